@@ -1,0 +1,119 @@
+//! What can go wrong, and what to do about it.
+
+/// The result of an operation of this library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation failed. None of these changes what is stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call failed.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A parameter makes no sense.
+    #[error("{0}")]
+    Parameter(String),
+    /// The file does not begin with a pool's magic number.
+    #[error("this is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool elsewhere")]
+    NotAPool,
+    /// The pool was written in a later format.
+    #[error("the pool has format version {found}, this library reads up to {supported}; open it with a newer Strandline")]
+    NewerFormat {
+        /// The pool's format version.
+        found: u64,
+        /// The latest version that this library knows.
+        supported: u64,
+    },
+    /// The header's checksum does not match.
+    #[error("the pool's header is damaged ({0}); restore the pool from a backup")]
+    DamagedHeader(String),
+    /// The file is shorter than its header says.
+    #[error("the pool file has {found} bytes but its header says {expected}: it was truncated; restore it from a backup")]
+    Truncated {
+        /// Bytes that the header promises.
+        expected: u64,
+        /// Bytes that are there.
+        found: u64,
+    },
+    /// A log, a table or a structure contradicts itself.
+    #[error("the pool is damaged: {0}; restore it from a backup")]
+    Damaged(String),
+    /// Another process or handle has the pool open.
+    #[error("the pool is in use: it is open elsewhere for {held}; close it there first")]
+    Locked {
+        /// How it is held: reading or writing.
+        held: &'static str,
+    },
+    /// The pool holds something else.
+    #[error("the pool's layout is named {found:?}, not {expected:?}: it belongs to another program")]
+    WrongLayout {
+        /// The name asked for.
+        expected: String,
+        /// The name in the header.
+        found: String,
+    },
+    /// The pool was not closed, and what its last writes mean depends on the domain.
+    #[error("the pool was not closed cleanly and was written under domain {wrote}; open it once under {wrote} to recover it (asked: {asked})")]
+    WrongDomain {
+        /// The domain that wrote it.
+        wrote: String,
+        /// The domain asked for.
+        asked: String,
+    },
+    /// `Flush` and `FlushOnFail` need memory that is persistent.
+    #[error("the file is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system")]
+    NotPersistentMemory,
+    /// The log file that belongs to a `Sync` pool is absent or another pool's.
+    #[error("the pool's log file {path} {problem}; heap and log belong together: put the pool's own log back beside it")]
+    LogFile {
+        /// Where it should be.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The processor has no such instruction.
+    #[error("this processor has no {0}; choose another write-back instruction or the Sync domain")]
+    UnsupportedInstruction(&'static str),
+    /// The combination does not exist.
+    #[error("{0} is not possible in this domain")]
+    Unsupported(String),
+    /// No room for an allocation.
+    #[error("the pool is full: no room for {0} bytes; free something or create a larger pool")]
+    Full(u64),
+    /// A transaction wrote more than a whole log holds.
+    #[error("the transaction is larger than its log of {records} records; split it or create the pool with larger logs")]
+    TransactionTooLarge {
+        /// Records that the log holds.
+        records: u64,
+    },
+    /// Every log is leased.
+    #[error("all {0} logs of the pool are in use; drop a worker or create the pool with more logs")]
+    NoFreeLog(u64),
+    /// An address that no allocation or root has.
+    #[error("address {0:#x} is not an aligned word of the pool's heap")]
+    InvalidAddress(u64),
+    /// A free of something that is not allocated there.
+    #[error("nothing is allocated at {0:#x}: it was freed twice or never allocated")]
+    InvalidFree(u64),
+    /// A write in a read-only transaction.
+    #[error("a read-only transaction cannot write")]
+    ReadOnly,
+    /// The transaction's closure gave up; nothing happened.
+    #[error("the transaction was aborted by its caller")]
+    Aborted,
+    /// An earlier write or flush failed, so nothing can be promised any more.
+    #[error("the pool's device failed earlier ({0}); the outcome of unacknowledged transactions is unknown: close the pool, repair the device and open it again")]
+    Poisoned(String),
+}
+
+impl Error {
+    /// A system call's failure while doing `what`.
+    pub fn io(what: impl Into<String>, source: std::io::Error) -> Self {
+        Self::Io { what: what.into(), source }
+    }
+}

@@ -1,0 +1,14 @@
+//! Fast, durable, isolated transactions on persistent memory, and on an ordinary file.
+#![warn(missing_docs)]
+
+mod domain;
+pub mod error;
+pub mod log;
+pub mod memory;
+pub mod pool;
+pub mod scheme;
+pub mod sync;
+pub mod transaction;
+
+pub use domain::Domain;
+pub use error::{Error, Result};

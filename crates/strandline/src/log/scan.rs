@@ -1,0 +1,90 @@
+//! Reading a log after a crash (section III-C, step 1).
+
+use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record};
+use crate::memory::{Memory, PersistentAddress};
+
+/// One write of a committed transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Home address.
+    pub address: PersistentAddress,
+    /// The new value.
+    pub value: u64,
+    /// Which bytes of it are valid.
+    pub mask: u8,
+}
+
+/// A transaction found committed in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Its TxID.
+    pub transaction: u64,
+    /// Its writes, in the order in which they were made.
+    pub writes: Vec<Write>,
+}
+
+fn blocks<M: Memory>(memory: &M, log: PersistentAddress, record: u64) -> [u64; 2] {
+    let mut blocks = [0; 2];
+    memory.load_range(log.word(record * RECORD_BLOCKS), &mut blocks);
+    blocks
+}
+
+/// Reads the run with torn bit `phase` of the log of `records` records at `log` from its start: the
+/// transactions that a commit record closes. Returns the number of records read.
+///
+/// A record is written if both its blocks carry the phase's bit. At an unwritten one the scan looks ahead
+/// [`ABORT_GROUP_RECORDS`] records and goes on after the nearest written abort record, or ends. The
+/// back-pointer is not trusted: an abort record laid over data may be torn.
+pub fn scan<M: Memory>(
+    memory: &M,
+    log: PersistentAddress,
+    records: u64,
+    phase: bool,
+    committed: &mut Vec<Committed>,
+) -> u64 {
+    let written = |at| {
+        let blocks = blocks(memory, log, at);
+        (Record::torn_bit(blocks) == Some(phase)).then(|| Record::decode(blocks))
+    };
+    let mut pending = Vec::new();
+    let mut at = 0;
+    while at < records {
+        match written(at) {
+            Some(Record::Data { mask: 0, .. }) => {}
+            Some(Record::Data { address, value, mask }) => {
+                pending.push(Write { address: PersistentAddress::new(address), value, mask });
+            }
+            Some(Record::Commit { transaction }) => {
+                committed.push(Committed { transaction, writes: std::mem::take(&mut pending) });
+            }
+            Some(Record::Abort { .. }) => pending.clear(),
+            None => {
+                let ahead = at + 1..records.min(at + 1 + ABORT_GROUP_RECORDS);
+                let Some(bridge) = ahead
+                    .into_iter()
+                    .find(|&ahead| matches!(written(ahead), Some(Record::Abort { .. })))
+                else {
+                    break;
+                };
+                pending.clear();
+                at = bridge;
+            }
+        }
+        at += 1;
+    }
+    at
+}
+
+/// The highest TxID of any commit record in the log whose two torn bits agree, of either phase, complete
+/// or not, past the log's end too; 0 for none.
+pub fn highest_transaction<M: Memory>(memory: &M, log: PersistentAddress, records: u64) -> u64 {
+    (0..records)
+        .map(|at| blocks(memory, log, at))
+        .filter(|&blocks| Record::torn_bit(blocks).is_some())
+        .filter_map(|blocks| match Record::decode(blocks) {
+            Record::Commit { transaction } => Some(transaction),
+            _ => None,
+        })
+        .max()
+        .unwrap_or(0)
+}

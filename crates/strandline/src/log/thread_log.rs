@@ -1,0 +1,267 @@
+//! A thread's log as Blurred Persistence writes it: transactions execute in it, and within a run no word of
+//! it is stored twice, but for abort records laid over a transaction that is already aborted.
+
+use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, RECORD_BYTES, Record};
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
+use crate::pool::layout::{Layout, Slot, View, pack, unpack};
+
+/// The log has no room for another record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogFull;
+
+/// The writing end of one log, owned by the worker that leases it.
+pub struct ThreadLog {
+    start: PersistentAddress,
+    slot: Slot,
+    records: u32,
+    /// The next record to be written.
+    position: u32,
+    /// The running transaction's first record.
+    begin: u32,
+    /// The torn bit of this run.
+    phase: bool,
+    run: u32,
+    /// Position of the last commit record plus one, 0 for none in this run.
+    last_commit: u32,
+    /// The highest TxID in this run, 0 for none.
+    last_transaction: u64,
+    /// Abort records of this run not yet written back.
+    abort_records: Vec<u32>,
+    /// Records of this run (from, to) that were never written back: aborted transactions.
+    unwritten: Vec<(u32, u32)>,
+}
+
+impl ThreadLog {
+    /// Leases the log `index` where it stands, making it first if the pool does not have it yet.
+    pub fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
+        let (memory, slot, start) = (&view.memory, view.shared.slot(index), view.layout.log(index));
+        let entry = Layout::LOG_DIRECTORY.word(index);
+        if memory.load(entry) == 0 {
+            if !memory.omitted(Step::NewLogZero) {
+                zero(memory, start, view.layout.geometry.log_bytes);
+            }
+            memory.write_back_range(start, view.layout.geometry.log_bytes, Step::NewLogZero);
+            memory.fence(Step::NewLogZero);
+            memory.store(entry, start.offset());
+            memory.write_back(entry, Step::NewLogDirectory);
+            memory.fence(Step::NewLogDirectory);
+        }
+        let resting = slot.resting();
+        let position = memory.load(resting) as u32;
+        Self {
+            start,
+            slot,
+            records: view.layout.log_records() as u32,
+            position,
+            begin: position,
+            phase: memory.load(resting.word(1)) == 0,
+            run: unpack(memory.load(slot.committed())).0,
+            last_commit: memory.load(resting.word(2)) as u32,
+            last_transaction: memory.load(resting.word(3)),
+            abort_records: Vec::new(),
+            unwritten: Vec::new(),
+        }
+    }
+
+    /// Leaves the log for the next lessee: what aborted transactions left is written back, so that nothing
+    /// about this run has to be remembered but where it stands.
+    pub fn release<M: Memory>(&mut self, memory: &M) {
+        self.write_back_rest(memory);
+        self.unwritten.clear();
+        self.abort_records.clear();
+        let resting = self.slot.resting();
+        memory.store(resting, self.position.into());
+        memory.store(resting.word(1), u64::from(!self.phase));
+        memory.store(resting.word(2), self.last_commit.into());
+        memory.store(resting.word(3), self.last_transaction);
+    }
+
+    /// Records in the log.
+    pub fn records(&self) -> u64 {
+        self.records.into()
+    }
+
+    /// Whether nothing was written in this run.
+    pub fn is_empty(&self) -> bool {
+        self.position == 0
+    }
+
+    /// Records of the running transaction so far.
+    pub fn length(&self) -> u32 {
+        self.position - self.begin
+    }
+
+    /// The highest TxID in this run, 0 for none.
+    pub fn last_transaction(&self) -> u64 {
+        self.last_transaction
+    }
+
+    /// The record at `position`: its address in the pool.
+    #[inline(always)]
+    fn at(&self, position: u32) -> PersistentAddress {
+        self.start.word(u64::from(position) * RECORD_BLOCKS)
+    }
+
+    /// Begins a transaction.
+    #[inline(always)]
+    pub fn begin(&mut self) {
+        self.begin = self.position;
+    }
+
+    /// Begins a transaction at the start of the log, in the `Sync` domain, where the log is a volatile
+    /// execution area.
+    #[inline(always)]
+    pub fn begin_volatile(&mut self) {
+        self.position = 0;
+        self.begin = 0;
+    }
+
+    /// Appends new data of a word; returns the record's position. Room for one commit or abort record is
+    /// always kept.
+    ///
+    /// # Errors
+    /// No room.
+    #[inline(always)]
+    pub fn append<M: Memory>(
+        &mut self,
+        memory: &M,
+        address: PersistentAddress,
+        value: u64,
+    ) -> Result<u32, LogFull> {
+        let position = self.position;
+        if position + 1 >= self.records {
+            return Err(LogFull);
+        }
+        let record = Record::Data { address: address.offset(), value, mask: 0xff };
+        memory.store_range(self.at(position), &record.encode(self.phase));
+        self.position = position + 1;
+        Ok(position)
+    }
+
+    /// The value of the data record at `position`.
+    #[inline(always)]
+    pub fn value<M: Memory>(&self, memory: &M, position: u32) -> u64 {
+        let at = self.at(position);
+        // The data block but for bit 0, which is the metadata's TailBit.
+        memory.load(at) & !1 | memory.load(at.word(1)) >> 1 & 1
+    }
+
+    /// The running transaction's records as they lie in the log.
+    pub fn running<M: Memory>(&self, memory: &M) -> Vec<u64> {
+        let mut words = vec![0; (self.length() as u64 * RECORD_BLOCKS) as usize];
+        memory.load_range(self.at(self.begin), &mut words);
+        words
+    }
+
+    /// Commits the running transaction under `transaction`: durable when this returns. Stores the commit
+    /// record, writes back the transaction's records and every abort record since the last commit, and
+    /// fences once.
+    #[inline]
+    pub fn commit<M: Memory>(&mut self, memory: &M, transaction: u64) {
+        let commit = self.position;
+        memory.store_range(self.at(commit), &Record::Commit { transaction }.encode(self.phase));
+        let (from, to) = (self.begin, commit + 1);
+        self.write_back(memory, from, to, Step::CommitWriteBack);
+        if !self.abort_records.is_empty() {
+            self.write_back_abort_records(memory, self.at(from).line());
+        }
+        memory.fence(Step::CommitFence);
+        self.position = to;
+        self.last_commit = to;
+        self.last_transaction = transaction;
+        memory.store(self.slot.committed(), pack(self.run, to));
+    }
+
+    #[cold]
+    fn write_back_abort_records<M: Memory>(&mut self, memory: &M, written_from: PersistentAddress) {
+        let mut last = PersistentAddress::NULL;
+        for record in std::mem::take(&mut self.abort_records) {
+            let line = self.at(record).line();
+            // Positions rise, so lines do too; those of the committing transaction are written back already.
+            if line != last && line < written_from {
+                memory.write_back(line, Step::AbortRecordWriteBack);
+                last = line;
+            }
+        }
+    }
+
+    /// Aborts the running transaction: an abort record at the end and over every
+    /// [`ABORT_GROUP_RECORDS`]-th of its records, each pointing back to the last commit record. Nothing is
+    /// written back; the rest may become holes.
+    pub fn abort<M: Memory>(&mut self, memory: &M) {
+        if self.length() == 0 {
+            return;
+        }
+        let end = self.position;
+        if !memory.omitted(Step::AbortRecord) {
+            let back_pointer = u64::from(self.last_commit);
+            let blocks = Record::Abort { back_pointer }.encode(self.phase);
+            let group = ABORT_GROUP_RECORDS as u32;
+            let over = (self.begin + group - 1..end).step_by(group as usize).chain([end]);
+            for record in over {
+                memory.store_range(self.at(record), &blocks);
+                self.abort_records.push(record);
+            }
+        }
+        self.unwritten.push((self.begin, end + 1));
+        self.position = end + 1;
+        self.begin = self.position;
+    }
+
+    /// Begins the log anew. All its transactions must be at or below the published watermark: inert records
+    /// over the rest, every line of the run not yet written back is written back, a fence, and the phase
+    /// flips. So when a run begins, every word of the log durably carries the other torn bit.
+    pub fn restart<M: Memory>(&mut self, memory: &M) {
+        if !memory.omitted(Step::RestartInert) {
+            let inert = Record::INERT.encode(self.phase);
+            for record in self.position..self.records {
+                memory.store_range(self.at(record), &inert);
+            }
+        }
+        self.unwritten.push((self.position, self.records));
+        self.write_back_rest(memory);
+        self.unwritten.clear();
+        self.abort_records.clear();
+        if !memory.omitted(Step::RestartPhase) {
+            self.phase = !self.phase;
+        }
+        self.run = self.run.wrapping_add(1);
+        (self.position, self.begin, self.last_commit, self.last_transaction) = (0, 0, 0, 0);
+        memory.store(self.slot.committed(), pack(self.run, 0));
+    }
+
+    fn write_back_rest<M: Memory>(&self, memory: &M) {
+        let mut any = false;
+        for &(from, to) in &self.unwritten {
+            self.write_back(memory, from, to, Step::RestartWriteBack);
+            any |= from < to;
+        }
+        if any {
+            memory.fence(Step::RestartFence);
+        }
+    }
+
+    #[inline(always)]
+    fn write_back<M: Memory>(&self, memory: &M, from: u32, to: u32, step: Step) {
+        let mut line = self.at(from).line();
+        let end = self.at(to);
+        while line < end {
+            memory.write_back(line, step);
+            line = line.byte(LINE_BYTES);
+        }
+    }
+}
+
+/// Stores zeros over `bytes` bytes from `at`.
+pub(crate) fn zero<M: Memory>(memory: &M, at: PersistentAddress, bytes: u64) {
+    let zeros = [0; 64];
+    let words = bytes / 8;
+    let mut done = 0;
+    while done < words {
+        let count = zeros.len().min((words - done) as usize);
+        memory.store_range(at.word(done), &zeros[..count]);
+        done += count as u64;
+    }
+}
+
+const _: () = assert!(LINE_BYTES.is_multiple_of(RECORD_BYTES));

@@ -1,0 +1,213 @@
+//! Hosted memory: every operation goes to a [`World`], and threads are coroutines on one operating-system
+//! thread, so that their interleaving is the world's to choose.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use super::{Address, Counters, Event, Memory, PersistentAddress, Space, Step};
+use crate::sync::Device;
+
+/// One operation of a thread on a [`World`]. Offsets are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Loads a word.
+    Load(Space, u64),
+    /// Stores a word.
+    Store(Space, u64, u64),
+    /// Stores a word of the pool past the cache.
+    StoreNonTemporal(u64, u64),
+    /// Exchanges a word if it holds the first value for the second; yields the old value.
+    CompareExchange(Space, u64, u64, u64),
+    /// Adds to a word; yields the old value.
+    FetchAdd(Space, u64, u64),
+    /// Writes back the line at an offset of the pool.
+    WriteBack(u64, Step),
+    /// A persistence fence.
+    Fence(Step),
+    /// Writes back the whole cache; yields 1 if the world can.
+    WriteBackAll(Step),
+    /// A spin loop's pause.
+    Pause,
+    /// A transaction or persistency boundary.
+    Event(Event),
+    /// Instructions between accesses.
+    Work(u32),
+}
+
+/// What stands behind [`Hosted`] memory: contents, and whatever else the world keeps (events, surviving
+/// states, time). Threads are numbered from 0.
+pub trait World {
+    /// Carries out `operation` of `thread`; the value loaded or the old value, 0 where there is none.
+    fn perform(&self, thread: usize, operation: Operation) -> u64;
+
+    /// Loads consecutive words; a world that keeps time overrides it to overlap them.
+    fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
+        for (i, word) in into.iter_mut().enumerate() {
+            *word = self.perform(thread, Operation::Load(space, offset + 8 * i as u64));
+        }
+    }
+
+    /// Whether another thread may run after the operation that `thread` has just performed.
+    fn switches(&self, thread: usize) -> bool;
+
+    /// Whether a step is left out (a mutant).
+    fn omitted(&self, step: Step) -> bool;
+
+    /// Bytes in a space.
+    fn size(&self, space: Space) -> u64;
+
+    /// The device of the `Sync` domain, if this world has one.
+    fn device(&self) -> Option<&dyn Device> {
+        None
+    }
+}
+
+/// One coroutine thread's view of a [`World`].
+pub struct Hosted {
+    world: Rc<dyn World>,
+    thread: usize,
+    /// The coroutine's own yielder; null outside a coroutine, where nothing switches.
+    yielder: *const Yielder<(), ()>,
+    counters: Cell<Counters>,
+}
+
+impl Hosted {
+    /// A view for `thread` outside any coroutine: set-up, recovery, single-threaded runs.
+    pub fn new(world: Rc<dyn World>, thread: usize) -> Self {
+        Self { world, thread, yielder: std::ptr::null(), counters: Cell::default() }
+    }
+
+    #[inline]
+    fn perform(&self, operation: Operation) -> u64 {
+        let value = self.world.perform(self.thread, operation);
+        if !self.yielder.is_null() && self.world.switches(self.thread) {
+            // SAFETY: `run` sets the pointer to the yielder of the coroutine in which this view lives, and
+            // the view cannot leave it: it is handed to the thread's closure by reference.
+            unsafe { (*self.yielder).suspend(()) };
+        }
+        value
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+}
+
+/// What one thread does, given its view.
+pub type Thread<'a> = Box<dyn FnOnce(&Hosted) + 'a>;
+
+/// Runs `threads` as coroutines over `world` until all have returned. `choose` picks, among the numbers
+/// of the threads that still run, the position of the one to run until its next switch.
+///
+/// # Panics
+/// A thread that panics makes `run` panic.
+pub fn run(world: &Rc<dyn World>, threads: Vec<Thread<'_>>, mut choose: impl FnMut(&[usize]) -> usize) {
+    let mut coroutines: Vec<Option<Coroutine<(), (), ()>>> = Vec::new();
+    for (thread, body) in threads.into_iter().enumerate() {
+        // SAFETY: only the lifetime changes. Every coroutine is dropped before `run` returns or unwinds,
+        // and with it the closure and all that it borrows.
+        let body: Thread<'static> = unsafe { std::mem::transmute::<Thread<'_>, Thread<'static>>(body) };
+        let world = world.clone();
+        coroutines.push(Some(Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+            let view = Hosted { yielder, ..Hosted::new(world, thread) };
+            body(&view);
+        })));
+    }
+    let mut running: Vec<usize> = (0..coroutines.len()).collect();
+    while !running.is_empty() {
+        let position = choose(&running);
+        let slot = &mut coroutines[running[position]];
+        let finished = match slot.as_mut().map(|coroutine| coroutine.resume(())) {
+            Some(CoroutineResult::Yield(())) => false,
+            Some(CoroutineResult::Return(())) | None => true,
+        };
+        if finished {
+            *slot = None;
+            running.remove(position);
+        }
+    }
+}
+
+impl Memory for Hosted {
+    fn load<A: Address>(&self, at: A) -> u64 {
+        self.perform(Operation::Load(A::SPACE, at.offset()))
+    }
+
+    fn store<A: Address>(&self, at: A, value: u64) {
+        self.perform(Operation::Store(A::SPACE, at.offset(), value));
+    }
+
+    fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
+        self.world.load_range(self.thread, A::SPACE, at.offset(), into);
+    }
+
+    fn store_range<A: Address>(&self, at: A, from: &[u64]) {
+        for (i, &value) in from.iter().enumerate() {
+            self.store(at.word(i as u64), value);
+        }
+    }
+
+    fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
+        self.count(|c| c.non_temporal_bytes += 8);
+        self.perform(Operation::StoreNonTemporal(at.offset(), value));
+    }
+
+    fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
+        let old = self.perform(Operation::CompareExchange(A::SPACE, at.offset(), current, new));
+        if old == current { Ok(old) } else { Err(old) }
+    }
+
+    fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
+        self.perform(Operation::FetchAdd(A::SPACE, at.offset(), by))
+    }
+
+    fn write_back(&self, at: PersistentAddress, step: Step) {
+        if !self.omitted(step) {
+            self.count(|c| c.lines_written_back += 1);
+            self.perform(Operation::WriteBack(at.line().offset(), step));
+        }
+    }
+
+    fn fence(&self, step: Step) {
+        if !self.omitted(step) {
+            self.count(|c| c.fences += 1);
+            self.perform(Operation::Fence(step));
+        }
+    }
+
+    fn write_back_all(&self, step: Step) -> bool {
+        self.perform(Operation::WriteBackAll(step)) != 0
+    }
+
+    fn pause(&self) {
+        self.perform(Operation::Pause);
+    }
+
+    fn event(&self, event: Event) {
+        self.perform(Operation::Event(event));
+    }
+
+    fn work(&self, instructions: u32) {
+        self.perform(Operation::Work(instructions));
+    }
+
+    fn omitted(&self, step: Step) -> bool {
+        self.world.omitted(step)
+    }
+
+    fn size(&self, space: Space) -> u64 {
+        self.world.size(space)
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+
+    fn device(&self) -> Option<&dyn Device> {
+        self.world.device()
+    }
+}

@@ -1,0 +1,108 @@
+//! A mapped region of words: a file, or anonymous memory.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::sync::atomic::AtomicU64;
+
+use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
+
+use crate::error::{Error, Result};
+
+/// How a file's words are mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MappingKind {
+    /// Shared with the file: stores reach it, through the page cache on an ordinary file system.
+    Shared,
+    /// Shared and synchronous (`MAP_SYNC`): stores reach persistent memory itself.
+    SharedSynchronous,
+    /// Private: stores stay in this process, the file is only read.
+    Private,
+}
+
+/// Mapped words, unmapped on drop. All access goes through atomics.
+pub struct Mapping {
+    base: *mut AtomicU64,
+    words: usize,
+}
+
+// SAFETY: the mapping is memory of the process, its words are only reached as atomics, and unmapping needs
+// no particular thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; shared access is by atomics alone.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `bytes` bytes of `file`.
+    ///
+    /// # Errors
+    /// The system refuses; for [`MappingKind::SharedSynchronous`] that means that the file is not on
+    /// persistent memory (DAX).
+    pub fn file(file: &File, bytes: u64, kind: MappingKind) -> Result<Self> {
+        let flags = match kind {
+            MappingKind::Shared => MapFlags::SHARED,
+            MappingKind::SharedSynchronous => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
+            MappingKind::Private => MapFlags::PRIVATE,
+        };
+        let length = mappable(bytes)?;
+        // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours. Other
+        // processes may change a shared file's words at any time, which is why they are atomics.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)
+        };
+        let base = base.map_err(|e| match kind {
+            MappingKind::SharedSynchronous => Error::NotPersistentMemory,
+            _ => Error::io("map the pool", e.into()),
+        })?;
+        Ok(Self { base: base.cast(), words: length / 8 })
+    }
+
+    /// Maps `bytes` bytes of zeroed anonymous memory.
+    ///
+    /// # Errors
+    /// The system has no memory left.
+    pub fn anonymous(bytes: u64) -> Result<Self> {
+        let length = mappable(bytes)?;
+        // SAFETY: as above, and the memory belongs to nobody else.
+        let base = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                length,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        }
+        .map_err(|e| Error::io("map volatile memory", e.into()))?;
+        Ok(Self { base: base.cast(), words: length / 8 })
+    }
+
+    /// The words of the mapping.
+    #[inline(always)]
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: `base` is page-aligned and maps `words` words until drop; atomics allow sharing.
+        unsafe { std::slice::from_raw_parts(self.base, self.words) }
+    }
+
+    /// Waits until every changed page of a shared mapping is in the file (`msync`).
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: the range is exactly this mapping.
+        unsafe { rustix::mm::msync(self.base.cast::<c_void>(), self.words * 8, MsyncFlags::SYNC) }
+            .map_err(|e| Error::io("msync the pool", e.into()))
+    }
+}
+
+fn mappable(bytes: u64) -> Result<usize> {
+    usize::try_from(bytes)
+        .ok()
+        .filter(|&length| length > 0 && length.is_multiple_of(4096))
+        .ok_or_else(|| Error::Parameter(format!("a mapping of {bytes} bytes is not possible")))
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly this mapping, and whoever holds references into it keeps it alive.
+        let _ = unsafe { rustix::mm::munmap(self.base.cast::<c_void>(), self.words * 8) };
+    }
+}

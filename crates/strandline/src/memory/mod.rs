@@ -1,0 +1,211 @@
+//! Waist 2: what every scheme, log, allocator and transaction is written against.
+//!
+//! A [`Memory`] is **one hardware thread's view** of two address spaces: the pool, whose words survive a
+//! power failure once they have been written back, and the volatile synchronisation words. Exactly two
+//! implementations exist: [`Native`], mapped memory at full speed, and [`Hosted`], which hands each
+//! operation to a [`World`]: the [`Recorder`](recorder::Recorder), the crash checker, the simulator.
+
+mod address;
+pub mod hosted;
+mod mapping;
+mod native;
+pub mod recorder;
+mod step;
+mod write_back;
+
+pub use address::{
+    Address, LINE_BYTES, LINE_WORDS, PersistentAddress, Space, VolatileAddress, WORD_BYTES,
+};
+pub use hosted::{Hosted, Operation, World};
+pub use mapping::{Mapping, MappingKind};
+pub use native::Native;
+pub use step::{Event, Step};
+pub use write_back::WriteBackInstruction;
+
+use crate::sync::Device;
+
+/// Operations on persistence that a thread has issued so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Cache lines written back by clwb, clflushopt or clflush, or by a non-temporal store's line.
+    pub lines_written_back: u64,
+    /// Persistence fences.
+    pub fences: u64,
+    /// Bytes stored by non-temporal stores.
+    pub non_temporal_bytes: u64,
+}
+
+impl std::ops::Sub for Counters {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            lines_written_back: self.lines_written_back - earlier.lines_written_back,
+            fences: self.fences - earlier.fences,
+            non_temporal_bytes: self.non_temporal_bytes - earlier.non_temporal_bytes,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, more: Self) {
+        self.lines_written_back += more.lines_written_back;
+        self.fences += more.fences;
+        self.non_temporal_bytes += more.non_temporal_bytes;
+    }
+}
+
+/// One hardware thread's view of a pool and of its volatile synchronisation words.
+///
+/// Addresses must be 8-byte aligned and inside their space; [`Memory::contains`] tells. An access
+/// elsewhere panics: the transaction layer checks first and returns an error instead.
+pub trait Memory {
+    /// Loads a word (acquire).
+    fn load<A: Address>(&self, at: A) -> u64;
+    /// Stores a word (release).
+    fn store<A: Address>(&self, at: A, value: u64);
+    /// Loads consecutive words, each atomically (acquire); their loads may overlap.
+    fn load_range<A: Address>(&self, at: A, into: &mut [u64]);
+    /// Stores consecutive words in address order, each atomically (release).
+    fn store_range<A: Address>(&self, at: A, from: &[u64]);
+    /// Stores a word past the cache; durable after the next fence.
+    fn store_non_temporal(&self, at: PersistentAddress, value: u64);
+    /// Sequentially consistent compare-and-exchange: the old value, `Ok` if it was exchanged.
+    fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64>;
+    /// Sequentially consistent add; returns the old value.
+    fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64;
+    /// Asks for the line of `at` to be written back; durable after the next [`fence`](Memory::fence).
+    fn write_back(&self, at: PersistentAddress, step: Step);
+    /// Waits until everything written back by this thread is durable.
+    fn fence(&self, step: Step);
+    /// Writes back the whole cache (x86's privileged `wbinvd`). `false`: this memory cannot, and the
+    /// caller writes the lines back one by one.
+    fn write_back_all(&self, step: Step) -> bool;
+    /// A spin loop's pause; where threads are coroutines, another one may run.
+    fn pause(&self);
+    /// A transaction or persistency boundary, for worlds that record or judge.
+    fn event(&self, event: Event);
+    /// `instructions` instructions of computing between accesses, for worlds that keep time.
+    fn work(&self, instructions: u32);
+    /// Whether `step` is left out: the one mechanism for mutants. Constant `false` natively.
+    fn omitted(&self, step: Step) -> bool;
+    /// Bytes in the space of `A`.
+    fn size(&self, space: Space) -> u64;
+    /// What this thread has issued so far.
+    fn counters(&self) -> Counters;
+    /// The device behind the pool, in the `Sync` domain; `None` where a fence makes durable.
+    fn device(&self) -> Option<&dyn Device>;
+
+    /// Whether an access of `words` words at `at` is aligned and inside its space.
+    #[inline(always)]
+    fn contains<A: Address>(&self, at: A, words: u64) -> bool {
+        // Rotated, a misaligned offset becomes larger than any size.
+        let first = at.offset().rotate_right(3);
+        let size = self.size(A::SPACE) / WORD_BYTES;
+        first < size && words <= size - first
+    }
+
+    /// Writes back every line of `bytes` bytes from `at`.
+    fn write_back_range(&self, at: PersistentAddress, bytes: u64, step: Step) {
+        let mut line = at.line();
+        while line.offset() < at.offset() + bytes {
+            self.write_back(line, step);
+            line = line.byte(LINE_BYTES);
+        }
+    }
+
+    /// Spins until the lock word at `at` is taken: 0 free, anything else taken.
+    fn lock(&self, at: VolatileAddress) {
+        loop {
+            if self.load(at) == 0 && self.compare_exchange(at, 0, 1).is_ok() {
+                break;
+            }
+            self.pause();
+        }
+        self.event(Event::Lock(at));
+    }
+
+    /// Takes the lock word at `at` if it is free.
+    fn try_lock(&self, at: VolatileAddress) -> bool {
+        let taken = self.load(at) == 0 && self.compare_exchange(at, 0, 1).is_ok();
+        if taken {
+            self.event(Event::Lock(at));
+        }
+        taken
+    }
+
+    /// Releases the lock word at `at`.
+    fn unlock(&self, at: VolatileAddress) {
+        self.event(Event::Unlock(at));
+        self.store(at, 0);
+    }
+}
+
+/// A view may be lent to whatever takes a memory.
+impl<M: Memory> Memory for &M {
+    #[inline(always)]
+    fn load<A: Address>(&self, at: A) -> u64 {
+        (**self).load(at)
+    }
+    #[inline(always)]
+    fn store<A: Address>(&self, at: A, value: u64) {
+        (**self).store(at, value);
+    }
+    #[inline(always)]
+    fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
+        (**self).load_range(at, into);
+    }
+    #[inline(always)]
+    fn store_range<A: Address>(&self, at: A, from: &[u64]) {
+        (**self).store_range(at, from);
+    }
+    #[inline(always)]
+    fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
+        (**self).store_non_temporal(at, value);
+    }
+    #[inline(always)]
+    fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
+        (**self).compare_exchange(at, current, new)
+    }
+    #[inline(always)]
+    fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
+        (**self).fetch_add(at, by)
+    }
+    #[inline(always)]
+    fn write_back(&self, at: PersistentAddress, step: Step) {
+        (**self).write_back(at, step);
+    }
+    #[inline(always)]
+    fn fence(&self, step: Step) {
+        (**self).fence(step);
+    }
+    fn write_back_all(&self, step: Step) -> bool {
+        (**self).write_back_all(step)
+    }
+    #[inline(always)]
+    fn pause(&self) {
+        (**self).pause();
+    }
+    #[inline(always)]
+    fn event(&self, event: Event) {
+        (**self).event(event);
+    }
+    #[inline(always)]
+    fn work(&self, instructions: u32) {
+        (**self).work(instructions);
+    }
+    #[inline(always)]
+    fn omitted(&self, step: Step) -> bool {
+        (**self).omitted(step)
+    }
+    #[inline(always)]
+    fn size(&self, space: Space) -> u64 {
+        (**self).size(space)
+    }
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+    #[inline(always)]
+    fn device(&self) -> Option<&dyn Device> {
+        (**self).device()
+    }
+}

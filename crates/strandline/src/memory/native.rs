@@ -1,0 +1,280 @@
+//! Native memory: mapped words at full speed.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::write_back::{self, WriteBackInstruction};
+use super::{
+    Address, Counters, Event, Mapping, Memory, PersistentAddress, Space, Step, WORD_BYTES,
+};
+use crate::Domain;
+use crate::error::{Error, Result};
+use crate::sync::Device;
+
+/// One thread's view of mapped memory, with the persistence domain's meaning of write-back and fence.
+///
+/// The domain and the instruction are values: a predictable branch for each write-back, none for a load
+/// or store beyond the check of its bounds.
+pub struct Native {
+    persistent: Words,
+    volatile: Words,
+    instruction: Option<WriteBackInstruction>,
+    fences: bool,
+    /// Emulated write latency, in ticks of the time-stamp counter; 0 for none.
+    latency: u64,
+    device: Option<Arc<dyn Device + Send + Sync>>,
+    counters: Cell<Counters>,
+    /// The line of the last non-temporal store, and how many lines wait for the fence to charge them.
+    non_temporal: Cell<(u64, u64)>,
+}
+
+/// The words of a mapping, which it keeps alive.
+#[derive(Clone)]
+struct Words {
+    mapping: Arc<Mapping>,
+    base: *const AtomicU64,
+    count: u64,
+}
+
+// SAFETY: the words are atomics and the mapping that owns them travels along; nothing in it is tied to a
+// thread.
+unsafe impl Send for Words {}
+
+impl Words {
+    fn new(mapping: Arc<Mapping>) -> Self {
+        let (base, count) = (mapping.words().as_ptr(), mapping.words().len() as u64);
+        Self { mapping, base, count }
+    }
+
+    #[inline(always)]
+    fn at(&self, offset: u64) -> &AtomicU64 {
+        // Rotated, a misaligned offset becomes larger than any size.
+        let index = offset.rotate_right(3);
+        if index >= self.count {
+            outside(offset);
+        }
+        // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and index < count.
+        unsafe { &*self.base.add(index as usize) }
+    }
+
+    #[inline(always)]
+    fn range(&self, offset: u64, words: usize) -> &[AtomicU64] {
+        let first = offset.rotate_right(3) as usize;
+        match self.mapping.words().get(first..first.saturating_add(words)) {
+            Some(range) => range,
+            None => outside(offset),
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn outside(offset: u64) -> ! {
+    panic!("memory access at offset {offset:#x} is misaligned or outside its space")
+}
+
+impl Native {
+    /// A view of `persistent` and `volatile` under `domain`, writing lines back with `instruction`
+    /// (`None`: the best that the processor has).
+    ///
+    /// # Errors
+    /// The processor lacks the instruction, or any write-back instruction where the domain needs one.
+    pub fn new(
+        persistent: Arc<Mapping>,
+        volatile: Arc<Mapping>,
+        domain: Domain,
+        instruction: Option<WriteBackInstruction>,
+        device: Option<Arc<dyn Device + Send + Sync>>,
+    ) -> Result<Self> {
+        if let Some(wanted) = instruction
+            && !wanted.is_supported()
+        {
+            return Err(Error::UnsupportedInstruction(wanted.name()));
+        }
+        let chosen = match domain {
+            Domain::Flush | Domain::Emulated { .. } => Some(
+                instruction
+                    .or_else(WriteBackInstruction::best)
+                    .ok_or(Error::UnsupportedInstruction("clwb, clflushopt or clflush"))?,
+            ),
+            Domain::FlushOnFail | Domain::Process | Domain::Sync => None,
+        };
+        let latency = match domain {
+            Domain::Emulated { write_latency_ns } => write_back::ticks_in(write_latency_ns),
+            _ => 0,
+        };
+        Ok(Self {
+            persistent: Words::new(persistent),
+            volatile: Words::new(volatile),
+            instruction: chosen,
+            fences: chosen.is_some() || domain == Domain::FlushOnFail,
+            latency,
+            device,
+            counters: Cell::default(),
+            non_temporal: Cell::new((u64::MAX, 0)),
+        })
+    }
+
+    /// Another thread's view of the same memory, its counters at zero.
+    pub fn fork(&self) -> Self {
+        Self {
+            persistent: self.persistent.clone(),
+            volatile: self.volatile.clone(),
+            instruction: self.instruction,
+            fences: self.fences,
+            latency: self.latency,
+            device: self.device.clone(),
+            counters: Cell::default(),
+            non_temporal: Cell::new((u64::MAX, 0)),
+        }
+    }
+
+    /// The instruction that writes lines back; `None` where the domain needs none.
+    pub fn instruction(&self) -> Option<WriteBackInstruction> {
+        self.instruction
+    }
+
+    #[inline(always)]
+    fn words<A: Address>(&self) -> &Words {
+        match A::SPACE {
+            Space::Persistent => &self.persistent,
+            Space::Volatile => &self.volatile,
+        }
+    }
+
+    #[inline]
+    fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    /// The emulated latency of `lines` line writes, busy-waited as the Blurred Persistence paper does.
+    #[inline]
+    fn wait(&self, lines: u64) {
+        if self.latency != 0 {
+            let until = write_back::ticks() + lines * self.latency;
+            while write_back::ticks() < until {}
+        }
+    }
+}
+
+impl Memory for Native {
+    #[inline(always)]
+    fn load<A: Address>(&self, at: A) -> u64 {
+        self.words::<A>().at(at.offset()).load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn store<A: Address>(&self, at: A, value: u64) {
+        self.words::<A>().at(at.offset()).store(value, Ordering::Release);
+    }
+
+    #[inline]
+    fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
+        let words = self.words::<A>().range(at.offset(), into.len());
+        for (value, word) in into.iter_mut().zip(words) {
+            *value = word.load(Ordering::Acquire);
+        }
+    }
+
+    #[inline]
+    fn store_range<A: Address>(&self, at: A, from: &[u64]) {
+        let words = self.words::<A>().range(at.offset(), from.len());
+        for (value, word) in from.iter().zip(words) {
+            word.store(*value, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
+        let word = self.persistent.at(at.offset());
+        if self.instruction.is_none() {
+            word.store(value, Ordering::Release);
+        } else {
+            write_back::store_non_temporal(word, value);
+            let (line, lines) = self.non_temporal.get();
+            let new_line = line != at.line().offset();
+            self.non_temporal.set((at.line().offset(), lines + u64::from(new_line)));
+            self.count(|c| {
+                c.non_temporal_bytes += WORD_BYTES;
+                c.lines_written_back += u64::from(new_line);
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
+        self.words::<A>().at(at.offset()).compare_exchange(
+            current,
+            new,
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        )
+    }
+
+    #[inline(always)]
+    fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
+        self.words::<A>().at(at.offset()).fetch_add(by, Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn write_back(&self, at: PersistentAddress, _: Step) {
+        if let Some(instruction) = self.instruction {
+            write_back::write_back(instruction, self.persistent.at(at.line().offset()));
+            self.count(|c| c.lines_written_back += 1);
+            self.wait(1);
+        }
+    }
+
+    #[inline]
+    fn fence(&self, _: Step) {
+        if self.fences {
+            write_back::fence();
+            self.count(|c| c.fences += 1);
+            let (_, lines) = self.non_temporal.replace((u64::MAX, 0));
+            self.wait(lines);
+        }
+    }
+
+    fn write_back_all(&self, _: Step) -> bool {
+        // wbinvd is privileged. Where lines need no writing back at all, there is nothing to do.
+        self.instruction.is_none()
+    }
+
+    #[inline(always)]
+    fn pause(&self) {
+        std::hint::spin_loop();
+    }
+
+    #[inline(always)]
+    fn event(&self, _: Event) {}
+
+    #[inline(always)]
+    fn work(&self, _: u32) {}
+
+    #[inline(always)]
+    fn omitted(&self, _: Step) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn size(&self, space: Space) -> u64 {
+        let words = match space {
+            Space::Persistent => &self.persistent,
+            Space::Volatile => &self.volatile,
+        };
+        words.count * WORD_BYTES
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+
+    #[inline(always)]
+    fn device(&self) -> Option<&dyn Device> {
+        self.device.as_deref().map(|device| device as &dyn Device)
+    }
+}
+

@@ -1,0 +1,146 @@
+//! The recorder: a world that keeps every operation as an event stream beside the memory's contents.
+
+use std::cell::{Cell, RefCell};
+
+use super::hosted::{Operation, World};
+use super::{Space, Step};
+
+/// One operation of one thread, in the order in which they took effect (sequentially consistent).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The thread that performed it.
+    pub thread: usize,
+    /// What it did. A compare-and-exchange that failed is recorded as the load that it is, one that
+    /// succeeded and a fetch-and-add as they are.
+    pub operation: Operation,
+    /// The value loaded, or the old value of an atomic operation.
+    pub value: u64,
+}
+
+/// A world that records. Pauses, and a fraction of all operations, let another thread run.
+pub struct Recorder {
+    persistent: RefCell<Vec<u64>>,
+    volatile: RefCell<Vec<u64>>,
+    stream: RefCell<Vec<Recorded>>,
+    recording: Cell<bool>,
+    omitted: Option<Step>,
+    /// Threads switch after one in so many operations, pauses aside; 0 for pauses only.
+    switch_every: u32,
+    random: Cell<u64>,
+    switch: Cell<bool>,
+}
+
+impl Recorder {
+    /// A recorder over a pool image of `persistent` words and zeroed synchronisation words of
+    /// `volatile_bytes`; threads switch after about one in `switch_every` operations (0: at pauses only), chosen
+    /// by `seed`; `omitted` makes a mutant.
+    pub fn new(
+        persistent: Vec<u64>,
+        volatile_bytes: u64,
+        switch_every: u32,
+        seed: u64,
+        omitted: Option<Step>,
+    ) -> Self {
+        Self {
+            persistent: RefCell::new(persistent),
+            volatile: RefCell::new(vec![0; volatile_bytes.div_ceil(8) as usize]),
+            stream: RefCell::default(),
+            recording: Cell::new(true),
+            omitted,
+            switch_every,
+            random: Cell::new(seed | 1),
+            switch: Cell::new(false),
+        }
+    }
+
+    /// Starts or stops recording; the contents go on.
+    pub fn set_recording(&self, on: bool) {
+        self.recording.set(on);
+    }
+
+    /// The events so far, which are taken out.
+    pub fn take_stream(&self) -> Vec<Recorded> {
+        self.stream.take()
+    }
+
+    /// A copy of the pool's contents as the threads see them now.
+    pub fn contents(&self) -> Vec<u64> {
+        self.persistent.borrow().clone()
+    }
+
+    fn access<T>(&self, space: Space, offset: u64, f: impl FnOnce(&mut u64) -> T) -> T {
+        let mut words = match space {
+            Space::Persistent => self.persistent.borrow_mut(),
+            Space::Volatile => self.volatile.borrow_mut(),
+        };
+        let index = offset.rotate_right(3) as usize;
+        assert!(index < words.len(), "{space:?} access at offset {offset:#x} is outside its space");
+        f(&mut words[index])
+    }
+}
+
+impl World for Recorder {
+    fn perform(&self, thread: usize, operation: Operation) -> u64 {
+        let mut recorded = operation;
+        let value = match operation {
+            Operation::Load(space, at) => self.access(space, at, |word| *word),
+            Operation::Store(space, at, value) => self.access(space, at, |word| {
+                *word = value;
+                0
+            }),
+            Operation::StoreNonTemporal(at, value) => self.access(Space::Persistent, at, |word| {
+                *word = value;
+                0
+            }),
+            Operation::CompareExchange(space, at, current, new) => self.access(space, at, |word| {
+                let old = *word;
+                if old == current {
+                    *word = new;
+                } else {
+                    recorded = Operation::Load(space, at);
+                }
+                old
+            }),
+            Operation::FetchAdd(space, at, by) => self.access(space, at, |word| {
+                let old = *word;
+                *word = old.wrapping_add(by);
+                old
+            }),
+            Operation::WriteBack(..)
+            | Operation::Fence(_)
+            | Operation::WriteBackAll(_)
+            | Operation::Pause
+            | Operation::Event(_)
+            | Operation::Work(_) => 0,
+        };
+        if self.recording.get() {
+            self.stream.borrow_mut().push(Recorded { thread, operation: recorded, value });
+        }
+        // xorshift64: a reproducible choice of where threads switch.
+        let mut random = self.random.get();
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        self.random.set(random);
+        self.switch.set(
+            operation == Operation::Pause
+                || self.switch_every != 0 && (random >> 11).is_multiple_of(u64::from(self.switch_every)),
+        );
+        value
+    }
+
+    fn switches(&self, _: usize) -> bool {
+        self.switch.get()
+    }
+
+    fn omitted(&self, step: Step) -> bool {
+        self.omitted == Some(step)
+    }
+
+    fn size(&self, space: Space) -> u64 {
+        8 * match space {
+            Space::Persistent => self.persistent.borrow().len(),
+            Space::Volatile => self.volatile.borrow().len(),
+        } as u64
+    }
+}

@@ -1,0 +1,86 @@
+//! Names of persistence steps and of the boundaries that worlds may observe.
+
+use super::VolatileAddress;
+
+/// A step on which durability rests. Worlds may leave one out ([`Memory::omitted`](super::Memory::omitted))
+/// to make a mutant; the crash checker must find each of them broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Step {
+    /// Writing the pool's header, state, tables and zeroed logs when it is created.
+    CreatePool,
+    /// Marking a pool as in use, or as cleanly closed.
+    MarkState,
+    /// Zeroing a new log before it enters the directory.
+    NewLogZero,
+    /// Entering a new log in the directory.
+    NewLogDirectory,
+    /// Abort records over an aborted transaction (a store).
+    AbortRecord,
+    /// Writing back a transaction's log records at commit.
+    CommitWriteBack,
+    /// Writing back the abort records since the log's previous commit.
+    AbortRecordWriteBack,
+    /// The fence of a commit: after it the transaction is acknowledged.
+    CommitFence,
+    /// Bulk persistence waits for commits at or below the new watermark (a wait).
+    BulkWait,
+    /// Bulk persistence writes back home lines.
+    BulkDataWriteBack,
+    /// Bulk persistence writes back log lines, as `wbinvd` would.
+    BulkLogWriteBack,
+    /// The fence between home lines and watermark.
+    BulkDataFence,
+    /// Writing back the watermark.
+    WatermarkWriteBack,
+    /// The fence after the watermark, before it is published.
+    WatermarkFence,
+    /// Inert records over the rest of a log that restarts (stores).
+    RestartInert,
+    /// Writing back every line of the run not yet written back.
+    RestartWriteBack,
+    /// The fence before the phase flips.
+    RestartFence,
+    /// Flipping the torn bit's phase (a change of volatile state).
+    RestartPhase,
+    /// Recovery ignores transactions at or below the watermark (a comparison).
+    RecoveryWatermarkFilter,
+    /// Recovery sorts committed transactions by TxID (an order).
+    RecoverySort,
+    /// Recovery writes back replayed home lines.
+    RecoveryDataWriteBack,
+    /// Recovery's fence after replay.
+    RecoveryDataFence,
+    /// Recovery raises the watermark (a store).
+    RecoveryWatermark,
+    /// Recovery writes back the watermark.
+    RecoveryWatermarkWriteBack,
+    /// Recovery's fence after the watermark.
+    RecoveryWatermarkFence,
+    /// Recovery zeroes the logs (stores).
+    RecoveryZero,
+    /// Recovery writes back the zeroed logs.
+    RecoveryZeroWriteBack,
+    /// Recovery's fence after zeroing.
+    RecoveryZeroFence,
+}
+
+/// A boundary in a thread's execution that records and judges refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A transaction begins (again, after a conflict).
+    Begin,
+    /// A transaction has entered commit under this TxID; 0 where it wrote nothing.
+    Commit(u64),
+    /// The transaction with this TxID is durable, and the caller may be told.
+    Acknowledged(u64),
+    /// The transaction ends without effect.
+    Abort,
+    /// A lock word was taken.
+    Lock(VolatileAddress),
+    /// A lock word is about to be released.
+    Unlock(VolatileAddress),
+    /// A persist barrier of a persistency model.
+    PersistBarrier,
+    /// A new strand of strand persistency.
+    NewStrand,
+}

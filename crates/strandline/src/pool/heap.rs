@@ -1,0 +1,454 @@
+//! The transactional allocator.
+//!
+//! The heap is a table of chunks, a word for each: free, part of a large object, or a *small* chunk that
+//! holds blocks of one size class and belongs to one arena. A small chunk begins with a bitmap of its blocks.
+//! Table and bitmaps are ordinary pool words that transactions read and write, so allocation and freeing
+//! commit, roll back and recover with the transaction that made them, and free space is what the table and
+//! the bitmaps say, always.
+//!
+//! An arena (one for each log) allocates from its own chunks, so that allocating does not make transactions
+//! conflict; a block is freed into the chunk it lies in, whosever it is. When nothing is left an arena takes
+//! from others. What an arena remembers between transactions are hints about where to look; every bit is
+//! read in the transaction before it is taken.
+//!
+//! ```text
+//! chunk word   0                                    free
+//!              1 | class << 8 | arena << 16         small
+//!              2 | chunks << 8                      first chunk of a large object
+//!              3 | chunks back to the first << 8    further chunk of a large object
+//! ```
+
+use crate::error::{Error, Result};
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress};
+use crate::transaction::Abort;
+
+use super::layout::{Layout, View};
+
+/// What the allocator needs of a transaction.
+pub(crate) trait Access {
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort>;
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort>;
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort>;
+    /// The word at home, which may be stale or in the making: good for deciding where to look.
+    fn hint(&self, at: PersistentAddress) -> u64;
+    fn fail(&mut self, error: Error) -> Abort;
+    fn layout(&self) -> &Layout;
+}
+
+/// Block sizes in bytes, up to a quarter of a chunk; larger allocations take whole chunks.
+const CLASSES: [u64; 25] = [
+    16, 32, 48, 64, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 4096, 6144,
+    8192, 12288, 16384, 32768, 65536,
+];
+
+const FREE: u64 = 0;
+const SMALL: u64 = 1;
+const LARGE: u64 = 2;
+const LARGE_REST: u64 = 3;
+
+/// A chunk's word, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chunk {
+    Free,
+    Small { class: usize, arena: u64 },
+    Large { chunks: u64 },
+    LargeRest { back: u64 },
+}
+
+impl Chunk {
+    fn decode(word: u64) -> Option<Self> {
+        match word & 0xff {
+            FREE if word == 0 => Some(Self::Free),
+            SMALL => {
+                let class = (word >> 8 & 0xff) as usize;
+                (class < CLASSES.len()).then_some(Self::Small { class, arena: word >> 16 })
+            }
+            LARGE => Some(Self::Large { chunks: word >> 8 }),
+            LARGE_REST => Some(Self::LargeRest { back: word >> 8 }),
+            _ => None,
+        }
+    }
+
+    fn encode(self) -> u64 {
+        match self {
+            Self::Free => FREE,
+            Self::Small { class, arena } => SMALL | (class as u64) << 8 | arena << 16,
+            Self::Large { chunks } => LARGE | chunks << 8,
+            Self::LargeRest { back } => LARGE_REST | back << 8,
+        }
+    }
+}
+
+/// How a small chunk of a class is divided.
+#[derive(Clone, Copy)]
+struct Division {
+    block: u64,
+    blocks: u64,
+    header: u64,
+}
+
+impl Division {
+    fn new(layout: &Layout, class: usize) -> Self {
+        let (chunk, block) = (layout.geometry.chunk_bytes, CLASSES[class]);
+        let header = |blocks: u64| (blocks.div_ceil(64) * 8).next_multiple_of(LINE_BYTES);
+        let mut blocks = chunk / block;
+        while header(blocks) + blocks * block > chunk {
+            blocks -= 1;
+        }
+        Self { block, blocks, header: header(blocks) }
+    }
+
+    fn words(&self) -> u64 {
+        self.blocks.div_ceil(64)
+    }
+
+    /// The bits of bitmap word `word` that stand for blocks.
+    fn mask(&self, word: u64) -> u64 {
+        match self.blocks - word * 64 {
+            64.. => u64::MAX,
+            rest => (1 << rest) - 1,
+        }
+    }
+}
+
+fn table(layout: &Layout, chunk: u64) -> PersistentAddress {
+    layout.chunk_table.word(chunk)
+}
+
+fn start(layout: &Layout, chunk: u64) -> PersistentAddress {
+    layout.chunks.byte(chunk * layout.geometry.chunk_bytes)
+}
+
+fn class_of(layout: &Layout, bytes: u64) -> Option<usize> {
+    CLASSES
+        .iter()
+        .position(|&size| bytes <= size)
+        .filter(|&class| CLASSES[class] <= layout.geometry.chunk_bytes / 4)
+}
+
+/// Where an arena looks first for blocks of one class.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    /// The chunk's number plus one; 0 for none.
+    chunk: u64,
+    /// The next word of its bitmap to look at.
+    word: u64,
+    /// Blocks of the class that this arena's worker has freed and not yet looked for.
+    freed: u64,
+}
+
+/// An arena's hints. They may be wrong, and may be forgotten, without harm.
+pub(crate) struct Arena {
+    index: u64,
+    cursors: [Cursor; CLASSES.len()],
+}
+
+impl Arena {
+    pub fn new(index: u64) -> Self {
+        Self { index, cursors: Default::default() }
+    }
+
+    pub fn alloc<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<PersistentAddress, Abort> {
+        let found = match class_of(tx.layout(), bytes) {
+            Some(class) => self.alloc_small(tx, class)?,
+            None => self.alloc_large(tx, bytes)?,
+        };
+        found.ok_or_else(|| tx.fail(Error::Full(bytes)))
+    }
+
+    fn alloc_small<A: Access>(
+        &mut self,
+        tx: &mut A,
+        class: usize,
+    ) -> Result<Option<PersistentAddress>, Abort> {
+        let division = Division::new(tx.layout(), class);
+        if let Some(block) = self.alloc_at_cursor(tx, class, &division)? {
+            return Ok(Some(block));
+        }
+        // The chunk is exhausted. Chunks of the arena in which much was freed, a free chunk, any chunk of
+        // the arena with room, any chunk of the class, and free chunks that are small chunks by name only.
+        let own = Chunk::Small { class, arena: self.index }.encode();
+        let any = |word: u64| matches!(Chunk::decode(word), Some(Chunk::Small { class: c, .. }) if c == class);
+        if self.cursors[class].freed >= division.blocks / 2 {
+            self.cursors[class].freed = 0;
+            if let Some(block) = self.alloc_from(tx, class, &division, division.blocks / 8, |w| w == own)? {
+                return Ok(Some(block));
+            }
+        }
+        if let Some(chunk) = take_free_chunk(tx, own)? {
+            clear_bitmap(tx, chunk, &division)?;
+            self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, ..self.cursors[class] };
+            return self.alloc_at_cursor(tx, class, &division);
+        }
+        if let Some(block) = self.alloc_from(tx, class, &division, 1, |w| w == own)? {
+            return Ok(Some(block));
+        }
+        if let Some(block) = self.alloc_from(tx, class, &division, 1, any)? {
+            return Ok(Some(block));
+        }
+        if reclaim(tx)? && let Some(chunk) = take_free_chunk(tx, own)? {
+            clear_bitmap(tx, chunk, &division)?;
+            self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, ..self.cursors[class] };
+            return self.alloc_at_cursor(tx, class, &division);
+        }
+        Ok(None)
+    }
+
+    /// Takes the next free block of the cursor's chunk.
+    #[inline]
+    fn alloc_at_cursor<A: Access>(
+        &mut self,
+        tx: &mut A,
+        class: usize,
+        division: &Division,
+    ) -> Result<Option<PersistentAddress>, Abort> {
+        let cursor = &mut self.cursors[class];
+        let Some(chunk) = cursor.chunk.checked_sub(1) else { return Ok(None) };
+        // The chunk may have been reclaimed, or its allocation rolled back, since.
+        let small = matches!(
+            Chunk::decode(tx.read(table(tx.layout(), chunk))?),
+            Some(Chunk::Small { class: c, .. }) if c == class
+        );
+        if !small {
+            cursor.chunk = 0;
+            return Ok(None);
+        }
+        let base = start(tx.layout(), chunk);
+        while cursor.word < division.words() {
+            let (at, mask) = (base.word(cursor.word), division.mask(cursor.word));
+            // A word full of blocks is left alone even though this transaction may have freed some.
+            if tx.hint(at) & mask != mask {
+                let used = tx.read(at)?;
+                let free = !used & mask;
+                if free != 0 {
+                    let bit = free.trailing_zeros();
+                    tx.write(at, used | 1 << bit)?;
+                    let number = cursor.word * 64 + u64::from(bit);
+                    return Ok(Some(base.byte(division.header + number * division.block)));
+                }
+            }
+            cursor.word += 1;
+        }
+        cursor.chunk = 0;
+        Ok(None)
+    }
+
+    /// Moves the cursor to a chunk that `wanted` accepts and that has `least` free blocks, and allocates.
+    fn alloc_from<A: Access>(
+        &mut self,
+        tx: &mut A,
+        class: usize,
+        division: &Division,
+        least: u64,
+        wanted: impl Fn(u64) -> bool,
+    ) -> Result<Option<PersistentAddress>, Abort> {
+        for chunk in 0..tx.layout().chunk_count {
+            if !wanted(tx.hint(table(tx.layout(), chunk))) {
+                continue;
+            }
+            let base = start(tx.layout(), chunk);
+            let free: u64 = (0..division.words())
+                .map(|word| u64::from((!tx.hint(base.word(word)) & division.mask(word)).count_ones()))
+                .sum();
+            if free >= least.max(1) {
+                self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, ..self.cursors[class] };
+                if let Some(block) = self.alloc_at_cursor(tx, class, division)? {
+                    return Ok(Some(block));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn alloc_large<A: Access>(
+        &mut self,
+        tx: &mut A,
+        bytes: u64,
+    ) -> Result<Option<PersistentAddress>, Abort> {
+        let chunks = bytes.div_ceil(tx.layout().geometry.chunk_bytes);
+        if chunks > tx.layout().chunk_count {
+            return Ok(None);
+        }
+        let found = match find_run(tx, chunks)? {
+            Some(first) => Some(first),
+            None if reclaim(tx)? => find_run(tx, chunks)?,
+            None => None,
+        };
+        let Some(first) = found else { return Ok(None) };
+        for back in 0..chunks {
+            let word = if back == 0 { Chunk::Large { chunks } } else { Chunk::LargeRest { back } };
+            tx.write(table(tx.layout(), first + back), word.encode())?;
+        }
+        Ok(Some(start(tx.layout(), first)))
+    }
+
+    pub fn free<A: Access>(&mut self, tx: &mut A, at: PersistentAddress) -> Result<(), Abort> {
+        let layout = *tx.layout();
+        let invalid = Error::InvalidFree(at.offset());
+        if at < layout.chunks || at >= layout.end() {
+            return Err(tx.fail(invalid));
+        }
+        let chunk = (at.offset() - layout.chunks.offset()) / layout.geometry.chunk_bytes;
+        let base = start(&layout, chunk);
+        match Chunk::decode(tx.read(table(&layout, chunk))?) {
+            Some(Chunk::Small { class, .. }) => {
+                let division = Division::new(&layout, class);
+                let inside = (at.offset() - base.offset()).wrapping_sub(division.header);
+                let number = inside / division.block;
+                if !inside.is_multiple_of(division.block) || number >= division.blocks {
+                    return Err(tx.fail(invalid));
+                }
+                let (word, bit) = (base.word(number / 64), 1 << (number % 64));
+                let used = tx.read(word)?;
+                if used & bit == 0 {
+                    return Err(tx.fail(invalid));
+                }
+                tx.write(word, used & !bit)?;
+                self.cursors[class].freed += 1;
+                Ok(())
+            }
+            Some(Chunk::Large { chunks }) if at == base && chunk + chunks <= layout.chunk_count => {
+                for number in chunk..chunk + chunks {
+                    tx.write(table(&layout, number), FREE)?;
+                }
+                Ok(())
+            }
+            _ => Err(tx.fail(invalid)),
+        }
+    }
+}
+
+/// Turns a free chunk into one with the table word `word`.
+fn take_free_chunk<A: Access>(tx: &mut A, word: u64) -> Result<Option<u64>, Abort> {
+    for chunk in 0..tx.layout().chunk_count {
+        let at = table(tx.layout(), chunk);
+        if tx.hint(at) == FREE && tx.read(at)? == FREE {
+            tx.write(at, word)?;
+            return Ok(Some(chunk));
+        }
+    }
+    Ok(None)
+}
+
+fn clear_bitmap<A: Access>(tx: &mut A, chunk: u64, division: &Division) -> Result<(), Abort> {
+    let base = start(tx.layout(), chunk);
+    for word in 0..division.words() {
+        if tx.read(base.word(word))? != 0 {
+            tx.write(base.word(word), 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// The first of `chunks` consecutive free chunks, read in the transaction.
+fn find_run<A: Access>(tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
+    let mut first = 0;
+    let mut length = 0;
+    for chunk in 0..tx.layout().chunk_count {
+        let at = table(tx.layout(), chunk);
+        if tx.hint(at) == FREE && tx.read(at)? == FREE {
+            length += 1;
+            if length == chunks {
+                return Ok(Some(first));
+            }
+        } else {
+            first = chunk + 1;
+            length = 0;
+        }
+    }
+    Ok(None)
+}
+
+/// Frees the small chunks in which every block is free; whether there were any.
+fn reclaim<A: Access>(tx: &mut A) -> Result<bool, Abort> {
+    let layout = *tx.layout();
+    let mut any = false;
+    for chunk in 0..layout.chunk_count {
+        let Some(Chunk::Small { class, .. }) = Chunk::decode(tx.hint(table(&layout, chunk))) else {
+            continue;
+        };
+        let (division, base) = (Division::new(&layout, class), start(&layout, chunk));
+        let words = || (0..division.words()).map(|word| base.word(word));
+        if words().any(|at| tx.hint(at) != 0) {
+            continue;
+        }
+        let mut empty = matches!(Chunk::decode(tx.read(table(&layout, chunk))?), Some(Chunk::Small { class: c, .. }) if c == class);
+        for at in words() {
+            empty = empty && tx.read(at)? == 0;
+        }
+        if empty {
+            tx.write(table(&layout, chunk), FREE)?;
+            any = true;
+        }
+    }
+    Ok(any)
+}
+
+/// What the heap holds, from its table and bitmaps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeapUsage {
+    /// Bytes of all chunks.
+    pub total_bytes: u64,
+    /// Chunks that are free, whole.
+    pub free_chunks: u64,
+    /// Bytes in allocated blocks and large objects.
+    pub allocated_bytes: u64,
+    /// Bytes in free blocks of small chunks.
+    pub free_block_bytes: u64,
+    /// Allocated blocks and large objects.
+    pub objects: u64,
+}
+
+/// Walks the chunk table and all bitmaps. For a pool in which no transaction runs.
+///
+/// # Errors
+/// The table contradicts itself.
+pub(crate) fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
+    let (memory, layout) = (&view.memory, &view.layout);
+    let chunk_bytes = layout.geometry.chunk_bytes;
+    let mut usage =
+        HeapUsage { total_bytes: layout.chunk_count * chunk_bytes, ..HeapUsage::default() };
+    let mut chunk = 0;
+    while chunk < layout.chunk_count {
+        let word = memory.load(table(layout, chunk));
+        let damaged = || Error::Damaged(format!("chunk {chunk} has the impossible table word {word:#x}"));
+        match Chunk::decode(word).ok_or_else(damaged)? {
+            Chunk::Free => usage.free_chunks += 1,
+            Chunk::Small { class, .. } => {
+                if CLASSES[class] > chunk_bytes / 4 {
+                    return Err(damaged());
+                }
+                let (division, base) = (Division::new(layout, class), start(layout, chunk));
+                for word in 0..division.words() {
+                    let used = memory.load(base.word(word));
+                    if used & !division.mask(word) != 0 {
+                        return Err(Error::Damaged(format!("chunk {chunk} has blocks past its end")));
+                    }
+                    let used = u64::from(used.count_ones());
+                    let here = u64::from(division.mask(word).count_ones());
+                    usage.objects += used;
+                    usage.allocated_bytes += used * division.block;
+                    usage.free_block_bytes += (here - used) * division.block;
+                }
+            }
+            Chunk::Large { chunks } => {
+                if chunks == 0 || chunks > layout.chunk_count - chunk {
+                    return Err(damaged());
+                }
+                for back in 1..chunks {
+                    let expected = Chunk::LargeRest { back }.encode();
+                    if memory.load(table(layout, chunk + back)) != expected {
+                        return Err(Error::Damaged(format!("the large object at chunk {chunk} is cut short")));
+                    }
+                }
+                usage.objects += 1;
+                usage.allocated_bytes += chunks * chunk_bytes;
+                chunk += chunks - 1;
+            }
+            Chunk::LargeRest { .. } => return Err(damaged()),
+        }
+        chunk += 1;
+    }
+    Ok(usage)
+}

@@ -1,0 +1,274 @@
+//! Where everything lies in a pool, and in its volatile synchronisation words.
+//!
+//! `docs/pool-format.md` draws the same picture byte by byte.
+
+use crate::error::{Error, Result};
+use crate::log::RECORD_BYTES;
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, VolatileAddress};
+
+/// Bytes in a page, the unit of the header's parts and of checkpoints.
+pub const PAGE_BYTES: u64 = 4096;
+/// Words that structures may use as their entry points.
+pub const ROOTS: u64 = 8;
+
+/// The sizes that determine a pool's layout; fixed when it is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes in the pool, a multiple of 4096.
+    pub size: u64,
+    /// Logs, and so the most workers at a time.
+    pub logs: u64,
+    /// Bytes in each log, a multiple of 4096.
+    pub log_bytes: u64,
+    /// Bytes in a heap chunk, a power of two of at least 4096.
+    pub chunk_bytes: u64,
+}
+
+impl Default for Geometry {
+    /// 256 MB with 16 logs of 1 MB (the paper's size) and chunks of 256 KB.
+    fn default() -> Self {
+        Self { size: 256 << 20, logs: 16, log_bytes: 1 << 20, chunk_bytes: 256 << 10 }
+    }
+}
+
+/// Byte offsets of a pool's parts, derived from its [`Geometry`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// What it was derived from.
+    pub geometry: Geometry,
+    /// The first log.
+    pub logs: PersistentAddress,
+    /// The roots, and with them the part that transactions may write.
+    pub data: PersistentAddress,
+    /// The chunk table, a word for each chunk.
+    pub chunk_table: PersistentAddress,
+    /// The first chunk.
+    pub chunks: PersistentAddress,
+    /// Number of chunks.
+    pub chunk_count: u64,
+}
+
+impl Layout {
+    /// The static header.
+    pub const HEADER: PersistentAddress = PersistentAddress::new(0);
+    /// The first of the two checkpoint slots of the `Sync` domain; the second lies a page further on.
+    pub const CHECKPOINT_SLOTS: PersistentAddress = PersistentAddress::new(PAGE_BYTES);
+    /// Whether the pool is in use, and under which domain.
+    pub const STATE: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES);
+    /// The watermark: every transaction at or below it is in the home locations durably.
+    pub const WATERMARK: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES + LINE_BYTES);
+    /// The log directory: a word for each log, 0 until its log exists, then the log's address.
+    pub const LOG_DIRECTORY: PersistentAddress = PersistentAddress::new(4 * PAGE_BYTES);
+
+    /// The layout for `geometry`.
+    ///
+    /// # Errors
+    /// A size is impossible, or the pool too small for a single chunk.
+    pub fn new(geometry: Geometry) -> Result<Self> {
+        let Geometry { size, logs, log_bytes, chunk_bytes } = geometry;
+        let refuse = |why: &str| Err(Error::Parameter(format!("{why} (pool of {size} bytes, {logs} logs of {log_bytes}, chunks of {chunk_bytes})")));
+        if !size.is_multiple_of(PAGE_BYTES) || size >= 1 << 48 {
+            return refuse("the pool's size must be a multiple of 4096 below 2^48");
+        }
+        if logs == 0 || logs > PAGE_BYTES / 8 {
+            return refuse("a pool has 1 to 512 logs");
+        }
+        if !log_bytes.is_multiple_of(PAGE_BYTES) || log_bytes == 0 || log_bytes / RECORD_BYTES > 1 << 31 {
+            return refuse("a log's size must be a multiple of 4096, 32 GB at most");
+        }
+        if !chunk_bytes.is_power_of_two() || !(PAGE_BYTES..=1 << 30).contains(&chunk_bytes) {
+            return refuse("a chunk's size must be a power of two from 4096 to 2^30");
+        }
+        let logs_at = Self::LOG_DIRECTORY.byte(PAGE_BYTES);
+        let Some(data) = logs.checked_mul(log_bytes).map(|bytes| logs_at.byte(bytes)) else {
+            return refuse("the logs are too large");
+        };
+        let chunk_table = data.byte(PAGE_BYTES);
+        let rest = size.saturating_sub(chunk_table.offset());
+        // Table and chunks share the rest; the chunks are aligned to their size, so that an address tells
+        // its chunk.
+        let mut chunk_count = rest / (chunk_bytes + 8);
+        let mut chunks;
+        loop {
+            chunks = (chunk_table.offset() + 8 * chunk_count).next_multiple_of(chunk_bytes);
+            if chunk_count == 0 || chunks + chunk_count * chunk_bytes <= size {
+                break;
+            }
+            chunk_count -= 1;
+        }
+        if chunk_count == 0 {
+            return refuse("the pool is too small: its logs leave no room for a heap");
+        }
+        let chunks = PersistentAddress::new(chunks);
+        Ok(Self { geometry, logs: logs_at, data, chunk_table, chunks, chunk_count })
+    }
+
+    /// The log number `index`.
+    pub fn log(&self, index: u64) -> PersistentAddress {
+        self.logs.byte(index * self.geometry.log_bytes)
+    }
+
+    /// Records in each log.
+    pub fn log_records(&self) -> u64 {
+        self.geometry.log_bytes / RECORD_BYTES
+    }
+
+    /// The root word number `index`.
+    ///
+    /// # Panics
+    /// There is no such root.
+    pub fn root(&self, index: u64) -> PersistentAddress {
+        assert!(index < ROOTS, "a pool has {ROOTS} roots, asked for number {index}");
+        self.data.word(index)
+    }
+
+    /// The first address past the heap.
+    pub fn end(&self) -> PersistentAddress {
+        self.chunks.byte(self.chunk_count * self.geometry.chunk_bytes)
+    }
+
+    /// Whether `words` words at `at` are aligned and in the part that transactions may read and write.
+    #[inline(always)]
+    pub fn is_data(&self, at: PersistentAddress, words: u64) -> bool {
+        // Rotated, a misaligned or too small offset becomes larger than any size.
+        let first = at.offset().wrapping_sub(self.data.offset()).rotate_right(3);
+        let size = (self.end().offset() - self.data.offset()) / 8;
+        first < size && words <= size - first
+    }
+}
+
+/// Byte offsets of the volatile synchronisation words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedLayout {
+    lock_mask: u64,
+    slots: VolatileAddress,
+    slot_count: u64,
+    sync: VolatileAddress,
+    bytes: u64,
+}
+
+impl SharedLayout {
+    /// The highest TxID taken: the STM's global clock.
+    pub const CLOCK: VolatileAddress = Self::at_line(0);
+    /// Held by a transaction that has failed too often; others wait at their beginning.
+    pub const SERIAL: VolatileAddress = Self::at_line(1);
+    /// Single-writer mode: odd while home is being stored.
+    pub const SEQUENCE: VolatileAddress = Self::at_line(2);
+    /// Single-writer mode: the writer's lock.
+    pub const WRITER: VolatileAddress = Self::at_line(3);
+    /// Held by the thread that persists in bulk.
+    pub const BULK: VolatileAddress = Self::at_line(4);
+    /// The published watermark.
+    pub const PUBLISHED_WATERMARK: VolatileAddress = Self::at_line(5);
+    /// Held while a log is leased or given back.
+    pub const LEASES: VolatileAddress = Self::at_line(6);
+    const LOCKS: VolatileAddress = Self::at_line(8);
+    const SLOT_LINES: u64 = 2;
+
+    const fn at_line(line: u64) -> VolatileAddress {
+        VolatileAddress::new(line * LINE_BYTES)
+    }
+
+    /// The words for a pool of this layout with 2^`lock_bits` stripe locks and `sync_bytes` bytes for the
+    /// shared log of the `Sync` domain.
+    pub fn new(layout: &Layout, lock_bits: u32, sync_bytes: u64) -> Self {
+        let locks = 1u64 << lock_bits;
+        let slots = Self::LOCKS.word(locks.next_multiple_of(8));
+        let slot_count = layout.geometry.logs;
+        let sync = slots.byte(slot_count * Self::SLOT_LINES * LINE_BYTES);
+        let bytes = (sync.offset() + sync_bytes).next_multiple_of(PAGE_BYTES);
+        Self { lock_mask: locks - 1, slots, slot_count, sync, bytes }
+    }
+
+    /// Bytes that they take.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where the words of the `Sync` domain begin.
+    pub fn sync(&self) -> VolatileAddress {
+        self.sync
+    }
+
+    /// The index of the lock of the line of `at`.
+    #[inline(always)]
+    pub fn lock_index(&self, at: PersistentAddress) -> u64 {
+        at.offset() / LINE_BYTES & self.lock_mask
+    }
+
+    /// The lock word with this index.
+    #[inline(always)]
+    pub fn lock(&self, index: u64) -> VolatileAddress {
+        Self::LOCKS.word(index)
+    }
+
+    /// The words of log `index`.
+    #[inline(always)]
+    pub fn slot(&self, index: u64) -> Slot {
+        Slot(self.slots.byte(index * Self::SLOT_LINES * LINE_BYTES))
+    }
+
+    /// The words of all logs.
+    pub fn slots(self) -> impl Iterator<Item = Slot> {
+        (0..self.slot_count).map(move |index| self.slot(index))
+    }
+}
+
+/// The volatile words of one log and its worker.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot(VolatileAddress);
+
+impl Slot {
+    /// 0: outside commit; 1: in commit, TxID not yet taken; t + 2: committing as TxID t.
+    #[inline(always)]
+    pub fn commit_state(self) -> VolatileAddress {
+        self.0
+    }
+    /// Run number and number of records up to and with the last commit record, as [`pack`] puts them.
+    #[inline(always)]
+    pub fn committed(self) -> VolatileAddress {
+        self.0.word(1)
+    }
+    /// How far bulk persistence has gone through the log, packed likewise.
+    pub fn persisted(self) -> VolatileAddress {
+        self.0.word(8)
+    }
+    /// 1 while a worker leases the log.
+    pub fn leased(self) -> VolatileAddress {
+        self.0.word(9)
+    }
+    /// Where a worker left the log: next record; one more word each for phase, last commit and last TxID.
+    pub fn resting(self) -> VolatileAddress {
+        self.0.word(10)
+    }
+}
+
+/// Run number and record count in one word, so that both are read at once.
+#[inline(always)]
+pub fn pack(run: u32, records: u32) -> u64 {
+    u64::from(run) << 32 | u64::from(records)
+}
+
+/// The inverse of [`pack`].
+#[inline(always)]
+pub fn unpack(word: u64) -> (u32, u32) {
+    ((word >> 32) as u32, word as u32)
+}
+
+/// A memory together with where everything lies in it: one thread's view of an open pool.
+pub struct View<M> {
+    /// The memory.
+    pub memory: M,
+    /// The persistent layout.
+    pub layout: Layout,
+    /// The volatile layout.
+    pub shared: SharedLayout,
+}
+
+impl<M: Memory> View<M> {
+    /// Whether the memory is large enough for both layouts.
+    pub fn fits(&self) -> bool {
+        self.memory.contains(PersistentAddress::new(0), self.layout.geometry.size / 8)
+            && self.memory.contains(VolatileAddress::new(0), self.shared.bytes / 8)
+    }
+}

@@ -1,0 +1,339 @@
+//! Blurred Persistence, BPPM (Lu, Shu, Sun; sections III and IV): execution in the log, and volatile
+//! checkpoints with bulk persistence.
+//!
+//! # The protocol
+//!
+//! *Execution in log.* A write appends a record to the worker's log, in place of an execution area. Records
+//! that caches evict before their transaction commits do no harm: no commit record closes them. Every 64-bit
+//! block carries a torn bit that differs from the one the log held before this run, so that recovery sees
+//! which blocks were written; there is no head or tail pointer to order.
+//!
+//! *Commit.* With all locks held, the worker publishes that it is in commit, takes the TxID, validates, and
+//! only then stores the commit record (one that is evicted *is* a commit). It writes back the transaction's
+//! records and every abort record since its last commit, and fences once: the transaction is acknowledged.
+//!
+//! *Volatile checkpoint.* The new values are stored home and stay in the cache. A crash may find any part of
+//! them home: all of them are durable in the log.
+//!
+//! *Bulk persistence*, when a log is full. W is the last TxID taken. Once every commit at or below W has
+//! stored home, all home lines of transactions above the old watermark and up to W, of all logs, are written
+//! back and fenced; then the watermark W is stored, written back and fenced, and published. A crash before
+//! the watermark is durable replays everything above the old one, in TxID order; a crash after it ignores
+//! everything up to W. Without the watermark one log's older version could be replayed over another's newer,
+//! already truncated one.
+//!
+//! *Restart.* A log begins anew when all its TxIDs are at or below the published watermark. What was
+//! never written back is, holes and inert records over the rest included, so that the new run finds every
+//! word with the other torn bit; then the phase flips.
+//!
+//! *Abort.* An abort record at the end and over every 32nd record bridges the holes that are left; nothing is
+//! written back until the next commit.
+//!
+//! # Recovery
+//!
+//! Scan every log once per phase; sort what is committed by TxID; replay what lies above the watermark; write
+//! back and fence. Raise the watermark above every TxID that any commit record names, complete or not, and
+//! fence: zeroing may make an incomplete transaction look complete. Only then zero the logs. A crash anywhere
+//! repeats it all, to the same result: replay is idempotent, and what lies at or below the watermark is home.
+
+use super::{Full, Scheme};
+use crate::error::{Error, Result};
+use crate::log::{Committed, Record, ThreadLog, highest_transaction, merge, scan, zero};
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
+use crate::pool::layout::{Layout, SharedLayout, View, pack, unpack};
+use crate::transaction::{Concurrency, Statistics, WriteSet};
+
+/// BPPM's state for one worker: its log.
+pub struct Blurred {
+    log: ThreadLog,
+    /// In the `Sync` domain the log is a volatile execution area that begins anew with each transaction.
+    volatile: bool,
+    /// Whether the running transaction began in an empty log.
+    began_empty: bool,
+}
+
+impl Scheme for Blurred {
+    const NAME: &'static str = "bppm";
+
+    fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
+        Self {
+            log: ThreadLog::lease(view, index),
+            volatile: view.memory.device().is_some(),
+            began_empty: true,
+        }
+    }
+
+    fn release<M: Memory>(&mut self, view: &View<M>) {
+        if !self.volatile {
+            self.log.release(&view.memory);
+        }
+    }
+
+    #[inline(always)]
+    fn begin<M: Memory>(&mut self, _: &View<M>) {
+        if self.volatile {
+            self.log.begin_volatile();
+        } else {
+            self.log.begin();
+        }
+        self.began_empty = self.log.is_empty();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(&mut self, view: &View<M>, at: PersistentAddress, value: u64) -> Result<u32, Full> {
+        self.log.append(&view.memory, at, value).map_err(|_| Full)
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
+        self.log.value(&view.memory, place)
+    }
+
+    #[inline(always)]
+    fn records(&self) -> u64 {
+        u64::from(self.log.length()) + 1
+    }
+
+    fn running_records<M: Memory>(&self, view: &View<M>) -> Vec<u64> {
+        self.log.running(&view.memory)
+    }
+
+    #[inline]
+    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64) {
+        self.log.commit(&view.memory, transaction);
+    }
+
+    #[inline(always)]
+    fn truncate<M: Memory>(&mut self, _: &View<M>, _: &WriteSet) {}
+
+    fn abort<M: Memory>(&mut self, view: &View<M>) {
+        if !self.volatile {
+            self.log.abort(&view.memory);
+        }
+    }
+
+    fn make_room<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        concurrency: Concurrency,
+        statistics: &mut Statistics,
+    ) -> Result<(), Error> {
+        if self.began_empty {
+            return Err(Error::TransactionTooLarge { records: self.log.records() });
+        }
+        let memory = &view.memory;
+        while self.log.last_transaction() > memory.load(SharedLayout::PUBLISHED_WATERMARK) {
+            if !memory.try_lock(SharedLayout::BULK) {
+                memory.pause();
+                continue;
+            }
+            match concurrency {
+                Concurrency::Stm => persist_in_bulk(view),
+                Concurrency::SingleWriter => {
+                    memory.lock(SharedLayout::WRITER);
+                    persist_in_bulk(view);
+                    memory.unlock(SharedLayout::WRITER);
+                }
+            }
+            memory.unlock(SharedLayout::BULK);
+            statistics.bulk_persists += 1;
+        }
+        self.log.restart(memory);
+        statistics.log_restarts += 1;
+        Ok(())
+    }
+}
+
+/// Persists all transactions so far in bulk and moves the watermark up; the caller holds
+/// [`SharedLayout::BULK`]. Commits go on meanwhile.
+pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
+    let memory = &view.memory;
+    let old = memory.load(SharedLayout::PUBLISHED_WATERMARK);
+    let watermark = memory.load(SharedLayout::CLOCK);
+    if watermark == old {
+        return;
+    }
+    if !memory.omitted(Step::BulkWait) {
+        for slot in view.shared.slots() {
+            loop {
+                let state = memory.load(slot.commit_state());
+                if state == 0 || state > watermark + 2 {
+                    break;
+                }
+                memory.pause();
+            }
+        }
+    }
+    if !memory.write_back_all(Step::BulkDataWriteBack) {
+        for index in 0..view.layout.geometry.logs {
+            write_back_log(view, index, old, watermark);
+        }
+    }
+    memory.fence(Step::BulkDataFence);
+    memory.store(Layout::WATERMARK, watermark);
+    memory.write_back(Layout::WATERMARK, Step::WatermarkWriteBack);
+    memory.fence(Step::WatermarkFence);
+    memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
+}
+
+/// Writes back the home lines of the transactions in log `index` above `old` and up to `watermark`, and the
+/// log's own lines, as the paper's `wbinvd` does.
+///
+/// The log's owner goes on appending, past the records read here. It may restart the log only if none of
+/// these transactions is in it; then what is read here may be anything, and at worst some lines are written
+/// back in vain.
+fn write_back_log<M: Memory>(view: &View<M>, index: u64, old: u64, watermark: u64) {
+    let (memory, slot, log) = (&view.memory, view.shared.slot(index), view.layout.log(index));
+    let (run, end) = unpack(memory.load(slot.committed()));
+    let from = match unpack(memory.load(slot.persisted())) {
+        (persisted_run, upto) if persisted_run == run => upto,
+        _ => 0,
+    };
+    let mut lines: Vec<PersistentAddress> = Vec::new();
+    let mut upto = from;
+    for at in from..end {
+        let mut blocks = [0; 2];
+        memory.load_range(log.word(2 * u64::from(at)), &mut blocks);
+        match Record::decode(blocks) {
+            Record::Data { address, .. } => {
+                let line = PersistentAddress::new(address).line();
+                if lines.last() != Some(&line) && view.layout.is_data(line, 1) {
+                    lines.push(line);
+                }
+            }
+            Record::Abort { .. } => lines.clear(),
+            Record::Commit { transaction } => {
+                if transaction > watermark {
+                    break;
+                }
+                if transaction > old {
+                    for &line in &lines {
+                        memory.write_back(line, Step::BulkDataWriteBack);
+                    }
+                }
+                lines.clear();
+                upto = at + 1;
+            }
+        }
+    }
+    let (mut line, end) = (log.word(2 * u64::from(from)).line(), log.word(2 * u64::from(upto)));
+    while line < end {
+        memory.write_back(line, Step::BulkLogWriteBack);
+        line = line.byte(LINE_BYTES);
+    }
+    memory.store(slot.persisted(), pack(run, upto));
+}
+
+/// A step of recovery, for whoever takes the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryStep {
+    /// Reading the logs.
+    Scan,
+    /// Sorting the committed transactions.
+    Sort,
+    /// Storing them home and making that durable.
+    Replay,
+    /// Raising the watermark and zeroing the logs.
+    Truncate,
+}
+
+/// What recovery found and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Logs in the directory.
+    pub logs: u64,
+    /// Log records read.
+    pub records: u64,
+    /// Committed transactions found.
+    pub committed: u64,
+    /// Of these, replayed: above the watermark.
+    pub replayed: u64,
+    /// Words stored home.
+    pub words: u64,
+    /// The watermark afterwards; new TxIDs start above it.
+    pub watermark: u64,
+}
+
+/// Recovers the pool from its logs (section III-C); `begins` is told when a step begins. Run by one thread,
+/// before any transaction. Idempotent: a crash inside it is recovered by running it again.
+///
+/// # Errors
+/// The log directory or a log names an address where none can be. Nothing has been changed then.
+pub fn recover<M: Memory>(view: &View<M>, mut begins: impl FnMut(RecoveryStep)) -> Result<RecoveryReport> {
+    let memory = &view.memory;
+    let records = view.layout.log_records();
+    let mut report = RecoveryReport::default();
+
+    begins(RecoveryStep::Scan);
+    let mut logs = Vec::new();
+    for index in 0..view.layout.geometry.logs {
+        let entry = memory.load(Layout::LOG_DIRECTORY.word(index));
+        let log = view.layout.log(index);
+        match entry {
+            0 => {}
+            entry if entry == log.offset() => logs.push(log),
+            entry => {
+                return Err(Error::Damaged(format!(
+                    "log {index} should lie at {:#x}, the directory says {entry:#x}",
+                    log.offset()
+                )));
+            }
+        }
+    }
+    report.logs = logs.len() as u64;
+    let mut committed: Vec<Committed> = Vec::new();
+    let mut highest = memory.load(Layout::WATERMARK);
+    let watermark = highest;
+    for &log in &logs {
+        for phase in [false, true] {
+            report.records += scan(memory, log, records, phase, &mut committed);
+        }
+        highest = highest.max(highest_transaction(memory, log, records));
+    }
+    report.committed = committed.len() as u64;
+
+    begins(RecoveryStep::Sort);
+    if !memory.omitted(Step::RecoveryWatermarkFilter) {
+        committed.retain(|found| found.transaction > watermark);
+    }
+    if !memory.omitted(Step::RecoverySort) {
+        committed.sort_by_key(|found| found.transaction);
+    }
+    report.replayed = committed.len() as u64;
+    let writes = || committed.iter().flat_map(|found| &found.writes);
+    if let Some(wild) = writes().find(|write| !view.layout.is_data(write.address, 1)) {
+        return Err(Error::Damaged(format!("a log record names the address {:#x}", wild.address.offset())));
+    }
+
+    begins(RecoveryStep::Replay);
+    for write in writes() {
+        let value = match write.mask {
+            0xff => write.value,
+            mask => merge(memory.load(write.address), write.value, mask),
+        };
+        memory.store(write.address, value);
+        report.words += 1;
+    }
+    for write in writes() {
+        memory.write_back(write.address, Step::RecoveryDataWriteBack);
+    }
+    memory.fence(Step::RecoveryDataFence);
+
+    begins(RecoveryStep::Truncate);
+    if !memory.omitted(Step::RecoveryWatermark) {
+        memory.store(Layout::WATERMARK, highest);
+    }
+    memory.write_back(Layout::WATERMARK, Step::RecoveryWatermarkWriteBack);
+    memory.fence(Step::RecoveryWatermarkFence);
+    for &log in &logs {
+        if !memory.omitted(Step::RecoveryZero) {
+            zero(memory, log, view.layout.geometry.log_bytes);
+        }
+        memory.write_back_range(log, view.layout.geometry.log_bytes, Step::RecoveryZeroWriteBack);
+    }
+    memory.fence(Step::RecoveryZeroFence);
+    memory.store(SharedLayout::CLOCK, highest);
+    memory.store(SharedLayout::PUBLISHED_WATERMARK, highest);
+    report.watermark = highest;
+    Ok(report)
+}

@@ -1,0 +1,65 @@
+//! NP, no persistence (Blurred Persistence, section V-A): the same transactions with a volatile execution
+//! area and nothing that makes them durable. The upper bound of every scheme.
+
+use super::{Full, Scheme};
+use crate::error::Error;
+use crate::memory::{Memory, PersistentAddress};
+use crate::pool::layout::View;
+use crate::transaction::{Concurrency, Statistics, WriteSet};
+
+/// The execution area of one worker.
+pub struct NoPersistence {
+    values: Vec<u64>,
+}
+
+impl Scheme for NoPersistence {
+    const NAME: &'static str = "np";
+
+    fn lease<M: Memory>(_: &View<M>, _: u64) -> Self {
+        Self { values: Vec::with_capacity(1024) }
+    }
+
+    fn release<M: Memory>(&mut self, _: &View<M>) {}
+
+    #[inline(always)]
+    fn begin<M: Memory>(&mut self, _: &View<M>) {
+        self.values.clear();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(&mut self, _: &View<M>, _: PersistentAddress, value: u64) -> Result<u32, Full> {
+        let place = self.values.len() as u32;
+        self.values.push(value);
+        Ok(place)
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, _: &View<M>, place: u32) -> u64 {
+        self.values[place as usize]
+    }
+
+    fn records(&self) -> u64 {
+        0
+    }
+
+    fn running_records<M: Memory>(&self, _: &View<M>) -> Vec<u64> {
+        Vec::new()
+    }
+
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) {}
+
+    #[inline(always)]
+    fn truncate<M: Memory>(&mut self, _: &View<M>, _: &WriteSet) {}
+
+    fn abort<M: Memory>(&mut self, _: &View<M>) {}
+
+    fn make_room<M: Memory>(
+        &mut self,
+        _: &View<M>,
+        _: Concurrency,
+        _: &mut Statistics,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! `volatile`: the same structures by plain loads and stores under one lock. No transactions, no recovery;
+//! the in-run reference that every scheme is measured against.
+
+use crate::error::{Error, Result};
+use crate::memory::{Memory, PersistentAddress};
+use crate::pool::heap::{Access, Arena};
+use crate::pool::layout::{Layout, SharedLayout, View};
+use crate::transaction::{Abort, Read, Runner, Statistics, Transaction};
+
+/// One thread's use of a pool without transactions.
+pub struct VolatileWorker<M: Memory> {
+    direct: Direct<M>,
+    arena: Arena,
+}
+
+struct Direct<M> {
+    view: View<M>,
+    error: Option<Error>,
+    statistics: Statistics,
+}
+
+/// A stretch of plain loads and stores under the lock.
+pub struct VolatileTx<'w, M: Memory>(&'w mut VolatileWorker<M>);
+
+impl<M: Memory> VolatileWorker<M> {
+    /// A worker that allocates from arena `index`.
+    pub fn new(view: View<M>, index: u64) -> Self {
+        Self {
+            direct: Direct { view, error: None, statistics: Statistics::default() },
+            arena: Arena::new(index),
+        }
+    }
+
+    fn locked<R>(&mut self, mut body: impl FnMut(&mut VolatileTx<'_, M>) -> Result<R, Abort>) -> Result<R> {
+        self.direct.view.memory.lock(SharedLayout::WRITER);
+        let result = body(&mut VolatileTx(self));
+        self.direct.view.memory.unlock(SharedLayout::WRITER);
+        self.direct.statistics.commits += 1;
+        result.map_err(|_| self.direct.error.take().unwrap_or(Error::Aborted))
+    }
+}
+
+impl<M: Memory> Runner for VolatileWorker<M> {
+    type Tx<'w>
+        = VolatileTx<'w, M>
+    where
+        Self: 'w;
+
+    fn run<R>(&mut self, body: impl FnMut(&mut VolatileTx<'_, M>) -> Result<R, Abort>) -> Result<R> {
+        self.locked(body)
+    }
+
+    fn view<R>(&mut self, body: impl FnMut(&mut VolatileTx<'_, M>) -> Result<R, Abort>) -> Result<R> {
+        self.locked(body)
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics { total: self.direct.view.memory.counters(), ..self.direct.statistics }
+    }
+}
+
+impl<M: Memory> Access for Direct<M> {
+    #[inline(always)]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        if self.view.layout.is_data(at, 1) {
+            Ok(self.view.memory.load(at))
+        } else {
+            Err(self.fail(Error::InvalidAddress(at.offset())))
+        }
+    }
+
+    #[inline(always)]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        if into.is_empty() || self.view.layout.is_data(at, into.len() as u64) {
+            self.view.memory.load_range(at, into);
+            Ok(())
+        } else {
+            Err(self.fail(Error::InvalidAddress(at.offset())))
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        self.write_range(at, &[value])
+    }
+
+    #[inline(always)]
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        if from.is_empty() || self.view.layout.is_data(at, from.len() as u64) {
+            self.view.memory.store_range(at, from);
+            Ok(())
+        } else {
+            Err(self.fail(Error::InvalidAddress(at.offset())))
+        }
+    }
+
+    fn hint(&self, at: PersistentAddress) -> u64 {
+        self.view.memory.load(at)
+    }
+
+    fn fail(&mut self, error: Error) -> Abort {
+        self.error.get_or_insert(error);
+        Abort::Failed
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.view.layout
+    }
+}
+
+impl<M: Memory> Read for VolatileTx<'_, M> {
+    #[inline(always)]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.0.direct.read(at)
+    }
+    #[inline(always)]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        self.0.direct.read_range(at, into)
+    }
+    fn root(&self, index: u64) -> PersistentAddress {
+        self.0.direct.view.layout.root(index)
+    }
+    fn fail(&mut self, error: Error) -> Abort {
+        self.0.direct.fail(error)
+    }
+}
+
+impl<M: Memory> Transaction for VolatileTx<'_, M> {
+    #[inline(always)]
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        self.0.direct.write(at, value)
+    }
+    #[inline(always)]
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        self.0.direct.write_range(at, from)
+    }
+    fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
+        self.0.arena.alloc(&mut self.0.direct, bytes)
+    }
+    fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        self.0.arena.free(&mut self.0.direct, at)
+    }
+}

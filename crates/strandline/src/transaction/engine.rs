@@ -1,0 +1,412 @@
+//! What the concurrency controls share: a worker's running transaction, its read and write sets, and the
+//! order of a commit.
+
+use crate::error::Error;
+use crate::memory::{Counters, Event, LINE_BYTES, Memory, PersistentAddress};
+use crate::pool::heap::Access;
+use crate::pool::layout::{SharedLayout, Slot, View};
+use crate::scheme::{Full, Scheme};
+use crate::sync::SharedLog;
+
+use super::Abort;
+use super::write_set::{LineEntry, WriteSet};
+
+/// How transactions are isolated from one another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Concurrency {
+    /// Word-based software transactional memory: encounter-time locking, write-back, timestamp extension,
+    /// as in TinySTM. Transactions that touch different lines run in parallel.
+    #[default]
+    Stm,
+    /// One writer at a time, no read set, no lock table; readers validate against a sequence.
+    SingleWriter,
+}
+
+/// What a worker has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Committed update transactions.
+    pub commits: u64,
+    /// Committed transactions that wrote nothing.
+    pub read_only: u64,
+    /// Attempts that met a conflict and were run again.
+    pub conflicts: u64,
+    /// Transactions that their closure gave up, or that failed.
+    pub user_aborts: u64,
+    /// Bytes of log records written, commit records included.
+    pub log_bytes: u64,
+    /// Times that this worker persisted in bulk.
+    pub bulk_persists: u64,
+    /// Times that this worker's log began anew.
+    pub log_restarts: u64,
+    /// Everything that this worker wrote back and fenced, bulk persistence included.
+    pub total: Counters,
+    /// The part of it that bulk persistence and log restarts took.
+    pub bulk: Counters,
+}
+
+/// Attempts after which a transaction asks that no others begin.
+const SERIAL_AFTER: u32 = 16;
+/// Attempts after which a single-writer reader takes the writer's lock.
+pub(super) const READER_LOCKS_AFTER: u32 = 8;
+
+/// A worker's running transaction.
+pub struct Engine<M, S> {
+    pub view: View<M>,
+    pub slot: Slot,
+    pub slot_index: u64,
+    pub scheme: S,
+    pub concurrency: Concurrency,
+    /// The shared log of the `Sync` domain.
+    pub(super) shared_log: Option<SharedLog>,
+    /// Lock index and version of each line read (STM).
+    pub(super) reads: Vec<(u32, u64)>,
+    pub(super) writes: WriteSet,
+    /// STM: the time at which all reads so far are valid. Single writer: the sequence at the beginning.
+    pub(super) snapshot: u64,
+    /// The highest TxID whose writes may have been read.
+    pub(super) newest_read: u64,
+    /// The abort that the running transaction has met, if any.
+    doomed: Option<Abort>,
+    pub(super) error: Option<Error>,
+    pub(super) read_only: bool,
+    /// Whether this worker holds the serial token (STM) or the writer's lock (single writer).
+    pub(super) holds_lock: bool,
+    random: u64,
+    pub statistics: Statistics,
+}
+
+impl<M: Memory, S: Scheme> Engine<M, S> {
+    pub fn new(
+        view: View<M>,
+        slot_index: u64,
+        scheme: S,
+        concurrency: Concurrency,
+        shared_log: Option<SharedLog>,
+    ) -> Self {
+        Self {
+            slot: view.shared.slot(slot_index),
+            view,
+            slot_index,
+            scheme,
+            concurrency,
+            shared_log,
+            reads: Vec::with_capacity(256),
+            writes: WriteSet::new(),
+            snapshot: 0,
+            newest_read: 0,
+            doomed: None,
+            error: None,
+            read_only: false,
+            holds_lock: false,
+            random: (slot_index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Begins an attempt, the first being number 0.
+    #[inline]
+    pub fn begin(&mut self, attempt: u32, read_only: bool) {
+        self.reads.clear();
+        self.writes.clear();
+        self.doomed = None;
+        self.read_only = read_only;
+        self.newest_read = 0;
+        self.scheme.begin(&self.view);
+        match self.concurrency {
+            Concurrency::Stm => self.begin_stm(attempt >= SERIAL_AFTER),
+            Concurrency::SingleWriter => self.begin_single_writer(attempt),
+        }
+        self.view.memory.event(Event::Begin);
+    }
+
+    /// Commits; acknowledged when this returns `Ok`. On an error nothing has happened, and the caller rolls
+    /// back.
+    #[inline]
+    pub fn commit(&mut self) -> Result<(), Abort> {
+        if let Some(abort) = self.doomed {
+            return Err(abort);
+        }
+        if self.writes.entries.is_empty() {
+            self.view.memory.event(Event::Commit(0));
+            self.release_token();
+            self.wait_for_reads()?;
+            self.statistics.read_only += 1;
+            return Ok(());
+        }
+        let log_records = self.writes_logged();
+        if self.shared_log.is_some() {
+            self.commit_shared()?;
+        } else {
+            match self.concurrency {
+                Concurrency::Stm => self.commit_stm()?,
+                Concurrency::SingleWriter => self.commit_single_writer(),
+            }
+        }
+        self.statistics.commits += 1;
+        self.statistics.log_bytes += log_records * crate::log::RECORD_BYTES;
+        Ok(())
+    }
+
+    fn writes_logged(&self) -> u64 {
+        self.scheme.records()
+    }
+
+    /// Commit through the shared log of the `Sync` domain.
+    fn commit_shared(&mut self) -> Result<(), Abort> {
+        let Some(log) = self.shared_log else { return Ok(()) };
+        let records = self.scheme.running_records(&self.view);
+        if let Err(error) = log.enter(&self.view, self.slot, records.len() as u64 / 2 + 1) {
+            return Err(self.fail(error));
+        }
+        if self.concurrency == Concurrency::Stm
+            && self.view.memory.load(SharedLayout::CLOCK) != self.snapshot
+            && !self.validate()
+        {
+            log.leave_unchanged(&self.view, self.slot);
+            return Err(self.doom(Abort::Conflict));
+        }
+        let transaction = log.append(&self.view, self.slot, &records);
+        self.view.memory.event(Event::Commit(transaction));
+        let lines = self.writes.entries.iter().map(|entry| entry.line);
+        log.mark_dirty(&self.view, lines);
+        match self.concurrency {
+            Concurrency::Stm => {
+                self.store_home();
+                self.release_locks(Some(transaction));
+            }
+            Concurrency::SingleWriter => self.store_home_in_sequence(),
+        }
+        self.view.memory.store(self.slot.commit_state(), 0);
+        self.release_token();
+        match log.wait_durable(&self.view, transaction) {
+            Ok(()) => {
+                self.view.memory.event(Event::Acknowledged(transaction));
+                Ok(())
+            }
+            // The transaction is in the volatile state and cannot be taken back; its outcome is unknown.
+            Err(error) => {
+                self.writes.clear();
+                self.scheme.begin(&self.view);
+                Err(self.fail(error))
+            }
+        }
+    }
+
+    /// In the `Sync` domain, what was read may not be durable yet: waits until it is.
+    fn wait_for_reads(&mut self) -> Result<(), Abort> {
+        if let Some(log) = self.shared_log
+            && let Err(error) = log.wait_durable(&self.view, self.newest_read)
+        {
+            return Err(self.fail(error));
+        }
+        Ok(())
+    }
+
+    /// Ends an attempt without effect.
+    pub fn roll_back(&mut self, why: Abort) {
+        self.scheme.abort(&self.view);
+        if self.concurrency == Concurrency::Stm {
+            self.release_locks(None);
+        }
+        self.writes.clear();
+        self.view.memory.store(self.slot.commit_state(), 0);
+        self.view.memory.event(Event::Abort);
+        match why {
+            Abort::Conflict => self.statistics.conflicts += 1,
+            Abort::LogFull => {}
+            Abort::User | Abort::Failed => self.statistics.user_aborts += 1,
+        }
+        if self.concurrency == Concurrency::SingleWriter || why != Abort::Conflict {
+            self.release_token();
+        }
+    }
+
+    /// Why the attempt ended: what it met first, whatever its closure made of that.
+    pub fn reason(&self, returned: Abort) -> Abort {
+        self.doomed.unwrap_or(returned)
+    }
+
+    /// The error that made the attempt fail.
+    pub fn take_error(&mut self, why: Abort) -> Error {
+        self.error.take().unwrap_or(match why {
+            Abort::User => Error::Aborted,
+            _ => Error::Parameter("a transaction failed with an abort of another one".into()),
+        })
+    }
+
+    /// A user abort that returns may have told the caller what it read: in the `Sync` domain that must be
+    /// durable first.
+    pub fn settle_reads(&mut self) -> Result<(), Error> {
+        match self.wait_for_reads() {
+            Ok(()) => Ok(()),
+            Err(why) => Err(self.take_error(why)),
+        }
+    }
+
+    /// Makes room in the log after [`Abort::LogFull`].
+    pub fn make_room(&mut self) -> Result<(), Error> {
+        let before = self.view.memory.counters();
+        let made = self.scheme.make_room(&self.view, self.concurrency, &mut self.statistics);
+        self.statistics.bulk += self.view.memory.counters() - before;
+        made
+    }
+
+    /// Waits a random while that grows with the number of attempts.
+    pub fn back_off(&mut self, attempt: u32) {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let pauses = self.random % (16u64 << attempt.min(10));
+        for _ in 0..pauses {
+            self.view.memory.pause();
+        }
+    }
+
+    /// Marks the running transaction as one that cannot commit.
+    #[cold]
+    pub(super) fn doom(&mut self, why: Abort) -> Abort {
+        *self.doomed.get_or_insert(why)
+    }
+
+    /// Checks that `words` words at `at` may be read and written.
+    #[inline(always)]
+    fn check(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
+        if self.view.layout.is_data(at, words) {
+            Ok(())
+        } else {
+            Err(self.fail(Error::InvalidAddress(at.offset())))
+        }
+    }
+
+    /// Checks that the transaction may write `words` words at `at`.
+    #[inline(always)]
+    fn check_write(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
+        if self.read_only {
+            return Err(self.fail(Error::ReadOnly));
+        }
+        self.check(at, words)
+    }
+
+    /// The newest value of a word: this transaction's own, or the one at home.
+    #[inline(always)]
+    pub(super) fn own_or_home(&self, entry: Option<u32>, at: PersistentAddress) -> u64 {
+        let place = entry
+            .and_then(|entry| self.writes.entries[entry as usize].place(LineEntry::word_of(at)));
+        match place {
+            Some(place) => self.scheme.value(&self.view, place),
+            None => self.view.memory.load(at),
+        }
+    }
+
+    /// Keeps a new value and records its place in entry `entry`.
+    #[inline(always)]
+    pub(super) fn keep(&mut self, entry: u32, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        match self.scheme.write(&self.view, at, value) {
+            Ok(place) => {
+                self.writes.entries[entry as usize].set_place(LineEntry::word_of(at), place);
+                Ok(())
+            }
+            Err(Full) => Err(self.doom(Abort::LogFull)),
+        }
+    }
+
+    /// Stores all new values home.
+    #[inline]
+    pub(super) fn store_home(&self) {
+        for entry in &self.writes.entries {
+            let mut written = entry.written;
+            while written != 0 {
+                let word = written.trailing_zeros();
+                let value = self.scheme.value(&self.view, entry.places[word as usize]);
+                self.view.memory.store(entry.line.word(word.into()), value);
+                written &= written - 1;
+            }
+        }
+    }
+}
+
+impl<M: Memory, S: Scheme> Access for Engine<M, S> {
+    #[inline]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.check(at, 1)?;
+        match self.concurrency {
+            Concurrency::Stm => self.read_stm(at),
+            Concurrency::SingleWriter => self.read_single_writer(at),
+        }
+    }
+
+    #[inline]
+    fn read_range(&mut self, mut at: PersistentAddress, mut into: &mut [u64]) -> Result<(), Abort> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        self.check(at, into.len() as u64)?;
+        while !into.is_empty() {
+            let here = ((at.line().offset() + LINE_BYTES - at.offset()) / 8).min(into.len() as u64);
+            let (now, rest) = into.split_at_mut(here as usize);
+            match self.concurrency {
+                Concurrency::Stm => self.read_line_stm(at, now)?,
+                Concurrency::SingleWriter => self.read_line_single_writer(at, now)?,
+            }
+            into = rest;
+            at = at.word(here);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        self.check_write(at, 1)?;
+        let entry = match self.concurrency {
+            Concurrency::Stm => self.entry_stm(at)?,
+            Concurrency::SingleWriter => self.entry_single_writer(at),
+        };
+        self.keep(entry, at, value)
+    }
+
+    #[inline]
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.check_write(at, from.len() as u64)?;
+        let mut entry = u32::MAX;
+        for (i, &value) in from.iter().enumerate() {
+            let at = at.word(i as u64);
+            if i == 0 || LineEntry::word_of(at) == 0 {
+                entry = match self.concurrency {
+                    Concurrency::Stm => self.entry_stm(at)?,
+                    Concurrency::SingleWriter => self.entry_single_writer(at),
+                };
+            }
+            self.keep(entry, at, value)?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn hint(&self, at: PersistentAddress) -> u64 {
+        self.view.memory.load(at)
+    }
+
+    #[cold]
+    fn fail(&mut self, error: Error) -> Abort {
+        self.error.get_or_insert(error);
+        self.doom(Abort::Failed)
+    }
+
+    fn layout(&self) -> &crate::pool::layout::Layout {
+        &self.view.layout
+    }
+}
+
+/// The commit that STM and single-writer mode share: the scheme makes the log durable under `transaction`.
+impl<M: Memory, S: Scheme> Engine<M, S> {
+    #[inline]
+    pub(super) fn make_durable(&mut self, transaction: u64) {
+        self.view.memory.event(Event::Commit(transaction));
+        self.scheme.commit(&self.view, transaction);
+        self.view.memory.event(Event::Acknowledged(transaction));
+    }
+}

@@ -1,0 +1,94 @@
+//! Waist 1: what a structure may do, and the concurrency control beneath it.
+//!
+//! A structure touches persistent words only through [`Read`] and [`Transaction`]. Both return
+//! `Result<_, Abort>`, so that a conflict or a user abort unwinds with `?`; whoever runs the transaction
+//! retries it or gives the reason. There is no access to pool words outside a transaction, and no reference
+//! into pool memory: reads copy out.
+
+pub(crate) mod engine;
+mod single_writer;
+mod stm;
+mod worker;
+mod write_set;
+
+pub use engine::{Concurrency, Statistics};
+pub use worker::{Runner, Tx, Worker};
+pub use write_set::{LineEntry, WriteSet};
+
+use crate::error::Error;
+use crate::memory::PersistentAddress;
+
+/// Why a transaction cannot go on. Hand it up with `?`: a transaction that has met one will not commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Abort {
+    /// Another transaction was in the way; this one will be run again.
+    Conflict,
+    /// The log is full; this transaction will be run again after bulk persistence.
+    LogFull,
+    /// The closure gave up.
+    User,
+    /// An error that a retry would not cure; the worker keeps it and returns it.
+    Failed,
+}
+
+/// Reading in a transaction.
+pub trait Read {
+    /// Reads the word at `at`.
+    ///
+    /// # Errors
+    /// A conflict, or an address outside the heap.
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
+
+    /// Reads consecutive words.
+    ///
+    /// # Errors
+    /// As [`Read::read`].
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort>;
+
+    /// The address of root word `index`, one of eight that structures hang from.
+    fn root(&self, index: u64) -> PersistentAddress;
+
+    /// Ends the transaction with an error; the worker returns it. For structures that find themselves
+    /// damaged or misused.
+    fn fail(&mut self, error: Error) -> Abort;
+}
+
+/// Reading, writing, allocating and freeing in a transaction: all of it happens, or nothing.
+pub trait Transaction: Read {
+    /// Writes the word at `at`.
+    ///
+    /// # Errors
+    /// A conflict, a full log, or an address outside the heap.
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort>;
+
+    /// Writes consecutive words.
+    ///
+    /// # Errors
+    /// As [`Transaction::write`].
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort>;
+
+    /// Allocates `bytes` bytes, aligned to 8, and to 64 from 64 bytes on. The contents are whatever was there:
+    /// write before you read.
+    ///
+    /// # Errors
+    /// The pool is full; as [`Transaction::write`].
+    fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort>;
+
+    /// Frees the allocation at `at`; it takes effect when the transaction commits.
+    ///
+    /// # Errors
+    /// Nothing is allocated there; as [`Transaction::write`].
+    fn free(&mut self, at: PersistentAddress) -> Result<(), Abort>;
+
+    /// Runs `body` as a part of this transaction (flat nesting): its abort aborts the whole.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    fn nested<R>(&mut self, body: impl FnOnce(&mut Self) -> Result<R, Abort>) -> Result<R, Abort>
+    where
+        Self: Sized,
+    {
+        body(self)
+    }
+}

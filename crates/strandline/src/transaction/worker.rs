@@ -1,0 +1,180 @@
+//! Workers: who runs transactions.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::error::{Error, Result};
+use crate::memory::{Memory, PersistentAddress};
+use crate::pool::heap::{Access, Arena};
+use crate::pool::layout::{SharedLayout, View};
+use crate::scheme::Scheme;
+use crate::sync::SharedLog;
+
+use super::engine::{Concurrency, Engine, Statistics};
+use super::{Abort, Read, Transaction};
+
+/// Whoever can run transactions of a certain kind; drivers and benchmarks are generic over it.
+pub trait Runner {
+    /// The transactions that it runs.
+    type Tx<'w>: Transaction
+    where
+        Self: 'w;
+
+    /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain
+    /// promises. `body` may run several times; only its last run has an effect on the pool.
+    ///
+    /// # Errors
+    /// [`Error::Aborted`] where `body` returned [`Abort::User`]; what made the transaction fail otherwise.
+    /// The pool is unchanged then.
+    fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
+
+    /// Runs `body` as a read-only transaction: it logs, writes back and fences nothing.
+    ///
+    /// # Errors
+    /// As [`Runner::run`]; [`Error::ReadOnly`] where `body` writes.
+    fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
+
+    /// What it has done so far.
+    fn statistics(&self) -> Statistics;
+}
+
+/// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
+/// gives both back.
+pub struct Worker<M: Memory, S: Scheme> {
+    engine: Engine<M, S>,
+    arena: Arena,
+}
+
+/// A running transaction.
+pub struct Tx<'w, M: Memory, S: Scheme> {
+    engine: &'w mut Engine<M, S>,
+    arena: &'w mut Arena,
+}
+
+impl<M: Memory, S: Scheme> Worker<M, S> {
+    /// Leases a free log of the pool.
+    ///
+    /// # Errors
+    /// [`Error::NoFreeLog`]: as many workers exist as the pool has logs.
+    pub fn lease(view: View<M>, concurrency: Concurrency, shared_log: Option<SharedLog>) -> Result<Self> {
+        let logs = view.layout.geometry.logs;
+        view.memory.lock(SharedLayout::LEASES);
+        let free = (0..logs).find(|&index| view.memory.load(view.shared.slot(index).leased()) == 0);
+        if let Some(index) = free {
+            view.memory.store(view.shared.slot(index).leased(), 1);
+        }
+        view.memory.unlock(SharedLayout::LEASES);
+        let index = free.ok_or(Error::NoFreeLog(logs))?;
+        let scheme = S::lease(&view, index);
+        Ok(Self {
+            engine: Engine::new(view, index, scheme, concurrency, shared_log),
+            arena: Arena::new(index),
+        })
+    }
+
+    /// The number of the log that this worker leases.
+    pub fn log_index(&self) -> u64 {
+        self.engine.slot_index
+    }
+
+    /// The worker's view of the pool.
+    pub fn memory(&self) -> &M {
+        &self.engine.view.memory
+    }
+
+    fn attempt<R>(
+        &mut self,
+        read_only: bool,
+        mut body: impl FnMut(&mut Tx<'_, M, S>) -> Result<R, Abort>,
+    ) -> Result<R> {
+        let mut attempt = 0;
+        loop {
+            self.engine.begin(attempt, read_only);
+            let (engine, arena) = (&mut self.engine, &mut self.arena);
+            let outcome = catch_unwind(AssertUnwindSafe(|| body(&mut Tx { engine, arena })));
+            let why = match outcome {
+                Ok(Ok(value)) => match self.engine.commit() {
+                    Ok(()) => return Ok(value),
+                    Err(why) => why,
+                },
+                Ok(Err(why)) => self.engine.reason(why),
+                Err(panic) => {
+                    self.engine.roll_back(Abort::User);
+                    resume_unwind(panic);
+                }
+            };
+            self.engine.roll_back(why);
+            match why {
+                Abort::Conflict => {
+                    attempt += 1;
+                    self.engine.back_off(attempt);
+                }
+                Abort::LogFull => self.engine.make_room()?,
+                Abort::User | Abort::Failed => {
+                    let error = self.engine.take_error(why);
+                    self.engine.settle_reads()?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
+    type Tx<'w>
+        = Tx<'w, M, S>
+    where
+        Self: 'w;
+
+    fn run<R>(&mut self, body: impl FnMut(&mut Tx<'_, M, S>) -> Result<R, Abort>) -> Result<R> {
+        self.attempt(false, body)
+    }
+
+    fn view<R>(&mut self, body: impl FnMut(&mut Tx<'_, M, S>) -> Result<R, Abort>) -> Result<R> {
+        self.attempt(true, body)
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics { total: self.engine.view.memory.counters(), ..self.engine.statistics }
+    }
+}
+
+impl<M: Memory, S: Scheme> Drop for Worker<M, S> {
+    fn drop(&mut self) {
+        self.engine.scheme.release(&self.engine.view);
+        self.engine.view.memory.store(self.engine.slot.leased(), 0);
+    }
+}
+
+impl<M: Memory, S: Scheme> Read for Tx<'_, M, S> {
+    #[inline]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.engine.read(at)
+    }
+    #[inline]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        self.engine.read_range(at, into)
+    }
+    fn root(&self, index: u64) -> PersistentAddress {
+        self.engine.view.layout.root(index)
+    }
+    fn fail(&mut self, error: Error) -> Abort {
+        self.engine.fail(error)
+    }
+}
+
+impl<M: Memory, S: Scheme> Transaction for Tx<'_, M, S> {
+    #[inline]
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        self.engine.write(at, value)
+    }
+    #[inline]
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        self.engine.write_range(at, from)
+    }
+    fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
+        self.arena.alloc(self.engine, bytes)
+    }
+    fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        self.arena.free(self.engine, at)
+    }
+}
