@@ -19,10 +19,14 @@ pub enum Error {
     #[error("{0}")]
     Parameter(String),
     /// The file does not begin with a pool's magic number.
-    #[error("this is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool elsewhere")]
+    #[error(
+        "this is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool elsewhere"
+    )]
     NotAPool,
     /// The pool was written in a later format.
-    #[error("the pool has format version {found}, this library reads up to {supported}; open it with a newer Strandline")]
+    #[error(
+        "the pool has format version {found}, this library reads up to {supported}; open it with a newer Strandline"
+    )]
     NewerFormat {
         /// The pool's format version.
         found: u64,
@@ -33,7 +37,9 @@ pub enum Error {
     #[error("the pool's header is damaged ({0}); restore the pool from a backup")]
     DamagedHeader(String),
     /// The file is shorter than its header says.
-    #[error("the pool file has {found} bytes but its header says {expected}: it was truncated; restore it from a backup")]
+    #[error(
+        "the pool file has {found} bytes but its header says {expected}: it was truncated; restore it from a backup"
+    )]
     Truncated {
         /// Bytes that the header promises.
         expected: u64,
@@ -58,7 +64,9 @@ pub enum Error {
         found: String,
     },
     /// The pool was not closed, and what its last writes mean depends on the domain.
-    #[error("the pool was not closed cleanly and was written under domain {wrote}; open it once under {wrote} to recover it (asked: {asked})")]
+    #[error(
+        "the pool was not closed cleanly and was written under domain {wrote}; open it once under {wrote} to recover it (asked: {asked})"
+    )]
     WrongDomain {
         /// The domain that wrote it.
         wrote: String,
@@ -66,10 +74,14 @@ pub enum Error {
         asked: String,
     },
     /// `Flush` and `FlushOnFail` need memory that is persistent.
-    #[error("the file is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system")]
+    #[error(
+        "the file is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system"
+    )]
     NotPersistentMemory,
     /// The log file that belongs to a `Sync` pool is absent or another pool's.
-    #[error("the pool's log file {path} {problem}; heap and log belong together: put the pool's own log back beside it")]
+    #[error(
+        "the pool's log file {path} {problem}; heap and log belong together: put the pool's own log back beside it"
+    )]
     LogFile {
         /// Where it should be.
         path: String,
@@ -86,7 +98,9 @@ pub enum Error {
     #[error("the pool is full: no room for {0} bytes; free something or create a larger pool")]
     Full(u64),
     /// A transaction wrote more than a whole log holds.
-    #[error("the transaction is larger than its log of {records} records; split it or create the pool with larger logs")]
+    #[error(
+        "the transaction is larger than its log of {records} records; split it or create the pool with larger logs"
+    )]
     TransactionTooLarge {
         /// Records that the log holds.
         records: u64,
@@ -107,7 +121,9 @@ pub enum Error {
     #[error("the transaction was aborted by its caller")]
     Aborted,
     /// An earlier write or flush failed, so nothing can be promised any more.
-    #[error("the pool's device failed earlier ({0}); the outcome of unacknowledged transactions is unknown: close the pool, repair the device and open it again")]
+    #[error(
+        "the pool's device failed earlier ({0}); the outcome of unacknowledged transactions is unknown: close the pool, repair the device and open it again"
+    )]
     Poisoned(String),
 }
 

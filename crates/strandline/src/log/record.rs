@@ -77,11 +77,7 @@ impl Record {
     pub fn decode([data, metadata]: [u64; 2]) -> Self {
         let value = data & !TORN | metadata >> TAIL_SHIFT & 1;
         if metadata & FLG_DC == 0 {
-            Self::Data {
-                address: metadata >> ADDRESS_SHIFT,
-                value,
-                mask: (metadata >> MASK_SHIFT) as u8,
-            }
+            Self::Data { address: metadata >> ADDRESS_SHIFT, value, mask: (metadata >> MASK_SHIFT) as u8 }
         } else if metadata & FLG_CA != 0 {
             Self::Commit { transaction: value }
         } else {

@@ -60,9 +60,8 @@ pub fn scan<M: Memory>(
             Some(Record::Abort { .. }) => pending.clear(),
             None => {
                 let ahead = at + 1..records.min(at + 1 + ABORT_GROUP_RECORDS);
-                let Some(bridge) = ahead
-                    .into_iter()
-                    .find(|&ahead| matches!(written(ahead), Some(Record::Abort { .. })))
+                let Some(bridge) =
+                    ahead.into_iter().find(|&ahead| matches!(written(ahead), Some(Record::Abort { .. })))
                 else {
                     break;
                 };

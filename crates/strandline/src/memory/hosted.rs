@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use super::{Address, Counters, Event, Memory, PersistentAddress, Space, Step};
+use super::{Address, Counters, Event, Memory, PersistentAddress, Space, Step, VolatileAddress};
 use crate::sync::Device;
 
 /// One operation of a thread on a [`World`]. Offsets are in bytes.
@@ -186,6 +186,12 @@ impl Memory for Hosted {
     fn pause(&self) {
         self.perform(Operation::Pause);
     }
+
+    fn wait(&self, _: VolatileAddress, _: u64) {
+        self.pause();
+    }
+
+    fn wake(&self, _: VolatileAddress) {}
 
     fn event(&self, event: Event) {
         self.perform(Operation::Event(event));

@@ -13,9 +13,7 @@ pub mod recorder;
 mod step;
 mod write_back;
 
-pub use address::{
-    Address, LINE_BYTES, LINE_WORDS, PersistentAddress, Space, VolatileAddress, WORD_BYTES,
-};
+pub use address::{Address, LINE_BYTES, LINE_WORDS, PersistentAddress, Space, VolatileAddress, WORD_BYTES};
 pub use hosted::{Hosted, Operation, World};
 pub use mapping::{Mapping, MappingKind};
 pub use native::Native;
@@ -82,6 +80,11 @@ pub trait Memory {
     fn write_back_all(&self, step: Step) -> bool;
     /// A spin loop's pause; where threads are coroutines, another one may run.
     fn pause(&self);
+    /// Blocks while the word at `at` holds `value`, until [`wake`](Memory::wake) on it; may return early, so
+    /// callers check again. Where threads are coroutines, a pause.
+    fn wait(&self, at: VolatileAddress, value: u64);
+    /// Wakes all that [`wait`](Memory::wait) on the word at `at`. Store the new value first.
+    fn wake(&self, at: VolatileAddress);
     /// A transaction or persistency boundary, for worlds that record or judge.
     fn event(&self, event: Event);
     /// `instructions` instructions of computing between accesses, for worlds that keep time.
@@ -184,6 +187,12 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn pause(&self) {
         (**self).pause();
+    }
+    fn wait(&self, at: VolatileAddress, value: u64) {
+        (**self).wait(at, value);
+    }
+    fn wake(&self, at: VolatileAddress) {
+        (**self).wake(at);
     }
     #[inline(always)]
     fn event(&self, event: Event) {

@@ -2,11 +2,13 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::thread::futex;
 
 use super::write_back::{self, WriteBackInstruction};
 use super::{
-    Address, Counters, Event, Mapping, Memory, PersistentAddress, Space, Step, WORD_BYTES,
+    Address, Counters, Event, Mapping, Memory, PersistentAddress, Space, Step, VolatileAddress, WORD_BYTES,
 };
 use crate::Domain;
 use crate::error::{Error, Result};
@@ -66,6 +68,13 @@ impl Words {
             None => outside(offset),
         }
     }
+}
+
+/// The half of a word that the system's futex looks at: the low one, which every change changes.
+fn futex_word(word: &AtomicU64) -> &AtomicU32 {
+    let half = usize::from(cfg!(target_endian = "big"));
+    // SAFETY: the reference covers eight live, aligned bytes, and the system only compares the half word.
+    unsafe { &*word.as_ptr().cast::<AtomicU32>().add(half) }
 }
 
 #[cold]
@@ -206,12 +215,7 @@ impl Memory for Native {
 
     #[inline(always)]
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
-        self.words::<A>().at(at.offset()).compare_exchange(
-            current,
-            new,
-            Ordering::SeqCst,
-            Ordering::SeqCst,
-        )
+        self.words::<A>().at(at.offset()).compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst)
     }
 
     #[inline(always)]
@@ -248,6 +252,19 @@ impl Memory for Native {
         std::hint::spin_loop();
     }
 
+    fn wait(&self, at: VolatileAddress, value: u64) {
+        let word = self.volatile.at(at.offset());
+        if word.load(Ordering::SeqCst) == value {
+            // Errors are the word having changed and signals: both mean to check again.
+            let _ = futex::wait(futex_word(word), futex::Flags::PRIVATE, value as u32, None);
+        }
+    }
+
+    fn wake(&self, at: VolatileAddress) {
+        let word = self.volatile.at(at.offset());
+        let _ = futex::wake(futex_word(word), futex::Flags::PRIVATE, i32::MAX as u32);
+    }
+
     #[inline(always)]
     fn event(&self, _: Event) {}
 
@@ -277,4 +294,3 @@ impl Memory for Native {
         self.device.as_deref().map(|device| device as &dyn Device)
     }
 }
-

@@ -169,7 +169,8 @@ impl Arena {
         // The chunk is exhausted. Chunks of the arena in which much was freed, a free chunk, any chunk of
         // the arena with room, any chunk of the class, and free chunks that are small chunks by name only.
         let own = Chunk::Small { class, arena: self.index }.encode();
-        let any = |word: u64| matches!(Chunk::decode(word), Some(Chunk::Small { class: c, .. }) if c == class);
+        let any =
+            |word: u64| matches!(Chunk::decode(word), Some(Chunk::Small { class: c, .. }) if c == class);
         if self.cursors[class].freed >= division.blocks / 2 {
             self.cursors[class].freed = 0;
             if let Some(block) = self.alloc_from(tx, class, &division, division.blocks / 8, |w| w == own)? {
@@ -187,7 +188,9 @@ impl Arena {
         if let Some(block) = self.alloc_from(tx, class, &division, 1, any)? {
             return Ok(Some(block));
         }
-        if reclaim(tx)? && let Some(chunk) = take_free_chunk(tx, own)? {
+        if reclaim(tx)?
+            && let Some(chunk) = take_free_chunk(tx, own)?
+        {
             clear_bitmap(tx, chunk, &division)?;
             self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, ..self.cursors[class] };
             return self.alloc_at_cursor(tx, class, &division);
@@ -261,11 +264,7 @@ impl Arena {
         Ok(None)
     }
 
-    fn alloc_large<A: Access>(
-        &mut self,
-        tx: &mut A,
-        bytes: u64,
-    ) -> Result<Option<PersistentAddress>, Abort> {
+    fn alloc_large<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<Option<PersistentAddress>, Abort> {
         let chunks = bytes.div_ceil(tx.layout().geometry.chunk_bytes);
         if chunks > tx.layout().chunk_count {
             return Ok(None);
@@ -407,8 +406,7 @@ pub struct HeapUsage {
 pub(crate) fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
     let (memory, layout) = (&view.memory, &view.layout);
     let chunk_bytes = layout.geometry.chunk_bytes;
-    let mut usage =
-        HeapUsage { total_bytes: layout.chunk_count * chunk_bytes, ..HeapUsage::default() };
+    let mut usage = HeapUsage { total_bytes: layout.chunk_count * chunk_bytes, ..HeapUsage::default() };
     let mut chunk = 0;
     while chunk < layout.chunk_count {
         let word = memory.load(table(layout, chunk));
@@ -439,7 +437,9 @@ pub(crate) fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
                 for back in 1..chunks {
                     let expected = Chunk::LargeRest { back }.encode();
                     if memory.load(table(layout, chunk + back)) != expected {
-                        return Err(Error::Damaged(format!("the large object at chunk {chunk} is cut short")));
+                        return Err(Error::Damaged(format!(
+                            "the large object at chunk {chunk} is cut short"
+                        )));
                     }
                 }
                 usage.objects += 1;

@@ -66,7 +66,11 @@ impl Layout {
     /// A size is impossible, or the pool too small for a single chunk.
     pub fn new(geometry: Geometry) -> Result<Self> {
         let Geometry { size, logs, log_bytes, chunk_bytes } = geometry;
-        let refuse = |why: &str| Err(Error::Parameter(format!("{why} (pool of {size} bytes, {logs} logs of {log_bytes}, chunks of {chunk_bytes})")));
+        let refuse = |why: &str| {
+            Err(Error::Parameter(format!(
+                "{why} (pool of {size} bytes, {logs} logs of {log_bytes}, chunks of {chunk_bytes})"
+            )))
+        };
         if !size.is_multiple_of(PAGE_BYTES) || size >= 1 << 48 {
             return refuse("the pool's size must be a multiple of 4096 below 2^48");
         }

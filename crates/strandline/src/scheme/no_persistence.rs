@@ -54,12 +54,7 @@ impl Scheme for NoPersistence {
 
     fn abort<M: Memory>(&mut self, _: &View<M>) {}
 
-    fn make_room<M: Memory>(
-        &mut self,
-        _: &View<M>,
-        _: Concurrency,
-        _: &mut Statistics,
-    ) -> Result<(), Error> {
+    fn make_room<M: Memory>(&mut self, _: &View<M>, _: Concurrency, _: &mut Statistics) -> Result<(), Error> {
         Ok(())
     }
 }

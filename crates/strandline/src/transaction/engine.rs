@@ -291,8 +291,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     /// The newest value of a word: this transaction's own, or the one at home.
     #[inline(always)]
     pub(super) fn own_or_home(&self, entry: Option<u32>, at: PersistentAddress) -> u64 {
-        let place = entry
-            .and_then(|entry| self.writes.entries[entry as usize].place(LineEntry::word_of(at)));
+        let place = entry.and_then(|entry| self.writes.entries[entry as usize].place(LineEntry::word_of(at)));
         match place {
             Some(place) => self.scheme.value(&self.view, place),
             None => self.view.memory.load(at),
