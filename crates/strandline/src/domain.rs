@@ -44,12 +44,16 @@ impl Domain {
         }
     }
 
-    /// The name of the domain with this number.
-    pub(crate) fn name_of(code: u64) -> Option<&'static str> {
+    /// The domain with this number.
+    pub(crate) fn of_code(code: u64) -> Option<Self> {
         [Self::Flush, Self::FlushOnFail, Self::Sync, Self::Process, Self::Emulated { write_latency_ns: 0 }]
             .into_iter()
             .find(|domain| domain.code() == code)
-            .map(Self::name)
+    }
+
+    /// The name of the domain with this number.
+    pub(crate) fn name_of(code: u64) -> Option<&'static str> {
+        Self::of_code(code).map(Self::name)
     }
 }
 

@@ -12,3 +12,5 @@ pub mod transaction;
 
 pub use domain::Domain;
 pub use error::{Error, Result};
+pub use pool::{Options, Pool};
+pub use transaction::{Abort, Concurrency, Read, Runner, Transaction};

@@ -23,6 +23,8 @@ pub enum MappingKind {
 pub struct Mapping {
     base: *mut AtomicU64,
     words: usize,
+    /// The file, and with it the lock that whoever opened it holds, lives as long as its words.
+    _file: Option<File>,
 }
 
 // SAFETY: the mapping is memory of the process, its words are only reached as atomics, and unmapping needs
@@ -44,6 +46,7 @@ impl Mapping {
             MappingKind::Private => MapFlags::PRIVATE,
         };
         let length = mappable(bytes)?;
+        let kept = file.try_clone().map_err(|e| Error::io("keep the pool's file open", e))?;
         // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours. Other
         // processes may change a shared file's words at any time, which is why they are atomics.
         let base = unsafe {
@@ -53,7 +56,7 @@ impl Mapping {
             MappingKind::SharedSynchronous => Error::NotPersistentMemory,
             _ => Error::io("map the pool", e.into()),
         })?;
-        Ok(Self { base: base.cast(), words: length / 8 })
+        Ok(Self { base: base.cast(), words: length / 8, _file: Some(kept) })
     }
 
     /// Maps `bytes` bytes of zeroed anonymous memory.
@@ -72,7 +75,7 @@ impl Mapping {
             )
         }
         .map_err(|e| Error::io("map volatile memory", e.into()))?;
-        Ok(Self { base: base.cast(), words: length / 8 })
+        Ok(Self { base: base.cast(), words: length / 8, _file: None })
     }
 
     /// The words of the mapping.

@@ -1,7 +1,11 @@
 //! Pools: what lies where, the file that holds it, opening and recovering it.
 
+mod file;
+pub mod header;
 pub(crate) mod heap;
 pub mod layout;
 
+pub use file::{Options, Pool, PoolInfo, Recovery, inspect};
+pub use header::Header;
 pub use heap::HeapUsage;
 pub use layout::{Geometry, Layout, ROOTS, SharedLayout, View};

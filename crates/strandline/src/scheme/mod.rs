@@ -7,6 +7,7 @@ mod blurred;
 mod no_persistence;
 mod volatile;
 
+pub(crate) use blurred::persist_in_bulk;
 pub use blurred::{Blurred, RecoveryReport, RecoveryStep, recover};
 pub use no_persistence::NoPersistence;
 pub use volatile::{VolatileTx, VolatileWorker};

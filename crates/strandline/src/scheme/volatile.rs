@@ -8,10 +8,7 @@ use crate::pool::layout::{Layout, SharedLayout, View};
 use crate::transaction::{Abort, Read, Runner, Statistics, Transaction};
 
 /// One thread's use of a pool without transactions.
-pub struct VolatileWorker<M: Memory> {
-    direct: Direct<M>,
-    arena: Arena,
-}
+pub struct VolatileWorker<M: Memory>(VolatileTx<M>);
 
 struct Direct<M> {
     view: View<M>,
@@ -20,42 +17,40 @@ struct Direct<M> {
 }
 
 /// A stretch of plain loads and stores under the lock.
-pub struct VolatileTx<'w, M: Memory>(&'w mut VolatileWorker<M>);
+pub struct VolatileTx<M: Memory> {
+    direct: Direct<M>,
+    arena: Arena,
+}
 
 impl<M: Memory> VolatileWorker<M> {
     /// A worker that allocates from arena `index`.
     pub fn new(view: View<M>, index: u64) -> Self {
-        Self {
-            direct: Direct { view, error: None, statistics: Statistics::default() },
-            arena: Arena::new(index),
-        }
+        let direct = Direct { view, error: None, statistics: Statistics::default() };
+        Self(VolatileTx { direct, arena: Arena::new(index) })
     }
 
-    fn locked<R>(&mut self, mut body: impl FnMut(&mut VolatileTx<'_, M>) -> Result<R, Abort>) -> Result<R> {
-        self.direct.view.memory.lock(SharedLayout::WRITER);
-        let result = body(&mut VolatileTx(self));
-        self.direct.view.memory.unlock(SharedLayout::WRITER);
-        self.direct.statistics.commits += 1;
-        result.map_err(|_| self.direct.error.take().unwrap_or(Error::Aborted))
+    fn locked<R>(&mut self, mut body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>) -> Result<R> {
+        self.0.direct.view.memory.lock(SharedLayout::WRITER);
+        let result = body(&mut self.0);
+        self.0.direct.view.memory.unlock(SharedLayout::WRITER);
+        self.0.direct.statistics.commits += 1;
+        result.map_err(|_| self.0.direct.error.take().unwrap_or(Error::Aborted))
     }
 }
 
 impl<M: Memory> Runner for VolatileWorker<M> {
-    type Tx<'w>
-        = VolatileTx<'w, M>
-    where
-        Self: 'w;
+    type Tx = VolatileTx<M>;
 
-    fn run<R>(&mut self, body: impl FnMut(&mut VolatileTx<'_, M>) -> Result<R, Abort>) -> Result<R> {
+    fn run<R>(&mut self, body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>) -> Result<R> {
         self.locked(body)
     }
 
-    fn view<R>(&mut self, body: impl FnMut(&mut VolatileTx<'_, M>) -> Result<R, Abort>) -> Result<R> {
+    fn view<R>(&mut self, body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>) -> Result<R> {
         self.locked(body)
     }
 
     fn statistics(&self) -> Statistics {
-        Statistics { total: self.direct.view.memory.counters(), ..self.direct.statistics }
+        Statistics { total: self.0.direct.view.memory.counters(), ..self.0.direct.statistics }
     }
 }
 
@@ -108,36 +103,36 @@ impl<M: Memory> Access for Direct<M> {
     }
 }
 
-impl<M: Memory> Read for VolatileTx<'_, M> {
+impl<M: Memory> Read for VolatileTx<M> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        self.0.direct.read(at)
+        self.direct.read(at)
     }
     #[inline(always)]
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
-        self.0.direct.read_range(at, into)
+        self.direct.read_range(at, into)
     }
     fn root(&self, index: u64) -> PersistentAddress {
-        self.0.direct.view.layout.root(index)
+        self.direct.view.layout.root(index)
     }
     fn fail(&mut self, error: Error) -> Abort {
-        self.0.direct.fail(error)
+        self.direct.fail(error)
     }
 }
 
-impl<M: Memory> Transaction for VolatileTx<'_, M> {
+impl<M: Memory> Transaction for VolatileTx<M> {
     #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
-        self.0.direct.write(at, value)
+        self.direct.write(at, value)
     }
     #[inline(always)]
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
-        self.0.direct.write_range(at, from)
+        self.direct.write_range(at, from)
     }
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
-        self.0.arena.alloc(&mut self.0.direct, bytes)
+        self.arena.alloc(&mut self.direct, bytes)
     }
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
-        self.0.arena.free(&mut self.0.direct, at)
+        self.arena.free(&mut self.direct, at)
     }
 }

@@ -15,9 +15,7 @@ use super::{Abort, Read, Transaction};
 /// Whoever can run transactions of a certain kind; drivers and benchmarks are generic over it.
 pub trait Runner {
     /// The transactions that it runs.
-    type Tx<'w>: Transaction
-    where
-        Self: 'w;
+    type Tx: Transaction;
 
     /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain
     /// promises. `body` may run several times; only its last run has an effect on the pool.
@@ -25,13 +23,13 @@ pub trait Runner {
     /// # Errors
     /// [`Error::Aborted`] where `body` returned [`Abort::User`]; what made the transaction fail otherwise.
     /// The pool is unchanged then.
-    fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
+    fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx) -> Result<R, Abort>) -> Result<R>;
 
     /// Runs `body` as a read-only transaction: it logs, writes back and fences nothing.
     ///
     /// # Errors
     /// As [`Runner::run`]; [`Error::ReadOnly`] where `body` writes.
-    fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
+    fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx) -> Result<R, Abort>) -> Result<R>;
 
     /// What it has done so far.
     fn statistics(&self) -> Statistics;
@@ -40,14 +38,14 @@ pub trait Runner {
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
 /// gives both back.
 pub struct Worker<M: Memory, S: Scheme> {
-    engine: Engine<M, S>,
-    arena: Arena,
+    tx: Tx<M, S>,
+    read_only: bool,
 }
 
-/// A running transaction.
-pub struct Tx<'w, M: Memory, S: Scheme> {
-    engine: &'w mut Engine<M, S>,
-    arena: &'w mut Arena,
+/// A running transaction. A worker has one at a time and lends it to the closure that it runs.
+pub struct Tx<M: Memory, S: Scheme> {
+    engine: Engine<M, S>,
+    arena: Arena,
 }
 
 impl<M: Memory, S: Scheme> Worker<M, S> {
@@ -65,53 +63,56 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         view.memory.unlock(SharedLayout::LEASES);
         let index = free.ok_or(Error::NoFreeLog(logs))?;
         let scheme = S::lease(&view, index);
-        Ok(Self {
-            engine: Engine::new(view, index, scheme, concurrency, shared_log),
-            arena: Arena::new(index),
-        })
+        let engine = Engine::new(view, index, scheme, concurrency, shared_log);
+        Ok(Self { tx: Tx { engine, arena: Arena::new(index) }, read_only: false })
     }
 
     /// The number of the log that this worker leases.
     pub fn log_index(&self) -> u64 {
-        self.engine.slot_index
+        self.tx.engine.slot_index
+    }
+
+    /// From now on every transaction is read-only.
+    pub(crate) fn make_read_only(&mut self) {
+        self.read_only = true;
     }
 
     /// The worker's view of the pool.
     pub fn memory(&self) -> &M {
-        &self.engine.view.memory
+        &self.tx.engine.view.memory
     }
 
     fn attempt<R>(
         &mut self,
         read_only: bool,
-        mut body: impl FnMut(&mut Tx<'_, M, S>) -> Result<R, Abort>,
+        mut body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
     ) -> Result<R> {
         let mut attempt = 0;
         loop {
-            self.engine.begin(attempt, read_only);
-            let (engine, arena) = (&mut self.engine, &mut self.arena);
-            let outcome = catch_unwind(AssertUnwindSafe(|| body(&mut Tx { engine, arena })));
+            self.tx.engine.begin(attempt, read_only);
+            let tx = &mut self.tx;
+            let outcome = catch_unwind(AssertUnwindSafe(|| body(tx)));
             let why = match outcome {
-                Ok(Ok(value)) => match self.engine.commit() {
+                Ok(Ok(value)) => match self.tx.engine.commit() {
                     Ok(()) => return Ok(value),
                     Err(why) => why,
                 },
-                Ok(Err(why)) => self.engine.reason(why),
+                Ok(Err(why)) => self.tx.engine.reason(why),
                 Err(panic) => {
-                    self.engine.roll_back(Abort::User);
+                    self.tx.engine.roll_back(Abort::User);
                     resume_unwind(panic);
                 }
             };
-            self.engine.roll_back(why);
+            self.tx.engine.roll_back(why);
             match why {
                 Abort::Conflict => {
                     attempt += 1;
-                    self.engine.back_off(attempt);
+                    self.tx.engine.back_off(attempt);
                 }
-                Abort::LogFull => self.engine.make_room()?,
+                Abort::LogFull => self.tx.engine.make_room()?,
                 Abort::User | Abort::Failed => {
-                    let error = self.engine.take_error(why);
-                    self.engine.settle_reads()?;
+                    let error = self.tx.engine.take_error(why);
+                    self.tx.engine.settle_reads()?;
                     return Err(error);
                 }
             }
@@ -120,32 +121,29 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
 }
 
 impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
-    type Tx<'w>
-        = Tx<'w, M, S>
-    where
-        Self: 'w;
+    type Tx = Tx<M, S>;
 
-    fn run<R>(&mut self, body: impl FnMut(&mut Tx<'_, M, S>) -> Result<R, Abort>) -> Result<R> {
-        self.attempt(false, body)
+    fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
+        self.attempt(self.read_only, body)
     }
 
-    fn view<R>(&mut self, body: impl FnMut(&mut Tx<'_, M, S>) -> Result<R, Abort>) -> Result<R> {
+    fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
         self.attempt(true, body)
     }
 
     fn statistics(&self) -> Statistics {
-        Statistics { total: self.engine.view.memory.counters(), ..self.engine.statistics }
+        Statistics { total: self.tx.engine.view.memory.counters(), ..self.tx.engine.statistics }
     }
 }
 
 impl<M: Memory, S: Scheme> Drop for Worker<M, S> {
     fn drop(&mut self) {
-        self.engine.scheme.release(&self.engine.view);
-        self.engine.view.memory.store(self.engine.slot.leased(), 0);
+        self.tx.engine.scheme.release(&self.tx.engine.view);
+        self.tx.engine.view.memory.store(self.tx.engine.slot.leased(), 0);
     }
 }
 
-impl<M: Memory, S: Scheme> Read for Tx<'_, M, S> {
+impl<M: Memory, S: Scheme> Read for Tx<M, S> {
     #[inline]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.engine.read(at)
@@ -162,7 +160,7 @@ impl<M: Memory, S: Scheme> Read for Tx<'_, M, S> {
     }
 }
 
-impl<M: Memory, S: Scheme> Transaction for Tx<'_, M, S> {
+impl<M: Memory, S: Scheme> Transaction for Tx<M, S> {
     #[inline]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.engine.write(at, value)
@@ -172,9 +170,9 @@ impl<M: Memory, S: Scheme> Transaction for Tx<'_, M, S> {
         self.engine.write_range(at, from)
     }
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
-        self.arena.alloc(self.engine, bytes)
+        self.arena.alloc(&mut self.engine, bytes)
     }
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
-        self.arena.free(self.engine, at)
+        self.arena.free(&mut self.engine, at)
     }
 }

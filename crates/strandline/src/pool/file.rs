@@ -1,0 +1,402 @@
+//! A pool in a file: creating, opening, recovering and closing it.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+
+use super::header::Header;
+use super::heap::{self, HeapUsage};
+use super::layout::{Geometry, Layout, PAGE_BYTES, ROOTS, SharedLayout, View};
+use crate::Domain;
+use crate::error::{Error, Result};
+use crate::memory::{Mapping, MappingKind, Memory, Native, Step, WriteBackInstruction};
+use crate::scheme::{
+    Blurred, RecoveryReport, RecoveryStep, Scheme, VolatileWorker, persist_in_bulk, recover,
+};
+use crate::transaction::{Concurrency, Worker};
+
+/// How a pool is created or opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Sizes; for creating only, an existing pool has its own.
+    pub geometry: Geometry,
+    /// Names what the program keeps in the pool; a pool of another name is refused.
+    pub layout_name: String,
+    /// Where the line between what survives and what does not runs.
+    pub domain: Domain,
+    /// How transactions are isolated.
+    pub concurrency: Concurrency,
+    /// The instruction that writes lines back; `None` for the best there is.
+    pub instruction: Option<WriteBackInstruction>,
+    /// Opens a file that is not on persistent memory under `Flush` or `FlushOnFail` all the same: for tests
+    /// and benchmarks, where nothing has to survive a power failure.
+    pub assume_persistent: bool,
+    /// The STM has 2 to this power stripe locks, 8 bytes each.
+    pub lock_bits: u32,
+}
+
+impl Default for Options {
+    /// The `Sync` domain with STM, the default geometry and no layout name.
+    fn default() -> Self {
+        Self {
+            geometry: Geometry::default(),
+            layout_name: String::new(),
+            domain: Domain::Sync,
+            concurrency: Concurrency::Stm,
+            instruction: None,
+            assume_persistent: false,
+            lock_bits: 20,
+        }
+    }
+}
+
+/// What opening a pool had to do, and how long each step took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recovery {
+    /// What was found and done.
+    pub report: RecoveryReport,
+    /// Reading the logs.
+    pub scan: Duration,
+    /// Sorting the committed transactions.
+    pub sort: Duration,
+    /// Storing them home and making that durable.
+    pub replay: Duration,
+    /// Raising the watermark and zeroing the logs.
+    pub truncate: Duration,
+}
+
+/// An open pool. It is closed when dropped; [`Pool::close`] reports errors. A pool dropped while a worker
+/// exists stays locked until the worker is gone, and is recovered when it is next opened.
+pub struct Pool {
+    header: Header,
+    layout: Layout,
+    shared: SharedLayout,
+    persistent: Arc<Mapping>,
+    volatile: Arc<Mapping>,
+    mapping: MappingKind,
+    options: Options,
+    read_only: bool,
+    recovery: Recovery,
+    closed: bool,
+}
+
+impl Pool {
+    /// Creates a pool in a new file at `path`, allocates all of its space, and opens it.
+    ///
+    /// # Errors
+    /// The file exists, the disk is full, or an option is impossible. No file is left then.
+    pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        let path = path.as_ref();
+        let header = Header::new(&options.layout_name, options.geometry)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|e| Error::io(format!("create the pool {}", path.display()), e))?;
+        let made = fill_new_file(&file, path, &header);
+        drop(file);
+        let opened = made.and_then(|()| Self::open(path, options));
+        if opened.is_err() {
+            // Nobody has seen the pool yet.
+            let _ = std::fs::remove_file(path);
+        }
+        opened
+    }
+
+    /// Opens the pool at `path` for reading and writing, and recovers it.
+    ///
+    /// # Errors
+    /// A distinct one for a damaged, truncated, foreign, newer or locked pool, another layout name, and a
+    /// domain that cannot be; nothing has been changed then.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Self::open_as(path.as_ref(), options, false)
+    }
+
+    /// Opens the pool at `path` for reading only, beside any number of other readers. What the logs hold is
+    /// replayed into this process's own copy; the file is not changed.
+    ///
+    /// # Errors
+    /// As [`Pool::open`].
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Self::open_as(path.as_ref(), options, true)
+    }
+
+    fn open_as(path: &Path, options: &Options, read_only: bool) -> Result<Self> {
+        let (file, header) = open_file(path, read_only)?;
+        if header.layout_name != options.layout_name {
+            return Err(Error::WrongLayout {
+                expected: options.layout_name.clone(),
+                found: header.layout_name,
+            });
+        }
+        let state = read_word(&file, Layout::STATE.offset())?;
+        check_state(state, options.domain)?;
+        let layout = Layout::new(header.geometry)?;
+        let shared = SharedLayout::new(&layout, options.lock_bits, 0);
+        let mapping = match options.domain {
+            _ if read_only => MappingKind::Private,
+            Domain::Flush | Domain::FlushOnFail if !options.assume_persistent => {
+                MappingKind::SharedSynchronous
+            }
+            Domain::Sync => MappingKind::Private,
+            _ => MappingKind::Shared,
+        };
+        let mut pool = Self {
+            persistent: Arc::new(Mapping::file(&file, header.geometry.size, mapping)?),
+            volatile: Arc::new(Mapping::anonymous(shared.bytes())?),
+            header,
+            layout,
+            shared,
+            mapping,
+            options: options.clone(),
+            read_only,
+            recovery: Recovery::default(),
+            // Until recovery has succeeded there is nothing to close.
+            closed: true,
+        };
+        let view = pool.native_view()?;
+        let mut times = [Duration::ZERO; 4];
+        let mut running: Option<(RecoveryStep, Instant)> = None;
+        let mut tick = |next: Option<RecoveryStep>| {
+            if let Some((step, since)) = running.take() {
+                times[step as usize] = since.elapsed();
+            }
+            running = next.map(|step| (step, Instant::now()));
+        };
+        let report = recover(&view, |step| tick(Some(step)))?;
+        tick(None);
+        let [scan, sort, replay, truncate] = times;
+        pool.recovery = Recovery { report, scan, sort, replay, truncate };
+        if !read_only {
+            view.memory.store(Layout::STATE, options.domain.code());
+            view.memory.write_back(Layout::STATE, Step::MarkState);
+            view.memory.fence(Step::MarkState);
+            pool.closed = false;
+        }
+        Ok(pool)
+    }
+
+    fn native_view(&self) -> Result<View<Native>> {
+        // A reader's own copy needs no durability.
+        let domain = if self.read_only { Domain::Process } else { self.options.domain };
+        let memory = Native::new(
+            self.persistent.clone(),
+            self.volatile.clone(),
+            domain,
+            self.options.instruction,
+            None,
+        )?;
+        let view = View { memory, layout: self.layout, shared: self.shared };
+        assert!(view.fits(), "mappings are as large as the layouts that they were made for");
+        Ok(view)
+    }
+
+    /// A worker, for one thread, to run transactions with.
+    ///
+    /// # Errors
+    /// [`Error::NoFreeLog`]: there are as many workers as the pool has logs.
+    pub fn worker(&self) -> Result<Worker<Native, Blurred>> {
+        self.worker_with()
+    }
+
+    /// A worker under another scheme, for the laboratory.
+    ///
+    /// # Errors
+    /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone.
+    pub fn worker_with<S: Scheme>(&self) -> Result<Worker<Native, S>> {
+        if self.options.domain == Domain::Sync && S::NAME != Blurred::NAME {
+            return Err(Error::Unsupported(format!("scheme {} in the sync domain", S::NAME)));
+        }
+        let mut worker = Worker::lease(self.native_view()?, self.options.concurrency, None)?;
+        if self.read_only {
+            worker.make_read_only();
+        }
+        Ok(worker)
+    }
+
+    /// Plain loads and stores under one lock, allocating from arena `index`: the reference that schemes are
+    /// measured against. Nothing that it does is made durable, or isolated from other workers.
+    ///
+    /// # Errors
+    /// The pool is read-only, or its domain needs every change to go through a log.
+    pub fn volatile_worker(&self, index: u64) -> Result<VolatileWorker<Native>> {
+        if self.read_only || self.options.domain == Domain::Sync {
+            return Err(Error::Unsupported("the volatile pseudo-scheme".into()));
+        }
+        Ok(VolatileWorker::new(self.native_view()?, index))
+    }
+
+    /// What opening the pool had to do.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// The pool's header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Where everything lies in the pool.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// How full the heap is. Exact while no transaction runs.
+    ///
+    /// # Errors
+    /// The heap is damaged.
+    pub fn usage(&self) -> Result<HeapUsage> {
+        heap::usage(&self.native_view()?)
+    }
+
+    /// Makes everything durable and marks the pool as cleanly closed.
+    ///
+    /// # Errors
+    /// A worker still exists, or the device failed; the pool is recovered when it is next opened.
+    pub fn close(mut self) -> Result<()> {
+        self.close_once()
+    }
+
+    fn close_once(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.closed, true) {
+            return Ok(());
+        }
+        let view = self.native_view()?;
+        let memory = &view.memory;
+        if self.shared.slots().any(|slot| memory.load(slot.leased()) != 0) {
+            self.closed = false;
+            return Err(Error::Parameter("the pool cannot be closed while a worker exists".into()));
+        }
+        persist_in_bulk(&view);
+        // Under any domain but MAP_SYNC's, what a clean pool promises has to be in the file itself.
+        let synchronize = || match self.mapping {
+            MappingKind::Shared => self.persistent.synchronize(),
+            MappingKind::SharedSynchronous | MappingKind::Private => Ok(()),
+        };
+        synchronize()?;
+        memory.store(Layout::STATE, 0);
+        memory.write_back(Layout::STATE, Step::MarkState);
+        memory.fence(Step::MarkState);
+        synchronize()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // Whatever fails here, the pool stays marked as in use and is recovered when it is next opened.
+        let _ = self.close_once();
+    }
+}
+
+/// What `strandline pool info` shows.
+#[derive(Clone, Debug)]
+pub struct PoolInfo {
+    /// The static header.
+    pub header: Header,
+    /// The domain that has or had the pool in use; `None` if it was closed cleanly.
+    pub in_use: Option<&'static str>,
+    /// Whether somebody has it open now.
+    pub open: bool,
+    /// Every transaction up to this TxID is in its home locations.
+    pub watermark: u64,
+    /// Logs in the directory.
+    pub logs: u64,
+    /// The root words.
+    pub roots: Vec<u64>,
+    /// How full the heap is, after recovery; `None` while somebody has the pool open.
+    pub usage: Option<HeapUsage>,
+}
+
+/// Looks at the pool at `path` and changes nothing.
+///
+/// # Errors
+/// As [`Pool::open`], but neither the layout name, the domain nor a lock matter.
+pub fn inspect(path: impl AsRef<Path>) -> Result<PoolInfo> {
+    let path = path.as_ref();
+    let file = File::open(path).map_err(|e| Error::io(format!("open the pool {}", path.display()), e))?;
+    let header = read_header(&file)?;
+    let state = read_word(&file, Layout::STATE.offset())?;
+    let in_use = match state {
+        0 => None,
+        code => Some(Domain::name_of(code).ok_or_else(|| Error::Damaged(format!("its state is {code}")))?),
+    };
+    let open = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+    let mut logs = 0;
+    for index in 0..header.geometry.logs {
+        logs += u64::from(read_word(&file, Layout::LOG_DIRECTORY.word(index).offset())? != 0);
+    }
+    let watermark = read_word(&file, Layout::WATERMARK.offset())?;
+    let mut info = PoolInfo { header, in_use, open, watermark, logs, roots: Vec::new(), usage: None };
+    if !open {
+        let domain = Domain::of_code(state).unwrap_or(Domain::Process);
+        let options = Options { domain, layout_name: info.header.layout_name.clone(), ..Options::default() };
+        let pool = Pool::open_read_only(path, &options)?;
+        let view = pool.native_view()?;
+        info.roots = (0..ROOTS).map(|root| view.memory.load(pool.layout.root(root))).collect();
+        info.usage = Some(pool.usage()?);
+    }
+    Ok(info)
+}
+
+/// Opens and locks the file, and reads its header.
+fn open_file(path: &Path, read_only: bool) -> Result<(File, Header)> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(!read_only)
+        .open(path)
+        .map_err(|e| Error::io(format!("open the pool {}", path.display()), e))?;
+    let header = read_header(&file)?;
+    let wanted = if read_only {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
+    };
+    if rustix::fs::flock(&file, wanted).is_err() {
+        let readers = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
+        return Err(Error::Locked { held: if readers { "reading" } else { "writing" } });
+    }
+    Ok((file, header))
+}
+
+fn read_header(file: &File) -> Result<Header> {
+    let length = file.metadata().map_err(|e| Error::io("read the pool's size", e))?.len();
+    let mut page = vec![0; PAGE_BYTES.min(length) as usize];
+    file.read_exact_at(&mut page, 0).map_err(|e| Error::io("read the pool's header", e))?;
+    Header::decode(&page, length)
+}
+
+fn read_word(file: &File, offset: u64) -> Result<u64> {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, offset).map_err(|e| Error::io("read the pool", e))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// A cleanly closed pool opens under any domain, otherwise only under the one that wrote it.
+fn check_state(state: u64, domain: Domain) -> Result<()> {
+    if state == 0 || state == domain.code() {
+        return Ok(());
+    }
+    match Domain::name_of(state) {
+        Some(wrote) => Err(Error::WrongDomain { wrote: wrote.into(), asked: domain.name().into() }),
+        None => Err(Error::Damaged(format!("its state word is {state:#x}"))),
+    }
+}
+
+/// Allocates the file's space and writes its header last: a file without it is not a pool.
+fn fill_new_file(file: &File, path: &Path, header: &Header) -> Result<()> {
+    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, header.geometry.size)
+        .map_err(|e| Error::io(format!("allocate {} bytes for the pool", header.geometry.size), e.into()))?;
+    let write = || {
+        file.sync_all()?;
+        file.write_all_at(&header.encode(), 0)?;
+        file.sync_all()?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(|e| Error::io("write the pool's header", e))
+}

@@ -1,0 +1,131 @@
+//! The static header: written once, when the pool is created.
+//!
+//! ```text
+//! word  0       magic "STRANDLN"
+//!       1       format version
+//!       2..3    UUID
+//!       4..7    layout name, UTF-8, padded with zeros
+//!       8       size of the pool in bytes
+//!       9       number of logs
+//!       10      bytes in a log
+//!       11      bytes in a chunk
+//!       12..510 zero
+//!       511     CRC-32C of the 4088 bytes before it
+//! ```
+
+use uuid::Uuid;
+
+use super::layout::{Geometry, Layout, PAGE_BYTES};
+use crate::error::{Error, Result};
+
+const MAGIC: [u8; 8] = *b"STRANDLN";
+/// The format version that this library writes.
+pub const FORMAT_VERSION: u64 = 1;
+/// The longest layout name, in bytes.
+pub const LAYOUT_NAME_BYTES: usize = 32;
+const CHECKED: usize = PAGE_BYTES as usize - 8;
+
+/// What a pool's header says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The format version.
+    pub version: u64,
+    /// The pool's own number, which binds its files together.
+    pub uuid: Uuid,
+    /// The name that the program which owns the data gave it.
+    pub layout_name: String,
+    /// The sizes that determine the layout.
+    pub geometry: Geometry,
+}
+
+impl Header {
+    /// A header for a new pool.
+    ///
+    /// # Errors
+    /// The name is too long or holds a NUL, or the geometry is impossible.
+    pub fn new(layout_name: &str, geometry: Geometry) -> Result<Self> {
+        if layout_name.len() > LAYOUT_NAME_BYTES || layout_name.contains('\0') {
+            return Err(Error::Parameter(format!(
+                "a layout name has at most {LAYOUT_NAME_BYTES} bytes and no NUL: {layout_name:?}"
+            )));
+        }
+        Layout::new(geometry)?;
+        Ok(Self {
+            version: FORMAT_VERSION,
+            uuid: Uuid::new_v4(),
+            layout_name: layout_name.to_owned(),
+            geometry,
+        })
+    }
+
+    /// The header's page.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut page = vec![0; PAGE_BYTES as usize];
+        page[..8].copy_from_slice(&MAGIC);
+        page[16..32].copy_from_slice(self.uuid.as_bytes());
+        page[32..32 + self.layout_name.len()].copy_from_slice(self.layout_name.as_bytes());
+        let Geometry { size, logs, log_bytes, chunk_bytes } = self.geometry;
+        for (word, value) in [(1, self.version), (8, size), (9, logs), (10, log_bytes), (11, chunk_bytes)] {
+            page[8 * word..8 * word + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let checksum = u64::from(crc32c::crc32c(&page[..CHECKED]));
+        page[CHECKED..].copy_from_slice(&checksum.to_le_bytes());
+        page
+    }
+
+    /// Reads the header of a file of `file_bytes` bytes that begins with `page` (as much of a page as the
+    /// file has).
+    ///
+    /// # Errors
+    /// A distinct one for a foreign, truncated, newer or damaged file.
+    pub fn decode(page: &[u8], file_bytes: u64) -> Result<Self> {
+        if page.len() < 8 || page[..8] != MAGIC {
+            return Err(Error::NotAPool);
+        }
+        if page.len() < PAGE_BYTES as usize {
+            return Err(Error::Truncated { expected: PAGE_BYTES, found: file_bytes });
+        }
+        let word = |number: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&page[8 * number..8 * number + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let version = word(1);
+        if version > FORMAT_VERSION {
+            return Err(Error::NewerFormat { found: version, supported: FORMAT_VERSION });
+        }
+        if word(511) != u64::from(crc32c::crc32c(&page[..CHECKED])) {
+            return Err(Error::DamagedHeader("its checksum does not match".into()));
+        }
+        let damaged = |what: &str| Error::DamagedHeader(what.into());
+        let geometry = Geometry { size: word(8), logs: word(9), log_bytes: word(10), chunk_bytes: word(11) };
+        Layout::new(geometry).map_err(|_| damaged("its sizes are impossible"))?;
+        if file_bytes < geometry.size {
+            return Err(Error::Truncated { expected: geometry.size, found: file_bytes });
+        }
+        let name = &page[32..32 + LAYOUT_NAME_BYTES];
+        let length = name.iter().position(|&byte| byte == 0).unwrap_or(LAYOUT_NAME_BYTES);
+        let layout_name = std::str::from_utf8(&name[..length]).map_err(|_| damaged("its layout name"))?;
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&page[16..32]);
+        Ok(Self { version, uuid: Uuid::from_bytes(uuid), layout_name: layout_name.to_owned(), geometry })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_changed_byte_is_noticed() {
+        let header = Header::new("bank", Geometry::default()).unwrap();
+        let page = header.encode();
+        let size = header.geometry.size;
+        assert_eq!(Header::decode(&page, size).unwrap(), header);
+        for at in 0..page.len() {
+            let mut damaged = page.clone();
+            damaged[at] ^= 1;
+            assert!(Header::decode(&damaged, size).is_err(), "byte {at}");
+        }
+    }
+}
