@@ -5,6 +5,8 @@ use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, RECORD_BYTES, Record};
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, Slot, View, pack, unpack};
 
+const RECORDS_PER_LINE: u32 = (LINE_BYTES / RECORD_BYTES) as u32;
+
 /// The log has no room for another record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogFull;
@@ -91,6 +93,13 @@ impl ThreadLog {
         self.position - self.begin
     }
 
+    /// Records that the running transaction takes up if it commits now: its own, the commit record, and
+    /// inert ones up to the end of the line.
+    #[inline(always)]
+    pub fn committed_length(&self) -> u32 {
+        (self.position + 1).next_multiple_of(RECORDS_PER_LINE) - self.begin
+    }
+
     /// The highest TxID in this run, 0 for none.
     pub fn last_transaction(&self) -> u64 {
         self.last_transaction
@@ -156,11 +165,18 @@ impl ThreadLog {
     /// Commits the running transaction under `transaction`: durable when this returns. Stores the commit
     /// record, writes back the transaction's records and every abort record since the last commit, and
     /// fences once.
+    ///
+    /// Inert records fill the last line up. A transaction that began in a line already written back would
+    /// have to fetch it again, from memory where clwb evicts, and write it back a second time.
     #[inline]
     pub fn commit<M: Memory>(&mut self, memory: &M, transaction: u64) {
         let commit = self.position;
         memory.store_range(self.at(commit), &Record::Commit { transaction }.encode(self.phase));
-        let (from, to) = (self.begin, commit + 1);
+        let (from, to) = (self.begin, (commit + 1).next_multiple_of(RECORDS_PER_LINE));
+        let inert = Record::INERT.encode(self.phase);
+        for record in commit + 1..to {
+            memory.store_range(self.at(record), &inert);
+        }
         self.write_back(memory, from, to, Step::CommitWriteBack);
         if !self.abort_records.is_empty() {
             self.write_back_abort_records(memory, self.at(from).line());
@@ -170,6 +186,9 @@ impl ThreadLog {
         self.last_commit = to;
         self.last_transaction = transaction;
         memory.store(self.slot.committed(), pack(self.run, to));
+        if to < self.records {
+            memory.prefetch_for_write(self.at(to));
+        }
     }
 
     #[cold]

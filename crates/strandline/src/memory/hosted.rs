@@ -179,8 +179,14 @@ impl Memory for Hosted {
         }
     }
 
+    fn prefetch_for_write(&self, _: PersistentAddress) {}
+
     fn write_back_all(&self, step: Step) -> bool {
         self.perform(Operation::WriteBackAll(step)) != 0
+    }
+
+    fn emulates_latency(&self) -> bool {
+        false
     }
 
     fn pause(&self) {

@@ -75,9 +75,13 @@ pub trait Memory {
     fn write_back(&self, at: PersistentAddress, step: Step);
     /// Waits until everything written back by this thread is durable.
     fn fence(&self, step: Step);
+    /// A hint that the line of `at` will soon be stored to.
+    fn prefetch_for_write(&self, at: PersistentAddress);
     /// Writes back the whole cache (x86's privileged `wbinvd`). `false`: this memory cannot, and the
     /// caller writes the lines back one by one.
     fn write_back_all(&self, step: Step) -> bool;
+    /// Whether write-backs are charged an emulated latency, so that work which only an emulation needs is done.
+    fn emulates_latency(&self) -> bool;
     /// A spin loop's pause; where threads are coroutines, another one may run.
     fn pause(&self);
     /// Blocks while the word at `at` holds `value`, until [`wake`](Memory::wake) on it; may return early, so
@@ -181,8 +185,15 @@ impl<M: Memory> Memory for &M {
     fn fence(&self, step: Step) {
         (**self).fence(step);
     }
+    #[inline(always)]
+    fn prefetch_for_write(&self, at: PersistentAddress) {
+        (**self).prefetch_for_write(at);
+    }
     fn write_back_all(&self, step: Step) -> bool {
         (**self).write_back_all(step)
+    }
+    fn emulates_latency(&self) -> bool {
+        (**self).emulates_latency()
     }
     #[inline(always)]
     fn pause(&self) {

@@ -242,9 +242,18 @@ impl Memory for Native {
         }
     }
 
+    #[inline(always)]
+    fn prefetch_for_write(&self, at: PersistentAddress) {
+        write_back::prefetch_for_write(self.persistent.at(at.offset()));
+    }
+
     fn write_back_all(&self, _: Step) -> bool {
         // wbinvd is privileged. Where lines need no writing back at all, there is nothing to do.
         self.instruction.is_none()
+    }
+
+    fn emulates_latency(&self) -> bool {
+        self.latency != 0
     }
 
     #[inline(always)]

@@ -72,6 +72,12 @@ mod imp {
     }
 
     #[inline(always)]
+    pub fn prefetch_for_write(word: &AtomicU64) {
+        // SAFETY: a prefetch changes nothing, and processors without prefetchw take it as a no-operation.
+        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) word.as_ptr(), options(nostack, preserves_flags)) }
+    }
+
+    #[inline(always)]
     pub fn fence() {
         // SAFETY: sfence orders stores and has no other effect; SSE is part of x86-64.
         unsafe { std::arch::asm!("sfence", options(nostack, preserves_flags)) }
@@ -117,6 +123,7 @@ mod imp {
         false
     }
     pub fn write_back(_: WriteBackInstruction, _: &AtomicU64) {}
+    pub fn prefetch_for_write(_: &AtomicU64) {}
     pub fn fence() {
         atomic_fence(Ordering::SeqCst);
     }
@@ -131,4 +138,4 @@ mod imp {
     }
 }
 
-pub(super) use imp::{fence, store_non_temporal, ticks, ticks_in, write_back};
+pub(super) use imp::{fence, prefetch_for_write, store_non_temporal, ticks, ticks_in, write_back};

@@ -177,10 +177,8 @@ impl Arena {
                 return Ok(Some(block));
             }
         }
-        if let Some(chunk) = take_free_chunk(tx, own)? {
-            clear_bitmap(tx, chunk, &division)?;
-            self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, ..self.cursors[class] };
-            return self.alloc_at_cursor(tx, class, &division);
+        if let Some(chunk) = take_run(tx, 1, Look::AtHints)? {
+            return self.alloc_in_new_chunk(tx, class, &division, chunk);
         }
         if let Some(block) = self.alloc_from(tx, class, &division, 1, |w| w == own)? {
             return Ok(Some(block));
@@ -188,14 +186,30 @@ impl Arena {
         if let Some(block) = self.alloc_from(tx, class, &division, 1, any)? {
             return Ok(Some(block));
         }
-        if reclaim(tx)?
-            && let Some(chunk) = take_free_chunk(tx, own)?
-        {
-            clear_bitmap(tx, chunk, &division)?;
-            self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, ..self.cursors[class] };
-            return self.alloc_at_cursor(tx, class, &division);
+        reclaim(tx)?;
+        if let Some(chunk) = take_run(tx, 1, Look::Everywhere)? {
+            return self.alloc_in_new_chunk(tx, class, &division, chunk);
         }
         Ok(None)
+    }
+
+    /// Makes the free chunk `chunk` this arena's, for blocks of `class`, and allocates the first.
+    fn alloc_in_new_chunk<A: Access>(
+        &mut self,
+        tx: &mut A,
+        class: usize,
+        division: &Division,
+        chunk: u64,
+    ) -> Result<Option<PersistentAddress>, Abort> {
+        let (at, base) = (table(tx.layout(), chunk), start(tx.layout(), chunk));
+        tx.write(at, Chunk::Small { class, arena: self.index }.encode())?;
+        for word in 0..division.words() {
+            if tx.read(base.word(word))? != 0 {
+                tx.write(base.word(word), 0)?;
+            }
+        }
+        self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, ..self.cursors[class] };
+        self.alloc_at_cursor(tx, class, division)
     }
 
     /// Takes the next free block of the cursor's chunk.
@@ -269,10 +283,12 @@ impl Arena {
         if chunks > tx.layout().chunk_count {
             return Ok(None);
         }
-        let found = match find_run(tx, chunks)? {
+        let found = match take_run(tx, chunks, Look::AtHints)? {
             Some(first) => Some(first),
-            None if reclaim(tx)? => find_run(tx, chunks)?,
-            None => None,
+            None => {
+                reclaim(tx)?;
+                take_run(tx, chunks, Look::Everywhere)?
+            }
         };
         let Some(first) = found else { return Ok(None) };
         for back in 0..chunks {
@@ -318,51 +334,35 @@ impl Arena {
     }
 }
 
-/// Turns a free chunk into one with the table word `word`.
-fn take_free_chunk<A: Access>(tx: &mut A, word: u64) -> Result<Option<u64>, Abort> {
-    for chunk in 0..tx.layout().chunk_count {
-        let at = table(tx.layout(), chunk);
-        if tx.hint(at) == FREE && tx.read(at)? == FREE {
-            tx.write(at, word)?;
-            return Ok(Some(chunk));
-        }
-    }
-    Ok(None)
-}
-
-fn clear_bitmap<A: Access>(tx: &mut A, chunk: u64, division: &Division) -> Result<(), Abort> {
-    let base = start(tx.layout(), chunk);
-    for word in 0..division.words() {
-        if tx.read(base.word(word))? != 0 {
-            tx.write(base.word(word), 0)?;
-        }
-    }
-    Ok(())
+/// Which table words to read in the transaction when looking for free chunks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Those that are free at home.
+    AtHints,
+    /// All: this transaction itself may have freed some.
+    Everywhere,
 }
 
 /// The first of `chunks` consecutive free chunks, read in the transaction.
-fn find_run<A: Access>(tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
-    let mut first = 0;
+fn take_run<A: Access>(tx: &mut A, chunks: u64, look: Look) -> Result<Option<u64>, Abort> {
     let mut length = 0;
     for chunk in 0..tx.layout().chunk_count {
         let at = table(tx.layout(), chunk);
-        if tx.hint(at) == FREE && tx.read(at)? == FREE {
+        if (look == Look::Everywhere || tx.hint(at) == FREE) && tx.read(at)? == FREE {
             length += 1;
             if length == chunks {
-                return Ok(Some(first));
+                return Ok(Some(chunk + 1 - chunks));
             }
         } else {
-            first = chunk + 1;
             length = 0;
         }
     }
     Ok(None)
 }
 
-/// Frees the small chunks in which every block is free; whether there were any.
-fn reclaim<A: Access>(tx: &mut A) -> Result<bool, Abort> {
+/// Frees the small chunks in which every block is free.
+fn reclaim<A: Access>(tx: &mut A) -> Result<(), Abort> {
     let layout = *tx.layout();
-    let mut any = false;
     for chunk in 0..layout.chunk_count {
         let Some(Chunk::Small { class, .. }) = Chunk::decode(tx.hint(table(&layout, chunk))) else {
             continue;
@@ -378,10 +378,9 @@ fn reclaim<A: Access>(tx: &mut A) -> Result<bool, Abort> {
         }
         if empty {
             tx.write(table(&layout, chunk), FREE)?;
-            any = true;
         }
     }
-    Ok(any)
+    Ok(())
 }
 
 /// What the heap holds, from its table and bitmaps.

@@ -38,8 +38,8 @@
 
 use super::{Full, Scheme};
 use crate::error::{Error, Result};
-use crate::log::{Committed, Record, ThreadLog, highest_transaction, merge, scan, zero};
-use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
+use crate::log::{Committed, RECORD_BYTES, Record, ThreadLog, highest_transaction, merge, scan, zero};
+use crate::memory::{Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
@@ -91,7 +91,7 @@ impl Scheme for Blurred {
 
     #[inline(always)]
     fn records(&self) -> u64 {
-        u64::from(self.log.length()) + 1
+        u64::from(self.log.committed_length())
     }
 
     fn running_records<M: Memory>(&self, view: &View<M>) -> Vec<u64> {
@@ -165,8 +165,16 @@ pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
         }
     }
     if !memory.write_back_all(Step::BulkDataWriteBack) {
+        let mut lines = Vec::new();
         for index in 0..view.layout.geometry.logs {
-            write_back_log(view, index, old, watermark);
+            collect_home_lines(view, index, old, watermark, &mut lines);
+        }
+        // A line that many transactions wrote is written back once, and in the order of addresses, which
+        // memory likes.
+        lines.sort_unstable();
+        lines.dedup();
+        for line in lines {
+            memory.write_back(line, Step::BulkDataWriteBack);
         }
     }
     memory.fence(Step::BulkDataFence);
@@ -176,50 +184,56 @@ pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
     memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
 }
 
-/// Writes back the home lines of the transactions in log `index` above `old` and up to `watermark`, and the
-/// log's own lines, as the paper's `wbinvd` does.
+/// Collects the home lines of the transactions in log `index` above `old` and up to `watermark`. Where
+/// the cost of the paper's `wbinvd` is emulated, the log's own lines are written back as well.
 ///
 /// The log's owner goes on appending, past the records read here. It may restart the log only if none of
 /// these transactions is in it; then what is read here may be anything, and at worst some lines are written
 /// back in vain.
-fn write_back_log<M: Memory>(view: &View<M>, index: u64, old: u64, watermark: u64) {
+fn collect_home_lines<M: Memory>(
+    view: &View<M>,
+    index: u64,
+    old: u64,
+    watermark: u64,
+    lines: &mut Vec<PersistentAddress>,
+) {
     let (memory, slot, log) = (&view.memory, view.shared.slot(index), view.layout.log(index));
     let (run, end) = unpack(memory.load(slot.committed()));
     let from = match unpack(memory.load(slot.persisted())) {
         (persisted_run, upto) if persisted_run == run => upto,
         _ => 0,
     };
-    let mut lines: Vec<PersistentAddress> = Vec::new();
     let mut upto = from;
+    // Where the running transaction's lines begin, and how many lines are known to be wanted.
+    let mut wanted = lines.len();
     for at in from..end {
         let mut blocks = [0; 2];
         memory.load_range(log.word(2 * u64::from(at)), &mut blocks);
         match Record::decode(blocks) {
+            Record::Data { mask: 0, .. } => {}
             Record::Data { address, .. } => {
                 let line = PersistentAddress::new(address).line();
                 if lines.last() != Some(&line) && view.layout.is_data(line, 1) {
                     lines.push(line);
                 }
             }
-            Record::Abort { .. } => lines.clear(),
+            Record::Abort { .. } => lines.truncate(wanted),
             Record::Commit { transaction } => {
                 if transaction > watermark {
                     break;
                 }
-                if transaction > old {
-                    for &line in &lines {
-                        memory.write_back(line, Step::BulkDataWriteBack);
-                    }
+                if transaction <= old {
+                    lines.truncate(wanted);
                 }
-                lines.clear();
+                wanted = lines.len();
                 upto = at + 1;
             }
         }
     }
-    let (mut line, end) = (log.word(2 * u64::from(from)).line(), log.word(2 * u64::from(upto)));
-    while line < end {
-        memory.write_back(line, Step::BulkLogWriteBack);
-        line = line.byte(LINE_BYTES);
+    lines.truncate(wanted);
+    if memory.emulates_latency() {
+        let bytes = RECORD_BYTES * u64::from(upto - from);
+        memory.write_back_range(log.byte(RECORD_BYTES * u64::from(from)), bytes, Step::BulkLogWriteBack);
     }
     memory.store(slot.persisted(), pack(run, upto));
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod crash;
+
 use std::rc::Rc;
 
 use strandline::memory::recorder::Recorder;

@@ -1,0 +1,321 @@
+//! Pools in files: what opening refuses and why, what closing promises, and many threads on one pool.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use strandline::pool::{Geometry, inspect};
+use strandline::{Abort, Concurrency, Domain, Error, Options, Pool, Read, Runner, Transaction};
+use tempfile::TempDir;
+
+const GEOMETRY: Geometry = Geometry { size: 4 << 20, logs: 4, log_bytes: 16 << 10, chunk_bytes: 16 << 10 };
+
+fn options() -> Options {
+    Options {
+        geometry: GEOMETRY,
+        layout_name: "test".into(),
+        domain: Domain::Process,
+        lock_bits: 12,
+        ..Options::default()
+    }
+}
+
+fn new_pool(folder: &TempDir) -> (PathBuf, Pool) {
+    let path = folder.path().join("pool");
+    let pool = Pool::create(&path, &options()).unwrap();
+    (path, pool)
+}
+
+fn set(pool: &Pool, value: u64) {
+    pool.worker().unwrap().run(|tx| tx.write(tx.root(0), value)).unwrap();
+}
+
+fn get(pool: &Pool) -> u64 {
+    pool.worker().unwrap().view(|tx| tx.read(tx.root(0))).unwrap()
+}
+
+/// Opens the pool, which must fail and leave the file as it is.
+fn refused(path: &Path, options: &Options) -> Error {
+    let before = std::fs::read(path).unwrap();
+    let error = Pool::open(path, options).err().expect("the pool must be refused");
+    assert!(std::fs::read(path).unwrap() == before, "{error}: the file was changed");
+    error
+}
+
+fn patch(path: &Path, offset: u64, bytes: &[u8]) {
+    OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, offset).unwrap();
+}
+
+#[test]
+fn what_was_committed_is_there_after_closing_and_after_a_kill() {
+    let folder = TempDir::new().unwrap();
+    let (path, pool) = new_pool(&folder);
+    set(&pool, 7);
+    pool.close().unwrap();
+    let pool = Pool::open(&path, &options()).unwrap();
+    assert_eq!((get(&pool), pool.recovery().report.replayed), (7, 0));
+    set(&pool, 8);
+    // A copy taken now is what a killed process leaves, but that home was not stored.
+    let killed = folder.path().join("killed");
+    std::fs::copy(&path, &killed).unwrap();
+    patch(&killed, pool.layout().root(0).offset(), &[0; 8]);
+    drop(pool);
+    let pool = Pool::open(&killed, &options()).unwrap();
+    assert_eq!((get(&pool), pool.recovery().report.replayed), (8, 1));
+}
+
+#[test]
+fn damaged_truncated_foreign_and_newer_pools_are_told_apart() {
+    let folder = TempDir::new().unwrap();
+    let (path, pool) = new_pool(&folder);
+    pool.close().unwrap();
+    let copy = |name: &str| {
+        let to = folder.path().join(name);
+        std::fs::copy(&path, &to).unwrap();
+        to
+    };
+    let damaged = copy("damaged");
+    patch(&damaged, 33, b"X");
+    assert!(matches!(refused(&damaged, &options()), Error::DamagedHeader(_)));
+    let truncated = copy("truncated");
+    File::options().write(true).open(&truncated).unwrap().set_len(GEOMETRY.size - 4096).unwrap();
+    assert!(matches!(refused(&truncated, &options()), Error::Truncated { .. }));
+    File::options().write(true).open(&truncated).unwrap().set_len(100).unwrap();
+    assert!(matches!(refused(&truncated, &options()), Error::Truncated { .. }));
+    let foreign = copy("foreign");
+    patch(&foreign, 0, b"SQLite");
+    assert!(matches!(refused(&foreign, &options()), Error::NotAPool));
+    File::create(&foreign).unwrap();
+    assert!(matches!(refused(&foreign, &options()), Error::NotAPool));
+    let newer = copy("newer");
+    patch(&newer, 8, &9u64.to_le_bytes());
+    assert!(matches!(refused(&newer, &options()), Error::NewerFormat { found: 9, .. }));
+    let layout = Options { layout_name: "other".into(), ..options() };
+    assert!(matches!(refused(&path, &layout), Error::WrongLayout { .. }));
+    let directory = copy("directory");
+    patch(&directory, 4 * 4096, &4096u64.to_le_bytes());
+    assert!(matches!(refused(&directory, &options()), Error::Damaged(_)));
+    let state = copy("state");
+    patch(&state, 3 * 4096, &77u64.to_le_bytes());
+    assert!(matches!(refused(&state, &options()), Error::Damaged(_)));
+    assert!(matches!(Pool::open(folder.path().join("absent"), &options()), Err(Error::Io { .. })));
+    assert!(matches!(Pool::create(&path, &options()), Err(Error::Io { .. })), "never over an existing file");
+    Pool::open(&path, &options()).unwrap();
+}
+
+#[test]
+fn one_writer_or_several_readers() {
+    let folder = TempDir::new().unwrap();
+    let (path, pool) = new_pool(&folder);
+    set(&pool, 5);
+    assert!(matches!(refused(&path, &options()), Error::Locked { held: "writing" }));
+    assert!(matches!(Pool::open_read_only(&path, &options()), Err(Error::Locked { .. })));
+    // The lock outlives a pool that is dropped while a worker exists.
+    let worker = pool.worker().unwrap();
+    drop(pool);
+    assert!(matches!(refused(&path, &options()), Error::Locked { .. }));
+    drop(worker);
+    let before = std::fs::read(&path).unwrap();
+    let readers: Vec<_> = (0..2).map(|_| Pool::open_read_only(&path, &options()).unwrap()).collect();
+    assert_eq!(readers.iter().map(get).collect::<Vec<_>>(), [5, 5]);
+    let mut worker = readers[0].worker().unwrap();
+    assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 6)), Err(Error::ReadOnly)));
+    assert!(matches!(refused(&path, &options()), Error::Locked { held: "reading" }));
+    drop(worker);
+    drop(readers);
+    assert!(std::fs::read(&path).unwrap() == before, "readers write nothing");
+    Pool::open(&path, &options()).unwrap();
+}
+
+#[test]
+fn an_unclean_pool_opens_only_under_its_domain() {
+    let folder = TempDir::new().unwrap();
+    let (path, pool) = new_pool(&folder);
+    set(&pool, 5);
+    let killed = folder.path().join("killed");
+    std::fs::copy(&path, &killed).unwrap();
+    pool.close().unwrap();
+    let flush_on_fail = Options { domain: Domain::FlushOnFail, assume_persistent: true, ..options() };
+    assert!(matches!(refused(&killed, &flush_on_fail), Error::WrongDomain { .. }));
+    let pool = Pool::open(&path, &flush_on_fail).unwrap();
+    assert_eq!(get(&pool), 5);
+    pool.close().unwrap();
+    assert_eq!(inspect(&path).unwrap().in_use, None);
+    let info = inspect(&killed).unwrap();
+    assert_eq!((info.in_use, info.roots[0], info.open), (Some("process"), 5, false));
+    let strict = Options { domain: Domain::Flush, ..options() };
+    assert!(matches!(refused(&path, &strict), Error::NotPersistentMemory));
+}
+
+#[test]
+fn a_pool_moves() {
+    // Position independent: the same file mapped twice has different addresses, and works at both.
+    let folder = TempDir::new().unwrap();
+    let (path, pool) = new_pool(&folder);
+    let at = pool
+        .worker()
+        .unwrap()
+        .run(|tx| {
+            let at = tx.alloc(64)?;
+            tx.write(at, 99)?;
+            tx.write(tx.root(0), at.offset())?;
+            Ok(at)
+        })
+        .unwrap();
+    pool.close().unwrap();
+    let moved = folder.path().join("moved");
+    std::fs::rename(&path, &moved).unwrap();
+    let _elsewhere = vec![0u8; 64 << 20];
+    let pool = Pool::open(&moved, &options()).unwrap();
+    assert_eq!(pool.worker().unwrap().view(|tx| tx.read(at)).unwrap(), 99);
+}
+
+#[test]
+fn workers_beyond_the_logs_get_an_error_and_logs_are_leased_on() {
+    let folder = TempDir::new().unwrap();
+    let (_, pool) = new_pool(&folder);
+    let workers: Vec<_> = (0..4).map(|_| pool.worker().unwrap()).collect();
+    assert!(matches!(pool.worker(), Err(Error::NoFreeLog(4))));
+    drop(workers);
+    for value in 0..2000 {
+        // Each lessee goes on where the one before stood; the log fills and restarts under them all.
+        set(&pool, value);
+        assert_eq!(get(&pool), value);
+    }
+    let pool_with_worker = pool.worker().unwrap();
+    assert!(matches!(pool.close(), Err(Error::Parameter(_))));
+    drop(pool_with_worker);
+}
+
+#[test]
+fn a_full_pool_is_an_error_and_changes_nothing() {
+    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
+        let folder = TempDir::new().unwrap();
+        let pool = Pool::create(folder.path().join("pool"), &Options { concurrency, ..options() }).unwrap();
+        let mut worker = pool.worker().unwrap();
+        let mut blocks = Vec::new();
+        let error = loop {
+            match worker.run(|tx| tx.alloc(1000)) {
+                Ok(block) => blocks.push(block),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::Full(1000)));
+        let full = pool.usage().unwrap();
+        assert_eq!((full.objects, full.free_chunks), (blocks.len() as u64, 0));
+        assert!(matches!(worker.run(|tx| tx.alloc(100 << 10)), Err(Error::Full(_))));
+        assert_eq!(pool.usage().unwrap(), full);
+        // A transaction that frees and then fails has freed nothing.
+        let failed = worker.run(|tx| {
+            tx.free(blocks[0])?;
+            tx.alloc(100 << 10)
+        });
+        assert!(matches!(failed, Err(Error::Full(_))));
+        assert_eq!(pool.usage().unwrap(), full);
+        for block in blocks.drain(..) {
+            worker.run(|tx| tx.free(block)).unwrap();
+            assert!(matches!(worker.run(|tx| tx.free(block)), Err(Error::InvalidFree(_))));
+        }
+        assert_eq!(pool.usage().unwrap().objects, 0);
+        // Empty chunks serve large objects again.
+        let large = worker.run(|tx| tx.alloc(3 << 20)).unwrap();
+        assert!(matches!(worker.run(|tx| tx.free(large.byte(16 << 10))), Err(Error::InvalidFree(_))));
+        worker.run(|tx| tx.free(large)).unwrap();
+    }
+}
+
+#[test]
+fn wild_addresses_are_errors() {
+    let folder = TempDir::new().unwrap();
+    let (_, pool) = new_pool(&folder);
+    let mut worker = pool.worker().unwrap();
+    for offset in [0, 8, 4096, 3, pool.layout().data.offset() + 4, GEOMETRY.size, u64::MAX - 7, 1 << 63] {
+        let at = strandline::memory::PersistentAddress::new(offset);
+        assert!(matches!(worker.run(|tx| tx.read(at)), Err(Error::InvalidAddress(_))), "{offset:#x}");
+        assert!(matches!(worker.run(|tx| tx.write(at, 1)), Err(Error::InvalidAddress(_))), "{offset:#x}");
+        let mut words = [0; 4];
+        let wild = worker.run(|tx| tx.read_range(at, &mut words));
+        assert!(matches!(wild, Err(Error::InvalidAddress(_))), "{offset:#x}");
+        assert!(matches!(worker.run(|tx| tx.free(at)), Err(Error::InvalidFree(_))), "{offset:#x}");
+    }
+    let last = strandline::memory::PersistentAddress::new(pool.layout().end().offset() - 8);
+    worker.run(|tx| tx.write(last, 1)).unwrap();
+    assert!(matches!(worker.run(|tx| tx.write_range(last, &[1, 2])), Err(Error::InvalidAddress(_))));
+}
+
+#[test]
+fn a_panic_in_a_transaction_rolls_it_back() {
+    let folder = TempDir::new().unwrap();
+    let (_, pool) = new_pool(&folder);
+    let mut worker = pool.worker().unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        worker.run(|tx| -> Result<(), Abort> {
+            tx.write(tx.root(0), 1)?;
+            panic!("in the closure")
+        })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(get(&pool), 0, "another worker is not locked out");
+    worker.run(|tx| tx.write(tx.root(0), 2)).unwrap();
+    assert_eq!(get(&pool), 2);
+}
+
+#[test]
+fn a_swallowed_conflict_does_not_commit() {
+    let folder = TempDir::new().unwrap();
+    let (_, pool) = new_pool(&folder);
+    let mut worker = pool.worker().unwrap();
+    let result = worker.run(|tx| {
+        tx.write(tx.root(0), 1)?;
+        let _ = tx.read(strandline::memory::PersistentAddress::new(3));
+        Ok(())
+    });
+    assert!(matches!(result, Err(Error::InvalidAddress(3))));
+    assert_eq!(get(&pool), 0);
+}
+
+/// The bank of TinySTM's tests: transfers keep the sum, and a reader never sees another one.
+#[test]
+fn transfers_keep_the_sum() {
+    const ACCOUNTS: u64 = 24;
+    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
+        let folder = TempDir::new().unwrap();
+        let pool = Pool::create(folder.path().join("pool"), &Options { concurrency, ..options() }).unwrap();
+        let base = pool.layout().root(0).byte(256);
+        let start = |tx: &mut _| (0..ACCOUNTS).try_for_each(|i| Transaction::write(tx, base.word(i), 1000));
+        pool.worker().unwrap().run(start).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    let mut worker = pool.worker().unwrap();
+                    let mut random = fastrand::Rng::with_seed(thread);
+                    for _ in 0..5000 {
+                        let (from, to) =
+                            (base.word(random.u64(..ACCOUNTS)), base.word(random.u64(..ACCOUNTS)));
+                        let amount = random.u64(..10);
+                        let transfer = worker.run(|tx| {
+                            let balance = tx.read(from)?;
+                            let Some(rest) = balance.checked_sub(amount) else { return Err(Abort::User) };
+                            tx.write(from, rest)?;
+                            let balance = tx.read(to)?;
+                            tx.write(to, balance + amount)
+                        });
+                        assert!(matches!(transfer, Ok(()) | Err(Error::Aborted)), "{transfer:?}");
+                    }
+                });
+            }
+            let pool = &pool;
+            scope.spawn(move || {
+                let mut worker = pool.worker().unwrap();
+                for _ in 0..3000 {
+                    let sum: u64 = worker
+                        .view(|tx| (0..ACCOUNTS).try_fold(0, |sum, i| Ok(sum + tx.read(base.word(i))?)))
+                        .unwrap();
+                    assert_eq!(sum, ACCOUNTS * 1000);
+                }
+            });
+        });
+        assert_eq!(pool.usage().unwrap().objects, 0);
+    }
+}
