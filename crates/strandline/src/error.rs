@@ -68,7 +68,9 @@ pub enum Error {
         root: u64,
     },
     /// The creation of a structure was cut short.
-    #[error("{what} at the root at {root:#x} was never created completely; create it again, which goes on where it ended")]
+    #[error(
+        "{what} at the root at {root:#x} was never created completely; create it again, which goes on where it ended"
+    )]
     Incomplete {
         /// The structure asked for.
         what: &'static str,

@@ -81,8 +81,7 @@ impl NodeShape {
     fn is_possible(self) -> bool {
         (4..=MAX_PAIRS).contains(&self.pairs)
             && self.bytes.is_multiple_of(8)
-            && (Self::of_pairs(self.pairs).bytes - LINE_BYTES..=1 << 30).contains(&self.bytes)
-            && self.bytes >= 8 * (pairs_begin(self.pairs) + 2 * self.pairs)
+            && (8 * (pairs_begin(self.pairs) + 2 * self.pairs)..=1 << 30).contains(&self.bytes)
     }
 }
 
@@ -337,7 +336,8 @@ impl Node {
         for &number in &self.order[..self.count] {
             used[usize::from(number / 64)] |= 1 << (number % 64);
         }
-        let free = (0..4).find(|&i| used[i] != u64::MAX).map(|i| 64 * i as u64 + u64::from(used[i].trailing_ones()));
+        let free =
+            (0..4).find(|&i| used[i] != u64::MAX).map(|i| 64 * i as u64 + u64::from(used[i].trailing_ones()));
         match free {
             Some(number) if number < self.shape.pairs => Ok(number as u8),
             _ => Err(KIND.damaged(tx, self.at, "a node without room")),

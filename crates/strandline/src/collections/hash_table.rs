@@ -90,7 +90,9 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
         }
         if !(1..=PARAMETER_MASK).contains(&value_words) || V::WORDS.is_some_and(|words| words != value_words)
         {
-            return Err(Error::Parameter(format!("this hash table's values cannot have {value_words} words")));
+            return Err(Error::Parameter(format!(
+                "this hash table's values cannot have {value_words} words"
+            )));
         }
         let buckets = Words::create(runner, KIND, root, Self::tag() | value_words, buckets, |_| 0)?;
         Ok(Self { buckets, types: PhantomData })

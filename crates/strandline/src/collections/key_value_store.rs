@@ -191,7 +191,8 @@ impl KeyValueStore {
         let mut words = [0; KEY as usize];
         tx.read_range(at, &mut words)?;
         let [next, hash, lengths] = words;
-        let node = Node { cell, at, next, hash, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
+        let node =
+            Node { cell, at, next, hash, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
         if node.key_bytes > Self::MAX_KEY_BYTES || node.value_bytes > Self::MAX_VALUE_BYTES {
             return Err(KIND.damaged(tx, at, "an impossible length"));
         }
@@ -372,7 +373,11 @@ impl KeyValueStore {
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
                 tx.read(node.value().word(node.value_bytes.div_ceil(8)).word(u64::MAX))?;
                 if hash(&key) != node.hash || self.cell(node.hash) != first || keys.contains(&key) {
-                    return Err(KIND.damaged(tx, at, "a key twice, in the wrong bucket or with a wrong hash"));
+                    return Err(KIND.damaged(
+                        tx,
+                        at,
+                        "a key twice, in the wrong bucket or with a wrong hash",
+                    ));
                 }
                 keys.push(key);
                 cell = at.word(NEXT);
