@@ -63,7 +63,7 @@ fn mix(mut word: u64) -> u64 {
 /// The bucket of a hash.
 #[inline(always)]
 pub(super) fn bucket(hash: u64, buckets: u64) -> u64 {
-    (u128::from(hash) * u128::from(buckets) >> 64) as u64
+    ((u128::from(hash) * u128::from(buckets)) >> 64) as u64
 }
 
 impl<K: Word + Eq, V: Value> HashTable<K, V> {

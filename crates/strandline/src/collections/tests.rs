@@ -424,7 +424,7 @@ fn a_b_plus_tree_writes_little() {
     let written = (worker.statistics().log_bytes - start.log_bytes) / 16;
     worker.view(|tx| tree.check(tx)).unwrap();
     // One commit record, 3 words for an insertion, 1 for a removal, and what splits and merges take.
-    assert!(written < 8 * operations, "{written} records for {operations} operations");
+    assert!(written < 5 * operations, "{written} records for {operations} operations");
 }
 
 #[test]
