@@ -31,7 +31,7 @@
 //! least a quarter full. A child's level is one less than its parent's, so a way down ends even in a damaged
 //! pool, and leaves are left when keys cease to ascend.
 //!
-//! A node's split takes about 2.5 words for each pair of half a node: with 200 pairs, some 320 log records.
+//! The split of a node of 200 pairs takes some 300 log records: half of the pairs, and the groups of both nodes.
 
 use std::cmp::Ordering;
 use std::marker::PhantomData;
