@@ -465,11 +465,16 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![proptest::collection::vec(0..3u8, 0..4), proptest::collection::vec(any::<u8>(), 0..700),]
 }
 
+/// A key, its new value (none: it is removed), and whether the transaction gives up.
+type StoreStep = (Vec<u8>, Option<Vec<u8>>, bool);
+/// Two indices each, to be swapped or else the second stored at the first, and whether the transaction gives up.
+type ArrayStep = (Vec<(u64, u64, bool)>, bool);
+
 fn follow_store(
     runner: &mut impl Runner,
     root: PersistentAddress,
     buckets: u64,
-    script: &[(Vec<u8>, Option<Vec<u8>>, bool)],
+    script: &[StoreStep],
     aborts: bool,
 ) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let store = KeyValueStore::create(runner, root, buckets).unwrap();
@@ -564,7 +569,7 @@ fn follow_array(
     runner: &mut impl Runner,
     root: PersistentAddress,
     length: u64,
-    script: &[(Vec<(u64, u64, bool)>, bool)],
+    script: &[ArrayStep],
     aborts: bool,
 ) {
     let array = Array::<i32>::create(runner, root, length, |i| -(i as i32)).unwrap();
@@ -835,7 +840,7 @@ fn together<C: Create>(create: &C, mode: Concurrency, seed: u64) {
                 let mut model = BTreeMap::new();
                 for number in 0..150 {
                     let key = (random(&mut seed) % 40 * THREADS + thread) as i64;
-                    let old = if random(&mut seed) % 2 == 0 {
+                    let old = if random(&mut seed).is_multiple_of(2) {
                         let old = worker.run(|tx| map.insert(tx, key, number)).unwrap();
                         (old, model.insert(key, number))
                     } else {
