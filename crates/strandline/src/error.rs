@@ -49,6 +49,34 @@ pub enum Error {
     /// A log, a table or a structure contradicts itself.
     #[error("the pool is damaged: {0}; restore it from a backup")]
     Damaged(String),
+    /// A root word that holds 0 where a structure was expected.
+    #[error("no {what} hangs from the root at {root:#x}; create it first")]
+    Missing {
+        /// The structure asked for.
+        what: &'static str,
+        /// Offset of the root word.
+        root: u64,
+    },
+    /// A root word that holds something else.
+    #[error(
+        "what hangs from the root at {root:#x} is not {what} of these types and sizes; use another root, or open it as what it is"
+    )]
+    WrongStructure {
+        /// The structure asked for.
+        what: &'static str,
+        /// Offset of the root word.
+        root: u64,
+    },
+    /// The creation of a structure was cut short.
+    #[error(
+        "{what} at the root at {root:#x} was never created completely; create it again, which goes on where it ended"
+    )]
+    Incomplete {
+        /// The structure asked for.
+        what: &'static str,
+        /// Offset of the root word.
+        root: u64,
+    },
     /// Another process or handle has the pool open.
     #[error("the pool is in use: it is open elsewhere for {held}; close it there first")]
     Locked {

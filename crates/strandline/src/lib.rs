@@ -1,6 +1,7 @@
 //! Fast, durable, isolated transactions on persistent memory, and on an ordinary file.
 #![warn(missing_docs)]
 
+pub mod collections;
 mod domain;
 pub mod error;
 pub mod log;

@@ -134,6 +134,9 @@ struct Cursor {
     chunk: u64,
     /// The next word of its bitmap to look at.
     word: u64,
+    /// The chunk was free when the arena took it: what its bitmap's words hold at home may be the contents of
+    /// whatever was there before, and no hint, until that transaction has committed.
+    fresh: bool,
     /// Blocks of the class that this arena's worker has freed and not yet looked for.
     freed: u64,
 }
@@ -208,7 +211,7 @@ impl Arena {
                 tx.write(base.word(word), 0)?;
             }
         }
-        self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, ..self.cursors[class] };
+        self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, fresh: true, ..self.cursors[class] };
         self.alloc_at_cursor(tx, class, division)
     }
 
@@ -235,7 +238,7 @@ impl Arena {
         while cursor.word < division.words() {
             let (at, mask) = (base.word(cursor.word), division.mask(cursor.word));
             // A word full of blocks is left alone even though this transaction may have freed some.
-            if tx.hint(at) & mask != mask {
+            if cursor.fresh || tx.hint(at) & mask != mask {
                 let used = tx.read(at)?;
                 let free = !used & mask;
                 if free != 0 {
@@ -269,7 +272,8 @@ impl Arena {
                 .map(|word| u64::from((!tx.hint(base.word(word)) & division.mask(word)).count_ones()))
                 .sum();
             if free >= least.max(1) {
-                self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, ..self.cursors[class] };
+                self.cursors[class] =
+                    Cursor { chunk: chunk + 1, word: 0, fresh: false, ..self.cursors[class] };
                 if let Some(block) = self.alloc_at_cursor(tx, class, division)? {
                     return Ok(Some(block));
                 }

@@ -1,0 +1,895 @@
+//! A B+ tree with large nodes that writes little.
+//!
+//! ```text
+//! header   word 0 tag (parameter: pairs in a node) · word 1 bytes in a node · word 2 the root node
+//! node     word 0 node magic << 8 | level (0: leaf)
+//!          word 1 leaf: the next leaf, 0 at the end; inner node: the child left of all keys
+//!          then the groups: ceil(pairs / 5) words
+//!          then the pairs, from an even word on: key and value; inner node: key and the child right of it
+//! group    bytes 0 to 6 numbers of pairs, in the order of their keys · byte 7 how many there are
+//! ```
+//!
+//! Every written word is a log record, so a node of 200 pairs must not be shifted about to stay sorted. As in
+//! the wB+-tree, pairs stay where they were put, and an array of their byte-sized numbers is kept in order.
+//! But even that array is 25 words long, and an insertion would rewrite half of them. Hence *groups*: each
+//! group word holds up to seven numbers and its own count, and the array is what the groups hold, one after
+//! the other. There are more groups than the pairs need (five a group), so a group usually has room, and then
+//! **an insertion writes three words (key, value, group) and a removal one**. No count of the node is stored:
+//! it is the sum of the groups', which are read anyway, and from which the free places follow.
+//!
+//! When a group is full, one number moves over from each group to the next as far as the nearest one with
+//! room; if that is far, all groups of the node are laid out anew.
+//!
+//! *Search* reads the groups of a node with one `read_range` and then, by binary search, some of its pairs.
+//! *Insertion* into a full node moves its upper half to a new one and a key up. *Removal* that leaves a node
+//! below a quarter full merges it with a sibling if both together fill three quarters at most, and otherwise
+//! evens the two out; the left sibling is preferred, so that it is the small node which moves. A root without
+//! keys gives way to its only child.
+//!
+//! Invariants: keys ascend within a node; those of a child lie from the key left of it (inclusive) to the key
+//! right of it (exclusive); all leaves have level 0 and are linked in order; every node but the root is at
+//! least a quarter full. A child's level is one less than its parent's, so a way down ends even in a damaged
+//! pool, and leaves are left when keys cease to ascend.
+//!
+//! The split of a node of 200 pairs takes some 300 log records: half of the pairs, and the groups of both nodes.
+
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+use super::header::{self, Kind, PARAMETER_MASK};
+use super::value::Word;
+use crate::error::Error;
+use crate::memory::{LINE_BYTES, PersistentAddress};
+use crate::transaction::{Abort, Read, Transaction};
+
+const KIND: Kind = Kind::BPlusTree;
+
+const NODE_MAGIC: u64 = 0x5b_1e_af;
+const LINK: u64 = 1;
+const GROUPS: usize = 2;
+
+/// Numbers that a group word can hold, and how many it holds in a full node that is evenly laid out.
+const GROUP_ROOM: usize = 7;
+const GROUP_EVEN: usize = 5;
+const MAX_PAIRS: u64 = 255;
+const MAX_GROUPS: usize = (MAX_PAIRS as usize).div_ceil(GROUP_EVEN);
+/// As far as this a full group moves numbers over; beyond, the node is laid out anew.
+const NEAR: usize = 4;
+/// Nodes of four pairs have at least two children: 2^32 leaves.
+const MAX_LEVELS: usize = 32;
+
+/// The size of a B+ tree's nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeShape {
+    /// Bytes in a node, a multiple of 8.
+    pub bytes: u64,
+    /// Pairs of key and value that a node holds, from 4 to 255.
+    pub pairs: u64,
+}
+
+impl NodeShape {
+    /// The paper's: 4096 bytes, 200 pairs of 8 + 8 bytes. Its splits need logs of more than 4 KB.
+    pub const PAPER: Self = Self { bytes: 4096, pairs: 200 };
+
+    /// The smallest node for `pairs` pairs, in whole lines.
+    pub const fn of_pairs(pairs: u64) -> Self {
+        let bytes = 8 * (pairs_begin(pairs) + 2 * pairs);
+        Self { bytes: bytes.next_multiple_of(LINE_BYTES), pairs }
+    }
+
+    fn is_possible(self) -> bool {
+        (4..=MAX_PAIRS).contains(&self.pairs)
+            && self.bytes.is_multiple_of(8)
+            && (8 * (pairs_begin(self.pairs) + 2 * self.pairs)..=1 << 30).contains(&self.bytes)
+    }
+}
+
+/// The word of a node at which its pairs begin.
+const fn pairs_begin(pairs: u64) -> u64 {
+    (GROUPS as u64 + pairs.div_ceil(GROUP_EVEN as u64)).next_multiple_of(2)
+}
+
+/// A persistent B+ tree.
+pub struct BPlusTree<K, V> {
+    /// The word that holds the root's address.
+    top: PersistentAddress,
+    shape: NodeShape,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> Clone for BPlusTree<K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for BPlusTree<K, V> {}
+
+/// Key and value, or key and child.
+type Pair = [u64; 2];
+
+fn group_count(group: u64) -> usize {
+    (group >> 56) as usize
+}
+
+/// The numbers before byte `offset` of a group.
+fn low_bytes(group: u64, offset: usize) -> u64 {
+    group & ((1 << (8 * offset)) - 1)
+}
+
+/// Puts `number` at `offset` into a group with room.
+fn group_insert(group: u64, offset: usize, number: u8) -> u64 {
+    let count = group_count(group);
+    let low = low_bytes(group, offset);
+    let high = low_bytes(group, count) ^ low;
+    low | u64::from(number) << (8 * offset) | high << 8 | ((count + 1) as u64) << 56
+}
+
+/// Takes the number at `offset` out of a group; returns the group and the number.
+fn group_remove(group: u64, offset: usize) -> (u64, u8) {
+    let count = group_count(group);
+    let low = low_bytes(group, offset);
+    let high = low_bytes(group, count) ^ low_bytes(group, offset + 1);
+    (low | high >> 8 | ((count - 1) as u64) << 56, (group >> (8 * offset)) as u8)
+}
+
+/// A node's words without its pairs, copied out.
+struct Node {
+    at: PersistentAddress,
+    shape: NodeShape,
+    level: u64,
+    link: u64,
+    stored_link: u64,
+    groups: [u64; MAX_GROUPS],
+    stored_groups: [u64; MAX_GROUPS],
+    /// The numbers of the pairs, in the order of their keys.
+    order: [u8; MAX_GROUPS * GROUP_ROOM + 8],
+    count: usize,
+}
+
+impl Node {
+    #[inline]
+    fn load(tx: &mut impl Read, at: PersistentAddress, shape: NodeShape) -> Result<Self, Abort> {
+        let group_words = shape.pairs.div_ceil(GROUP_EVEN as u64) as usize;
+        let mut words = [0; GROUPS + MAX_GROUPS];
+        tx.read_range(at, &mut words[..GROUPS + group_words])?;
+        let mut groups = [0; MAX_GROUPS];
+        groups[..group_words].copy_from_slice(&words[GROUPS..GROUPS + group_words]);
+        let mut node = Self {
+            at,
+            shape,
+            level: words[0] & 0xff,
+            link: words[LINK as usize],
+            stored_link: words[LINK as usize],
+            groups,
+            stored_groups: groups,
+            order: [0; MAX_GROUPS * GROUP_ROOM + 8],
+            count: 0,
+        };
+        if words[0] >> 8 != NODE_MAGIC
+            || node.level >= MAX_LEVELS as u64
+            || node.groups().iter().any(|&group| group_count(group) > GROUP_ROOM)
+        {
+            return Err(KIND.damaged(tx, at, "something that is not a node"));
+        }
+        node.flatten();
+        if node.count > shape.pairs as usize
+            || node.order[..node.count].iter().any(|&number| u64::from(number) >= shape.pairs)
+        {
+            return Err(KIND.damaged(tx, at, "impossible groups"));
+        }
+        Ok(node)
+    }
+
+    /// A new node in memory not yet written.
+    fn fresh(at: PersistentAddress, shape: NodeShape, level: u64, link: u64) -> Self {
+        Self {
+            at,
+            shape,
+            level,
+            link,
+            stored_link: link,
+            groups: [0; MAX_GROUPS],
+            stored_groups: [0; MAX_GROUPS],
+            order: [0; MAX_GROUPS * GROUP_ROOM + 8],
+            count: 0,
+        }
+    }
+
+    /// Writes a new node with these pairs, all of it.
+    fn write_fresh(mut self, tx: &mut impl Transaction, pairs: &[Pair]) -> Result<(), Abort> {
+        self.count = pairs.len();
+        for (number, place) in self.order[..pairs.len()].iter_mut().enumerate() {
+            *place = number as u8;
+        }
+        self.lay_out();
+        tx.write_range(self.at, &[NODE_MAGIC << 8 | self.level, self.link])?;
+        tx.write_range(self.at.word(GROUPS as u64), self.groups())?;
+        tx.write_range(self.place(0), pairs.as_flattened())
+    }
+
+    fn group_words(&self) -> usize {
+        self.shape.pairs.div_ceil(GROUP_EVEN as u64) as usize
+    }
+
+    fn groups(&self) -> &[u64] {
+        &self.groups[..self.group_words()]
+    }
+
+    /// Derives the order from the groups.
+    #[inline]
+    fn flatten(&mut self) {
+        let mut count = 0;
+        for group in &self.groups[..self.shape.pairs.div_ceil(GROUP_EVEN as u64) as usize] {
+            self.order[count..count + 8].copy_from_slice(&group.to_le_bytes());
+            count += group_count(*group);
+        }
+        self.count = count;
+    }
+
+    /// Lays the groups out anew, evenly, from the order.
+    fn lay_out(&mut self) {
+        let group_words = self.group_words();
+        let mut begin = 0;
+        for i in 0..group_words {
+            let end = (i + 1) * self.count / group_words;
+            let mut bytes = [0; 8];
+            bytes[..end - begin].copy_from_slice(&self.order[begin..end]);
+            bytes[7] = (end - begin) as u8;
+            self.groups[i] = u64::from_le_bytes(bytes);
+            begin = end;
+        }
+    }
+
+    /// Writes what has changed of groups and link.
+    fn store(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        if self.link != self.stored_link {
+            tx.write(self.at.word(LINK), self.link)?;
+            self.stored_link = self.link;
+        }
+        for i in 0..self.group_words() {
+            if self.groups[i] != self.stored_groups[i] {
+                tx.write(self.at.word((GROUPS + i) as u64), self.groups[i])?;
+            }
+        }
+        self.stored_groups = self.groups;
+        Ok(())
+    }
+
+    /// Where pair number `number` is.
+    #[inline(always)]
+    fn place(&self, number: u8) -> PersistentAddress {
+        self.at.word(pairs_begin(self.shape.pairs) + 2 * u64::from(number))
+    }
+
+    /// The pair at a position of the order.
+    #[inline(always)]
+    fn pair(&self, tx: &mut impl Read, position: usize) -> Result<Pair, Abort> {
+        let mut pair = [0; 2];
+        tx.read_range(self.place(self.order[position]), &mut pair)?;
+        Ok(pair)
+    }
+
+    /// Where `key` is: its position and value, or the position that it would have.
+    #[inline]
+    fn search<K: Word + Ord>(
+        &self,
+        tx: &mut impl Read,
+        key: K,
+    ) -> Result<Result<(usize, u64), usize>, Abort> {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = (low + high) / 2;
+            let [other, value] = self.pair(tx, middle)?;
+            match K::from_word(other).cmp(&key) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Ok(Ok((middle, value))),
+                Ordering::Greater => high = middle,
+            }
+        }
+        Ok(Err(low))
+    }
+
+    /// The child of an inner node that `key` belongs to: its index, 0 for the one left of all keys, and its
+    /// address. Without a key, the first child.
+    #[inline]
+    fn child_of<K: Word + Ord>(
+        &self,
+        tx: &mut impl Read,
+        key: Option<K>,
+    ) -> Result<(usize, PersistentAddress), Abort> {
+        let (mut low, mut high, mut child) = (0, self.count, self.link);
+        let Some(key) = key else { return Ok((0, PersistentAddress::new(child))) };
+        while low < high {
+            let middle = (low + high) / 2;
+            let [separator, right] = self.pair(tx, middle)?;
+            if K::from_word(separator) <= key {
+                low = middle + 1;
+                child = right;
+            } else {
+                high = middle;
+            }
+        }
+        Ok((low, PersistentAddress::new(child)))
+    }
+
+    /// The child with this index.
+    fn child(&self, tx: &mut impl Read, index: usize) -> Result<PersistentAddress, Abort> {
+        let child = if index == 0 { self.link } else { self.pair(tx, index - 1)?[1] };
+        Ok(PersistentAddress::new(child))
+    }
+
+    /// Loads a child, which must be one level down.
+    #[inline]
+    fn load_child(&self, tx: &mut impl Read, at: PersistentAddress) -> Result<Self, Abort> {
+        let child = Self::load(tx, at, self.shape)?;
+        if child.level + 1 != self.level {
+            return Err(KIND.damaged(tx, at, "a node on the wrong level"));
+        }
+        Ok(child)
+    }
+
+    /// A number that no pair has.
+    fn free_number(&self, tx: &mut impl Read) -> Result<u8, Abort> {
+        let mut used = [0u64; 4];
+        for &number in &self.order[..self.count] {
+            used[usize::from(number / 64)] |= 1 << (number % 64);
+        }
+        let free =
+            (0..4).find(|&i| used[i] != u64::MAX).map(|i| 64 * i as u64 + u64::from(used[i].trailing_ones()));
+        match free {
+            Some(number) if number < self.shape.pairs => Ok(number as u8),
+            _ => Err(KIND.damaged(tx, self.at, "a node without room")),
+        }
+    }
+
+    /// Puts a pair in at a position; the caller stores the groups.
+    fn insert(&mut self, tx: &mut impl Transaction, position: usize, pair: Pair) -> Result<(), Abort> {
+        let number = self.free_number(tx)?;
+        tx.write_range(self.place(number), &pair)?;
+        self.insert_number(position, number);
+        Ok(())
+    }
+
+    fn insert_number(&mut self, position: usize, number: u8) {
+        let group_words = self.group_words();
+        let (mut begin, mut wanted) = (0, None);
+        for i in 0..group_words {
+            let count = group_count(self.groups[i]);
+            if position <= begin + count {
+                if count < GROUP_ROOM {
+                    self.groups[i] = group_insert(self.groups[i], position - begin, number);
+                    return self.flatten();
+                }
+                wanted = wanted.or(Some((i, position - begin)));
+            }
+            begin += count;
+            if begin > position {
+                break;
+            }
+        }
+        // Every group that could take it is full.
+        let has_room = |&i: &usize| group_count(self.groups[i]) < GROUP_ROOM;
+        if let Some((group, offset)) = wanted {
+            let right = (group + 1..group_words).take(NEAR).find(has_room);
+            let left = (0..group).rev().take(NEAR).find(has_room);
+            let right_is_nearer = match (right, left) {
+                (Some(right), Some(left)) => right - group <= group - left,
+                (right, _) => right.is_some(),
+            };
+            if let (true, Some(right)) = (right_is_nearer, right) {
+                // Past the last one of its group, it goes to the front of the next.
+                let (group, offset) = if offset == GROUP_ROOM { (group + 1, 0) } else { (group, offset) };
+                for i in (group + 1..=right).rev() {
+                    let (less, moved) = group_remove(self.groups[i - 1], GROUP_ROOM - 1);
+                    self.groups[i - 1] = less;
+                    self.groups[i] = group_insert(self.groups[i], 0, moved);
+                }
+                self.groups[group] = group_insert(self.groups[group], offset, number);
+                return self.flatten();
+            }
+            if let (Some(left), 1..) = (left, offset) {
+                for i in left..group {
+                    let (less, moved) = group_remove(self.groups[i + 1], 0);
+                    self.groups[i + 1] = less;
+                    self.groups[i] = group_insert(self.groups[i], group_count(self.groups[i]), moved);
+                }
+                self.groups[group] = group_insert(self.groups[group], offset - 1, number);
+                return self.flatten();
+            }
+        }
+        self.order.copy_within(position..self.count, position + 1);
+        self.order[position] = number;
+        self.count += 1;
+        self.lay_out();
+    }
+
+    /// Takes the pair at a position out; the caller stores the groups.
+    fn remove(&mut self, position: usize) {
+        let mut begin = 0;
+        for i in 0..self.group_words() {
+            let count = group_count(self.groups[i]);
+            if position < begin + count {
+                self.groups[i] = group_remove(self.groups[i], position - begin).0;
+                break;
+            }
+            begin += count;
+        }
+        self.flatten();
+    }
+
+    /// Puts a pair in front or at the end of the order; the caller lays out and stores.
+    fn push(&mut self, tx: &mut impl Transaction, front: bool, pair: Pair) -> Result<(), Abort> {
+        let number = self.free_number(tx)?;
+        tx.write_range(self.place(number), &pair)?;
+        if front {
+            self.order.copy_within(0..self.count, 1);
+            self.order[0] = number;
+        } else {
+            self.order[self.count] = number;
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    fn drop_front(&mut self, pairs: usize) {
+        self.order.copy_within(pairs..self.count, 0);
+        self.count -= pairs;
+    }
+}
+
+/// The way down: inner nodes and the index of the child taken.
+type Path = [(PersistentAddress, usize); MAX_LEVELS];
+
+impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
+    fn tag() -> u64 {
+        KIND.tag(K::TYPE, V::TYPE)
+    }
+
+    /// Creates an empty tree with nodes of `shape` under the root word `root`, or opens the tree of this shape
+    /// that is there.
+    ///
+    /// # Errors
+    /// The shape is impossible ([`Error::Parameter`]); something else hangs from `root`
+    /// ([`Error::WrongStructure`]); the pool is full; a conflict.
+    pub fn create(
+        tx: &mut impl Transaction,
+        root: PersistentAddress,
+        shape: NodeShape,
+    ) -> Result<Self, Abort> {
+        if !shape.is_possible() {
+            return Err(tx.fail(Error::Parameter(format!(
+                "nodes of {} bytes with {} pairs: 4 to 255 pairs that fit",
+                shape.bytes, shape.pairs
+            ))));
+        }
+        if let Some(tree) = Self::find(tx, root)? {
+            return if tree.shape == shape { Ok(tree) } else { Err(tx.fail(KIND.wrong(root))) };
+        }
+        // A line of its own: its neighbours' writers would conflict with every reader of the tree.
+        let header = tx.alloc(LINE_BYTES)?;
+        let leaf = tx.alloc(shape.bytes)?;
+        Node::fresh(leaf, shape, 0, 0).write_fresh(tx, &[])?;
+        tx.write_range(header, &[Self::tag() | shape.pairs, shape.bytes, leaf.offset()])?;
+        tx.write(root, header.offset())?;
+        Ok(Self { top: header.word(2), shape, types: PhantomData })
+    }
+
+    /// Opens the tree under the root word `root`.
+    ///
+    /// # Errors
+    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]).
+    pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
+        match Self::find(tx, root)? {
+            Some(tree) => Ok(tree),
+            None => Err(tx.fail(KIND.missing(root))),
+        }
+    }
+
+    fn find(tx: &mut impl Read, root: PersistentAddress) -> Result<Option<Self>, Abort> {
+        let Some((header, words)) = header::find::<2>(tx, KIND, root, Self::tag())? else { return Ok(None) };
+        let shape = NodeShape { bytes: words[1], pairs: words[0] & PARAMETER_MASK };
+        if !shape.is_possible() {
+            return Err(KIND.damaged(tx, header, "impossible nodes"));
+        }
+        Ok(Some(Self { top: header.word(2), shape, types: PhantomData }))
+    }
+
+    /// The size of the tree's nodes.
+    pub fn shape(&self) -> NodeShape {
+        self.shape
+    }
+
+    #[inline]
+    fn load_root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
+        let root = PersistentAddress::new(tx.read(self.top)?);
+        Node::load(tx, root, self.shape)
+    }
+
+    /// The leaf that `key` belongs to, or the first one.
+    #[inline]
+    fn leaf(&self, tx: &mut impl Read, key: Option<K>) -> Result<Node, Abort> {
+        let mut node = self.load_root(tx)?;
+        while node.level > 0 {
+            let (_, child) = node.child_of(tx, key)?;
+            node = node.load_child(tx, child)?;
+        }
+        Ok(node)
+    }
+
+    /// The leaf that `key` belongs to, and the way to it with its length.
+    #[inline]
+    fn descend(&self, tx: &mut impl Read, key: K) -> Result<(Node, Path, usize), Abort> {
+        let mut path = [(PersistentAddress::NULL, 0); MAX_LEVELS];
+        let mut depth = 0;
+        let mut node = self.load_root(tx)?;
+        while node.level > 0 {
+            let (index, child) = node.child_of(tx, Some(key))?;
+            path[depth] = (node.at, index);
+            depth += 1;
+            node = node.load_child(tx, child)?;
+        }
+        Ok((node, path, depth))
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// A conflict; the tree is damaged.
+    #[inline]
+    pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
+        let leaf = self.leaf(tx, Some(key))?;
+        Ok(leaf.search(tx, key)?.ok().map(|(_, value)| V::from_word(value)))
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// As [`BPlusTree::get`].
+    #[inline]
+    pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
+        Ok(self.get(tx, key)?.is_some())
+    }
+
+    /// Gives `key` the value `value`; returns the old value, if there was one.
+    ///
+    /// # Errors
+    /// The pool is full; as [`BPlusTree::get`] and [`Transaction::write`].
+    pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
+        let (mut node, path, mut depth) = self.descend(tx, key)?;
+        let mut pair = [key.to_word(), value.to_word()];
+        let mut position = match node.search(tx, key)? {
+            Ok((position, old)) => {
+                if old != pair[1] {
+                    tx.write(node.place(node.order[position]).word(1), pair[1])?;
+                }
+                return Ok(Some(V::from_word(old)));
+            }
+            Err(position) => position,
+        };
+        while node.count == self.shape.pairs as usize {
+            pair = self.split(tx, &mut node, position, pair)?;
+            if depth == 0 {
+                let root = tx.alloc(self.shape.bytes)?;
+                let level = node.level + 1;
+                if level >= MAX_LEVELS as u64 {
+                    return Err(KIND.damaged(tx, node.at, "too many levels"));
+                }
+                Node::fresh(root, self.shape, level, node.at.offset()).write_fresh(tx, &[pair])?;
+                tx.write(self.top, root.offset())?;
+                return Ok(None);
+            }
+            depth -= 1;
+            node = Node::load(tx, path[depth].0, self.shape)?;
+            position = path[depth].1;
+        }
+        node.insert(tx, position, pair)?;
+        node.store(tx)?;
+        Ok(None)
+    }
+
+    /// Splits a full node into which `new` should go at `position`; returns the key that parts it from the new
+    /// node right of it, and that node.
+    fn split(
+        &self,
+        tx: &mut impl Transaction,
+        node: &mut Node,
+        position: usize,
+        new: Pair,
+    ) -> Result<Pair, Abort> {
+        let total = node.count + 1;
+        let left = total / 2;
+        let mut moved = [[0; 2]; MAX_PAIRS as usize + 1];
+        for (i, moved) in moved[left..total].iter_mut().enumerate() {
+            let i = left + i;
+            *moved = match i.cmp(&position) {
+                Ordering::Less => node.pair(tx, i)?,
+                Ordering::Equal => new,
+                Ordering::Greater => node.pair(tx, i - 1)?,
+            };
+        }
+        let moved = &moved[left..total];
+        let right = tx.alloc(self.shape.bytes)?;
+        let separator = moved[0][0];
+        if node.level == 0 {
+            Node::fresh(right, self.shape, 0, node.link).write_fresh(tx, moved)?;
+            node.link = right.offset();
+        } else {
+            Node::fresh(right, self.shape, node.level, moved[0][1]).write_fresh(tx, &moved[1..])?;
+        }
+        if position < left {
+            node.count = left - 1;
+            let number = node.free_number(tx)?;
+            tx.write_range(node.place(number), &new)?;
+            node.order.copy_within(position..node.count, position + 1);
+            node.order[position] = number;
+        }
+        node.count = left;
+        node.lay_out();
+        node.store(tx)?;
+        Ok([separator, right.offset()])
+    }
+
+    /// Removes `key`; returns its value, if it was there.
+    ///
+    /// # Errors
+    /// As [`BPlusTree::get`], [`Transaction::write`] and [`Transaction::free`].
+    pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
+        let (mut node, path, mut depth) = self.descend(tx, key)?;
+        let Ok((mut position, old)) = node.search(tx, key)? else { return Ok(None) };
+        loop {
+            node.remove(position);
+            if depth == 0 || node.count >= self.least() {
+                node.store(tx)?;
+                break;
+            }
+            depth -= 1;
+            let (parent, index) = path[depth];
+            let parent = Node::load(tx, parent, self.shape)?;
+            if parent.count == 0 {
+                return Err(KIND.damaged(tx, parent.at, "an inner node without keys"));
+            }
+            // The key between the two siblings.
+            let between = index.saturating_sub(1);
+            let sibling = parent.child(tx, if index == 0 { 1 } else { index - 1 })?;
+            let sibling = parent.load_child(tx, sibling)?;
+            let (mut left, mut right) = if index == 0 { (node, sibling) } else { (sibling, node) };
+            let separator = parent.pair(tx, between)?[0];
+            let inner = usize::from(left.level > 0);
+            if left.count + right.count + inner > self.shape.pairs as usize * 3 / 4 {
+                let separator = Self::even_out(tx, &mut left, &mut right, separator)?;
+                tx.write(parent.place(parent.order[between]), separator)?;
+                break;
+            }
+            if inner == 1 {
+                left.push(tx, false, [separator, right.link])?;
+            } else {
+                left.link = right.link;
+            }
+            for i in 0..right.count {
+                let pair = right.pair(tx, i)?;
+                left.push(tx, false, pair)?;
+            }
+            left.lay_out();
+            left.store(tx)?;
+            tx.free(right.at)?;
+            node = parent;
+            position = between;
+        }
+        if depth == 0 {
+            // The root may have lost its last key.
+            let root = self.load_root(tx)?;
+            if root.level > 0 && root.count == 0 {
+                tx.write(self.top, root.link)?;
+                tx.free(root.at)?;
+            }
+        }
+        Ok(Some(V::from_word(old)))
+    }
+
+    /// Pairs that every node but the root has at least.
+    fn least(&self) -> usize {
+        self.shape.pairs as usize / 4
+    }
+
+    /// Moves pairs between siblings until both have about as many; returns the key that parts them then.
+    fn even_out(
+        tx: &mut impl Transaction,
+        left: &mut Node,
+        right: &mut Node,
+        separator: u64,
+    ) -> Result<u64, Abort> {
+        let inner = left.level > 0;
+        let between;
+        if left.count < right.count {
+            let moved = (right.count - left.count) / 2;
+            if inner {
+                left.push(tx, false, [separator, right.link])?;
+                for i in 0..moved - 1 {
+                    let pair = right.pair(tx, i)?;
+                    left.push(tx, false, pair)?;
+                }
+                [between, right.link] = right.pair(tx, moved - 1)?;
+            } else {
+                for i in 0..moved {
+                    let pair = right.pair(tx, i)?;
+                    left.push(tx, false, pair)?;
+                }
+                between = right.pair(tx, moved)?[0];
+            }
+            right.drop_front(moved);
+        } else {
+            let moved = (left.count - right.count) / 2;
+            let stays = left.count - moved;
+            if inner {
+                right.push(tx, true, [separator, right.link])?;
+                for i in (stays + 1..left.count).rev() {
+                    let pair = left.pair(tx, i)?;
+                    right.push(tx, true, pair)?;
+                }
+                [between, right.link] = left.pair(tx, stays)?;
+            } else {
+                for i in (stays..left.count).rev() {
+                    let pair = left.pair(tx, i)?;
+                    right.push(tx, true, pair)?;
+                }
+                between = left.pair(tx, stays)?[0];
+            }
+            left.count = stays;
+        }
+        left.lay_out();
+        left.store(tx)?;
+        right.lay_out();
+        right.store(tx)?;
+        Ok(between)
+    }
+
+    /// Calls `visit` with every key and value, keys ascending.
+    ///
+    /// # Errors
+    /// As [`BPlusTree::get`]; those of `visit`.
+    pub fn for_each(
+        &self,
+        tx: &mut impl Read,
+        visit: impl FnMut(K, V) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        self.range(tx, .., visit)
+    }
+
+    /// Calls `visit` with the keys in `keys` and their values, keys ascending.
+    ///
+    /// # Errors
+    /// As [`BPlusTree::get`]; those of `visit`.
+    pub fn range(
+        &self,
+        tx: &mut impl Read,
+        keys: impl RangeBounds<K>,
+        mut visit: impl FnMut(K, V) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        let start = match keys.start_bound() {
+            Bound::Included(&start) | Bound::Excluded(&start) => Some(start),
+            Bound::Unbounded => None,
+        };
+        let after = |key: &K| match keys.end_bound() {
+            Bound::Included(end) => key > end,
+            Bound::Excluded(end) => key >= end,
+            Bound::Unbounded => false,
+        };
+        let mut leaf = self.leaf(tx, start)?;
+        let mut position = match start {
+            None => 0,
+            Some(start) => match leaf.search(tx, start)? {
+                Ok((position, _)) => position + usize::from(matches!(keys.start_bound(), Bound::Excluded(_))),
+                Err(position) => position,
+            },
+        };
+        let mut last: Option<K> = None;
+        loop {
+            while position < leaf.count {
+                let [key, value] = leaf.pair(tx, position)?;
+                let key = K::from_word(key);
+                if last.is_some_and(|last| key <= last) {
+                    return Err(KIND.damaged(tx, leaf.at, "keys out of order"));
+                }
+                if after(&key) {
+                    return Ok(());
+                }
+                last = Some(key);
+                visit(key, V::from_word(value))?;
+                position += 1;
+            }
+            if leaf.link == 0 {
+                return Ok(());
+            }
+            leaf = Node::load(tx, PersistentAddress::new(leaf.link), self.shape)?;
+            if leaf.level != 0 || leaf.count == 0 {
+                return Err(KIND.damaged(tx, leaf.at, "no leaf, or an empty one, among its leaves"));
+            }
+            position = 0;
+        }
+    }
+
+    /// Number of keys, by counting them.
+    ///
+    /// # Errors
+    /// As [`BPlusTree::get`].
+    pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let mut count = 0;
+        self.for_each(tx, |_, _| {
+            count += 1;
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    /// Checks the tree's invariants; returns the number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: one does not hold.
+    pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let root = self.load_root(tx)?;
+        let mut next = None;
+        let count = self.check_below(tx, &root, None, None, &mut next)?;
+        if next.is_some_and(|next| next != 0) {
+            return Err(KIND.damaged(tx, root.at, "a leaf linked past the last one, below"));
+        }
+        Ok(count)
+    }
+
+    /// The number of keys under `node`, which lie from `from` on and below `to`. `next` is the link of the
+    /// leaf before, and becomes that of the last leaf below.
+    fn check_below(
+        &self,
+        tx: &mut impl Read,
+        node: &Node,
+        from: Option<K>,
+        to: Option<K>,
+        next: &mut Option<u64>,
+    ) -> Result<u64, Abort> {
+        let is_root = tx.read(self.top)? == node.at.offset();
+        let least = if is_root { usize::from(node.level > 0) } else { self.least() };
+        if node.count < least {
+            return Err(KIND.damaged(tx, node.at, "a node below a quarter full"));
+        }
+        let mut numbers = node.order[..node.count].to_vec();
+        numbers.sort_unstable();
+        if numbers.windows(2).any(|two| two[0] == two[1]) {
+            return Err(KIND.damaged(tx, node.at, "a pair listed twice"));
+        }
+        let mut pairs = Vec::new();
+        let mut last = from;
+        for position in 0..node.count {
+            let [word, value] = node.pair(tx, position)?;
+            let key = K::from_word(word);
+            let ascends = match last {
+                Some(last) if position == 0 => key >= last,
+                Some(last) => key > last,
+                None => true,
+            };
+            if !ascends || to.is_some_and(|to| key >= to) {
+                return Err(KIND.damaged(tx, node.at, "keys out of order"));
+            }
+            pairs.push((key, value));
+            last = Some(key);
+        }
+        if node.level == 0 {
+            if next.is_some_and(|next| next != node.at.offset()) {
+                return Err(KIND.damaged(tx, node.at, "a leaf that its neighbour does not link to"));
+            }
+            *next = Some(node.link);
+            return Ok(pairs.len() as u64);
+        }
+        let mut count = 0;
+        for index in 0..=pairs.len() {
+            let (low, child) = match index {
+                0 => (from, node.link),
+                index => (Some(pairs[index - 1].0), pairs[index - 1].1),
+            };
+            let high = pairs.get(index).map(|pair| pair.0).or(to);
+            let child = node.load_child(tx, PersistentAddress::new(child))?;
+            count += self.check_below(tx, &child, low, high, next)?;
+        }
+        Ok(count)
+    }
+}
