@@ -1,2 +1,50 @@
-//! cli
-fn main() {}
+//! The `strandline` command.
+
+mod arguments;
+mod bench;
+mod failure;
+mod list;
+mod pool;
+mod torture;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Outcome;
+
+/// Durable transactions on persistent memory and ordinary files: benchmarks, crash tests and tools.
+#[derive(Parser)]
+#[command(name = "strandline", version, after_help = "Example: strandline bench")]
+struct Command {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Bench(bench::Arguments),
+    List(list::Arguments),
+    Pool(pool::Arguments),
+    Torture(torture::Arguments),
+    #[command(hide = true)]
+    TortureChild(torture::ChildArguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Command::parse().what {
+        What::Bench(arguments) => bench::run(&arguments),
+        What::List(arguments) => list::run(&arguments),
+        What::Pool(arguments) => pool::run(&arguments),
+        What::Torture(arguments) => torture::run(&arguments),
+        What::TortureChild(arguments) => torture::run_child(&arguments),
+    };
+    match outcome {
+        Ok(Outcome::Success) => ExitCode::SUCCESS,
+        Ok(Outcome::Finding) => ExitCode::from(1),
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! How a subcommand ends, and the exit codes: 0 success, 1 a finding, 2 wrong usage.
+
+use std::fmt;
+
+use strandline::Error;
+
+/// The end of a subcommand that did its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All is well.
+    Success,
+    /// It found what it looks for: a violation.
+    Finding,
+}
+
+/// Why a subcommand could not do its work.
+#[derive(Debug)]
+pub enum Failure {
+    /// The flags ask for something that cannot be.
+    Usage(String),
+    /// The library failed.
+    Library(Error),
+    /// Anything else failed.
+    Other(String),
+}
+
+impl Failure {
+    /// A system call's failure while doing `what`.
+    pub fn io(what: impl fmt::Display) -> impl FnOnce(std::io::Error) -> Self {
+        move |error| Self::Other(format!("cannot {what}: {error}"))
+    }
+
+    /// 2 where other flags would cure it, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Library(
+                Error::Parameter(_)
+                | Error::Unsupported(_)
+                | Error::UnsupportedInstruction(_)
+                | Error::NotPersistentMemory
+                | Error::TransactionTooLarge { .. }
+                | Error::NoFreeLog(_),
+            ) => 2,
+            Self::Library(Error::Io { source, .. })
+                if matches!(
+                    source.kind(),
+                    std::io::ErrorKind::NotFound | std::io::ErrorKind::AlreadyExists
+                ) =>
+            {
+                2
+            }
+            Self::Library(_) | Self::Other(_) => 1,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(text) | Self::Other(text) => f.write_str(text),
+            Self::Library(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Library(error)
+    }
+}

@@ -1,0 +1,137 @@
+//! `strandline pool`: creates pools and looks at them.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use strandline::pool::{Geometry, Options, Pool, PoolInfo, inspect};
+
+use crate::arguments::{DomainName, bytes};
+use crate::failure::{Failure, Outcome};
+
+/// Create a pool, or look at one.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool info /var/lib/shop/orders.pool")]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    Create(Create),
+    Info(Info),
+}
+
+/// Create an empty pool in a new file.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool create /mnt/pmem/orders.pool --size 1G --domain flush")]
+struct Create {
+    /// The new file
+    path: PathBuf,
+    /// Bytes in the pool (K, M, G allowed)
+    #[arg(long, default_value = "256M", value_parser = bytes)]
+    size: u64,
+    /// The persistence domain to open it under first; a cleanly closed pool opens under any
+    #[arg(long, value_enum, default_value = "sync")]
+    domain: DomainName,
+    /// Logs, and so the most threads that can run transactions at a time
+    #[arg(long, default_value_t = 16)]
+    logs: u64,
+    /// Bytes in each log (K, M, G allowed)
+    #[arg(long, default_value = "1M", value_parser = bytes)]
+    log_size: u64,
+    /// Names what the program keeps in the pool
+    #[arg(long, default_value = "")]
+    layout_name: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show what a pool is and how full; changes nothing.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool info /mnt/pmem/orders.pool --json")]
+struct Info {
+    /// The pool's file
+    path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The pool cannot be created or read.
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    match &arguments.what {
+        What::Create(create) => {
+            let geometry = Geometry {
+                size: create.size,
+                logs: create.logs,
+                log_bytes: create.log_size,
+                ..Geometry::default()
+            };
+            let options = Options {
+                geometry,
+                layout_name: create.layout_name.clone(),
+                domain: create.domain.domain(0),
+                ..Options::default()
+            };
+            Pool::create(&create.path, &options)?.close()?;
+            show(&inspect(&create.path)?, create.json);
+        }
+        What::Info(info) => show(&inspect(&info.path)?, info.json),
+    }
+    Ok(Outcome::Success)
+}
+
+fn show(info: &PoolInfo, json: bool) {
+    let (header, geometry) = (&info.header, &info.header.geometry);
+    let usage = info.usage.as_ref();
+    if json {
+        let heap = usage.map(|usage| {
+            json!({
+                "total_bytes": usage.total_bytes, "allocated_bytes": usage.allocated_bytes,
+                "objects": usage.objects, "free_chunks": usage.free_chunks,
+                "free_block_bytes": usage.free_block_bytes,
+            })
+        });
+        let object = json!({
+            "version": header.version, "uuid": header.uuid.to_string(), "layout_name": header.layout_name,
+            "size": geometry.size, "logs": geometry.logs, "log_bytes": geometry.log_bytes,
+            "chunk_bytes": geometry.chunk_bytes, "state": if info.in_use.is_some() { "in-use" } else { "clean" },
+            "domain": info.in_use, "open": info.open, "watermark": info.watermark,
+            "logs_in_directory": info.logs, "roots": info.roots, "heap": heap,
+        });
+        println!("{object:#}");
+        return;
+    }
+    let state = match (info.in_use, info.open) {
+        (None, _) => "closed cleanly; opens under any domain".to_owned(),
+        (Some(domain), true) => format!("open now, under domain {domain}"),
+        (Some(domain), false) => format!("not closed; open it under domain {domain} to recover it"),
+    };
+    println!("format version    {}", header.version);
+    println!("uuid              {}", header.uuid);
+    println!("layout name       {:?}", header.layout_name);
+    println!("size              {} bytes", geometry.size);
+    println!(
+        "logs              {} of {} bytes, {} in use so far",
+        geometry.logs, geometry.log_bytes, info.logs
+    );
+    println!("chunks            {} bytes each", geometry.chunk_bytes);
+    println!("state             {state}");
+    println!("watermark         transaction {}", info.watermark);
+    let roots: Vec<_> = info.roots.iter().map(|root| format!("{root:#x}")).collect();
+    match usage {
+        None => println!("heap              not shown while the pool is open elsewhere"),
+        Some(usage) => {
+            println!("roots             {}", roots.join(" "));
+            println!(
+                "heap              {} objects, {} of {} bytes allocated, {} chunks free",
+                usage.objects, usage.allocated_bytes, usage.total_bytes, usage.free_chunks
+            );
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! `strandline torture`: kills a child that runs transactions, again and again, and verifies after each kill
+//! that nothing acknowledged is lost and nothing unacknowledged half there.
+//!
+//! A killed process keeps its caches and the page cache, so this cannot see a missing write-back; it sees
+//! what recovery, locks, leases and logs do after a death at any instruction.
+
+mod acknowledged;
+mod child;
+mod data;
+mod life;
+mod model;
+mod operation;
+mod setting;
+mod verify;
+
+pub use child::{ChildArguments, run_child};
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use fastrand::Rng;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use crate::failure::{Failure, Outcome};
+use life::{Life, Lives};
+use setting::Setting;
+use verify::Verifier;
+
+/// Kill a process that runs transactions at random moments; verify that nothing is lost or torn.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline torture --kills 1000 --domain sync --threads 8\n\n\
+    Exit code 1 says that something was lost or torn; the pool is kept and its path printed.")]
+pub struct Arguments {
+    /// How often to kill
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    kills: u64,
+    #[command(flatten)]
+    setting: Setting,
+    /// How transactions are isolated; `both` changes at random from life to life
+    #[arg(long, value_enum, default_value = "both")]
+    mode: Mode,
+    /// The pool's file, which must not exist and is kept; without it a temporary one
+    #[arg(long)]
+    pool: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    Stm,
+    SingleWriter,
+    Both,
+}
+
+/// The longest time that a child may run before it is killed.
+const LONGEST_LIFE: Duration = Duration::from_millis(60);
+
+/// What happened so far.
+#[derive(Default)]
+struct Tally {
+    kills: u64,
+    /// Kills before the child said that it had opened the pool.
+    kills_while_opening: u64,
+    recoveries: u64,
+    replayed: u64,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The pool cannot be created, or a child failed by itself.
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let folder = tempfile::Builder::new()
+        .prefix("strandline-torture-")
+        .tempdir()
+        .map_err(Failure::io("create a temporary folder"))?;
+    let pool = arguments.pool.clone().unwrap_or_else(|| folder.path().join("pool"));
+    let acknowledged = folder.path().join("acknowledged");
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    let mut verifier = Verifier::create(&arguments.setting, &pool, &acknowledged)?;
+    let wrong = match kill_all(arguments, &pool, &acknowledged, &mut verifier, &mut tally) {
+        Ok(wrong) => wrong,
+        Err(failure) => {
+            // Whoever looks into it needs what was there.
+            let _ = folder.keep();
+            return Err(Failure::Other(format!("{failure}\nThe pool is kept: {}", pool.display())));
+        }
+    };
+    let outcome = if wrong.is_empty() { Outcome::Success } else { Outcome::Finding };
+    let transactions: u64 = verifier.transactions();
+    if arguments.json {
+        let object = json!({
+            "kills": tally.kills, "kills_while_opening": tally.kills_while_opening,
+            "recoveries": tally.recoveries, "transactions": transactions,
+            "replayed": tally.replayed, "seconds": started.elapsed().as_secs_f64(),
+            "domain": arguments.setting.domain.domain(0).name(), "threads": arguments.setting.threads,
+            "seed": arguments.setting.seed, "violations": wrong,
+            "pool": (outcome == Outcome::Finding).then_some(&pool),
+        });
+        println!("{object:#}");
+    } else {
+        for line in &wrong {
+            println!("{line}");
+        }
+        println!(
+            "{} kills ({} of them while the pool was being opened), {transactions} transactions, {} recoveries \
+             that replayed {} transactions, {:.1} s: {}",
+            tally.kills,
+            tally.kills_while_opening,
+            tally.recoveries,
+            tally.replayed,
+            started.elapsed().as_secs_f64(),
+            if wrong.is_empty() { "nothing lost, nothing torn" } else { "VIOLATED" }
+        );
+    }
+    if outcome == Outcome::Finding {
+        let kept = folder.keep();
+        eprintln!("The pool is kept: {} (acknowledgements: {})", pool.display(), kept.display());
+    }
+    Ok(outcome)
+}
+
+/// Kills until it was often enough, or something is wrong. Returns what is wrong.
+fn kill_all(
+    arguments: &Arguments,
+    pool: &Path,
+    acknowledged: &Path,
+    verifier: &mut Verifier,
+    tally: &mut Tally,
+) -> Result<Vec<String>, Failure> {
+    let setting = &arguments.setting;
+    let mut random = Rng::with_seed(setting.seed);
+    let mut lives = Lives::new(setting, pool, acknowledged)?;
+    let progress = ProgressBar::new(arguments.kills);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} kills, {msg}, {eta} to go") {
+        progress.set_style(style);
+    }
+    while tally.kills < arguments.kills {
+        let life = Life {
+            single_writer: match arguments.mode {
+                Mode::Stm => false,
+                Mode::SingleWriter => true,
+                Mode::Both => random.bool(),
+            },
+            recover_only: false,
+        };
+        if random.u8(..5) == 0 {
+            lives.kill_while_opening(life, &mut random)?;
+            tally.kills_while_opening += 1;
+        } else {
+            lives.kill_while_running(life, LONGEST_LIFE.mul_f64(random.f64()))?;
+        }
+        tally.kills += 1;
+        // A crash inside recovery, and another inside the recovery after that.
+        while tally.kills < arguments.kills && random.u8(..4) == 0 {
+            lives.kill_while_opening(Life { recover_only: true, ..life }, &mut random)?;
+            tally.kills += 1;
+            tally.kills_while_opening += 1;
+        }
+        let verdict = verifier.verify(random.bool())?;
+        tally.recoveries += 1;
+        tally.replayed += verdict.replayed;
+        if !verdict.wrong.is_empty() {
+            progress.finish_and_clear();
+            let mut wrong = vec![format!("After kill {} (seed {}):", tally.kills, setting.seed)];
+            wrong.extend(verdict.wrong);
+            return Ok(wrong);
+        }
+        progress.set_position(tally.kills);
+        progress.set_message(format!("{} transactions", verifier.transactions()));
+    }
+    progress.finish_and_clear();
+    Ok(Vec::new())
+}

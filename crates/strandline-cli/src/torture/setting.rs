@@ -1,0 +1,46 @@
+//! What parent and child agree on.
+
+use strandline::Domain;
+use strandline::pool::{Geometry, Options};
+use strandline::transaction::Concurrency;
+
+use crate::arguments::DomainName;
+
+/// Names the pools of torture.
+const LAYOUT_NAME: &str = "strandline torture";
+
+/// Flags of both.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Setting {
+    /// The persistence domain
+    #[arg(long, value_enum, default_value = "process")]
+    pub domain: DomainName,
+    /// Threads that run transactions
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub threads: u64,
+    /// Seeds operations and kills; the operations of a thread are a function of it
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl Setting {
+    /// How the pool is created and opened: small logs, so that they fill and begin anew many times in a
+    /// life, and few stripe locks, so that unrelated lines conflict too.
+    pub fn options(&self, single_writer: bool) -> Options {
+        Options {
+            geometry: Geometry {
+                size: 16 << 20,
+                logs: self.threads + 1,
+                log_bytes: 32 << 10,
+                chunk_bytes: 64 << 10,
+            },
+            layout_name: LAYOUT_NAME.into(),
+            domain: self.domain.domain(0),
+            concurrency: if single_writer { Concurrency::SingleWriter } else { Concurrency::Stm },
+            // A killed process keeps its caches: nothing here has to survive a power failure.
+            assume_persistent: self.domain.domain(0) != Domain::Sync,
+            lock_bits: 12,
+            ..Options::default()
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What the parent does after a kill: opens the pool, which recovers it, and compares it with the model.
+
+use std::path::{Path, PathBuf};
+
+use strandline::pool::Pool;
+use strandline::transaction::Runner;
+
+use super::acknowledged::Acknowledged;
+use super::data::Data;
+use super::model::Model;
+use super::setting::Setting;
+use crate::failure::Failure;
+
+/// The judge of a pool.
+pub struct Verifier {
+    setting: Setting,
+    pool: PathBuf,
+    acknowledged: Acknowledged,
+    model: Model,
+    /// Heap objects of the empty structures.
+    first_objects: u64,
+}
+
+/// What one verification found.
+pub struct Verdict {
+    /// Everything that is wrong; nothing if all is well.
+    pub wrong: Vec<String>,
+    /// Transactions that recovery replayed.
+    pub replayed: u64,
+}
+
+impl Verifier {
+    /// Creates the pool with empty structures, and the file of acknowledgements.
+    ///
+    /// # Errors
+    /// The pool exists, or cannot be created.
+    pub fn create(setting: &Setting, pool: &Path, acknowledged: &Path) -> Result<Self, Failure> {
+        let open = Pool::create(pool, &setting.options(false))?;
+        Data::create(&mut open.worker()?, setting.threads)?;
+        let first_objects = open.usage()?.objects;
+        open.close()?;
+        let acknowledged =
+            Acknowledged::open(acknowledged).map_err(Failure::io("create the acknowledgements"))?;
+        let verifier = Self {
+            setting: setting.clone(),
+            pool: pool.into(),
+            acknowledged,
+            model: Model::new(setting.seed, setting.threads),
+            first_objects,
+        };
+        verifier.acknowledge()?;
+        Ok(verifier)
+    }
+
+    /// Transactions that the model has seen.
+    pub fn transactions(&self) -> u64 {
+        self.model.counters.iter().sum()
+    }
+
+    /// Opens the pool and compares it with the model, which goes on to where the pool is.
+    ///
+    /// # Errors
+    /// The system's. That the pool cannot be opened or read is a verdict.
+    pub fn verify(&mut self, single_writer: bool) -> Result<Verdict, Failure> {
+        let threads = self.setting.threads;
+        let acknowledged =
+            self.acknowledged.load(threads).map_err(Failure::io("read the acknowledgements"))?;
+        let mut verdict = Verdict { wrong: Vec::new(), replayed: 0 };
+        let pool = match Pool::open(&self.pool, &self.setting.options(single_writer)) {
+            Ok(pool) => pool,
+            Err(error) => {
+                verdict.wrong.push(format!("UNREADABLE: the pool cannot be opened: {error}"));
+                return Ok(verdict);
+            }
+        };
+        verdict.replayed = pool.recovery().report.replayed;
+        if let Err(error) = self.compare(&pool, &acknowledged, &mut verdict.wrong) {
+            verdict.wrong.push(format!("UNREADABLE: {error}"));
+        }
+        if let Err(error) = pool.close() {
+            verdict.wrong.push(format!("UNREADABLE: the pool cannot be closed: {error}"));
+        }
+        // What was found is the ground that the next life stands on.
+        self.acknowledge()?;
+        Ok(verdict)
+    }
+
+    fn compare(
+        &mut self,
+        pool: &Pool,
+        acknowledged: &[u64],
+        wrong: &mut Vec<String>,
+    ) -> strandline::Result<()> {
+        let mut worker = pool.worker()?;
+        let data = Data::open(&mut worker)?;
+        let found = worker.view(|tx| data.contents(tx, self.setting.threads))?;
+        wrong.extend(self.model.follow(acknowledged, &found));
+        // The B+ tree has at most a node for each key and some above them; everything else has one object
+        // for each pair. What leaks adds up from kill to kill.
+        let usage = pool.usage()?;
+        let least = self.first_objects + self.model.single_objects();
+        let most = least + found.maps[2].len() as u64 + 8;
+        if wrong.is_empty() && !(least..=most).contains(&usage.objects) {
+            wrong.push(format!(
+                "LEAK: the heap holds {} objects; the structures account for {least} to {most}",
+                usage.objects
+            ));
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&self) -> Result<(), Failure> {
+        for (thread, &counter) in (0..).zip(&self.model.counters) {
+            self.acknowledged.store(thread, counter).map_err(Failure::io("write the acknowledgements"))?;
+        }
+        Ok(())
+    }
+}
