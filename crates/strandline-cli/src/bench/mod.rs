@@ -1,9 +1,189 @@
-//! bench
+//! `strandline bench`: schemes × workloads on this machine's memory and disk.
+
+mod durable;
+mod floor;
+mod memory;
+mod plan;
+mod pools;
+mod tables;
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use strandline::Domain;
+use strandline_workloads::{Row, SchemeKind, SchemeName, Sizes, UnknownName, WorkloadName};
+
+use crate::arguments::{DomainName, InstructionName, bytes, seconds};
 use crate::failure::{Failure, Outcome};
-/// Bench.
+use plan::Plan;
+
+/// Measure schemes on workloads: transactions per second, aborts, fences, lines flushed and log bytes.
 #[derive(clap::Args)]
-pub struct Arguments {}
-/// Runs.
-pub fn run(_: &Arguments) -> Result<Outcome, Failure> {
+#[command(after_help = "Examples:\n  \
+    strandline bench\n  \
+    strandline bench --scheme np,bppm,bppm+single-writer --workload hash --threads 1,2 --seconds 2 --json\n\n\
+    Without flags: all schemes on all workloads under emulated NVM latency, then what the same transactions \
+    do durably on this machine's disk. Names are those of `strandline list`.")]
+pub struct Arguments {
+    /// Schemes, separated by commas; default: all that the domain carries
+    #[arg(long, value_delimiter = ',', value_parser = scheme)]
+    scheme: Vec<SchemeName>,
+    /// Workloads, separated by commas; default: all
+    #[arg(long, value_delimiter = ',', value_parser = workload)]
+    workload: Vec<WorkloadName>,
+    /// Numbers of threads, separated by commas; default: 1
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=256))]
+    threads: Vec<u64>,
+    /// The persistence domain; default: emulated
+    #[arg(long, value_enum)]
+    domain: Option<DomainName>,
+    /// Nanoseconds that the emulated domain adds to each line written back; default: 150
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    write_latency_ns: Option<u64>,
+    /// Bytes in a value of hash and kvstore (K allowed); default: 8
+    #[arg(long, value_parser = bytes)]
+    value_size: Option<u64>,
+    /// Operations in a transaction; default: 1
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    ops_per_tx: Option<u64>,
+    /// Bytes in each thread's log, a multiple of 4096 (K, M allowed); default: 1M, as in the paper
+    #[arg(long, value_parser = bytes)]
+    log_size: Option<u64>,
+    /// Seconds of each measurement; default: 1, without any flags less
+    #[arg(long, value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Where to put the pool file, which must not exist and is removed afterwards
+    #[arg(long)]
+    pool: Option<std::path::PathBuf>,
+    /// Times that everything is measured, in turn; medians are shown; default: 3
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repetitions: Option<u64>,
+    /// The write-back instruction; default: the best that the processor has
+    #[arg(long, value_enum)]
+    instruction: Option<InstructionName>,
+    /// Seeds the random numbers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print a JSON array of rows
+    #[arg(long)]
+    json: bool,
+}
+
+fn scheme(name: &str) -> Result<SchemeName, UnknownName> {
+    name.parse()
+}
+
+fn workload(name: &str) -> Result<WorkloadName, UnknownName> {
+    name.parse()
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The flags do not go together; a pool cannot be created.
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let plans = arguments.plans()?;
+    let progress = ProgressBar::new(plans.iter().map(Plan::steps).sum());
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}, {eta} to go") {
+        progress.set_style(style);
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for plan in &plans {
+        if plan.domain == Domain::Sync {
+            let results = durable::measure(plan, &progress)?;
+            if !arguments.json {
+                progress.suspend(|| println!("{}", tables::durable(plan, &results)));
+            }
+            rows.extend(results.rows());
+        } else {
+            let results = memory::measure(plan, &progress)?;
+            if !arguments.json {
+                progress.suspend(|| println!("{}", tables::memory(plan, &results)));
+            }
+            rows.extend(results.rows);
+        }
+    }
+    progress.finish_and_clear();
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&rows)
+            .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
+        println!("{text}");
+    }
     Ok(Outcome::Success)
+}
+
+impl Arguments {
+    /// Whether nothing was asked for in particular.
+    fn is_tour(&self) -> bool {
+        self.scheme.is_empty() && self.workload.is_empty() && self.threads.is_empty() && self.domain.is_none()
+    }
+
+    fn plans(&self) -> Result<Vec<Plan>, Failure> {
+        if !self.is_tour() {
+            return Ok(vec![self.plan(self.domain.unwrap_or(DomainName::Emulated), &[1], 1.0, 3)?]);
+        }
+        let mut plans = vec![self.plan(DomainName::Emulated, &[1], 0.25, 3)?];
+        // The latency and the instruction mean nothing to a disk.
+        let durable = Self { write_latency_ns: None, instruction: None, pool: None, ..self.copy() };
+        plans.push(durable.plan(DomainName::Sync, &[1, 8], 0.4, 1)?);
+        Ok(plans)
+    }
+
+    fn copy(&self) -> Self {
+        Self {
+            scheme: self.scheme.clone(),
+            workload: self.workload.clone(),
+            threads: self.threads.clone(),
+            pool: self.pool.clone(),
+            ..*self
+        }
+    }
+
+    fn plan(
+        &self,
+        domain: DomainName,
+        threads: &[u64],
+        seconds: f64,
+        repetitions: u64,
+    ) -> Result<Plan, Failure> {
+        if self.write_latency_ns.is_some() && domain != DomainName::Emulated {
+            return Err(Failure::Usage("--write-latency-ns goes with --domain emulated alone".into()));
+        }
+        if self.instruction.is_some() && !matches!(domain, DomainName::Emulated | DomainName::Flush) {
+            return Err(Failure::Usage("--instruction goes with --domain flush or emulated alone".into()));
+        }
+        let carried = |scheme: &SchemeName| domain != DomainName::Sync || scheme.kind == SchemeKind::Blurred;
+        if let Some(scheme) = self.scheme.iter().find(|scheme| !carried(scheme)) {
+            return Err(Failure::Usage(format!(
+                "the sync domain carries bppm and bppm+single-writer, not {}",
+                scheme.name()
+            )));
+        }
+        let chosen = |given: &[SchemeName]| -> Vec<SchemeName> {
+            let all = SchemeName::ALL.into_iter().filter(carried);
+            all.filter(|scheme| given.is_empty() || given.contains(scheme)).collect()
+        };
+        let workloads = WorkloadName::ALL.into_iter();
+        let sizes = Sizes {
+            value_bytes: self.value_size.unwrap_or(8),
+            operations: self.ops_per_tx.unwrap_or(1),
+            ..Sizes::default()
+        };
+        let mut threads = if self.threads.is_empty() { threads.to_vec() } else { self.threads.clone() };
+        threads.sort_unstable();
+        threads.dedup();
+        Ok(Plan {
+            schemes: chosen(&self.scheme),
+            workloads: workloads.filter(|w| self.workload.is_empty() || self.workload.contains(w)).collect(),
+            threads,
+            domain: domain.domain(self.write_latency_ns.unwrap_or(150)),
+            instruction: self.instruction.map(Into::into),
+            sizes,
+            log_bytes: self.log_size.unwrap_or(1 << 20),
+            duration: Duration::from_secs_f64(self.seconds.unwrap_or(seconds)),
+            repetitions: self.repetitions.unwrap_or(repetitions),
+            pool: self.pool.clone(),
+            seed: self.seed,
+        })
+    }
 }

@@ -1,0 +1,147 @@
+//! The tables of `bench`, with what is needed to understand them.
+
+use comfy_table::{CellAlignment, Table, presets};
+use strandline::Domain;
+use strandline::memory::WriteBackInstruction;
+use strandline_workloads::Row;
+
+use super::plan::Plan;
+use super::{durable, memory};
+
+fn table(header: &[&str], words: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header);
+    for column in table.column_iter_mut().skip(words) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// `value` with as many digits as one wants to read.
+fn number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v > 0.0 => format!("{value:.2}"),
+        _ => "0".into(),
+    }
+}
+
+fn ratio(value: f64, reference: Option<f64>) -> String {
+    reference.filter(|&reference| reference > 0.0).map_or("–".into(), |r| format!("{:.2}", value / r))
+}
+
+/// The table for domains on memory.
+pub fn memory(plan: &Plan, results: &memory::Results) -> String {
+    let header = [
+        "workload",
+        "scheme",
+        "threads",
+        "k tx/s",
+        "of volatile",
+        "of np",
+        "aborts",
+        "fences/tx",
+        "lines/tx",
+        "log B/tx",
+        "bulk lines/tx",
+    ];
+    let mut table = table(&header, 2);
+    let mut last = "";
+    for row in &results.rows {
+        let reference = |scheme: &str| {
+            let same = |other: &&Row| {
+                other.scheme == scheme && other.workload == row.workload && other.threads == row.threads
+            };
+            results.rows.iter().find(same).map(|other| other.tx_per_s)
+        };
+        let np = if row.scheme.ends_with("+single-writer") { "np+single-writer" } else { "np" };
+        table.add_row([
+            // Said once for each workload: the eye finds its group.
+            if row.workload == last { String::new() } else { row.workload.clone() },
+            row.scheme.clone(),
+            row.threads.to_string(),
+            number(row.tx_per_s / 1000.0),
+            ratio(row.tx_per_s, reference("volatile")),
+            if row.scheme == "volatile" { "–".into() } else { ratio(row.tx_per_s, reference(np)) },
+            format!("{:.1} %", 100.0 * row.abort_ratio),
+            number(row.fences_per_tx),
+            number(row.lines_flushed_per_tx),
+            number(row.log_bytes_per_tx),
+            number(row.bulk_lines_flushed_per_tx),
+        ]);
+        last = &row.workload;
+    }
+    let instruction = plan.instruction.or_else(WriteBackInstruction::best).map_or("none", |i| i.name());
+    let (title, domain) = match plan.domain {
+        Domain::Emulated { write_latency_ns } => (
+            "Schemes under emulated NVM latency".to_owned(),
+            format!(
+                "Each line written back ({instruction}) takes {write_latency_ns} ns more, as the Blurred Persistence paper emulates NVM."
+            ),
+        ),
+        Domain::Flush => {
+            ("Schemes under domain flush".into(), format!("Lines are written back with {instruction}."))
+        }
+        domain => (format!("Schemes under domain {domain}"), "No lines are written back.".into()),
+    };
+    let assumed = if results.assumed_persistent || matches!(plan.domain, Domain::Emulated { .. }) {
+        " It is taken to be persistent: nothing here survives a power failure."
+    } else {
+        ""
+    };
+    format!(
+        "{title}\n{table}\n\
+         Medians of {} runs of {} s, interleaved. {domain}\n\
+         Pools in {}.{assumed}\n\
+         of volatile: relative to plain loads and stores under one lock. of np: relative to the same transactions\n\
+         (in the same mode) without persistence. fences, lines: what commits wait for; bulk: persisted later, many\n\
+         transactions at a time. {} operation(s) per transaction, values of {} bytes, logs of {} KB.\n",
+        plan.repetitions,
+        plan.duration.as_secs_f64(),
+        results.place,
+        plan.sizes.operations,
+        plan.sizes.value_bytes,
+        plan.log_bytes >> 10,
+    )
+}
+
+/// The table for the disk.
+pub fn durable(plan: &Plan, results: &durable::Results) -> String {
+    let header = [
+        "workload",
+        "scheme",
+        "committers",
+        "durable tx/s",
+        "us per commit",
+        "floor/s",
+        "of floor",
+        "log B/tx",
+    ];
+    let mut table = table(&header, 2);
+    let mut last = "";
+    for durable::Cell { row, floor } in &results.cells {
+        table.add_row([
+            if row.workload == last { String::new() } else { row.workload.clone() },
+            row.scheme.clone(),
+            row.threads.to_string(),
+            number(row.tx_per_s),
+            number(row.threads as f64 * 1e6 / row.tx_per_s.max(f64::MIN_POSITIVE)),
+            number(*floor),
+            ratio(row.tx_per_s, Some(*floor)),
+            number(row.log_bytes_per_tx),
+        ]);
+        last = &row.workload;
+    }
+    format!(
+        "The same transactions, durable on this machine's disk (domain sync)\n{table}\n\
+         Medians of {} run(s) of {} s. Pools in {}.\n\
+         A transaction counts when the disk has its log. floor: 4 KB appends to a zero-filled file beside the pool,\n\
+         one flush each, by the fastest way here ({}); for several committers: one of them writes what all have\n\
+         brought, with one flush, and no transactions. It is measured just before each run.\n",
+        plan.repetitions,
+        plan.duration.as_secs_f64(),
+        results.place,
+        results.method,
+    )
+}
