@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.json {
         let object: serde_json::Map<_, _> =
             kinds.iter().map(|(kind, entries)| ((*kind).into(), json!(entries))).collect();
-        println!("{:#}", serde_json::Value::Object(object));
+        say!("{:#}", serde_json::Value::Object(object));
         return Ok(Outcome::Success);
     }
     for (kind, entries) in kinds {
@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         for entry in entries {
             table.add_row([entry.name, entry.description, entry.source]);
         }
-        println!("{kind}\n{table}\n");
+        say!("{kind}\n{table}\n");
     }
     Ok(Outcome::Success)
 }

@@ -1,5 +1,13 @@
 //! The `strandline` command.
 
+/// Prints a line. A reader that has gone away (`| head`) is no reason to panic.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 mod arguments;
 mod bench;
 mod failure;

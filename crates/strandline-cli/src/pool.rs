@@ -104,7 +104,7 @@ fn show(info: &PoolInfo, json: bool) {
             "domain": info.in_use, "open": info.open, "watermark": info.watermark,
             "logs_in_directory": info.logs, "roots": info.roots, "heap": heap,
         });
-        println!("{object:#}");
+        say!("{object:#}");
         return;
     }
     let state = match (info.in_use, info.open) {
@@ -112,25 +112,25 @@ fn show(info: &PoolInfo, json: bool) {
         (Some(domain), true) => format!("open now, under domain {domain}"),
         (Some(domain), false) => format!("not closed; open it under domain {domain} to recover it"),
     };
-    println!("format version    {}", header.version);
-    println!("uuid              {}", header.uuid);
-    println!("layout name       {:?}", header.layout_name);
-    println!("size              {} bytes", geometry.size);
-    println!(
-        "logs              {} of {} bytes, {} in use so far",
-        geometry.logs, geometry.log_bytes, info.logs
-    );
-    println!("chunks            {} bytes each", geometry.chunk_bytes);
-    println!("state             {state}");
-    println!("watermark         transaction {}", info.watermark);
+    say!("format version    {}", header.version);
+    say!("uuid              {}", header.uuid);
+    say!("layout name       {:?}", header.layout_name);
+    say!("size              {} bytes", geometry.size);
+    say!("logs              {} of {} bytes, {} in use so far", geometry.logs, geometry.log_bytes, info.logs);
+    say!("chunks            {} bytes each", geometry.chunk_bytes);
+    say!("state             {state}");
+    say!("watermark         transaction {}", info.watermark);
     let roots: Vec<_> = info.roots.iter().map(|root| format!("{root:#x}")).collect();
     match usage {
-        None => println!("heap              not shown while the pool is open elsewhere"),
+        None => say!("heap              not shown while the pool is open elsewhere"),
         Some(usage) => {
-            println!("roots             {}", roots.join(" "));
-            println!(
+            say!("roots             {}", roots.join(" "));
+            say!(
                 "heap              {} objects, {} of {} bytes allocated, {} chunks free",
-                usage.objects, usage.allocated_bytes, usage.total_bytes, usage.free_chunks
+                usage.objects,
+                usage.allocated_bytes,
+                usage.total_bytes,
+                usage.free_chunks
             );
         }
     }

@@ -92,13 +92,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         if plan.domain == Domain::Sync {
             let results = durable::measure(plan, &progress)?;
             if !arguments.json {
-                progress.suspend(|| println!("{}", tables::durable(plan, &results)));
+                progress.suspend(|| say!("{}", tables::durable(plan, &results)));
             }
             rows.extend(results.rows());
         } else {
             let results = memory::measure(plan, &progress)?;
             if !arguments.json {
-                progress.suspend(|| println!("{}", tables::memory(plan, &results)));
+                progress.suspend(|| say!("{}", tables::memory(plan, &results)));
             }
             rows.extend(results.rows);
         }
@@ -107,7 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.json {
         let text = serde_json::to_string_pretty(&rows)
             .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
-        println!("{text}");
+        say!("{text}");
     }
     Ok(Outcome::Success)
 }

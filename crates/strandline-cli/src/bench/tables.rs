@@ -10,7 +10,7 @@ use super::{durable, memory};
 
 fn table(header: &[&str], words: usize) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header);
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
     for column in table.column_iter_mut().skip(words) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -133,12 +133,21 @@ pub fn durable(plan: &Plan, results: &durable::Results) -> String {
         ]);
         last = &row.workload;
     }
+    // One committer waits for a flush each time, so it cannot be much faster than the floor: then something
+    // did not wait, and the figures mean nothing.
+    let too_fast = |cell: &durable::Cell| cell.row.threads == 1 && cell.row.tx_per_s > 1.5 * cell.floor;
+    let warning = if results.cells.iter().any(too_fast) {
+        "WARNING: a single committer was faster than this disk flushes: these commits were not durable, or the disk\n\
+         was much slower while the floor was measured. Do not use these figures.\n"
+    } else {
+        ""
+    };
     format!(
         "The same transactions, durable on this machine's disk (domain sync)\n{table}\n\
          Medians of {} run(s) of {} s. Pools in {}.\n\
          A transaction counts when the disk has its log. floor: 4 KB appends to a zero-filled file beside the pool,\n\
          one flush each, by the fastest way here ({}); for several committers: one of them writes what all have\n\
-         brought, with one flush, and no transactions. It is measured just before each run.\n",
+         brought, with one flush, and no transactions. It is measured just before each run.\n{warning}",
         plan.repetitions,
         plan.duration.as_secs_f64(),
         results.place,

@@ -102,12 +102,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             "seed": arguments.setting.seed, "violations": wrong,
             "pool": (outcome == Outcome::Finding).then_some(&pool),
         });
-        println!("{object:#}");
+        say!("{object:#}");
     } else {
         for line in &wrong {
-            println!("{line}");
+            say!("{line}");
         }
-        println!(
+        say!(
             "{} kills ({} of them while the pool was being opened), {transactions} transactions, {} recoveries \
              that replayed {} transactions, {:.1} s: {}",
             tally.kills,
