@@ -1,7 +1,7 @@
 //! `bplustree`: deletes and inserts nodes of a B+ tree with nodes of 4 KB.
 
 use strandline::Result;
-use strandline::collections::BPlusTree;
+use strandline::collections::{BPlusTree, NodeShape};
 use strandline::transaction::{Abort, Runner, Transaction};
 
 use crate::dictionary::{Dictionary, Toggler, fill};
@@ -36,7 +36,7 @@ impl Workload for BPlusTreeWorkload {
 
     fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let root = root(runner)?;
-        let mut tree = Tree(runner.run(|tx| BPlusTree::create(tx, root))?);
+        let mut tree = Tree(runner.run(|tx| BPlusTree::create(tx, root, NodeShape::PAPER))?);
         fill(runner, &mut tree, self.keys, BATCH)
     }
 

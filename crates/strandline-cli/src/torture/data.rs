@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use strandline::collections::{Array, BPlusTree, HashTable, KeyValueStore, RedBlackTree};
+use strandline::collections::{Array, BPlusTree, HashTable, KeyValueStore, NodeShape, RedBlackTree};
 use strandline::error::Error;
 use strandline::transaction::{Abort, Read, Runner, Transaction};
 use strandline::{Result, memory::PersistentAddress};
@@ -51,7 +51,7 @@ impl Data {
             // Few buckets, so that chains are long.
             hash: HashTable::create(runner, roots[0], 61, 1)?,
             rbtree: runner.run(|tx| RedBlackTree::create(tx, roots[1]))?,
-            bplustree: runner.run(|tx| BPlusTree::create(tx, roots[2]))?,
+            bplustree: runner.run(|tx| BPlusTree::create(tx, roots[2], NodeShape::of_pairs(8)))?,
             store: KeyValueStore::create(runner, roots[3], 61)?,
             bank: Array::create(runner, roots[4], ACCOUNTS, |_| BALANCE)?,
             counters: Array::create(runner, roots[5], threads * COUNTER_STRIDE, |_| 0)?,
