@@ -122,9 +122,18 @@ impl Data {
     pub fn contents(&self, tx: &mut impl Read, threads: u64) -> Result<Contents, Abort> {
         let [mut hash, mut rbtree, mut bplustree, mut store]: [BTreeMap<u64, u64>; STRUCTURES] =
             Default::default();
-        self.hash.for_each(tx, |key, value| Ok(drop(hash.insert(key, value))))?;
-        self.rbtree.for_each(tx, |key, value| Ok(drop(rbtree.insert(key, value))))?;
-        self.bplustree.for_each(tx, |key, value| Ok(drop(bplustree.insert(key, value))))?;
+        self.hash.for_each(tx, |key, value| {
+            hash.insert(key, value);
+            Ok(())
+        })?;
+        self.rbtree.for_each(tx, |key, value| {
+            rbtree.insert(key, value);
+            Ok(())
+        })?;
+        self.bplustree.for_each(tx, |key, value| {
+            bplustree.insert(key, value);
+            Ok(())
+        })?;
         let mut mangled = Vec::new();
         self.store.for_each(tx, |key, value| {
             match decode(key, value) {
