@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use strandline::memory::{Hosted, Operation, Step, hosted};
 use strandline::scheme::{Blurred, recover};
 use strandline::transaction::Worker;
-use strandline::{Abort, Concurrency, Read, Runner, Transaction};
+use strandline::{Abort, Concurrency, Runner, Transaction};
 use support::crash::{History, Survival, crash, judge};
 use support::{SMALL, TestPool};
 

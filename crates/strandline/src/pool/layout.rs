@@ -197,7 +197,7 @@ impl SharedLayout {
     /// The index of the lock of the line of `at`.
     #[inline(always)]
     pub fn lock_index(&self, at: PersistentAddress) -> u64 {
-        at.offset() / LINE_BYTES & self.lock_mask
+        (at.offset() / LINE_BYTES) & self.lock_mask
     }
 
     /// The lock word with this index.

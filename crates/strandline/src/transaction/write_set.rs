@@ -58,7 +58,7 @@ pub struct WriteSet {
 
 impl WriteSet {
     /// An empty write set.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { entries: Vec::with_capacity(64), filter: 0, index: vec![0; 256], generation: 1 }
     }
 

@@ -127,7 +127,7 @@ pub fn judge(
         })
         .collect();
     let mut queue: Vec<u64> = required.iter().copied().collect();
-    let mut need = |at: u64, value: u64, why: &str, queue: &mut Vec<u64>| match writer.get(&(at, value)) {
+    let need = |at: u64, value: u64, why: &str, queue: &mut Vec<u64>| match writer.get(&(at, value)) {
         Some(&transaction) => {
             queue.push(transaction);
             Ok(())
