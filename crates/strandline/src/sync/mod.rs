@@ -38,5 +38,4 @@ pub use device::{AlignedBuffer, Device, DeviceFile};
 pub use faulty_device::{Fault, FaultyDevice};
 pub use file_device::FileDevice;
 pub use recovery::{SyncRecoveryReport, create, read_log_header};
-pub(crate) use shared_log::Reservation;
 pub use shared_log::{SharedLog, SyncParameters};

@@ -83,7 +83,7 @@ impl SyncParameters {
 }
 
 /// Blocks of staging beyond what the largest transaction takes.
-const STAGING_SLACK: u64 = 32;
+const STAGING_SLACK: u64 = if cfg!(test) { 1 } else { 32 };
 /// The most blocks in one write.
 const WRITE_BLOCKS: u64 = 256;
 /// Words copied at a time.

@@ -1,0 +1,470 @@
+//! Crashes of the `Sync` protocol on a faulty device: lives of a pool, one after another, each ended by a power
+//! failure, an error of the device, a kill, or nothing, and followed by recoveries that fail likewise.
+//!
+//! The oracle: after recovery the data are those of a prefix of the TxID order that holds everything that was
+//! acknowledged, and everything that an acknowledged reader saw.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use fastrand::Rng;
+
+use super::device::{Device, DeviceFile};
+use super::*;
+use crate::error::Error;
+use crate::memory::hosted::{Operation, Thread, run};
+use crate::memory::recorder::Recorder;
+use crate::memory::{Event, Hosted, Memory, PersistentAddress, Space, Step, World};
+use crate::pool::layout::{Geometry, Layout, SharedLayout, View};
+use crate::scheme::Blurred;
+use crate::transaction::{Abort, Concurrency, Read, Runner, Transaction, Worker};
+
+const UUID: [u8; 16] = *b"strandline tests";
+const GEOMETRY: Geometry = Geometry { size: 22 * 4096, logs: 3, log_bytes: 8192, chunk_bytes: 4096 };
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// A recorder with a device, which notes what commits and what is acknowledged.
+struct TestWorld {
+    recorder: Recorder,
+    device: Rc<FaultyDevice>,
+    /// What each thread's running transaction has written.
+    running: RefCell<Vec<Vec<(u64, u64)>>>,
+    /// TxID and writes.
+    history: RefCell<Vec<(u64, Vec<(u64, u64)>)>>,
+    acknowledged: Cell<u64>,
+}
+
+impl World for TestWorld {
+    fn perform(&self, thread: usize, operation: Operation) -> u64 {
+        match operation {
+            Operation::Event(Event::Commit(transaction)) if transaction != 0 => {
+                let writes = self.running.borrow()[thread].clone();
+                self.history.borrow_mut().push((transaction, writes));
+            }
+            Operation::Event(Event::Acknowledged(transaction)) => {
+                self.acknowledged.set(self.acknowledged.get().max(transaction));
+            }
+            _ => {}
+        }
+        self.recorder.perform(thread, operation)
+    }
+    fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
+        self.recorder.load_range(thread, space, offset, into);
+    }
+    fn switches(&self, thread: usize) -> bool {
+        self.recorder.switches(thread)
+    }
+    fn omitted(&self, step: Step) -> bool {
+        self.recorder.omitted(step)
+    }
+    fn size(&self, space: Space) -> u64 {
+        self.recorder.size(space)
+    }
+    fn device(&self) -> Option<&dyn Device> {
+        Some(&*self.device)
+    }
+}
+
+/// A pool on a faulty device.
+struct Pool {
+    device: Rc<FaultyDevice>,
+    layout: Layout,
+    shared: SharedLayout,
+    log: SharedLog,
+    omitted: Option<Step>,
+}
+
+impl Pool {
+    fn create(seed: u64, direct: bool, parameters: SyncParameters, omitted: Option<Step>) -> Self {
+        let device = Rc::new(FaultyDevice::new(seed, direct));
+        let layout = Layout::new(GEOMETRY).unwrap();
+        device.grow(DeviceFile::Heap, GEOMETRY.size).unwrap();
+        create(&*device, &UUID, parameters, 0).unwrap();
+        let shared = SharedLayout::new(&layout, 6, SharedLog::volatile_bytes(&layout, parameters));
+        let log = SharedLog::new(&layout, &shared, parameters, &UUID);
+        Self { device, layout, shared, log, omitted }
+    }
+
+    /// What a process sees that maps the heap file privately.
+    fn open(&self, seed: u64) -> Rc<TestWorld> {
+        let heap = self.device.contents(DeviceFile::Heap);
+        let words = heap.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect();
+        let recorder = Recorder::new(words, self.shared.bytes(), 6, seed, self.omitted);
+        recorder.set_recording(false);
+        Rc::new(TestWorld {
+            recorder,
+            device: self.device.clone(),
+            running: RefCell::new(vec![Vec::new(); 4]),
+            history: RefCell::default(),
+            acknowledged: Cell::new(0),
+        })
+    }
+
+    fn view<M>(&self, memory: M) -> View<M> {
+        View { memory, layout: self.layout, shared: self.shared }
+    }
+
+    fn main(&self, world: &Rc<TestWorld>) -> View<Hosted> {
+        self.view(Hosted::new(world.clone(), 3))
+    }
+
+    fn worker<M: Memory>(&self, memory: M, concurrency: Concurrency) -> Worker<M, Blurred> {
+        Worker::lease(self.view(memory), concurrency, Some(self.log)).unwrap()
+    }
+
+    /// The words that unique values are written to: neighbours in a line, in five pages.
+    fn cell(&self, number: u64) -> PersistentAddress {
+        self.layout.chunks.byte(number / 6 % 5 * 4096 + number % 6 / 3 * 640 + number % 3 * 8)
+    }
+}
+
+const CELLS: u64 = 30;
+const ACCOUNTS: u64 = 8;
+
+/// What the data must be.
+#[derive(Default)]
+struct Model {
+    words: BTreeMap<u64, u64>,
+    /// The highest TxID in it.
+    watermark: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    lives: u64,
+    failed_lives: u64,
+    failed_recoveries: u64,
+    transactions: u64,
+    checkpoints: u64,
+}
+
+struct Trial {
+    pool: Pool,
+    rng: Rng,
+    concurrency: Concurrency,
+    model: Model,
+    /// The last life's transactions, and what of them must have survived.
+    history: Vec<(u64, Vec<(u64, u64)>)>,
+    acknowledged: u64,
+    seen: Vec<u64>,
+    next_value: Rc<Cell<u64>>,
+    count: Count,
+}
+
+impl Trial {
+    fn new(seed: u64, omitted: Option<Step>) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let parameters = SyncParameters {
+            ring_blocks: *rng.choice(&[6, 8, 16]).unwrap(),
+            dirty_pages: *rng.choice(&[1, 2, 100]).unwrap(),
+        };
+        let concurrency = if rng.bool() { Concurrency::Stm } else { Concurrency::SingleWriter };
+        let pool = Pool::create(rng.u64(..), rng.bool(), parameters, omitted);
+        Self {
+            pool,
+            rng,
+            concurrency,
+            model: Model::default(),
+            history: Vec::new(),
+            acknowledged: 0,
+            seen: Vec::new(),
+            next_value: Rc::new(Cell::new(1 << 32)),
+            count: Count::default(),
+        }
+    }
+
+    fn fault(&mut self) -> Fault {
+        *self.rng.choice(&[Fault::PowerOff, Fault::Error(EIO), Fault::Error(ENOSPC)]).unwrap()
+    }
+
+    /// The process ends; with it perhaps the power.
+    fn end_process(&mut self) {
+        if self.pool.device.is_off() || self.rng.bool() {
+            self.pool.device.power_cycle();
+        } else {
+            self.pool.device.clear_fault();
+        }
+    }
+
+    /// Recovers, however often that takes, and judges.
+    fn recover(&mut self) -> Result<Rc<TestWorld>, String> {
+        for attempt in 0.. {
+            let faulty = attempt < 4 && self.rng.u8(..3) == 0;
+            if faulty {
+                let fault = self.fault();
+                self.pool.device.fail_after(self.rng.u64(..12), fault);
+            }
+            let world = self.pool.open(self.rng.u64(..));
+            let view = self.pool.main(&world);
+            match self.pool.log.recover(&view) {
+                Ok(report) => {
+                    self.pool.device.clear_fault();
+                    self.judge(&world, report.watermark)?;
+                    if self.rng.u8(..4) == 0 {
+                        let reader = self.pool.open(1);
+                        let view = self.pool.main(&reader);
+                        let report = self.pool.log.recover_read_only(&view).map_err(|e| e.to_string())?;
+                        self.judge(&reader, report.watermark).map_err(|e| format!("a reader: {e}"))?;
+                    }
+                    return Ok(world);
+                }
+                Err(Error::Io { .. }) if faulty => {
+                    self.count.failed_recoveries += 1;
+                    self.end_process();
+                }
+                Err(error) => return Err(format!("recovery failed: {error}")),
+            }
+        }
+        unreachable!()
+    }
+
+    /// Whether the world's data are a prefix that holds all that it must; from then on they are the base.
+    fn judge(&mut self, world: &TestWorld, watermark: u64) -> Result<(), String> {
+        let mut history = std::mem::take(&mut self.history);
+        history.sort_by_key(|&(transaction, _)| transaction);
+        let mut source = HashMap::new();
+        for &(transaction, ref writes) in &history {
+            source.extend(writes.iter().map(|&(_, value)| (value, transaction)));
+        }
+        for value in self.seen.drain(..) {
+            if let Some(&transaction) = source.get(&value)
+                && transaction > watermark
+            {
+                return Err(format!("transaction {transaction} was seen, recovered up to {watermark}"));
+            }
+        }
+        if watermark < self.acknowledged {
+            return Err(format!("{} was acknowledged, recovered up to {watermark}", self.acknowledged));
+        }
+        for (transaction, writes) in history {
+            if transaction <= watermark {
+                if transaction != self.model.watermark + 1 {
+                    return Err(format!("transaction {transaction} follows {}", self.model.watermark));
+                }
+                self.model.watermark = transaction;
+                self.model.words.extend(writes);
+            }
+        }
+        if watermark != self.model.watermark {
+            return Err(format!("recovered up to {watermark}, which nobody committed"));
+        }
+        self.acknowledged = watermark;
+        let contents = world.recorder.contents();
+        let (from, to) = (self.pool.layout.data.offset() / 8, self.pool.layout.end().offset() / 8);
+        for word in from..to {
+            let expected = self.model.words.get(&(8 * word)).copied().unwrap_or(0);
+            let found = contents[word as usize];
+            if found != expected {
+                return Err(format!("at {:#x}: {found:#x} instead of {expected:#x}", 8 * word));
+            }
+        }
+        let sum = (0..ACCOUNTS).fold(0u64, |sum, account| {
+            sum.wrapping_add(contents[(self.pool.layout.root(account).offset() / 8) as usize])
+        });
+        if sum != 0 { Err(format!("the accounts sum up to {sum}")) } else { Ok(()) }
+    }
+
+    fn life(&mut self) -> Result<(), String> {
+        let world = self.recover()?;
+        self.count.lives += 1;
+        let faulty = self.rng.u8(..4) != 0;
+        if faulty {
+            let fault = self.fault();
+            self.pool.device.fail_after(self.rng.u64(..60), fault);
+        }
+        let threads = self.rng.usize(1..=3);
+        let finished = Cell::new(0);
+        let problem = RefCell::new(None);
+        let seen = RefCell::new(Vec::new());
+        let checkpoints = Cell::new(0);
+        let mut bodies: Vec<Thread<'_>> = Vec::new();
+        for number in 0..threads {
+            let (mut rng, pool, world) = (self.rng.fork(), &self.pool, &world);
+            let (concurrency, next_value) = (self.concurrency, &self.next_value);
+            let (finished, problem, seen) = (&finished, &problem, &seen);
+            bodies.push(Box::new(move |memory: &Hosted| {
+                let mut worker = pool.worker(memory, concurrency);
+                for _ in 0..rng.u32(1..=10) {
+                    match transaction(&mut worker, pool, world, number, &mut rng, next_value) {
+                        Ok(read) => seen.borrow_mut().extend(read),
+                        Err(Error::Poisoned(_)) if faulty => break,
+                        Err(error) => {
+                            *problem.borrow_mut() = Some(format!("a transaction failed: {error}"));
+                            break;
+                        }
+                    }
+                }
+                finished.set(finished.get() + 1);
+            }));
+        }
+        let (mut rng, pool) = (self.rng.fork(), &self.pool);
+        let (finished, problem, checkpoints) = (&finished, &problem, &checkpoints);
+        bodies.push(Box::new(move |memory: &Hosted| {
+            let view = pool.view(memory);
+            while finished.get() < threads {
+                if pool.log.checkpoint_wanted(&view) || rng.u8(..16) == 0 {
+                    match pool.log.checkpoint(&view) {
+                        Ok(_) => checkpoints.set(checkpoints.get() + 1),
+                        Err(Error::Poisoned(_)) if faulty => break,
+                        Err(error) => {
+                            *problem.borrow_mut() = Some(format!("a checkpoint failed: {error}"));
+                            break;
+                        }
+                    }
+                }
+                memory.pause();
+            }
+        }));
+        let mut rng = self.rng.fork();
+        let mut switches = 0;
+        let hosted: Rc<dyn World> = world.clone();
+        run(&hosted, bodies, |running| {
+            switches += 1;
+            assert!(switches < 5_000_000, "no end: threads {running:?} still run");
+            rng.usize(..running.len())
+        });
+        if let Some(problem) = problem.borrow_mut().take() {
+            return Err(problem);
+        }
+        self.count.checkpoints += checkpoints.get();
+        self.history = world.history.take();
+        self.count.transactions += self.history.len() as u64;
+        self.acknowledged = self.acknowledged.max(world.acknowledged.get());
+        self.seen = seen.take();
+        let view = self.pool.main(&world);
+        self.count.failed_lives += u64::from(self.pool.log.check_poison(&view.memory).is_err());
+        self.end_process();
+        Ok(())
+    }
+}
+
+fn put<T: Transaction>(
+    tx: &mut T,
+    at: PersistentAddress,
+    value: u64,
+    note: impl Fn(PersistentAddress, u64),
+) -> Result<(), Abort> {
+    tx.write(at, value)?;
+    note(at, value);
+    Ok(())
+}
+
+/// One transaction of some kind; the unique values that it read and told.
+fn transaction<M: Memory>(
+    worker: &mut Worker<M, Blurred>,
+    pool: &Pool,
+    world: &TestWorld,
+    thread: usize,
+    rng: &mut Rng,
+    next_value: &Cell<u64>,
+) -> Result<Vec<u64>, Error> {
+    let note = |at: PersistentAddress, value| world.running.borrow_mut()[thread].push((at.offset(), value));
+    let begin = || world.running.borrow_mut()[thread].clear();
+    let fresh = || {
+        next_value.set(next_value.get() + 1);
+        next_value.get()
+    };
+    let kind = rng.u8(..40);
+    match kind {
+        0..20 => {
+            let cells: Vec<_> = (0..rng.u64(1..=6)).map(|_| rng.u64(..CELLS)).collect();
+            worker.run(|tx| {
+                begin();
+                cells.iter().try_for_each(|&cell| put(tx, pool.cell(cell), fresh(), note))
+            })?;
+            Ok(Vec::new())
+        }
+        20..28 => {
+            let (from, to) = (rng.u64(..ACCOUNTS), rng.u64(..ACCOUNTS));
+            let amount = rng.u64(..100);
+            worker.run(|tx| {
+                begin();
+                let (from, to) = (tx.root(from), tx.root(to));
+                let value = tx.read(from)?;
+                put(tx, from, value.wrapping_sub(amount), note)?;
+                let value = tx.read(to)?;
+                put(tx, to, value.wrapping_add(amount), note)
+            })?;
+            Ok(Vec::new())
+        }
+        28..34 => {
+            let (one, other) = (rng.u64(..CELLS), rng.u64(..CELLS));
+            worker.view(|tx| Ok(vec![tx.read(pool.cell(one))?, tx.read(pool.cell(other))?]))
+        }
+        34..38 => {
+            // Reads beside what it has written, tells, and gives up.
+            let line = rng.u64(..CELLS) / 3 * 3;
+            let mut read = 0;
+            let aborted = worker.run(|tx| {
+                begin();
+                tx.write(pool.cell(line), fresh())?;
+                read = tx.read(pool.cell(line + 1))?;
+                Err::<(), _>(Abort::User)
+            });
+            match aborted {
+                Err(Error::Aborted) => Ok(vec![read]),
+                Err(error) => Err(error),
+                Ok(()) => unreachable!(),
+            }
+        }
+        _ => {
+            // Larger than a block.
+            let (first, writes) = (rng.u64(..CELLS), rng.u64(200..500));
+            worker.run(|tx| {
+                begin();
+                (0..writes).try_for_each(|i| put(tx, pool.cell(first + i % 7), fresh(), note))
+            })?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// Lives one pool's lives; what the oracle objects to.
+fn trial(seed: u64, lives: u32, omitted: Option<Step>, total: &mut Count) -> Result<(), String> {
+    let mut trial = Trial::new(seed, omitted);
+    // A mutant may also come to no end, or read what makes no sense.
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        (0..lives).try_for_each(|_| trial.life()).and_then(|()| trial.recover().map(|_| ()))
+    }))
+    .unwrap_or_else(|_| Err("a panic, see above".into()));
+    total.lives += trial.count.lives;
+    total.failed_lives += trial.count.failed_lives;
+    total.failed_recoveries += trial.count.failed_recoveries;
+    total.transactions += trial.count.transactions;
+    total.checkpoints += trial.count.checkpoints;
+    outcome.map_err(|why| format!("seed {seed}: {why}"))
+}
+
+/// `STRANDLINE_TRIALS` pools instead of some hundred, from seed `STRANDLINE_SEED` on.
+fn parameter(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn recovery_finds_a_prefix_with_all_that_was_acknowledged() {
+    let mut total = Count::default();
+    let first = parameter("STRANDLINE_SEED", 0);
+    for seed in first..first + parameter("STRANDLINE_TRIALS", 400) {
+        if let Err(why) = trial(seed, 12, None, &mut total) {
+            panic!("{why}");
+        }
+    }
+    println!("{total:?}");
+    assert!(total.failed_lives * 5 > total.lives && total.failed_recoveries * 10 > total.lives, "{total:?}");
+}
+
+#[test]
+fn every_omitted_step_is_found() {
+    for step in Step::SYNC {
+        let mut total = Count::default();
+        let found = (0..parameter("STRANDLINE_MUTANT_TRIALS", 3000))
+            .find_map(|seed| trial(seed, 12, Some(step), &mut total).err());
+        match found {
+            Some(why) => println!("{step:?}: {why} ({} lives)", total.lives),
+            None => panic!("the mutant without {step:?} survived {total:?}"),
+        }
+    }
+}
