@@ -78,8 +78,6 @@ pub enum Step {
     SyncHeapFlush,
     /// `Sync`: the flush between a checkpoint's slot and the reuse of the ring.
     SyncSlotFlush,
-    /// `Sync`: recovery writes the slot that it believes again.
-    SyncRecoverySlot,
     /// `Sync`: recovery writes the blocks that it accepts again.
     SyncRecoveryBlocks,
     /// `Sync`: recovery drops a last transaction without commit record (a comparison).
@@ -94,7 +92,7 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 14] = [
+    pub const SYNC: [Self; 13] = [
         Self::SyncRoom,
         Self::SyncLogFlush,
         Self::SyncReadWait,
@@ -103,7 +101,6 @@ impl Step {
         Self::SyncLogEndAfterCopy,
         Self::SyncHeapFlush,
         Self::SyncSlotFlush,
-        Self::SyncRecoverySlot,
         Self::SyncRecoveryBlocks,
         Self::SyncRecoveryIncomplete,
         Self::SyncRecoveryPages,

@@ -69,15 +69,20 @@ impl Contents {
 
     /// Some version of each of these sectors stays on the medium, and none is pending any more.
     fn lose(&mut self, sectors: std::ops::Range<usize>, random: &Random) {
-        // All old, all new, or each for itself.
-        let kind = random.below(4);
+        // All old, all new, each sector for itself, or each 4 KB for itself.
+        let kind = random.below(6);
+        let (mut page, mut kept) = (usize::MAX, false);
         let chosen: Vec<usize> = self.pending.range(sectors).map(|(&sector, _)| sector).collect();
         for sector in chosen {
             let versions = self.pending.remove(&sector).unwrap_or_default();
+            if page != sector / 8 {
+                (page, kept) = (sector / 8, random.below(2) == 1);
+            }
             let choice = match kind {
                 0 => 0,
                 1 => versions.len(),
-                _ => random.below(versions.len() as u64 + 1) as usize,
+                2 | 3 => random.below(versions.len() as u64 + 1) as usize,
+                _ => versions.len() * usize::from(kept),
             };
             if choice > 0 {
                 self.settle(sector, &versions[choice - 1]);

@@ -9,7 +9,8 @@
 //! 3. The slot and the accepted blocks are written again in place, the same bytes, durably. What was read may
 //!    be only in the page cache, left there by a killed process or a failed flush: believing it without
 //!    writing it would build on what a power failure takes away. (The slot too: the next one goes over the
-//!    other slot, which may be the only one on the medium.)
+//!    other slot, which may be the only one on the medium. Where a sector is written whole or not at all that
+//!    would do no harm; it costs one write.)
 //! 4. The transactions are replayed into memory, and every page that they touch, changed or not, is written to the
 //!    heap file; flush. Unchanged pages too: that the page cache already shows the new contents says nothing.
 //! 5. A slot with S + N and the highest TxID accepted goes over the older slot; flush. Every number of an
@@ -191,9 +192,7 @@ impl SharedLog {
         let device = self.device(view)?;
         let mut found = self.find(view, device)?;
         let heap = DeviceFile::Heap;
-        if !memory.omitted(Step::SyncRecoverySlot) {
-            found.slot.write(device, found.index, self.seed).map_err(cannot("write", heap))?;
-        }
+        found.slot.write(device, found.index, self.seed).map_err(cannot("write", heap))?;
         if !memory.omitted(Step::SyncRecoveryBlocks) {
             self.write_again(device, found.slot.start, &found.blocks)?;
         }
