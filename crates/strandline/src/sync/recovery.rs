@@ -279,9 +279,8 @@ impl SharedLog {
         let mut buffer = AlignedBuffer::new((BATCH_BLOCKS.min(self.ring) * BLOCK_BYTES) as usize);
         let mut number = slot.start;
         'log: while number < slot.start + self.ring {
-            let count = (slot.start + self.ring - number)
-                .min(self.ring - number % self.ring)
-                .min(BATCH_BLOCKS);
+            let count =
+                (slot.start + self.ring - number).min(self.ring - number % self.ring).min(BATCH_BLOCKS);
             let batch = &mut buffer[..(count * BLOCK_BYTES) as usize];
             let offset = block::offset(number, self.ring);
             device.read(DeviceFile::Log, offset, batch).map_err(cannot("read", DeviceFile::Log))?;
@@ -307,9 +306,8 @@ impl SharedLog {
     fn write_again(&self, device: &dyn Device, start: u64, blocks: &[u8]) -> Result<()> {
         let (mut number, mut rest) = (start, blocks);
         while !rest.is_empty() {
-            let count = (rest.len() as u64 / BLOCK_BYTES)
-                .min(self.ring - number % self.ring)
-                .min(BATCH_BLOCKS);
+            let count =
+                (rest.len() as u64 / BLOCK_BYTES).min(self.ring - number % self.ring).min(BATCH_BLOCKS);
             let (now, later) = rest.split_at((count * BLOCK_BYTES) as usize);
             device
                 .write_durable(DeviceFile::Log, block::offset(number, self.ring), now)
@@ -333,4 +331,3 @@ fn replay<M: Memory>(memory: &M, writes: &[Write]) -> BTreeSet<u64> {
     }
     pages
 }
-

@@ -272,9 +272,9 @@ impl SharedLog {
     }
 
     pub(super) fn device<'v, M: Memory>(&self, view: &'v View<M>) -> Result<&'v dyn Device> {
-        view.memory
-            .device()
-            .ok_or_else(|| Error::Parameter("the Sync domain needs a device, and this memory has none".into()))
+        view.memory.device().ok_or_else(|| {
+            Error::Parameter("the Sync domain needs a device, and this memory has none".into())
+        })
     }
 
     // ---- poison ----
@@ -451,7 +451,11 @@ impl SharedLog {
     }
 
     /// Marks the pages of the lines that a transaction is about to store home.
-    pub(crate) fn mark_dirty<M: Memory>(&self, view: &View<M>, lines: impl Iterator<Item = PersistentAddress>) {
+    pub(crate) fn mark_dirty<M: Memory>(
+        &self,
+        view: &View<M>,
+        lines: impl Iterator<Item = PersistentAddress>,
+    ) {
         let memory = &view.memory;
         // No checkpoint changes the bitmap while this thread is in commit.
         let active = memory.load(self.active_bitmap());

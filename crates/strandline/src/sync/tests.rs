@@ -477,3 +477,335 @@ fn every_omitted_step_is_found() {
         }
     }
 }
+
+fn small_pool(ring_blocks: u64) -> Pool {
+    Pool::create(1, false, SyncParameters { ring_blocks, dirty_pages: 100 }, None)
+}
+
+/// A recovered pool and its world.
+fn opened(pool: &Pool) -> Rc<TestWorld> {
+    let world = pool.open(1);
+    pool.log.recover(&pool.main(&world)).unwrap();
+    world
+}
+
+#[test]
+fn a_failed_flush_poisons_everything_from_then_on() {
+    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
+        let pool = small_pool(16);
+        let world = opened(&pool);
+        let at = pool.cell(0);
+        let mut worker = pool.worker(Hosted::new(world.clone(), 0), concurrency);
+        let mut other = pool.worker(Hosted::new(world.clone(), 1), concurrency);
+        worker.run(|tx| tx.write(at, 1)).unwrap();
+        pool.device.fail_after(0, Fault::Error(ENOSPC));
+        let error = worker.run(|tx| tx.write(at, 2)).unwrap_err();
+        assert!(
+            matches!(&error, Error::Poisoned(why) if why.starts_with("writing the log: No space")),
+            "{error}"
+        );
+        assert!(matches!(other.run(|tx| tx.write(at, 3)), Err(Error::Poisoned(_))));
+        assert!(matches!(other.view(|tx| tx.read(at)), Err(Error::Poisoned(_))));
+        let view = pool.main(&world);
+        assert!(pool.log.checkpoint_wanted(&view), "who waits for requests is woken");
+        assert!(matches!(pool.log.checkpoint(&view), Err(Error::Poisoned(_))));
+        drop((worker, other));
+        pool.device.power_cycle();
+        let again = opened(&pool);
+        let value = again.recorder.contents()[(at.offset() / 8) as usize];
+        assert!(value == 1 || value == 2, "{value}");
+    }
+}
+
+#[test]
+fn a_transaction_larger_than_the_ring_changes_nothing() {
+    let pool = small_pool(2);
+    let world = opened(&pool);
+    let mut worker = pool.worker(Hosted::new(world.clone(), 0), Concurrency::Stm);
+    let at = pool.cell(0);
+    worker.run(|tx| tx.write(at, 1)).unwrap();
+    pool.log.checkpoint(&pool.main(&world)).unwrap();
+    // 254 records and the commit record fill the one block that a ring of two gives to a transaction.
+    let error = worker.run(|tx| (0..255).try_for_each(|i| tx.write(at, 100 + i))).unwrap_err();
+    assert!(matches!(error, Error::TransactionTooLarge { records: 254 }), "{error}");
+    assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), 1);
+    worker.run(|tx| (0..254).try_for_each(|i| tx.write(at, 100 + i))).unwrap();
+    drop(worker);
+    pool.device.power_cycle();
+    let again = opened(&pool);
+    assert_eq!(again.recorder.contents()[(at.offset() / 8) as usize], 353);
+}
+
+#[test]
+fn the_ring_goes_round_and_round() {
+    let pool = small_pool(4);
+    let world = opened(&pool);
+    let at = pool.cell(0);
+    let mut worker = pool.worker(Hosted::new(world.clone(), 0), Concurrency::SingleWriter);
+    let view = pool.main(&world);
+    for value in 0..1000 {
+        worker.run(|tx| tx.write(at, value)).unwrap();
+        if pool.log.checkpoint_wanted(&view) {
+            let report = pool.log.checkpoint(&view).unwrap();
+            assert_eq!((report.watermark, report.pages), (value + 1, 1));
+        }
+    }
+    assert_eq!(pool.log.checkpoint(&view).unwrap(), pool.log.checkpoint(&view).unwrap(), "nothing to do");
+    drop(worker);
+    pool.device.power_cycle();
+    let world = pool.open(1);
+    let report = pool.log.recover(&pool.main(&world)).unwrap();
+    assert_eq!(report.watermark, 1000);
+    assert_eq!(world.recorder.contents()[(at.offset() / 8) as usize], 999);
+}
+
+#[test]
+fn damaged_slots_and_read_errors_are_errors() {
+    let pool = small_pool(4);
+    drop(opened(&pool));
+    // Slots, then log: a read that fails is not the end of the log.
+    for operation in 0..3 {
+        let world = pool.open(1);
+        pool.device.fail_after(operation, Fault::Error(EIO));
+        let failed = pool.log.recover(&pool.main(&world));
+        assert!(matches!(failed, Err(Error::Io { .. })), "operation {operation}: {failed:?}");
+    }
+    for slot in 0..2 {
+        let at = Layout::CHECKPOINT_SLOTS.offset() + 4096 * slot + 16;
+        pool.device.write(DeviceFile::Heap, at, &[0xa5; 8]).unwrap();
+        let world = pool.open(1);
+        let recovered = pool.log.recover_read_only(&pool.main(&world));
+        match slot {
+            0 => assert!(recovered.is_ok(), "the other slot serves: {recovered:?}"),
+            _ => assert!(matches!(recovered, Err(Error::Damaged(_))), "{recovered:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_log_file_is_the_pools_own_and_whole() {
+    let pool = small_pool(4);
+    let path = std::path::Path::new("pool.log");
+    assert_eq!(read_log_header(&*pool.device, path, &UUID).unwrap(), 4);
+    let problem = |device: &dyn Device, uuid| match read_log_header(device, path, uuid) {
+        Err(Error::LogFile { path, problem }) => {
+            assert_eq!(path, "pool.log");
+            problem
+        }
+        other => panic!("{other:?}"),
+    };
+    assert!(problem(&*pool.device, &[1; 16]).contains("another pool"));
+    let other = FaultyDevice::new(1, false);
+    assert!(problem(&other, &UUID).contains("too few"));
+    other.grow(DeviceFile::Log, 8192).unwrap();
+    assert!(problem(&other, &UUID).contains("not a Strandline log"));
+    let header = &pool.device.contents(DeviceFile::Log)[..4096];
+    other.write(DeviceFile::Log, 0, header).unwrap();
+    assert!(problem(&other, &UUID).contains("truncated"));
+    assert!(create(&other, &UUID, SyncParameters { ring_blocks: 1, dirty_pages: 1 }, 0).is_err());
+}
+
+/// Real files and operating-system threads.
+mod native {
+    use std::fs::{File, OpenOptions};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::Domain;
+    use crate::memory::{Mapping, MappingKind, Native};
+
+    struct Files {
+        folder: tempfile::TempDir,
+        layout: Layout,
+        shared: SharedLayout,
+        log: SharedLog,
+        buffered: bool,
+    }
+
+    impl Files {
+        fn file(&self, name: &str) -> File {
+            let path = self.folder.path().join(name);
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
+        }
+
+        fn device(&self) -> FileDevice {
+            let (heap, log) = (self.file("heap"), self.file("log"));
+            if self.buffered { FileDevice::buffered(heap, log) } else { FileDevice::new(heap, log, true) }
+        }
+
+        fn create(geometry: Geometry, parameters: SyncParameters, buffered: bool) -> Self {
+            let layout = Layout::new(geometry).unwrap();
+            let shared = SharedLayout::new(&layout, 12, SharedLog::volatile_bytes(&layout, parameters));
+            let log = SharedLog::new(&layout, &shared, parameters, &UUID);
+            // Beside the sources: /tmp may be memory, where nothing is direct.
+            let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+            let files = Self { folder, layout, shared, log, buffered };
+            let device = files.device();
+            device.grow(DeviceFile::Heap, geometry.size).unwrap();
+            super::create(&device, &UUID, parameters, 0).unwrap();
+            files
+        }
+
+        fn open(&self) -> (View<Native>, SyncRecoveryReport) {
+            let size = self.layout.geometry.size;
+            let heap = Mapping::file(&self.file("heap"), size, MappingKind::Private).unwrap();
+            let volatile = Mapping::anonymous(self.shared.bytes()).unwrap();
+            let device = Arc::new(self.device());
+            let path = self.folder.path().join("log");
+            read_log_header(&*device, &path, &UUID).unwrap();
+            let memory =
+                Native::new(Arc::new(heap), Arc::new(volatile), Domain::Sync, None, Some(device)).unwrap();
+            let view = View { memory, layout: self.layout, shared: self.shared };
+            let report = self.log.recover(&view).unwrap();
+            (view, report)
+        }
+
+        /// Runs `threads` workers, and checkpoints when they are wanted.
+        fn run(
+            &self,
+            view: &View<Native>,
+            threads: u64,
+            concurrency: Concurrency,
+            body: impl Fn(u64, &mut Worker<Native, Blurred>) + Sync,
+        ) -> u64 {
+            let stop = AtomicBool::new(false);
+            let fork = || View { memory: view.memory.fork(), layout: self.layout, shared: self.shared };
+            std::thread::scope(|scope| {
+                let (runner, stop, body) = (fork(), &stop, &body);
+                let checkpoints = scope.spawn(move || {
+                    let mut taken = 0;
+                    loop {
+                        self.log.wait_for_request(&runner);
+                        if stop.load(Ordering::SeqCst) {
+                            return taken;
+                        }
+                        self.log.checkpoint(&runner).unwrap();
+                        taken += 1;
+                    }
+                });
+                let workers: Vec<_> = (0..threads)
+                    .map(|number| {
+                        let view = fork();
+                        scope.spawn(move || {
+                            let mut worker = Worker::lease(view, concurrency, Some(self.log)).unwrap();
+                            body(number, &mut worker);
+                        })
+                    })
+                    .collect();
+                for worker in workers {
+                    worker.join().unwrap();
+                }
+                stop.store(true, Ordering::SeqCst);
+                self.log.request_checkpoint(&view.memory);
+                checkpoints.join().unwrap()
+            })
+        }
+    }
+
+    const SMALL: Geometry = Geometry { size: 1 << 20, logs: 4, log_bytes: 16384, chunk_bytes: 4096 };
+
+    #[test]
+    fn threads_commit_checkpoint_and_recover_on_real_files() {
+        for (buffered, concurrency) in
+            [(false, Concurrency::Stm), (true, Concurrency::SingleWriter), (true, Concurrency::Stm)]
+        {
+            let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8 };
+            let files = Files::create(SMALL, parameters, buffered);
+            let (counter, others) = (files.layout.root(0), files.layout.chunks);
+            for life in 1..=2 {
+                let (view, _) = files.open();
+                let checkpoints = files.run(&view, 3, concurrency, |number, worker| {
+                    for i in 0..100 {
+                        worker
+                            .run(|tx| {
+                                let value = tx.read(counter)? + 1;
+                                tx.write(counter, value)?;
+                                tx.write(others.byte((number * 100 + i) % 40 * 4096), value)
+                            })
+                            .unwrap();
+                    }
+                });
+                assert!(checkpoints > 0);
+                assert_eq!(view.memory.load(counter), life * 300);
+            }
+            let (view, report) = files.open();
+            assert_eq!((view.memory.load(counter), report.watermark), (600, 600));
+        }
+    }
+
+    /// `cargo test --release -- --ignored --nocapture rate`: one committer beside bare appends, interleaved.
+    #[test]
+    #[ignore = "a measurement"]
+    fn commit_rate_beside_the_floor() {
+        let parameters = SyncParameters::default();
+        let geometry = Geometry { size: 64 << 20, logs: 4, log_bytes: 1 << 20, chunk_bytes: 256 << 10 };
+        let files = Files::create(geometry, parameters, false);
+        let floor = Files::create(SMALL, parameters, false);
+        let floor_device = floor.device();
+        assert!(floor_device.is_direct(DeviceFile::Log));
+        let (view, _) = files.open();
+        let slice = Duration::from_millis(200);
+        let mut rng = Rng::with_seed(1);
+        let cells: Vec<u64> = (0..1 << 16).map(|_| rng.u64(..(32 << 20) / 8)).collect();
+        let page = AlignedBuffer::new(4096);
+        files.run(&view, 1, Concurrency::SingleWriter, |_, worker| {
+            for _ in 0..10 {
+                let until = Instant::now() + slice;
+                while Instant::now() < until {
+                    worker
+                        .run(|tx| {
+                            let (one, other) = (cells[rand(commits_now())], cells[rand(commits_now() + 1)]);
+                            let (one, other) =
+                                (files.layout.chunks.word(one), files.layout.chunks.word(other));
+                            let (a, b) = (tx.read(one)?, tx.read(other)?);
+                            tx.write(one, b + 1)?;
+                            tx.write(other, a + 1)
+                        })
+                        .unwrap();
+                    COMMITS.fetch_add(1, Ordering::SeqCst);
+                }
+                let until = Instant::now() + slice;
+                while Instant::now() < until {
+                    let number = APPENDS.fetch_add(1, Ordering::SeqCst) % parameters.ring_blocks;
+                    floor_device.write_durable(DeviceFile::Log, 4096 * (1 + number), &page).unwrap();
+                }
+            }
+        });
+        let commits = COMMITS.load(Ordering::SeqCst);
+        let appends = APPENDS.load(Ordering::SeqCst);
+        println!("commits {commits}, appends {appends} in 2 s each: {:.3}", commits as f64 / appends as f64);
+    }
+
+    static COMMITS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    static APPENDS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    fn commits_now() -> u64 {
+        COMMITS.load(Ordering::SeqCst)
+    }
+    fn rand(i: u64) -> usize {
+        (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize
+    }
+
+    #[test]
+    #[ignore = "a measurement"]
+    fn group_commit_rate() {
+        for threads in [1, 4, 16, 32] {
+            let geometry = Geometry { size: 64 << 20, logs: 32, log_bytes: 1 << 16, chunk_bytes: 256 << 10 };
+            let files = Files::create(geometry, SyncParameters::default(), false);
+            let (view, _) = files.open();
+            let done = std::sync::atomic::AtomicU64::new(0);
+            let start = Instant::now();
+            files.run(&view, threads, Concurrency::Stm, |number, worker| {
+                let mut i = number;
+                while start.elapsed() < Duration::from_secs(2) {
+                    i += threads;
+                    let at = files.layout.chunks.byte(i * 64 % (32 << 20));
+                    worker.run(|tx| tx.write(at, i)).unwrap();
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            println!("{threads} threads: {} commits/s", done.load(Ordering::Relaxed) / 2);
+        }
+    }
+}
