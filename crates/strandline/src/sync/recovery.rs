@@ -28,7 +28,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::log::{Record, Write, merge};
 use crate::memory::{Memory, PersistentAddress, Step};
-use crate::pool::layout::{PAGE_BYTES, SharedLayout, View};
+use crate::pool::layout::{Layout, PAGE_BYTES, SharedLayout, View};
 
 use super::block::{self, BLOCK_BYTES, FIRST_BLOCK};
 use super::checkpoint::copy_page;
@@ -103,7 +103,7 @@ pub fn create(
     let header = block::header(uuid, parameters.ring_blocks);
     device.write_durable(log, 0, &header).map_err(cannot("write", log))?;
     let seed = SharedLog::seed(uuid);
-    // The second slot is overwritten in two generations' time; until then its generation is lower.
+    // Both, so that no slot of an earlier log is left; the one with the higher generation counts.
     for (index, generation) in [(1, 1), (0, 2)] {
         CheckpointSlot { generation, start: FIRST_BLOCK, watermark }
             .write(device, index, seed)
@@ -136,7 +136,7 @@ pub fn read_log_header(device: &dyn Device, path: &Path, uuid: &[u8; 16]) -> Res
 
 /// Collects the writes of committed transactions from a run of records.
 struct Replay<'l> {
-    layout: &'l crate::pool::layout::Layout,
+    layout: &'l Layout,
     writes: Vec<Write>,
     /// Writes at and above it have no commit record yet.
     committed: usize,
@@ -158,7 +158,7 @@ impl Replay<'_> {
                 self.writes.push(Write { address, value, mask });
             }
             Record::Commit { transaction } => {
-                // A commit record's value in the log has TxIDs without gaps: they are taken under the latch.
+                // The log has TxIDs without gaps: they are taken under the latch.
                 if transaction != self.watermark + 1 {
                     return Err(Error::Damaged(format!(
                         "transaction {transaction} follows {} in the log",
@@ -294,7 +294,8 @@ impl SharedLog {
             }
         }
         report.blocks = number - slot.start;
-        report.watermark = replay.watermark;
+        // Higher only where the pool's last life was under another domain and closed cleanly.
+        report.watermark = replay.watermark.max(view.memory.load(Layout::WATERMARK));
         if !view.memory.omitted(Step::SyncRecoveryIncomplete) {
             replay.writes.truncate(replay.committed);
         }

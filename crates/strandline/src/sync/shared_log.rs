@@ -82,7 +82,7 @@ impl SyncParameters {
     }
 }
 
-/// Blocks of staging beyond what the largest transaction takes.
+/// Blocks of staging beyond what the largest transaction takes; few in tests, so that it fills up there.
 const STAGING_SLACK: u64 = if cfg!(test) { 1 } else { 32 };
 /// The most blocks in one write.
 const WRITE_BLOCKS: u64 = 256;
@@ -246,7 +246,7 @@ impl SharedLog {
     pub(super) fn checkpointing(&self) -> VolatileAddress {
         self.line(12)
     }
-    /// The newest slot's generation; its slot is the generation's parity.
+    /// The newest slot's generation.
     pub(super) fn generation(&self) -> VolatileAddress {
         self.line(13)
     }

@@ -26,6 +26,9 @@ const GEOMETRY: Geometry = Geometry { size: 22 * 4096, logs: 3, log_bytes: 8192,
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
+/// A TxID, and the addresses and values that were written under it.
+type Committed = (u64, Vec<(u64, u64)>);
+
 /// A recorder with a device, which notes what commits and what is acknowledged.
 struct TestWorld {
     recorder: Recorder,
@@ -33,7 +36,7 @@ struct TestWorld {
     /// What each thread's running transaction has written.
     running: RefCell<Vec<Vec<(u64, u64)>>>,
     /// TxID and writes.
-    history: RefCell<Vec<(u64, Vec<(u64, u64)>)>>,
+    history: RefCell<Vec<Committed>>,
     acknowledged: Cell<u64>,
 }
 
@@ -148,7 +151,7 @@ struct Trial {
     concurrency: Concurrency,
     model: Model,
     /// The last life's transactions, and what of them must have survived.
-    history: Vec<(u64, Vec<(u64, u64)>)>,
+    history: Vec<Committed>,
     acknowledged: u64,
     seen: Vec<u64>,
     next_value: Rc<Cell<u64>>,
@@ -732,6 +735,41 @@ mod native {
             }
             let (view, report) = files.open();
             assert_eq!((view.memory.load(counter), report.watermark), (600, 600));
+        }
+    }
+
+    /// Everything that waits has to wait: little room in ring and staging, few dirty pages allowed, more threads
+    /// than processors.
+    #[test]
+    fn nobody_waits_for_ever() {
+        for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
+            let geometry = Geometry { logs: 8, ..SMALL };
+            let files = Files::create(geometry, SyncParameters { ring_blocks: 7, dirty_pages: 2 }, true);
+            let (view, _) = files.open();
+            let chunks = files.layout.chunks;
+            files.run(&view, 8, concurrency, |number, worker| {
+                for i in 0..60 {
+                    let writes = if i % 20 == number { 700 } else { 3 };
+                    worker
+                        .run(|tx| {
+                            (0..writes).try_for_each(|w| {
+                                tx.write(chunks.byte((number * 16 + w) % 100 * 4096 + w * 8 % 4096), i)
+                            })
+                        })
+                        .unwrap();
+                    worker.view(|tx| tx.read(chunks.byte(number * 4096))).unwrap();
+                }
+            });
+            let contents = |view: &View<Native>| {
+                let mut words = vec![0; 100 * 512];
+                view.memory.load_range(chunks, &mut words);
+                words
+            };
+            let before = contents(&view);
+            drop(view);
+            let (view, report) = files.open();
+            assert_eq!(report.watermark, 480);
+            assert!(contents(&view) == before);
         }
     }
 
