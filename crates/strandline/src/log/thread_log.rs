@@ -155,11 +155,9 @@ impl ThreadLog {
         memory.load(at) & !1 | memory.load(at.word(1)) >> 1 & 1
     }
 
-    /// The running transaction's records as they lie in the log.
-    pub fn running<M: Memory>(&self, memory: &M) -> Vec<u64> {
-        let mut words = vec![0; (self.length() as u64 * RECORD_BLOCKS) as usize];
-        memory.load_range(self.at(self.begin), &mut words);
-        words
+    /// Where the running transaction's records lie, and how many they are.
+    pub fn running(&self) -> (PersistentAddress, u64) {
+        (self.at(self.begin), self.length().into())
     }
 
     /// Commits the running transaction under `transaction`: durable when this returns. Stores the commit

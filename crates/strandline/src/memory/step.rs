@@ -62,6 +62,51 @@ pub enum Step {
     RecoveryZeroWriteBack,
     /// Recovery's fence after zeroing.
     RecoveryZeroFence,
+    /// `Sync`: a commit reserves room in the ring (a wait).
+    SyncRoom,
+    /// `Sync`: a flush of the log makes it durable.
+    SyncLogFlush,
+    /// `Sync`: who returns what was read waits until it is durable (a wait).
+    SyncReadWait,
+    /// `Sync`: a checkpoint keeps commits out while it takes the dirty pages (a wait).
+    SyncGate,
+    /// `Sync`: a checkpoint waits for the log before it writes pages (a wait).
+    SyncLogBeforePages,
+    /// `Sync`: and for the log as it ends after the pages were copied, not before (an order).
+    SyncLogEndAfterCopy,
+    /// `Sync`: the flush between a checkpoint's pages and its slot.
+    SyncHeapFlush,
+    /// `Sync`: the flush between a checkpoint's slot and the reuse of the ring.
+    SyncSlotFlush,
+    /// `Sync`: recovery writes the blocks that it accepts again.
+    SyncRecoveryBlocks,
+    /// `Sync`: recovery drops a last transaction without commit record (a comparison).
+    SyncRecoveryIncomplete,
+    /// `Sync`: recovery writes every page touched, changed or not.
+    SyncRecoveryPages,
+    /// `Sync`: the flush between recovery's pages and its slot.
+    SyncRecoveryHeapFlush,
+    /// `Sync`: recovery takes block numbers above all that an earlier life can have used.
+    SyncRecoveryNumbers,
+}
+
+impl Step {
+    /// The steps of the `Sync` domain.
+    pub const SYNC: [Self; 13] = [
+        Self::SyncRoom,
+        Self::SyncLogFlush,
+        Self::SyncReadWait,
+        Self::SyncGate,
+        Self::SyncLogBeforePages,
+        Self::SyncLogEndAfterCopy,
+        Self::SyncHeapFlush,
+        Self::SyncSlotFlush,
+        Self::SyncRecoveryBlocks,
+        Self::SyncRecoveryIncomplete,
+        Self::SyncRecoveryPages,
+        Self::SyncRecoveryHeapFlush,
+        Self::SyncRecoveryNumbers,
+    ];
 }
 
 /// A boundary in a thread's execution that records and judges refer to.

@@ -94,8 +94,8 @@ impl Scheme for Blurred {
         u64::from(self.log.committed_length())
     }
 
-    fn running_records<M: Memory>(&self, view: &View<M>) -> Vec<u64> {
-        self.log.running(&view.memory)
+    fn running_records(&self) -> (PersistentAddress, u64) {
+        self.log.running()
     }
 
     #[inline]

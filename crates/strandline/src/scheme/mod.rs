@@ -41,8 +41,9 @@ pub trait Scheme: Sized {
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64;
     /// Log records that committing the running transaction takes, its commit record included.
     fn records(&self) -> u64;
-    /// The running transaction's records, two words each, for a log shared by all workers.
-    fn running_records<M: Memory>(&self, view: &View<M>) -> Vec<u64>;
+    /// Where the running transaction's records lie, two words each, and how many they are, for a log shared by
+    /// all workers.
+    fn running_records(&self) -> (PersistentAddress, u64);
     /// Makes the running transaction durable under TxID `transaction`.
     fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64);
     /// After the home stores and before the locks are released: what the scheme does to forget the log.

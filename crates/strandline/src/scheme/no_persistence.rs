@@ -42,8 +42,8 @@ impl Scheme for NoPersistence {
         0
     }
 
-    fn running_records<M: Memory>(&self, _: &View<M>) -> Vec<u64> {
-        Vec::new()
+    fn running_records(&self) -> (PersistentAddress, u64) {
+        (PersistentAddress::NULL, 0)
     }
 
     #[inline(always)]

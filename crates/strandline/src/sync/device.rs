@@ -1,4 +1,109 @@
-//! What the `Sync` domain stands on.
+//! What the `Sync` domain stands on: a few operations on two files.
+//!
+//! A device keeps what was written in a cache that survives the process and not a power failure; only a
+//! flush, or a durable write, moves it to the medium. Every failure is an error: there are no short reads
+//! and no short writes. After a failed write or flush nobody may assume anything about the medium, which
+//! is why the protocol above poisons itself; the device need not remember it.
 
-/// Files of a pool, as the protocol sees them.
-pub trait Device {}
+use std::io;
+
+/// Which of a pool's two files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeviceFile {
+    /// The heap: what the checkpoint and recovery write.
+    Heap,
+    /// The ring of log blocks.
+    Log,
+}
+
+impl DeviceFile {
+    /// The file's name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Heap => "heap",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// The two files of a `Sync` pool. Offsets and sizes are in bytes.
+///
+/// Buffers whose address, length and offset are multiples of 4096 ([`AlignedBuffer`]) spare a copy.
+pub trait Device {
+    /// Reads exactly `into.len()` bytes.
+    ///
+    /// # Errors
+    /// The system's; `UnexpectedEof` past the file's end.
+    fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all of `from`; durable after the next [`flush`](Device::flush) of the file.
+    ///
+    /// # Errors
+    /// The system's. Any part of it may have been written, and any part of that lost.
+    fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()>;
+
+    /// Writes all of `from` and waits until it is durable. Promises nothing about earlier writes.
+    ///
+    /// # Errors
+    /// As [`Device::write`].
+    fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()>;
+
+    /// Waits until everything written to the file is durable.
+    ///
+    /// # Errors
+    /// The system's. What was written since the last flush may be lost then, even though reads still show it.
+    fn flush(&self, file: DeviceFile) -> io::Result<()>;
+
+    /// Bytes in the file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn size(&self, file: DeviceFile) -> io::Result<u64>;
+
+    /// Extends the file to `bytes` bytes, allocated, reading as zeros, durably; does nothing if it is that
+    /// large already.
+    ///
+    /// # Errors
+    /// The system's, `ENOSPC` above all; the file is then no smaller than before.
+    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()>;
+
+    /// Whether writes to the file go past the system's page cache, so that there is no point in flushing
+    /// every few pages.
+    fn is_direct(&self, file: DeviceFile) -> bool;
+}
+
+/// Alignment of memory, offset and length that unbuffered input and output ask for.
+pub(super) const ALIGNMENT: usize = 4096;
+
+/// Bytes whose address is a multiple of 4096.
+pub struct AlignedBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl AlignedBuffer {
+    /// `length` zeroed bytes.
+    pub fn new(length: usize) -> Self {
+        let bytes = vec![0; length + ALIGNMENT];
+        let address = bytes.as_ptr().addr();
+        Self { start: address.next_multiple_of(ALIGNMENT) - address, bytes, length }
+    }
+}
+
+impl std::ops::Deref for AlignedBuffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.length]
+    }
+}
+
+impl std::ops::DerefMut for AlignedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.length]
+    }
+}
+
+/// One page with the alignment of an [`AlignedBuffer`], for the stack.
+#[repr(align(4096))]
+pub(super) struct Page(pub [u8; 4096]);

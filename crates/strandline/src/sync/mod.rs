@@ -1,7 +1,41 @@
 //! The `Sync` domain: durability on an ordinary file, by a log that all workers share.
+//!
+//! The heap file is mapped *privately*, so that the mapping is a volatile cache of it, and nothing that a
+//! transaction stores reaches the file by itself. What makes a transaction durable is the [`SharedLog`], a
+//! ring of 4 KB blocks in a second file; what brings its stores into the heap file is a checkpoint, after
+//! which the ring's blocks are free again; what puts the two together after a crash is recovery.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `device.rs` | [`Device`], the few operations on files that everything else is written over |
+//! | `file_device.rs` | [`FileDevice`], the device of real files |
+//! | `faulty_device.rs` | [`FaultyDevice`], a test device that loses power and fails |
+//! | `block.rs` | the format of a block, and of the log file's header |
+//! | `slot.rs` | the format of a checkpoint slot |
+//! | `latch.rs` | a latch in a volatile word |
+//! | `shared_log.rs` | reservation, append, group flush, dirty pages |
+//! | `checkpoint.rs` | the checkpoint |
+//! | `recovery.rs` | recovery, and making a new log |
+//!
+//! All protocol state lies in volatile words and is reached through [`Memory`](crate::memory::Memory), so
+//! that a hosted world interleaves it and the crash checker can cut it anywhere.
 
+mod block;
+mod checkpoint;
 mod device;
+mod faulty_device;
+mod file_device;
+mod latch;
+mod recovery;
 mod shared_log;
+mod slot;
+#[cfg(test)]
+mod tests;
 
-pub use device::Device;
-pub use shared_log::SharedLog;
+pub use block::{BLOCK_BYTES, RECORDS_PER_BLOCK};
+pub use checkpoint::CheckpointReport;
+pub use device::{AlignedBuffer, Device, DeviceFile};
+pub use faulty_device::{Fault, FaultyDevice};
+pub use file_device::FileDevice;
+pub use recovery::{SyncRecoveryReport, create, read_log_header};
+pub use shared_log::{SharedLog, SyncParameters};

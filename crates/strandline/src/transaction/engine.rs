@@ -2,7 +2,7 @@
 //! order of a commit.
 
 use crate::error::Error;
-use crate::memory::{Counters, Event, LINE_BYTES, Memory, PersistentAddress};
+use crate::memory::{Counters, Event, LINE_BYTES, Memory, PersistentAddress, Step};
 use crate::pool::heap::Access;
 use crate::pool::layout::{SharedLayout, Slot, View};
 use crate::scheme::{Full, Scheme};
@@ -155,18 +155,19 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     /// Commit through the shared log of the `Sync` domain.
     fn commit_shared(&mut self) -> Result<(), Abort> {
         let Some(log) = self.shared_log else { return Ok(()) };
-        let records = self.scheme.running_records(&self.view);
-        if let Err(error) = log.enter(&self.view, self.slot, records.len() as u64 / 2 + 1) {
-            return Err(self.fail(error));
-        }
+        let (from, records) = self.scheme.running_records();
+        let reservation = match log.enter(&self.view, self.slot, records + 1) {
+            Ok(reservation) => reservation,
+            Err(error) => return Err(self.fail(error)),
+        };
         if self.concurrency == Concurrency::Stm
             && self.view.memory.load(SharedLayout::CLOCK) != self.snapshot
             && !self.validate()
         {
-            log.leave_unchanged(&self.view, self.slot);
+            log.leave_unchanged(&self.view, reservation);
             return Err(self.doom(Abort::Conflict));
         }
-        let transaction = log.append(&self.view, self.slot, &records);
+        let transaction = log.append(&self.view, self.slot, reservation, from, records);
         self.view.memory.event(Event::Commit(transaction));
         let lines = self.writes.entries.iter().map(|entry| entry.line);
         log.mark_dirty(&self.view, lines);
@@ -177,7 +178,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             }
             Concurrency::SingleWriter => self.store_home_in_sequence(),
         }
-        self.view.memory.store(self.slot.commit_state(), 0);
+        self.leave_commit();
         self.release_token();
         match log.wait_durable(&self.view, transaction) {
             Ok(()) => {
@@ -193,9 +194,18 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         }
     }
 
+    /// Clears `in_commit`; in the `Sync` domain a checkpoint may wait for that.
+    fn leave_commit(&self) {
+        match self.shared_log {
+            Some(log) => log.leave(&self.view, self.slot),
+            None => self.view.memory.store(self.slot.commit_state(), 0),
+        }
+    }
+
     /// In the `Sync` domain, what was read may not be durable yet: waits until it is.
     fn wait_for_reads(&mut self) -> Result<(), Abort> {
         if let Some(log) = self.shared_log
+            && !self.view.memory.omitted(Step::SyncReadWait)
             && let Err(error) = log.wait_durable(&self.view, self.newest_read)
         {
             return Err(self.fail(error));
@@ -210,7 +220,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             self.release_locks(None);
         }
         self.writes.clear();
-        self.view.memory.store(self.slot.commit_state(), 0);
+        self.leave_commit();
         self.view.memory.event(Event::Abort);
         match why {
             Abort::Conflict => self.statistics.conflicts += 1,

@@ -167,6 +167,8 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             let new = locked(self.slot_index, entry);
             if self.view.memory.compare_exchange(word, lock, new).is_ok() {
                 self.view.memory.event(Event::Lock(word));
+                // The other words of the line may be read under this lock.
+                self.newest_read = self.newest_read.max(version);
                 return Ok(self.push_entry(line, index, NONE, version));
             }
         }

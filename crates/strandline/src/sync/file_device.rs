@@ -1,0 +1,186 @@
+//! The device of real files.
+//!
+//! *The log* is written with `O_DIRECT | O_DSYNC`: past the page cache, durable on return, and cheap because
+//! the file is full of zeros beforehand, so that no metadata changes. Where the file system refuses
+//! `O_DIRECT` (tmpfs) the write is `pwritev2(RWF_DSYNC)`, and where that is refused a write and fdatasync.
+//!
+//! *The heap* is written with `O_DIRECT` where possible, so that a checkpoint does not fill the page cache
+//! with what the next flush then has to push out; it becomes durable by fdatasync.
+//!
+//! The unbuffered descriptors are opened beside the given ones, through `/proc/self/fd`, and tried at once:
+//! whatever is refused then is never used. Transfers that are not aligned go through the page cache.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+use rustix::fs::{FallocateFlags, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use super::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
+
+/// The heap file and the log file of a pool.
+pub struct FileDevice {
+    heap: OpenFile,
+    log: OpenFile,
+}
+
+struct OpenFile {
+    buffered: File,
+    /// The same file, unbuffered; the log's is synchronous too.
+    direct: Option<File>,
+}
+
+impl OpenFile {
+    fn with_direct(buffered: File, writable: bool, flags: OFlags) -> Self {
+        let direct = OpenOptions::new()
+            .read(true)
+            .write(writable)
+            .custom_flags((OFlags::DIRECT | flags).bits() as i32)
+            .open(format!("/proc/self/fd/{}", buffered.as_raw_fd()))
+            .ok()
+            // Some file systems accept the flag and refuse the transfer. An empty file reads as nothing.
+            .filter(|file| file.read_at(&mut AlignedBuffer::new(ALIGNMENT), 0).is_ok());
+        Self { buffered, direct }
+    }
+
+    /// The unbuffered descriptor, if this transfer suits it.
+    fn direct_for(&self, offset: u64, length: usize) -> Option<&File> {
+        let aligned = offset.is_multiple_of(ALIGNMENT as u64) && length.is_multiple_of(ALIGNMENT);
+        self.direct.as_ref().filter(|_| aligned && length > 0)
+    }
+}
+
+fn is_aligned(bytes: &[u8]) -> bool {
+    bytes.as_ptr().addr().is_multiple_of(ALIGNMENT)
+}
+
+/// Writes all of `from` through an unbuffered descriptor, from an aligned copy if it must.
+fn write_direct(file: &File, offset: u64, from: &[u8]) -> io::Result<()> {
+    if is_aligned(from) {
+        return file.write_all_at(from, offset);
+    }
+    let mut copy = AlignedBuffer::new(from.len());
+    copy.copy_from_slice(from);
+    file.write_all_at(&copy, offset)
+}
+
+/// Writes all of `from` with `RWF_DSYNC`. `false`: the system does not know that here.
+fn write_synchronously(file: &File, mut offset: u64, mut from: &[u8]) -> io::Result<bool> {
+    while !from.is_empty() {
+        match rustix::io::pwritev2(file, &[IoSlice::new(from)], offset, ReadWriteFlags::DSYNC) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                offset += written as u64;
+                from = &from[written..];
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
+impl FileDevice {
+    /// The device of these two files, open for reading, and for writing where `writable`. The caller has
+    /// locked them.
+    pub fn new(heap: File, log: File, writable: bool) -> Self {
+        Self {
+            heap: OpenFile::with_direct(heap, writable, OFlags::empty()),
+            log: OpenFile::with_direct(log, writable, OFlags::DSYNC),
+        }
+    }
+
+    /// The same through the page cache only, as where `O_DIRECT` is refused.
+    pub fn buffered(heap: File, log: File) -> Self {
+        Self {
+            heap: OpenFile { buffered: heap, direct: None },
+            log: OpenFile { buffered: log, direct: None },
+        }
+    }
+
+    fn file(&self, file: DeviceFile) -> &OpenFile {
+        match file {
+            DeviceFile::Heap => &self.heap,
+            DeviceFile::Log => &self.log,
+        }
+    }
+}
+
+impl Device for FileDevice {
+    fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let open = self.file(file);
+        match open.direct_for(offset, into.len()) {
+            Some(direct) if is_aligned(into) => direct.read_exact_at(into, offset),
+            Some(direct) => {
+                let mut copy = AlignedBuffer::new(into.len());
+                direct.read_exact_at(&mut copy, offset)?;
+                into.copy_from_slice(&copy);
+                Ok(())
+            }
+            None => open.buffered.read_exact_at(into, offset),
+        }
+    }
+
+    fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        let open = self.file(file);
+        match (file, open.direct_for(offset, from.len())) {
+            (DeviceFile::Heap, Some(direct)) => write_direct(direct, offset, from),
+            // The log's unbuffered descriptor is synchronous: not for what need not be durable at once.
+            _ => open.buffered.write_all_at(from, offset),
+        }
+    }
+
+    fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        let open = self.file(file);
+        match (file, open.direct_for(offset, from.len())) {
+            (DeviceFile::Log, Some(direct)) => write_direct(direct, offset, from),
+            (DeviceFile::Heap, Some(direct)) => {
+                write_direct(direct, offset, from)?;
+                open.buffered.sync_data()
+            }
+            (_, None) if write_synchronously(&open.buffered, offset, from)? => Ok(()),
+            (_, None) => {
+                open.buffered.write_all_at(from, offset)?;
+                open.buffered.sync_data()
+            }
+        }
+    }
+
+    fn flush(&self, file: DeviceFile) -> io::Result<()> {
+        self.file(file).buffered.sync_data()
+    }
+
+    fn size(&self, file: DeviceFile) -> io::Result<u64> {
+        Ok(self.file(file).buffered.metadata()?.len())
+    }
+
+    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
+        let buffered = &self.file(file).buffered;
+        let size = buffered.metadata()?.len();
+        if size >= bytes {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(buffered, FallocateFlags::empty(), size, bytes - size) {
+            Ok(()) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                // Allocated by writing.
+                let zeros = vec![0; 1 << 20];
+                let mut at = size;
+                while at < bytes {
+                    let length = (bytes - at).min(zeros.len() as u64);
+                    buffered.write_all_at(&zeros[..length as usize], at)?;
+                    at += length;
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        buffered.sync_all()
+    }
+
+    fn is_direct(&self, file: DeviceFile) -> bool {
+        self.file(file).direct.is_some()
+    }
+}

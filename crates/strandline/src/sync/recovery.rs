@@ -1,0 +1,334 @@
+//! Recovery: the heap file and the log, put together after a crash; and how both begin.
+//!
+//! # The protocol
+//!
+//! 1. The newest valid checkpoint slot says (generation, S, W).
+//! 2. From S on, blocks are accepted as long as checksum and exact number fit. A read error is an error, not
+//!    the end of the log. A last transaction without commit record is dropped. Everything is checked before
+//!    anything is written.
+//! 3. The slot and the accepted blocks are written again in place, the same bytes, durably. What was read may
+//!    be only in the page cache, left there by a killed process or a failed flush: believing it without
+//!    writing it would build on what a power failure takes away. (The slot too: the next one goes over the
+//!    other slot, which may be the only one on the medium. Where a sector is written whole or not at all that
+//!    would do no harm; it costs one write.)
+//! 4. The transactions are replayed into memory, and every page that they touch, changed or not, is written to the
+//!    heap file; flush. Unchanged pages too: that the page cache already shows the new contents says nothing.
+//! 5. A slot with S + N and the highest TxID accepted goes over the older slot; flush. Every number of an
+//!    earlier life is below the S + N of its durable slot, so that no block it left can ever fit again.
+//!
+//! Only then does open return. A crash anywhere repeats it, to the same result: until the new slot is durable
+//! the old one and its blocks stand.
+//!
+//! A reader does 1 and 2 and replays into its own mapping; it writes nothing.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::log::{Record, Write, merge};
+use crate::memory::{Memory, PersistentAddress, Step};
+use crate::pool::layout::{Layout, PAGE_BYTES, SharedLayout, View};
+
+use super::block::{self, BLOCK_BYTES, FIRST_BLOCK};
+use super::checkpoint::copy_page;
+use super::device::{AlignedBuffer, Device, DeviceFile};
+use super::shared_log::{SharedLog, SyncParameters};
+use super::slot::CheckpointSlot;
+
+/// Blocks read or written at a time.
+const BATCH_BLOCKS: u64 = 256;
+
+/// What the recovery of a `Sync` pool found and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncRecoveryReport {
+    /// S of the newest slot: the first block read.
+    pub start: u64,
+    /// Blocks accepted.
+    pub blocks: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Transactions replayed.
+    pub replayed: u64,
+    /// Records of a last transaction without commit record, which were dropped.
+    pub dropped: u64,
+    /// Words stored home.
+    pub words: u64,
+    /// Pages of 4 KB that they lie in; written to the heap file, unless the pool is only read.
+    pub pages: u64,
+    /// The highest TxID accepted; new TxIDs start above it.
+    pub watermark: u64,
+}
+
+/// What the log says above the newest slot.
+struct Found {
+    slot: CheckpointSlot,
+    /// The newest slot's index.
+    index: u64,
+    /// The accepted blocks, from S on.
+    blocks: Vec<u8>,
+    /// The writes of the committed transactions in TxID order.
+    writes: Vec<Write>,
+    report: SyncRecoveryReport,
+}
+
+fn cannot(what: &str, file: DeviceFile) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::io(format!("{what} the pool's {} file", file.name()), source)
+}
+
+/// Begins a pool's log: fills the log file with zeros, really written, so that no later append allocates, and
+/// writes its header; then writes the first checkpoint slot into the heap file, which is large enough already.
+/// All durable on return. TxIDs will start above `watermark` (0 for a new pool).
+///
+/// # Errors
+/// The parameters are impossible, or the device fails; `ENOSPC` above all.
+pub fn create(
+    device: &dyn Device,
+    uuid: &[u8; 16],
+    parameters: SyncParameters,
+    watermark: u64,
+) -> Result<()> {
+    parameters.check()?;
+    let (log, heap) = (DeviceFile::Log, DeviceFile::Heap);
+    let bytes = BLOCK_BYTES * (1 + parameters.ring_blocks);
+    device.grow(log, bytes).map_err(cannot("allocate", log))?;
+    let zeros = AlignedBuffer::new((bytes.min(BATCH_BLOCKS * BLOCK_BYTES)) as usize);
+    let mut at = 0;
+    while at < bytes {
+        let length = (bytes - at).min(zeros.len() as u64);
+        device.write(log, at, &zeros[..length as usize]).map_err(cannot("write", log))?;
+        at += length;
+    }
+    device.flush(log).map_err(cannot("flush", log))?;
+    let header = block::header(uuid, parameters.ring_blocks);
+    device.write_durable(log, 0, &header).map_err(cannot("write", log))?;
+    let seed = SharedLog::seed(uuid);
+    // Both, so that no slot of an earlier log is left; the one with the higher generation counts.
+    for (index, generation) in [(1, 1), (0, 2)] {
+        CheckpointSlot { generation, start: FIRST_BLOCK, watermark }
+            .write(device, index, seed)
+            .map_err(cannot("write", heap))?;
+    }
+    device.flush(heap).map_err(cannot("flush", heap))
+}
+
+/// Checks that the log file is that of the pool with this UUID, and whole; returns N, the blocks in its ring.
+/// `path` is for messages.
+///
+/// # Errors
+/// [`Error::LogFile`] says what is wrong; the device fails.
+pub fn read_log_header(device: &dyn Device, path: &Path, uuid: &[u8; 16]) -> Result<u64> {
+    let wrong = |problem: String| Error::LogFile { path: path.display().to_string(), problem };
+    let log = DeviceFile::Log;
+    let size = device.size(log).map_err(cannot("look at", log))?;
+    if size < BLOCK_BYTES {
+        return Err(wrong(format!("has {size} bytes, too few for a header")));
+    }
+    let mut header = AlignedBuffer::new(BLOCK_BYTES as usize);
+    device.read(log, 0, &mut header).map_err(cannot("read", log))?;
+    let ring = block::check_header(&header, uuid).map_err(wrong)?;
+    let expected = BLOCK_BYTES * (1 + ring);
+    if size < expected {
+        return Err(wrong(format!("has {size} bytes but its header says {expected}: it was truncated")));
+    }
+    Ok(ring)
+}
+
+/// Collects the writes of committed transactions from a run of records.
+struct Replay<'l> {
+    layout: &'l Layout,
+    writes: Vec<Write>,
+    /// Writes at and above it have no commit record yet.
+    committed: usize,
+    watermark: u64,
+}
+
+impl Replay<'_> {
+    fn take(&mut self, record: Record, report: &mut SyncRecoveryReport) -> Result<()> {
+        report.records += 1;
+        match record {
+            Record::Data { address, value, mask } => {
+                let address = PersistentAddress::new(address);
+                if !self.layout.is_data(address, 1) {
+                    return Err(Error::Damaged(format!(
+                        "a log record names the address {:#x}",
+                        address.offset()
+                    )));
+                }
+                self.writes.push(Write { address, value, mask });
+            }
+            Record::Commit { transaction } => {
+                // The log has TxIDs without gaps: they are taken under the latch.
+                if transaction != self.watermark + 1 {
+                    return Err(Error::Damaged(format!(
+                        "transaction {transaction} follows {} in the log",
+                        self.watermark
+                    )));
+                }
+                self.watermark = transaction;
+                self.committed = self.writes.len();
+                report.replayed += 1;
+                report.dropped = 0;
+                return Ok(());
+            }
+            Record::Abort { .. } => {
+                return Err(Error::Damaged("the shared log has an abort record".into()));
+            }
+        }
+        report.dropped += 1;
+        Ok(())
+    }
+}
+
+impl SharedLog {
+    /// Recovers the pool, and makes the volatile words ready for transactions. Run by one thread, before any
+    /// transaction, with memory that shows the heap file and volatile words that are zeros. Idempotent.
+    ///
+    /// # Errors
+    /// Both slots are invalid, or the log contradicts itself ([`Error::Damaged`], nothing is changed); the
+    /// device fails: drop the memory, and run it again on a new one.
+    pub fn recover<M: Memory>(&self, view: &View<M>) -> Result<SyncRecoveryReport> {
+        let memory = &view.memory;
+        let device = self.device(view)?;
+        let mut found = self.find(view, device)?;
+        let heap = DeviceFile::Heap;
+        found.slot.write(device, found.index, self.seed).map_err(cannot("write", heap))?;
+        if !memory.omitted(Step::SyncRecoveryBlocks) {
+            self.write_again(device, found.slot.start, &found.blocks)?;
+        }
+        let pages = replay(memory, &found.writes);
+        let mut page_bytes = AlignedBuffer::new(PAGE_BYTES as usize);
+        for &page in &pages {
+            copy_page(memory, page, &mut page_bytes);
+            if memory.omitted(Step::SyncRecoveryPages) {
+                let mut shown = AlignedBuffer::new(PAGE_BYTES as usize);
+                device.read(heap, page * PAGE_BYTES, &mut shown).map_err(cannot("read", heap))?;
+                if shown[..] == page_bytes[..] {
+                    continue;
+                }
+            }
+            device.write(heap, page * PAGE_BYTES, &page_bytes).map_err(cannot("write", heap))?;
+        }
+        found.report.pages = pages.len() as u64;
+        if !memory.omitted(Step::SyncRecoveryHeapFlush) {
+            device.flush(heap).map_err(cannot("flush", heap))?;
+        }
+        let next = if memory.omitted(Step::SyncRecoveryNumbers) {
+            found.slot.start + found.report.blocks
+        } else {
+            found.slot.start + self.ring
+        };
+        memory.store(self.generation(), found.slot.generation);
+        memory.store(self.newest_slot(), found.index);
+        self.write_slot(view, device, next, found.report.watermark).map_err(|error| match error {
+            Error::Poisoned(what) => Error::io(
+                format!("end the recovery of the pool ({what})"),
+                io::Error::from(rustix::io::Errno::IO),
+            ),
+            other => other,
+        })?;
+        self.begin_at(memory, next, found.report.watermark);
+        Ok(found.report)
+    }
+
+    /// Replays the log into memory and writes nothing, for a pool that is only read.
+    ///
+    /// # Errors
+    /// As [`SharedLog::recover`].
+    pub fn recover_read_only<M: Memory>(&self, view: &View<M>) -> Result<SyncRecoveryReport> {
+        let mut found = self.find(view, self.device(view)?)?;
+        found.report.pages = replay(&view.memory, &found.writes).len() as u64;
+        self.begin_at(&view.memory, found.slot.start + self.ring, found.report.watermark);
+        Ok(found.report)
+    }
+
+    fn begin_at<M: Memory>(&self, memory: &M, block: u64, watermark: u64) {
+        for word in [self.filling(), self.claimed(), self.durable(), self.start()] {
+            memory.store(word, block);
+        }
+        for word in [
+            self.last_transaction(),
+            self.durable_transaction(),
+            SharedLayout::CLOCK,
+            SharedLayout::PUBLISHED_WATERMARK,
+        ] {
+            memory.store(word, watermark);
+        }
+    }
+
+    /// Reads slots and log; changes nothing.
+    fn find<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> Result<Found> {
+        let mut newest: Option<(CheckpointSlot, u64)> = None;
+        for index in 0..2 {
+            let slot = CheckpointSlot::read(device, index, self.seed)
+                .map_err(cannot("read", DeviceFile::Heap))?
+                // An impossible number: a slot with a fitting checksum never has one.
+                .filter(|slot| slot.start >= FIRST_BLOCK && slot.start.checked_add(2 * self.ring).is_some());
+            if let Some(slot) = slot
+                && newest.is_none_or(|(other, _)| slot.generation > other.generation)
+            {
+                newest = Some((slot, index));
+            }
+        }
+        let (slot, index) =
+            newest.ok_or_else(|| Error::Damaged("neither of its checkpoint slots is valid".into()))?;
+        let mut report = SyncRecoveryReport { start: slot.start, ..SyncRecoveryReport::default() };
+        let mut replay =
+            Replay { layout: &view.layout, writes: Vec::new(), committed: 0, watermark: slot.watermark };
+        let mut blocks = Vec::new();
+        let mut buffer = AlignedBuffer::new((BATCH_BLOCKS.min(self.ring) * BLOCK_BYTES) as usize);
+        let mut number = slot.start;
+        'log: while number < slot.start + self.ring {
+            let count =
+                (slot.start + self.ring - number).min(self.ring - number % self.ring).min(BATCH_BLOCKS);
+            let batch = &mut buffer[..(count * BLOCK_BYTES) as usize];
+            let offset = block::offset(number, self.ring);
+            device.read(DeviceFile::Log, offset, batch).map_err(cannot("read", DeviceFile::Log))?;
+            for block in batch.chunks_exact(BLOCK_BYTES as usize) {
+                let Some(records) = block::check(block, number, self.seed) else { break 'log };
+                for record in 0..records {
+                    replay.take(Record::decode(block::record(block, record)), &mut report)?;
+                }
+                blocks.extend_from_slice(block);
+                number += 1;
+            }
+        }
+        report.blocks = number - slot.start;
+        // Higher only where the pool's last life was under another domain and closed cleanly.
+        report.watermark = replay.watermark.max(view.memory.load(Layout::WATERMARK));
+        if !view.memory.omitted(Step::SyncRecoveryIncomplete) {
+            replay.writes.truncate(replay.committed);
+        }
+        report.words = replay.writes.len() as u64;
+        Ok(Found { slot, index, blocks, writes: replay.writes, report })
+    }
+
+    /// Writes the accepted blocks again in place, durably.
+    fn write_again(&self, device: &dyn Device, start: u64, blocks: &[u8]) -> Result<()> {
+        let (mut number, mut rest) = (start, blocks);
+        while !rest.is_empty() {
+            let count =
+                (rest.len() as u64 / BLOCK_BYTES).min(self.ring - number % self.ring).min(BATCH_BLOCKS);
+            let (now, later) = rest.split_at((count * BLOCK_BYTES) as usize);
+            device
+                .write_durable(DeviceFile::Log, block::offset(number, self.ring), now)
+                .map_err(cannot("write", DeviceFile::Log))?;
+            (number, rest) = (number + count, later);
+        }
+        Ok(())
+    }
+}
+
+/// Stores the writes home; returns the pages that they lie in.
+fn replay<M: Memory>(memory: &M, writes: &[Write]) -> BTreeSet<u64> {
+    let mut pages = BTreeSet::new();
+    for write in writes {
+        let value = match write.mask {
+            0xff => write.value,
+            mask => merge(memory.load(write.address), write.value, mask),
+        };
+        memory.store(write.address, value);
+        pages.insert(write.address.offset() / PAGE_BYTES);
+    }
+    pages
+}
