@@ -7,6 +7,7 @@
 
 mod address;
 pub mod hosted;
+pub(crate) mod latch;
 mod mapping;
 mod native;
 pub mod recorder;
@@ -120,20 +121,21 @@ pub trait Memory {
         }
     }
 
-    /// Spins until the lock word at `at` is taken: 0 free, anything else taken.
-    fn lock(&self, at: VolatileAddress) {
-        loop {
-            if self.load(at) == 0 && self.compare_exchange(at, 0, 1).is_ok() {
-                break;
-            }
-            self.pause();
-        }
+    /// Takes the lock word at `at` (0: free), waiting for it.
+    fn lock(&self, at: VolatileAddress)
+    where
+        Self: Sized,
+    {
+        latch::lock(self, at);
         self.event(Event::Lock(at));
     }
 
     /// Takes the lock word at `at` if it is free.
-    fn try_lock(&self, at: VolatileAddress) -> bool {
-        let taken = self.load(at) == 0 && self.compare_exchange(at, 0, 1).is_ok();
+    fn try_lock(&self, at: VolatileAddress) -> bool
+    where
+        Self: Sized,
+    {
+        let taken = latch::try_lock(self, at);
         if taken {
             self.event(Event::Lock(at));
         }
@@ -141,9 +143,12 @@ pub trait Memory {
     }
 
     /// Releases the lock word at `at`.
-    fn unlock(&self, at: VolatileAddress) {
+    fn unlock(&self, at: VolatileAddress)
+    where
+        Self: Sized,
+    {
         self.event(Event::Unlock(at));
-        self.store(at, 0);
+        latch::unlock(self, at);
     }
 }
 

@@ -17,7 +17,10 @@ use crate::memory::{Mapping, MappingKind, Memory, Native, Step, WriteBackInstruc
 use crate::scheme::{
     Blurred, RecoveryReport, RecoveryStep, Scheme, VolatileWorker, persist_in_bulk, recover,
 };
+use crate::sync::{Device, FileDevice, SharedLog, SyncParameters, SyncRecoveryReport};
 use crate::transaction::{Concurrency, Worker};
+
+use super::sync_files::{Checkpointer, create_log, log_path, open_device, synchronize_folder, write_state};
 
 /// How a pool is created or opened.
 #[derive(Clone, Debug)]
@@ -37,6 +40,8 @@ pub struct Options {
     pub assume_persistent: bool,
     /// The STM has 2 to this power stripe locks, 8 bytes each.
     pub lock_bits: u32,
+    /// `Sync`: the log's size, for making it only, and when checkpoints run.
+    pub sync: SyncParameters,
 }
 
 impl Default for Options {
@@ -50,6 +55,7 @@ impl Default for Options {
             instruction: None,
             assume_persistent: false,
             lock_bits: 20,
+            sync: SyncParameters::default(),
         }
     }
 }
@@ -59,6 +65,8 @@ impl Default for Options {
 pub struct Recovery {
     /// What was found and done.
     pub report: RecoveryReport,
+    /// What was found and done in the `Sync` domain, whose time is in `replay`.
+    pub sync: Option<SyncRecoveryReport>,
     /// Reading the logs.
     pub scan: Duration,
     /// Sorting the committed transactions.
@@ -80,17 +88,33 @@ pub struct Pool {
     mapping: MappingKind,
     options: Options,
     read_only: bool,
+    /// The device, the shared log and its checkpoints, in the `Sync` domain.
+    sync: Option<SyncPool>,
     recovery: Recovery,
     closed: bool,
+}
+
+struct SyncPool {
+    device: Arc<FileDevice>,
+    log: SharedLog,
+    /// None in a pool that is only read.
+    checkpointer: Option<Checkpointer>,
 }
 
 impl Pool {
     /// Creates a pool in a new file at `path`, allocates all of its space, and opens it.
     ///
     /// # Errors
-    /// The file exists, the disk is full, or an option is impossible. No file is left then.
+    /// The file exists (in the `Sync` domain its log file too), the disk is full, or an option is impossible.
+    /// No file is left then.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
+        if options.domain == Domain::Sync && log_path(path).exists() {
+            return Err(Error::LogFile {
+                path: log_path(path).display().to_string(),
+                problem: "exists already; move it away, or create the pool elsewhere".into(),
+            });
+        }
         let header = Header::new(&options.layout_name, options.geometry)?;
         let file = OpenOptions::new()
             .read(true)
@@ -104,6 +128,9 @@ impl Pool {
         if opened.is_err() {
             // Nobody has seen the pool yet.
             let _ = std::fs::remove_file(path);
+            if options.domain == Domain::Sync {
+                let _ = std::fs::remove_file(log_path(path));
+            }
         }
         opened
     }
@@ -137,7 +164,28 @@ impl Pool {
         let state = read_word(&file, Layout::STATE.offset())?;
         check_state(state, options.domain)?;
         let layout = Layout::new(header.geometry)?;
-        let shared = SharedLayout::new(&layout, options.lock_bits, 0);
+        let uuid = *header.uuid.as_bytes();
+        let mut parameters = options.sync;
+        let mut device = None;
+        if options.domain == Domain::Sync {
+            // All of a cleanly closed pool is in the one file; another domain has closed it, or it is new.
+            if state == 0 && !log_path(path).exists() && !read_only {
+                let watermark = read_word(&file, Layout::WATERMARK.offset())?;
+                create_log(&file, path, &uuid, parameters, watermark)?;
+            }
+            if state != 0 || log_path(path).exists() {
+                let (opened, ring_blocks) = open_device(&file, path, &uuid, read_only)?;
+                parameters.ring_blocks = ring_blocks;
+                device = Some(Arc::new(opened));
+            }
+        }
+        let sync_bytes = if device.is_some() { SharedLog::volatile_bytes(&layout, parameters) } else { 0 };
+        let shared = SharedLayout::new(&layout, options.lock_bits, sync_bytes);
+        let sync = device.map(|device| SyncPool {
+            device,
+            log: SharedLog::new(&layout, &shared, parameters, &uuid),
+            checkpointer: None,
+        });
         let mapping = match options.domain {
             _ if read_only => MappingKind::Private,
             Domain::Flush | Domain::FlushOnFail if !options.assume_persistent => {
@@ -155,11 +203,30 @@ impl Pool {
             mapping,
             options: options.clone(),
             read_only,
+            sync,
             recovery: Recovery::default(),
             // Until recovery has succeeded there is nothing to close.
             closed: true,
         };
-        let view = pool.native_view()?;
+        pool.recover()?;
+        Ok(pool)
+    }
+
+    /// Recovers the pool, and marks it as in use if it is to be written.
+    fn recover(&mut self) -> Result<()> {
+        let view = self.native_view()?;
+        if let Some(sync) = &mut self.sync {
+            let since = Instant::now();
+            let report =
+                if self.read_only { sync.log.recover_read_only(&view) } else { sync.log.recover(&view) }?;
+            self.recovery = Recovery { sync: Some(report), replay: since.elapsed(), ..Recovery::default() };
+            if !self.read_only {
+                write_state(&*sync.device, self.options.domain.code(), None)?;
+                sync.checkpointer = Some(Checkpointer::start(view, sync.log)?);
+                self.closed = false;
+            }
+            return Ok(());
+        }
         let mut times = [Duration::ZERO; 4];
         let mut running: Option<(RecoveryStep, Instant)> = None;
         let mut tick = |next: Option<RecoveryStep>| {
@@ -171,25 +238,26 @@ impl Pool {
         let report = recover(&view, |step| tick(Some(step)))?;
         tick(None);
         let [scan, sort, replay, truncate] = times;
-        pool.recovery = Recovery { report, scan, sort, replay, truncate };
-        if !read_only {
-            view.memory.store(Layout::STATE, options.domain.code());
+        self.recovery = Recovery { report, sync: None, scan, sort, replay, truncate };
+        if !self.read_only {
+            view.memory.store(Layout::STATE, self.options.domain.code());
             view.memory.write_back(Layout::STATE, Step::MarkState);
             view.memory.fence(Step::MarkState);
-            pool.closed = false;
+            self.closed = false;
         }
-        Ok(pool)
+        Ok(())
     }
 
     fn native_view(&self) -> Result<View<Native>> {
         // A reader's own copy needs no durability.
         let domain = if self.read_only { Domain::Process } else { self.options.domain };
+        let device = self.sync.as_ref().map(|sync| sync.device.clone() as Arc<dyn Device + Send + Sync>);
         let memory = Native::new(
             self.persistent.clone(),
             self.volatile.clone(),
             domain,
             self.options.instruction,
-            None,
+            device,
         )?;
         let view = View { memory, layout: self.layout, shared: self.shared };
         assert!(view.fits(), "mappings are as large as the layouts that they were made for");
@@ -212,7 +280,11 @@ impl Pool {
         if self.options.domain == Domain::Sync && S::NAME != Blurred::NAME {
             return Err(Error::Unsupported(format!("scheme {} in the sync domain", S::NAME)));
         }
-        let mut worker = Worker::lease(self.native_view()?, self.options.concurrency, None)?;
+        let mut worker = Worker::lease(
+            self.native_view()?,
+            self.options.concurrency,
+            self.sync.as_ref().map(|sync| sync.log),
+        )?;
         if self.read_only {
             worker.make_read_only();
         }
@@ -272,6 +344,13 @@ impl Pool {
             self.closed = false;
             return Err(Error::Parameter("the pool cannot be closed while a worker exists".into()));
         }
+        if let Some(sync) = &mut self.sync {
+            if let Some(mut checkpointer) = sync.checkpointer.take() {
+                checkpointer.stop(memory, &sync.log);
+            }
+            let report = sync.log.checkpoint(&view)?;
+            return write_state(&*sync.device, 0, Some(report.watermark));
+        }
         persist_in_bulk(&view);
         // Under any domain but MAP_SYNC's, what a clean pool promises has to be in the file itself.
         let synchronize = || match self.mapping {
@@ -290,6 +369,11 @@ impl Drop for Pool {
     fn drop(&mut self) {
         // Whatever fails here, the pool stays marked as in use and is recovered when it is next opened.
         let _ = self.close_once();
+        let Ok(view) = self.native_view() else { return };
+        if let Some(SyncPool { log, checkpointer: Some(checkpointer), .. }) = &mut self.sync {
+            checkpointer.stop(&view.memory, log);
+            log.abandon(&view.memory);
+        }
     }
 }
 
@@ -395,8 +479,7 @@ fn fill_new_file(file: &File, path: &Path, header: &Header) -> Result<()> {
         file.sync_all()?;
         file.write_all_at(&header.encode(), 0)?;
         file.sync_all()?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        synchronize_folder(path)
     };
     write().map_err(|e| Error::io("write the pool's header", e))
 }

@@ -122,21 +122,22 @@ impl Scheme for Blurred {
             return Err(Error::TransactionTooLarge { records: self.log.records() });
         }
         let memory = &view.memory;
-        while self.log.last_transaction() > memory.load(SharedLayout::PUBLISHED_WATERMARK) {
-            if !memory.try_lock(SharedLayout::BULK) {
-                memory.pause();
-                continue;
-            }
-            match concurrency {
-                Concurrency::Stm => persist_in_bulk(view),
-                Concurrency::SingleWriter => {
-                    memory.lock(SharedLayout::WRITER);
-                    persist_in_bulk(view);
-                    memory.unlock(SharedLayout::WRITER);
+        let covered = || self.log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
+        if !covered() {
+            memory.lock(SharedLayout::BULK);
+            // Whoever held it may have persisted this log's transactions too.
+            if !covered() {
+                match concurrency {
+                    Concurrency::Stm => persist_in_bulk(view),
+                    Concurrency::SingleWriter => {
+                        memory.lock(SharedLayout::WRITER);
+                        persist_in_bulk(view);
+                        memory.unlock(SharedLayout::WRITER);
+                    }
                 }
+                statistics.bulk_persists += 1;
             }
             memory.unlock(SharedLayout::BULK);
-            statistics.bulk_persists += 1;
         }
         self.log.restart(memory);
         statistics.log_restarts += 1;

@@ -27,9 +27,9 @@ use crate::pool::layout::{PAGE_BYTES, View};
 
 use super::block::to_bytes;
 use super::device::{AlignedBuffer, Device, DeviceFile};
-use super::latch::{load_in_order, lock, unlock};
 use super::shared_log::{Failure, SharedLog};
 use super::slot::CheckpointSlot;
+use crate::memory::latch::{load_in_order, lock, unlock};
 
 /// Pages copied before the log is waited for, and, through the page cache, written before they are flushed.
 const BATCH_PAGES: usize = 32;

@@ -12,7 +12,6 @@
 //! | `faulty_device.rs` | [`FaultyDevice`], a test device that loses power and fails |
 //! | `block.rs` | the format of a block, and of the log file's header |
 //! | `slot.rs` | the format of a checkpoint slot |
-//! | `latch.rs` | a latch in a volatile word |
 //! | `shared_log.rs` | reservation, append, group flush, dirty pages |
 //! | `checkpoint.rs` | the checkpoint |
 //! | `recovery.rs` | recovery, and making a new log |
@@ -25,7 +24,6 @@ mod checkpoint;
 mod device;
 mod faulty_device;
 mod file_device;
-mod latch;
 mod recovery;
 mod shared_log;
 mod slot;

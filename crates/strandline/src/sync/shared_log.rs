@@ -48,7 +48,7 @@ use crate::pool::layout::{Layout, PAGE_BYTES, SharedLayout, Slot, View};
 
 use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, HEADER_WORDS, RECORDS_PER_BLOCK};
 use super::device::{AlignedBuffer, Device, DeviceFile, Page};
-use super::latch::{load_in_order, lock, unlock};
+use crate::memory::latch::{load_in_order, lock, unlock};
 
 /// Sizes of a `Sync` pool that are no part of its layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +116,8 @@ pub(super) enum Failure {
     HeapWrite,
     HeapFlush,
     SlotWrite,
+    /// Nothing failed, but the pool was dropped under its workers.
+    Dropped,
 }
 
 impl Failure {
@@ -125,6 +127,7 @@ impl Failure {
             2 => "writing pages of the heap",
             3 => "flushing the heap",
             4 => "writing a checkpoint slot",
+            5 => "its handle was dropped while a worker existed",
             _ => "input or output",
         }
     }
@@ -303,6 +306,11 @@ impl SharedLog {
         }
         self.request_checkpoint(memory);
         Error::Poisoned(format!("{}: {error}", Failure::what(what as u64)))
+    }
+
+    /// Ends the log under workers that outlive their pool: nobody would run checkpoints for them.
+    pub(crate) fn abandon<M: Memory>(&self, memory: &M) {
+        let _ = self.poison(memory, Failure::Dropped, &rustix::io::Errno::CANCELED.into());
     }
 
     // ---- reservation ----
