@@ -97,12 +97,19 @@ fn show(info: &PoolInfo, json: bool) {
                 "free_block_bytes": usage.free_block_bytes,
             })
         });
+        let recovery = info.recovery.map(|recovery| {
+            json!({
+                "records": recovery.records(), "replayed": recovery.replayed(),
+                "scan_us": recovery.scan.as_micros(), "sort_us": recovery.sort.as_micros(),
+                "replay_us": recovery.replay.as_micros(), "truncate_us": recovery.truncate.as_micros(),
+            })
+        });
         let object = json!({
             "version": header.version, "uuid": header.uuid.to_string(), "layout_name": header.layout_name,
             "size": geometry.size, "logs": geometry.logs, "log_bytes": geometry.log_bytes,
             "chunk_bytes": geometry.chunk_bytes, "state": if info.in_use.is_some() { "in-use" } else { "clean" },
             "domain": info.in_use, "open": info.open, "watermark": info.watermark,
-            "logs_in_directory": info.logs, "roots": info.roots, "heap": heap,
+            "logs_in_directory": info.logs, "roots": info.roots, "heap": heap, "recovery": recovery,
         });
         say!("{object:#}");
         return;
@@ -133,5 +140,17 @@ fn show(info: &PoolInfo, json: bool) {
                 usage.free_chunks
             );
         }
+    }
+    if let Some(recovery) = &info.recovery {
+        say!(
+            "recovery          {} records read, {} transactions to replay: scan {:.1?}, sort {:.1?}, replay {:.1?}, \
+             truncate {:.1?} (in a private copy)",
+            recovery.records(),
+            recovery.replayed(),
+            recovery.scan,
+            recovery.sort,
+            recovery.replay,
+            recovery.truncate
+        );
     }
 }

@@ -274,6 +274,95 @@ fn a_swallowed_conflict_does_not_commit() {
     assert_eq!(get(&pool), 0);
 }
 
+fn sync_options() -> Options {
+    let sync = strandline::sync::SyncParameters { ring_blocks: 64, dirty_pages: 32 };
+    Options { domain: Domain::Sync, sync, ..options() }
+}
+
+#[test]
+fn a_sync_pool_is_two_files_that_belong_together() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("pool");
+    let log = strandline::pool::log_path(&path);
+    let pool = Pool::create(&path, &sync_options()).unwrap();
+    assert!(matches!(refused(&path, &sync_options()), Error::Locked { .. }));
+    set(&pool, 5);
+    // What a killed process leaves: the heap file as the last checkpoint left it, and the log.
+    let killed = folder.path().join("killed");
+    std::fs::copy(&path, &killed).unwrap();
+    assert!(matches!(refused(&killed, &sync_options()), Error::LogFile { .. }), "no log");
+    assert!(matches!(refused(&killed, &options()), Error::WrongDomain { .. }));
+    std::fs::copy(&log, strandline::pool::log_path(&killed)).unwrap();
+    let before = std::fs::read(&killed).unwrap();
+    let reader = Pool::open_read_only(&killed, &sync_options()).unwrap();
+    assert_eq!((get(&reader), reader.recovery().replayed()), (5, 1));
+    assert_eq!(inspect(&killed).unwrap().roots[0], 5);
+    drop(reader);
+    assert!(std::fs::read(&killed).unwrap() == before, "a reader writes nothing");
+    let recovered = Pool::open(&killed, &sync_options()).unwrap();
+    assert_eq!((get(&recovered), recovered.recovery().replayed()), (5, 1));
+    set(&recovered, 6);
+    recovered.close().unwrap();
+    pool.close().unwrap();
+    // Another pool's log.
+    let other = folder.path().join("other");
+    Pool::create(&other, &sync_options()).unwrap().close().unwrap();
+    std::fs::copy(strandline::pool::log_path(&other), &log).unwrap();
+    assert!(matches!(refused(&path, &sync_options()), Error::LogFile { .. }));
+    std::fs::write(&log, b"not a log").unwrap();
+    assert!(matches!(refused(&path, &sync_options()), Error::LogFile { .. }));
+    assert!(matches!(Pool::create(folder.path().join("pool"), &sync_options()), Err(Error::LogFile { .. })));
+    // Cleanly closed, all of it is in the one file: under any domain, and with a new log.
+    let flush_on_fail = Options { domain: Domain::FlushOnFail, assume_persistent: true, ..options() };
+    let pool = Pool::open(&killed, &flush_on_fail).unwrap();
+    assert_eq!(get(&pool), 6);
+    set(&pool, 7);
+    pool.close().unwrap();
+    std::fs::remove_file(strandline::pool::log_path(&killed)).unwrap();
+    let pool = Pool::open(&killed, &sync_options()).unwrap();
+    assert_eq!(get(&pool), 7);
+    set(&pool, 8);
+    pool.close().unwrap();
+    let pool = Pool::open(&killed, &options()).unwrap();
+    assert_eq!(get(&pool), 8);
+}
+
+#[test]
+fn a_sync_pool_checkpoints_while_threads_work() {
+    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("pool");
+        let pool = Pool::create(&path, &Options { concurrency, ..sync_options() }).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    let mut worker = pool.worker().unwrap();
+                    let at = pool.layout().root(0).byte(512 + 64 * thread);
+                    // Forty records of every commit: the ring of 64 blocks fills many times.
+                    for round in 1..=300u64 {
+                        worker.run(|tx| (0..40).try_for_each(|_| tx.write(at, round))).unwrap();
+                        assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), round);
+                    }
+                });
+            }
+        });
+        pool.close().unwrap();
+        let pool = Pool::open(&path, &Options { concurrency, ..sync_options() }).unwrap();
+        assert_eq!(pool.recovery().replayed(), 0, "a closed pool has nothing to replay");
+        for thread in 0..4 {
+            let at = pool.layout().root(0).byte(512 + 64 * thread);
+            assert_eq!(pool.worker().unwrap().view(|tx| tx.read(at)).unwrap(), 300);
+        }
+        // A worker that outlives its pool gets an error, and loses nothing that was acknowledged.
+        let mut worker = pool.worker().unwrap();
+        drop(pool);
+        assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 1)), Err(Error::Poisoned(_))));
+        drop(worker);
+        Pool::open(&path, &sync_options()).unwrap();
+    }
+}
+
 /// The bank of TinySTM's tests: transfers keep the sum, and a reader never sees another one.
 #[test]
 fn transfers_keep_the_sum() {

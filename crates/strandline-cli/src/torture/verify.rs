@@ -73,7 +73,7 @@ impl Verifier {
                 return Ok(verdict);
             }
         };
-        verdict.replayed = pool.recovery().report.replayed;
+        verdict.replayed = pool.recovery().replayed();
         if let Err(error) = self.compare(&pool, &acknowledged, &mut verdict.wrong) {
             verdict.wrong.push(format!("UNREADABLE: {error}"));
         }

@@ -77,6 +77,18 @@ pub struct Recovery {
     pub truncate: Duration,
 }
 
+impl Recovery {
+    /// Transactions that were replayed.
+    pub fn replayed(&self) -> u64 {
+        self.sync.map_or(self.report.replayed, |sync| sync.replayed)
+    }
+
+    /// Log records that were read.
+    pub fn records(&self) -> u64 {
+        self.sync.map_or(self.report.records, |sync| sync.records)
+    }
+}
+
 /// An open pool. It is closed when dropped; [`Pool::close`] reports errors. A pool dropped while a worker
 /// exists stays locked until the worker is gone, and is recovered when it is next opened.
 pub struct Pool {
@@ -394,6 +406,8 @@ pub struct PoolInfo {
     pub roots: Vec<u64>,
     /// How full the heap is, after recovery; `None` while somebody has the pool open.
     pub usage: Option<HeapUsage>,
+    /// What recovery will have to do, from doing it in a private copy; `None` as above.
+    pub recovery: Option<Recovery>,
 }
 
 /// Looks at the pool at `path` and changes nothing.
@@ -415,7 +429,8 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<PoolInfo> {
         logs += u64::from(read_word(&file, Layout::LOG_DIRECTORY.word(index).offset())? != 0);
     }
     let watermark = read_word(&file, Layout::WATERMARK.offset())?;
-    let mut info = PoolInfo { header, in_use, open, watermark, logs, roots: Vec::new(), usage: None };
+    let mut info =
+        PoolInfo { header, in_use, open, watermark, logs, roots: Vec::new(), usage: None, recovery: None };
     if !open {
         let domain = Domain::of_code(state).unwrap_or(Domain::Process);
         let options = Options { domain, layout_name: info.header.layout_name.clone(), ..Options::default() };
@@ -423,6 +438,7 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<PoolInfo> {
         let view = pool.native_view()?;
         info.roots = (0..ROOTS).map(|root| view.memory.load(pool.layout.root(root))).collect();
         info.usage = Some(pool.usage()?);
+        info.recovery = Some(*pool.recovery());
     }
     Ok(info)
 }

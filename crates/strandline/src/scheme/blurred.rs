@@ -91,7 +91,12 @@ impl Scheme for Blurred {
 
     #[inline(always)]
     fn records(&self) -> u64 {
-        u64::from(self.log.committed_length())
+        if self.volatile {
+            // The shared log is not padded.
+            u64::from(self.log.length()) + 1
+        } else {
+            u64::from(self.log.committed_length())
+        }
     }
 
     fn running_records(&self) -> (PersistentAddress, u64) {
