@@ -336,8 +336,8 @@ impl Head {
     /// numbers of a node where pairs come and go lie scattered.
     #[inline]
     fn guess_free_number(&self, seed: u64) -> Option<u8> {
-        let start =
-            u64::from((seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32) * self.shape.pairs >> 32;
+        let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let start = (random * self.shape.pairs) >> 32;
         (start..start + GUESSES)
             .map(|guess| (guess % self.shape.pairs) as u8)
             .find(|&number| !lists(self.groups(), number))
