@@ -20,7 +20,11 @@
 //! When a group is full, one number moves over from each group to the next as far as the nearest one with
 //! room; if that is far, all groups of the node are laid out anew.
 //!
-//! *Search* reads the groups of a node with one `read_range` and then, by binary search, some of its pairs.
+//! *Search* reads the groups of a node with one `read_range` and then, by binary search over the first keys of
+//! the groups and in one group, some of its pairs. Only what is used is checked. That is also all that most
+//! insertions and removals need (a free place is found by guessing numbers that no group lists); nodes are
+//! loaded whole, checked and brought into one flat order, only to split, merge or even them out.
+//!
 //! *Insertion* into a full node moves its upper half to a new one and a key up. *Removal* that leaves a node
 //! below a quarter full merges it with a sibling if both together fill three quarters at most, and otherwise
 //! evens the two out; the left sibling is preferred, so that it is the small node which moves. A root without
@@ -35,7 +39,7 @@
 
 use std::cmp::Ordering;
 use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Range, RangeBounds};
 
 use super::header::{self, Kind, PARAMETER_MASK};
 use super::value::Word;
@@ -56,6 +60,8 @@ const MAX_PAIRS: u64 = 255;
 const MAX_GROUPS: usize = (MAX_PAIRS as usize).div_ceil(GROUP_EVEN);
 /// As far as this a full group moves numbers over; beyond, the node is laid out anew.
 const NEAR: usize = 4;
+/// Numbers that an insertion tries before it loads its leaf whole.
+const GUESSES: u64 = 16;
 /// Nodes of four pairs have at least two children: 2^32 leaves.
 const MAX_LEVELS: usize = 32;
 
@@ -76,6 +82,11 @@ impl NodeShape {
     pub const fn of_pairs(pairs: u64) -> Self {
         let bytes = 8 * (pairs_begin(pairs) + 2 * pairs);
         Self { bytes: bytes.next_multiple_of(LINE_BYTES), pairs }
+    }
+
+    #[inline(always)]
+    fn group_words(self) -> usize {
+        self.pairs.div_ceil(GROUP_EVEN as u64) as usize
     }
 
     fn is_possible(self) -> bool {
@@ -109,6 +120,7 @@ impl<K, V> Copy for BPlusTree<K, V> {}
 /// Key and value, or key and child.
 type Pair = [u64; 2];
 
+#[inline(always)]
 fn group_count(group: u64) -> usize {
     (group >> 56) as usize
 }
@@ -134,7 +146,214 @@ fn group_remove(group: u64, offset: usize) -> (u64, u8) {
     (low | high >> 8 | ((count - 1) as u64) << 56, (group >> (8 * offset)) as u8)
 }
 
-/// A node's words without its pairs, copied out.
+/// A place in the order of a node's pairs: a group, and how many of its numbers come before.
+#[derive(Clone, Copy)]
+struct Place {
+    group: usize,
+    offset: usize,
+}
+
+/// Puts `number` at a place, which moves numbers over to the next groups if its own is full; returns the groups
+/// that have changed. `None`, and nothing is changed: there is no room near, or the groups are damaged.
+#[inline]
+fn insert_number(groups: &mut [u64], place: Place, number: u8) -> Option<Range<usize>> {
+    let Place { group, offset } = place;
+    if group_count(groups[group]) < GROUP_ROOM {
+        groups[group] = group_insert(groups[group], offset, number);
+        return Some(group..group + 1);
+    }
+    if groups.iter().any(|&group| group_count(group) > GROUP_ROOM) {
+        return None;
+    }
+    let has_room = |&i: &usize| group_count(groups[i]) < GROUP_ROOM;
+    let right = (group + 1..groups.len()).take(NEAR).find(has_room);
+    let left = (0..group).rev().take(NEAR).find(has_room);
+    let right_is_nearer = match (right, left) {
+        (Some(right), Some(left)) => right - group <= group - left,
+        (right, _) => right.is_some(),
+    };
+    if let (true, Some(right)) = (right_is_nearer, right) {
+        // Past the last one of its group, it goes to the front of the next.
+        let (group, offset) = if offset == GROUP_ROOM { (group + 1, 0) } else { (group, offset) };
+        for i in (group + 1..=right).rev() {
+            let (less, moved) = group_remove(groups[i - 1], GROUP_ROOM - 1);
+            groups[i - 1] = less;
+            groups[i] = group_insert(groups[i], 0, moved);
+        }
+        groups[group] = group_insert(groups[group], offset, number);
+        return Some(group..right + 1);
+    }
+    if let (Some(left), 1..) = (left, offset) {
+        for i in left..group {
+            let (less, moved) = group_remove(groups[i + 1], 0);
+            groups[i + 1] = less;
+            groups[i] = group_insert(groups[i], group_count(groups[i]), moved);
+        }
+        groups[group] = group_insert(groups[group], offset - 1, number);
+        return Some(left..group + 1);
+    }
+    None
+}
+
+/// Whether a group lists `number`. Bytes that are not in use count as well: they are 0, so number 0 seems to be
+/// listed unless all groups are full.
+#[inline]
+fn lists(groups: &[u64], number: u8) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    let everywhere = ONES * u64::from(number);
+    // In the differences, bytes that are equal are 0: subtracting 1 sets their highest bit.
+    let found = groups.iter().fold(0, |found, group| {
+        let difference = (group | 0xff << 56) ^ everywhere;
+        found | difference.wrapping_sub(ONES) & !difference
+    });
+    found & ONES << 7 != 0
+}
+
+/// Where pair number `number` of the node at `node` is.
+#[inline(always)]
+fn pair_at(node: PersistentAddress, shape: NodeShape, number: u8) -> PersistentAddress {
+    node.word(pairs_begin(shape.pairs) + 2 * u64::from(number))
+}
+
+/// A node's words without its pairs, as they are: only what a search uses is checked.
+struct Head {
+    at: PersistentAddress,
+    shape: NodeShape,
+    words: [u64; GROUPS + MAX_GROUPS],
+}
+
+/// What a search found: the last pair whose key is not greater.
+#[derive(Clone, Copy)]
+struct Found {
+    place: Place,
+    number: u8,
+    /// Whether its key is the one searched for.
+    equal: bool,
+}
+
+impl Head {
+    /// Room for nodes to be loaded into.
+    #[inline(always)]
+    fn new(shape: NodeShape) -> Self {
+        Self { at: PersistentAddress::NULL, shape, words: [0; GROUPS + MAX_GROUPS] }
+    }
+
+    #[inline]
+    fn load(&mut self, tx: &mut impl Read, at: PersistentAddress) -> Result<(), Abort> {
+        self.at = at;
+        tx.read_range(at, &mut self.words[..GROUPS + self.shape.group_words()])?;
+        if self.words[0] >> 8 != NODE_MAGIC || self.level() >= MAX_LEVELS as u64 {
+            return Err(KIND.damaged(tx, at, "something that is not a node"));
+        }
+        Ok(())
+    }
+
+    /// Loads a child of the node here, which must be one level down.
+    #[inline]
+    fn load_child(&mut self, tx: &mut impl Read, at: PersistentAddress) -> Result<(), Abort> {
+        let level = self.level();
+        self.load(tx, at)?;
+        if self.level() + 1 != level {
+            return Err(KIND.damaged(tx, at, "a node on the wrong level"));
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn level(&self) -> u64 {
+        self.words[0] & 0xff
+    }
+
+    #[inline(always)]
+    fn link(&self) -> PersistentAddress {
+        PersistentAddress::new(self.words[LINK as usize])
+    }
+
+    #[inline(always)]
+    fn groups(&self) -> &[u64] {
+        &self.words[GROUPS..GROUPS + self.shape.group_words()]
+    }
+
+    #[inline(always)]
+    fn pair(&self, number: u8) -> PersistentAddress {
+        pair_at(self.at, self.shape, number)
+    }
+
+    #[cold]
+    fn damaged(&self, tx: &mut impl Read) -> Abort {
+        KIND.damaged(tx, self.at, "impossible groups")
+    }
+
+    /// The number at a place, and the key of its pair.
+    #[inline(always)]
+    fn key<K: Word>(&self, tx: &mut impl Read, group: u64, offset: usize) -> Result<(u8, K), Abort> {
+        let number = (group >> (8 * offset)) as u8;
+        if u64::from(number) >= self.shape.pairs {
+            return Err(self.damaged(tx));
+        }
+        Ok((number, K::from_word(tx.read(self.pair(number))?)))
+    }
+
+    /// The last pair whose key is not greater than `key`.
+    #[inline]
+    fn search<K: Word + Ord>(&self, tx: &mut impl Read, key: K) -> Result<Option<Found>, Abort> {
+        let groups = self.groups();
+        let mut found = None;
+        let (mut low, mut high) = (0, groups.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            let Some(group) = (middle..high).find(|&group| group_count(groups[group]) > 0) else {
+                high = middle;
+                continue;
+            };
+            let (number, other) = self.key::<K>(tx, groups[group], 0)?;
+            if other <= key {
+                found = Some((group, number, other));
+                low = group + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let Some((group, mut number, mut last)) = found else { return Ok(None) };
+        let (mut low, mut high) = (1, group_count(groups[group]));
+        if high > GROUP_ROOM {
+            return Err(self.damaged(tx));
+        }
+        while low < high {
+            let middle = (low + high) / 2;
+            let (candidate, other) = self.key::<K>(tx, groups[group], middle)?;
+            if other <= key {
+                (number, last) = (candidate, other);
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(Some(Found { place: Place { group, offset: low - 1 }, number, equal: last == key }))
+    }
+
+    /// A number that no pair has, if it is found by a few guesses, the first of which depends on `seed`. Free
+    /// numbers of a node where pairs come and go lie scattered.
+    #[inline]
+    fn guess_free_number(&self, seed: u64) -> Option<u8> {
+        let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let start = (random * self.shape.pairs) >> 32;
+        (start..start + GUESSES)
+            .map(|guess| (guess % self.shape.pairs) as u8)
+            .find(|&number| !lists(self.groups(), number))
+    }
+}
+
+/// The place behind what was found.
+#[inline(always)]
+fn behind(found: Option<Found>) -> Place {
+    match found {
+        Some(Found { place: Place { group, offset }, .. }) => Place { group, offset: offset + 1 },
+        None => Place { group: 0, offset: 0 },
+    }
+}
+
+/// A node's words without its pairs, checked and in order.
 struct Node {
     at: PersistentAddress,
     shape: NodeShape,
@@ -149,35 +368,20 @@ struct Node {
 }
 
 impl Node {
-    #[inline]
     fn load(tx: &mut impl Read, at: PersistentAddress, shape: NodeShape) -> Result<Self, Abort> {
-        let group_words = shape.pairs.div_ceil(GROUP_EVEN as u64) as usize;
-        let mut words = [0; GROUPS + MAX_GROUPS];
-        tx.read_range(at, &mut words[..GROUPS + group_words])?;
-        let mut groups = [0; MAX_GROUPS];
-        groups[..group_words].copy_from_slice(&words[GROUPS..GROUPS + group_words]);
-        let mut node = Self {
-            at,
-            shape,
-            level: words[0] & 0xff,
-            link: words[LINK as usize],
-            stored_link: words[LINK as usize],
-            groups,
-            stored_groups: groups,
-            order: [0; MAX_GROUPS * GROUP_ROOM + 8],
-            count: 0,
-        };
-        if words[0] >> 8 != NODE_MAGIC
-            || node.level >= MAX_LEVELS as u64
-            || node.groups().iter().any(|&group| group_count(group) > GROUP_ROOM)
-        {
-            return Err(KIND.damaged(tx, at, "something that is not a node"));
+        let mut head = Head::new(shape);
+        head.load(tx, at)?;
+        if head.groups().iter().any(|&group| group_count(group) > GROUP_ROOM) {
+            return Err(head.damaged(tx));
         }
+        let mut node = Self::fresh(at, shape, head.level(), head.link().offset());
+        node.groups[..shape.group_words()].copy_from_slice(head.groups());
+        node.stored_groups = node.groups;
         node.flatten();
         if node.count > shape.pairs as usize
             || node.order[..node.count].iter().any(|&number| u64::from(number) >= shape.pairs)
         {
-            return Err(KIND.damaged(tx, at, "impossible groups"));
+            return Err(head.damaged(tx));
         }
         Ok(node)
     }
@@ -210,7 +414,7 @@ impl Node {
     }
 
     fn group_words(&self) -> usize {
-        self.shape.pairs.div_ceil(GROUP_EVEN as u64) as usize
+        self.shape.group_words()
     }
 
     fn groups(&self) -> &[u64] {
@@ -218,10 +422,9 @@ impl Node {
     }
 
     /// Derives the order from the groups.
-    #[inline]
     fn flatten(&mut self) {
         let mut count = 0;
-        for group in &self.groups[..self.shape.pairs.div_ceil(GROUP_EVEN as u64) as usize] {
+        for group in &self.groups[..self.shape.group_words()] {
             self.order[count..count + 8].copy_from_slice(&group.to_le_bytes());
             count += group_count(*group);
         }
@@ -258,60 +461,32 @@ impl Node {
     }
 
     /// Where pair number `number` is.
-    #[inline(always)]
     fn place(&self, number: u8) -> PersistentAddress {
-        self.at.word(pairs_begin(self.shape.pairs) + 2 * u64::from(number))
+        pair_at(self.at, self.shape, number)
+    }
+
+    /// The position of a place.
+    fn position(&self, place: Place) -> usize {
+        self.groups[..place.group].iter().map(|&group| group_count(group)).sum::<usize>() + place.offset
+    }
+
+    /// The place of a position; between two groups, at the end of the first.
+    fn place_of(&self, position: usize) -> Place {
+        let mut offset = position;
+        for (group, &word) in self.groups().iter().enumerate() {
+            if offset <= group_count(word) {
+                return Place { group, offset };
+            }
+            offset -= group_count(word);
+        }
+        Place { group: 0, offset: 0 }
     }
 
     /// The pair at a position of the order.
-    #[inline(always)]
     fn pair(&self, tx: &mut impl Read, position: usize) -> Result<Pair, Abort> {
         let mut pair = [0; 2];
         tx.read_range(self.place(self.order[position]), &mut pair)?;
         Ok(pair)
-    }
-
-    /// Where `key` is: its position and value, or the position that it would have.
-    #[inline]
-    fn search<K: Word + Ord>(
-        &self,
-        tx: &mut impl Read,
-        key: K,
-    ) -> Result<Result<(usize, u64), usize>, Abort> {
-        let (mut low, mut high) = (0, self.count);
-        while low < high {
-            let middle = (low + high) / 2;
-            let [other, value] = self.pair(tx, middle)?;
-            match K::from_word(other).cmp(&key) {
-                Ordering::Less => low = middle + 1,
-                Ordering::Equal => return Ok(Ok((middle, value))),
-                Ordering::Greater => high = middle,
-            }
-        }
-        Ok(Err(low))
-    }
-
-    /// The child of an inner node that `key` belongs to: its index, 0 for the one left of all keys, and its
-    /// address. Without a key, the first child.
-    #[inline]
-    fn child_of<K: Word + Ord>(
-        &self,
-        tx: &mut impl Read,
-        key: Option<K>,
-    ) -> Result<(usize, PersistentAddress), Abort> {
-        let (mut low, mut high, mut child) = (0, self.count, self.link);
-        let Some(key) = key else { return Ok((0, PersistentAddress::new(child))) };
-        while low < high {
-            let middle = (low + high) / 2;
-            let [separator, right] = self.pair(tx, middle)?;
-            if K::from_word(separator) <= key {
-                low = middle + 1;
-                child = right;
-            } else {
-                high = middle;
-            }
-        }
-        Ok((low, PersistentAddress::new(child)))
     }
 
     /// The child with this index.
@@ -321,7 +496,6 @@ impl Node {
     }
 
     /// Loads a child, which must be one level down.
-    #[inline]
     fn load_child(&self, tx: &mut impl Read, at: PersistentAddress) -> Result<Self, Abort> {
         let child = Self::load(tx, at, self.shape)?;
         if child.level + 1 != self.level {
@@ -348,61 +522,16 @@ impl Node {
     fn insert(&mut self, tx: &mut impl Transaction, position: usize, pair: Pair) -> Result<(), Abort> {
         let number = self.free_number(tx)?;
         tx.write_range(self.place(number), &pair)?;
-        self.insert_number(position, number);
-        Ok(())
-    }
-
-    fn insert_number(&mut self, position: usize, number: u8) {
-        let group_words = self.group_words();
-        let (mut begin, mut wanted) = (0, None);
-        for i in 0..group_words {
-            let count = group_count(self.groups[i]);
-            if position <= begin + count {
-                if count < GROUP_ROOM {
-                    self.groups[i] = group_insert(self.groups[i], position - begin, number);
-                    return self.flatten();
-                }
-                wanted = wanted.or(Some((i, position - begin)));
-            }
-            begin += count;
-            if begin > position {
-                break;
-            }
-        }
-        // Every group that could take it is full.
-        let has_room = |&i: &usize| group_count(self.groups[i]) < GROUP_ROOM;
-        if let Some((group, offset)) = wanted {
-            let right = (group + 1..group_words).take(NEAR).find(has_room);
-            let left = (0..group).rev().take(NEAR).find(has_room);
-            let right_is_nearer = match (right, left) {
-                (Some(right), Some(left)) => right - group <= group - left,
-                (right, _) => right.is_some(),
-            };
-            if let (true, Some(right)) = (right_is_nearer, right) {
-                // Past the last one of its group, it goes to the front of the next.
-                let (group, offset) = if offset == GROUP_ROOM { (group + 1, 0) } else { (group, offset) };
-                for i in (group + 1..=right).rev() {
-                    let (less, moved) = group_remove(self.groups[i - 1], GROUP_ROOM - 1);
-                    self.groups[i - 1] = less;
-                    self.groups[i] = group_insert(self.groups[i], 0, moved);
-                }
-                self.groups[group] = group_insert(self.groups[group], offset, number);
-                return self.flatten();
-            }
-            if let (Some(left), 1..) = (left, offset) {
-                for i in left..group {
-                    let (less, moved) = group_remove(self.groups[i + 1], 0);
-                    self.groups[i + 1] = less;
-                    self.groups[i] = group_insert(self.groups[i], group_count(self.groups[i]), moved);
-                }
-                self.groups[group] = group_insert(self.groups[group], offset - 1, number);
-                return self.flatten();
-            }
+        let (place, group_words) = (self.place_of(position), self.group_words());
+        if insert_number(&mut self.groups[..group_words], place, number).is_some() {
+            self.flatten();
+            return Ok(());
         }
         self.order.copy_within(position..self.count, position + 1);
         self.order[position] = number;
         self.count += 1;
         self.lay_out();
+        Ok(())
     }
 
     /// Takes the pair at a position out; the caller stores the groups.
@@ -439,8 +568,8 @@ impl Node {
     }
 }
 
-/// The way down: inner nodes and the index of the child taken.
-type Path = [(PersistentAddress, usize); MAX_LEVELS];
+/// The way down: inner nodes, and the places behind the keys left of the children taken.
+type Path = [(PersistentAddress, Place); MAX_LEVELS];
 
 impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     fn tag() -> u64 {
@@ -501,36 +630,58 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         self.shape
     }
 
-    #[inline]
     fn load_root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
         let root = PersistentAddress::new(tx.read(self.top)?);
         Node::load(tx, root, self.shape)
     }
 
-    /// The leaf that `key` belongs to, or the first one.
+    /// Loads the leaf that `key` belongs to, or the first one; tells `visit` of the inner nodes on the way.
     #[inline]
-    fn leaf(&self, tx: &mut impl Read, key: Option<K>) -> Result<Node, Abort> {
-        let mut node = self.load_root(tx)?;
-        while node.level > 0 {
-            let (_, child) = node.child_of(tx, key)?;
-            node = node.load_child(tx, child)?;
+    fn find_leaf(
+        &self,
+        tx: &mut impl Read,
+        key: Option<K>,
+        head: &mut Head,
+        mut visit: impl FnMut(PersistentAddress, Place),
+    ) -> Result<(), Abort> {
+        let root = PersistentAddress::new(tx.read(self.top)?);
+        head.load(tx, root)?;
+        while head.level() > 0 {
+            let found = match key {
+                Some(key) => head.search(tx, key)?,
+                None => None,
+            };
+            let child = match found {
+                Some(found) => PersistentAddress::new(tx.read(head.pair(found.number).word(1))?),
+                None => head.link(),
+            };
+            visit(head.at, behind(found));
+            head.load_child(tx, child)?;
         }
-        Ok(node)
+        Ok(())
     }
 
-    /// The leaf that `key` belongs to, and the way to it with its length.
+    /// Finds `key` in its leaf: the number of its pair.
     #[inline]
-    fn descend(&self, tx: &mut impl Read, key: K) -> Result<(Node, Path, usize), Abort> {
-        let mut path = [(PersistentAddress::NULL, 0); MAX_LEVELS];
+    fn locate(&self, tx: &mut impl Read, key: K, leaf: &mut Head) -> Result<Option<u8>, Abort> {
+        self.find_leaf(tx, Some(key), leaf, |_, _| {})?;
+        Ok(leaf.search(tx, key)?.filter(|found| found.equal).map(|found| found.number))
+    }
+
+    /// The leaf that `key` belongs to, loaded whole, the position behind all keys not greater, and the way to
+    /// it with its length.
+    fn descend(&self, tx: &mut impl Read, key: K) -> Result<(Node, usize, Path, usize), Abort> {
+        let mut path = [(PersistentAddress::NULL, behind(None)); MAX_LEVELS];
         let mut depth = 0;
-        let mut node = self.load_root(tx)?;
-        while node.level > 0 {
-            let (index, child) = node.child_of(tx, Some(key))?;
-            path[depth] = (node.at, index);
+        let mut head = Head::new(self.shape);
+        self.find_leaf(tx, Some(key), &mut head, |at, place| {
+            path[depth] = (at, place);
             depth += 1;
-            node = node.load_child(tx, child)?;
-        }
-        Ok((node, path, depth))
+        })?;
+        let place = behind(head.search(tx, key)?);
+        let leaf = Node::load(tx, head.at, self.shape)?;
+        let position = leaf.position(place);
+        Ok((leaf, position, path, depth))
     }
 
     /// The value of `key`.
@@ -539,8 +690,11 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// A conflict; the tree is damaged.
     #[inline]
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
-        let leaf = self.leaf(tx, Some(key))?;
-        Ok(leaf.search(tx, key)?.ok().map(|(_, value)| V::from_word(value)))
+        let mut leaf = Head::new(self.shape);
+        match self.locate(tx, key, &mut leaf)? {
+            Some(number) => Ok(Some(V::from_word(tx.read(leaf.pair(number).word(1))?))),
+            None => Ok(None),
+        }
     }
 
     /// Whether `key` is there.
@@ -549,7 +703,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// As [`BPlusTree::get`].
     #[inline]
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
-        Ok(self.get(tx, key)?.is_some())
+        Ok(self.locate(tx, key, &mut Head::new(self.shape))?.is_some())
     }
 
     /// Gives `key` the value `value`; returns the old value, if there was one.
@@ -557,17 +711,35 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// # Errors
     /// The pool is full; as [`BPlusTree::get`] and [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
-        let (mut node, path, mut depth) = self.descend(tx, key)?;
-        let mut pair = [key.to_word(), value.to_word()];
-        let mut position = match node.search(tx, key)? {
-            Ok((position, old)) => {
-                if old != pair[1] {
-                    tx.write(node.place(node.order[position]).word(1), pair[1])?;
-                }
-                return Ok(Some(V::from_word(old)));
+        let pair = [key.to_word(), value.to_word()];
+        let mut leaf = Head::new(self.shape);
+        self.find_leaf(tx, Some(key), &mut leaf, |_, _| {})?;
+        let found = leaf.search(tx, key)?;
+        if let Some(Found { number, equal: true, .. }) = found {
+            let at = leaf.pair(number).word(1);
+            let old = tx.read(at)?;
+            if old != pair[1] {
+                tx.write(at, pair[1])?;
             }
-            Err(position) => position,
-        };
+            return Ok(Some(V::from_word(old)));
+        }
+        if let Some(number) = leaf.guess_free_number(pair[0]) {
+            let groups = &mut leaf.words[GROUPS..GROUPS + self.shape.group_words()];
+            if let Some(changed) = insert_number(groups, behind(found), number) {
+                tx.write_range(leaf.pair(number), &pair)?;
+                let at = leaf.at.word((GROUPS + changed.start) as u64);
+                tx.write_range(at, &leaf.groups()[changed])?;
+                return Ok(None);
+            }
+        }
+        self.insert_whole(tx, key, pair)?;
+        Ok(None)
+    }
+
+    /// Inserts a key that is not there, with nodes loaded whole.
+    #[cold]
+    fn insert_whole(&self, tx: &mut impl Transaction, key: K, mut pair: Pair) -> Result<(), Abort> {
+        let (mut node, mut position, path, mut depth) = self.descend(tx, key)?;
         while node.count == self.shape.pairs as usize {
             pair = self.split(tx, &mut node, position, pair)?;
             if depth == 0 {
@@ -577,16 +749,14 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
                     return Err(KIND.damaged(tx, node.at, "too many levels"));
                 }
                 Node::fresh(root, self.shape, level, node.at.offset()).write_fresh(tx, &[pair])?;
-                tx.write(self.top, root.offset())?;
-                return Ok(None);
+                return tx.write(self.top, root.offset());
             }
             depth -= 1;
             node = Node::load(tx, path[depth].0, self.shape)?;
-            position = path[depth].1;
+            position = node.position(path[depth].1);
         }
         node.insert(tx, position, pair)?;
-        node.store(tx)?;
-        Ok(None)
+        node.store(tx)
     }
 
     /// Splits a full node into which `new` should go at `position`; returns the key that parts it from the new
@@ -636,8 +806,32 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// # Errors
     /// As [`BPlusTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
-        let (mut node, path, mut depth) = self.descend(tx, key)?;
-        let Ok((mut position, old)) = node.search(tx, key)? else { return Ok(None) };
+        let mut leaf = Head::new(self.shape);
+        let mut is_root = true;
+        self.find_leaf(tx, Some(key), &mut leaf, |_, _| is_root = false)?;
+        let Some(Found { place: Place { group, offset }, number, equal: true }) = leaf.search(tx, key)?
+        else {
+            return Ok(None);
+        };
+        let old = tx.read(leaf.pair(number).word(1))?;
+        let count: usize = leaf.groups().iter().map(|&group| group_count(group)).sum();
+        if is_root || count > self.least() {
+            let (less, _) = group_remove(leaf.groups()[group], offset);
+            tx.write(leaf.at.word((GROUPS + group) as u64), less)?;
+        } else {
+            self.remove_whole(tx, key)?;
+        }
+        Ok(Some(V::from_word(old)))
+    }
+
+    /// Removes a key that is there, with nodes loaded whole.
+    #[cold]
+    fn remove_whole(&self, tx: &mut impl Transaction, key: K) -> Result<(), Abort> {
+        let (mut node, position, path, mut depth) = self.descend(tx, key)?;
+        // Where the key is, not behind it.
+        let Some(mut position) = position.checked_sub(1) else {
+            return Err(KIND.damaged(tx, node.at, "a key that comes and goes"));
+        };
         loop {
             node.remove(position);
             if depth == 0 || node.count >= self.least() {
@@ -645,8 +839,9 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
                 break;
             }
             depth -= 1;
-            let (parent, index) = path[depth];
+            let (parent, place) = path[depth];
             let parent = Node::load(tx, parent, self.shape)?;
+            let index = parent.position(place);
             if parent.count == 0 {
                 return Err(KIND.damaged(tx, parent.at, "an inner node without keys"));
             }
@@ -685,7 +880,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
                 tx.free(root.at)?;
             }
         }
-        Ok(Some(V::from_word(old)))
+        Ok(())
     }
 
     /// Pairs that every node but the root has at least.
@@ -776,37 +971,44 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             Bound::Excluded(end) => key >= end,
             Bound::Unbounded => false,
         };
-        let mut leaf = self.leaf(tx, start)?;
-        let mut position = match start {
-            None => 0,
-            Some(start) => match leaf.search(tx, start)? {
-                Ok((position, _)) => position + usize::from(matches!(keys.start_bound(), Bound::Excluded(_))),
-                Err(position) => position,
-            },
-        };
+        let mut leaf = Head::new(self.shape);
+        self.find_leaf(tx, start, &mut leaf, |_, _| {})?;
+        let mut place = behind(None);
+        if let Some(start) = start
+            && let Some(found) = leaf.search(tx, start)?
+        {
+            place = match keys.start_bound() {
+                Bound::Included(_) if found.equal => found.place,
+                _ => behind(Some(found)),
+            };
+        }
         let mut last: Option<K> = None;
         loop {
-            while position < leaf.count {
-                let [key, value] = leaf.pair(tx, position)?;
-                let key = K::from_word(key);
-                if last.is_some_and(|last| key <= last) {
-                    return Err(KIND.damaged(tx, leaf.at, "keys out of order"));
+            for &group in &leaf.groups()[place.group..] {
+                if group_count(group) > GROUP_ROOM {
+                    return Err(leaf.damaged(tx));
                 }
-                if after(&key) {
-                    return Ok(());
+                for offset in place.offset..group_count(group) {
+                    let (number, key) = leaf.key::<K>(tx, group, offset)?;
+                    if last.is_some_and(|last| key <= last) {
+                        return Err(KIND.damaged(tx, leaf.at, "keys out of order"));
+                    }
+                    if after(&key) {
+                        return Ok(());
+                    }
+                    last = Some(key);
+                    visit(key, V::from_word(tx.read(leaf.pair(number).word(1))?))?;
                 }
-                last = Some(key);
-                visit(key, V::from_word(value))?;
-                position += 1;
+                place.offset = 0;
             }
-            if leaf.link == 0 {
+            if leaf.link().is_null() {
                 return Ok(());
             }
-            leaf = Node::load(tx, PersistentAddress::new(leaf.link), self.shape)?;
-            if leaf.level != 0 || leaf.count == 0 {
+            leaf.load(tx, leaf.link())?;
+            if leaf.level() != 0 || leaf.groups().iter().all(|&group| group_count(group) == 0) {
                 return Err(KIND.damaged(tx, leaf.at, "no leaf, or an empty one, among its leaves"));
             }
-            position = 0;
+            place = behind(None);
         }
     }
 

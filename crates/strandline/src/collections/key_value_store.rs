@@ -17,6 +17,7 @@
 
 use super::hash_table::bucket;
 use super::header::{CircleGuard, Kind};
+use super::value::with_buffer;
 use super::words::Words;
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
@@ -58,6 +59,7 @@ impl Node {
 }
 
 /// The hash of a key.
+#[inline]
 fn hash(key: &[u8]) -> u64 {
     let fold = |a: u64, b: u64| {
         let product = u128::from(a) * u128::from(b);
@@ -79,8 +81,18 @@ fn word_of(bytes: &[u8]) -> u64 {
 }
 
 /// Writes `bytes` from `at` on.
+#[inline]
 fn write_bytes(tx: &mut impl Transaction, at: PersistentAddress, bytes: &[u8]) -> Result<(), Abort> {
-    let mut buffer = [0; PIECE];
+    with_piece(bytes.len(), |buffer| write_bytes_by(tx, at, bytes, buffer))
+}
+
+#[inline]
+fn write_bytes_by(
+    tx: &mut impl Transaction,
+    at: PersistentAddress,
+    bytes: &[u8],
+    buffer: &mut [u64],
+) -> Result<(), Abort> {
     for (i, piece) in bytes.chunks(8 * PIECE).enumerate() {
         let words = piece.len().div_ceil(8);
         for (word, bytes) in buffer.iter_mut().zip(piece.chunks(8)) {
@@ -107,9 +119,25 @@ fn rewrite_bytes(tx: &mut impl Transaction, at: PersistentAddress, bytes: &[u8])
     Ok(())
 }
 
+/// Calls `body` with a buffer for the words of so many bytes, or for a piece of them.
+#[inline]
+fn with_piece<R>(bytes: usize, body: impl FnOnce(&mut [u64]) -> R) -> R {
+    with_buffer(bytes.div_ceil(8).min(PIECE) as u64, body)
+}
+
 /// Whether the bytes at `at` are `bytes`.
+#[inline]
 fn equals(tx: &mut impl Read, at: PersistentAddress, bytes: &[u8]) -> Result<bool, Abort> {
-    let mut buffer = [0; PIECE];
+    with_piece(bytes.len(), |buffer| equals_by(tx, at, bytes, buffer))
+}
+
+#[inline]
+fn equals_by(
+    tx: &mut impl Read,
+    at: PersistentAddress,
+    bytes: &[u8],
+    buffer: &mut [u64],
+) -> Result<bool, Abort> {
     for (i, piece) in bytes.chunks(8 * PIECE).enumerate() {
         let words = &mut buffer[..piece.len().div_ceil(8)];
         tx.read_range(at.word((i * PIECE) as u64), words)?;
