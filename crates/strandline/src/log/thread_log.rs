@@ -144,6 +144,10 @@ impl ThreadLog {
         let record = Record::Data { address: address.offset(), value, mask: 0xff };
         memory.store_range(self.at(position), &record.encode(self.phase));
         self.position = position + 1;
+        if position.is_multiple_of(RECORDS_PER_LINE) && position + RECORDS_PER_LINE < self.records {
+            // Where clwb evicts, the next line comes from memory, and the next commit would wait for it.
+            memory.prefetch_for_write(self.at(position + RECORDS_PER_LINE));
+        }
         Ok(position)
     }
 
@@ -184,9 +188,6 @@ impl ThreadLog {
         self.last_commit = to;
         self.last_transaction = transaction;
         memory.store(self.slot.committed(), pack(self.run, to));
-        if to < self.records {
-            memory.prefetch_for_write(self.at(to));
-        }
     }
 
     #[cold]

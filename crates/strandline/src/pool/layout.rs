@@ -46,6 +46,8 @@ pub struct Layout {
     pub chunks: PersistentAddress,
     /// Number of chunks.
     pub chunk_count: u64,
+    /// Words that transactions may read and write, from `data` on.
+    data_words: u64,
 }
 
 impl Layout {
@@ -104,7 +106,8 @@ impl Layout {
             return refuse("the pool is too small: its logs leave no room for a heap");
         }
         let chunks = PersistentAddress::new(chunks);
-        Ok(Self { geometry, logs: logs_at, data, chunk_table, chunks, chunk_count })
+        let data_words = (chunks.offset() + chunk_count * chunk_bytes - data.offset()) / 8;
+        Ok(Self { geometry, logs: logs_at, data, chunk_table, chunks, chunk_count, data_words })
     }
 
     /// The log number `index`.
@@ -136,8 +139,7 @@ impl Layout {
     pub fn is_data(&self, at: PersistentAddress, words: u64) -> bool {
         // Rotated, a misaligned or too small offset becomes larger than any size.
         let first = at.offset().wrapping_sub(self.data.offset()).rotate_right(3);
-        let size = (self.end().offset() - self.data.offset()) / 8;
-        first < size && words <= size - first
+        first < self.data_words && words <= self.data_words - first
     }
 }
 

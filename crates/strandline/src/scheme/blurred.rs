@@ -36,12 +36,15 @@
 //! fence: zeroing may make an incomplete transaction look complete. Only then zero the logs. A crash anywhere
 //! repeats it all, to the same result: replay is idempotent, and what lies at or below the watermark is home.
 
+use super::line_set::LineSet;
 use super::{Full, Scheme};
 use crate::error::{Error, Result};
 use crate::log::{Committed, RECORD_BYTES, Record, ThreadLog, highest_transaction, merge, scan, zero};
-use crate::memory::{Memory, PersistentAddress, Step};
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
+
+const LINE_RECORDS: u64 = LINE_BYTES / RECORD_BYTES;
 
 /// BPPM's state for one worker: its log.
 pub struct Blurred {
@@ -171,15 +174,11 @@ pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
         }
     }
     if !memory.write_back_all(Step::BulkDataWriteBack) {
-        let mut lines = Vec::new();
+        let mut lines = LineSet::new(view.layout.geometry.size);
         for index in 0..view.layout.geometry.logs {
             collect_home_lines(view, index, old, watermark, &mut lines);
         }
-        // A line that many transactions wrote is written back once, and in the order of addresses, which
-        // memory likes.
-        lines.sort_unstable();
-        lines.dedup();
-        for line in lines {
+        for line in lines.iter() {
             memory.write_back(line, Step::BulkDataWriteBack);
         }
     }
@@ -196,13 +195,7 @@ pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
 /// The log's owner goes on appending, past the records read here. It may restart the log only if none of
 /// these transactions is in it; then what is read here may be anything, and at worst some lines are written
 /// back in vain.
-fn collect_home_lines<M: Memory>(
-    view: &View<M>,
-    index: u64,
-    old: u64,
-    watermark: u64,
-    lines: &mut Vec<PersistentAddress>,
-) {
+fn collect_home_lines<M: Memory>(view: &View<M>, index: u64, old: u64, watermark: u64, lines: &mut LineSet) {
     let (memory, slot, log) = (&view.memory, view.shared.slot(index), view.layout.log(index));
     let (run, end) = unpack(memory.load(slot.committed()));
     let from = match unpack(memory.load(slot.persisted())) {
@@ -210,33 +203,35 @@ fn collect_home_lines<M: Memory>(
         _ => 0,
     };
     let mut upto = from;
-    // Where the running transaction's lines begin, and how many lines are known to be wanted.
-    let mut wanted = lines.len();
-    for at in from..end {
-        let mut blocks = [0; 2];
-        memory.load_range(log.word(2 * u64::from(at)), &mut blocks);
-        match Record::decode(blocks) {
-            Record::Data { mask: 0, .. } => {}
-            Record::Data { address, .. } => {
-                let line = PersistentAddress::new(address).line();
-                if lines.last() != Some(&line) && view.layout.is_data(line, 1) {
-                    lines.push(line);
-                }
+    // The lines of the transaction being read, until its commit record is.
+    let mut pending: Vec<PersistentAddress> = Vec::new();
+    let mut blocks = [0; LINE_WORDS as usize];
+    'log: for line in u64::from(from) / LINE_RECORDS..u64::from(end).div_ceil(LINE_RECORDS) {
+        memory.load_range(log.byte(line * LINE_BYTES), &mut blocks);
+        for (i, record) in blocks.as_chunks::<2>().0.iter().enumerate() {
+            let at = (line * LINE_RECORDS) as u32 + i as u32;
+            if !(from..end).contains(&at) {
+                continue;
             }
-            Record::Abort { .. } => lines.truncate(wanted),
-            Record::Commit { transaction } => {
-                if transaction > watermark {
-                    break;
+            match Record::decode(*record) {
+                Record::Data { mask: 0, .. } => {}
+                Record::Data { address, .. } => pending.push(PersistentAddress::new(address)),
+                Record::Abort { .. } => pending.clear(),
+                Record::Commit { transaction } => {
+                    if transaction > watermark {
+                        break 'log;
+                    }
+                    if transaction > old {
+                        for &at in pending.iter().filter(|&&at| view.layout.is_data(at, 1)) {
+                            lines.insert(at);
+                        }
+                    }
+                    pending.clear();
+                    upto = at + 1;
                 }
-                if transaction <= old {
-                    lines.truncate(wanted);
-                }
-                wanted = lines.len();
-                upto = at + 1;
             }
         }
     }
-    lines.truncate(wanted);
     if memory.emulates_latency() {
         let bytes = RECORD_BYTES * u64::from(upto - from);
         memory.write_back_range(log.byte(RECORD_BYTES * u64::from(from)), bytes, Step::BulkLogWriteBack);

@@ -4,6 +4,7 @@
 //! is right.
 
 mod blurred;
+mod line_set;
 mod no_persistence;
 mod volatile;
 

@@ -62,6 +62,8 @@ pub struct Engine<M, S> {
     /// Lock index and version of each line read (STM).
     pub(super) reads: Vec<(u32, u64)>,
     pub(super) writes: WriteSet,
+    /// Addresses and values that a commit stores home.
+    home: Vec<(PersistentAddress, u64)>,
     /// STM: the time at which all reads so far are valid. Single writer: the sequence at the beginning.
     pub(super) snapshot: u64,
     /// The highest TxID whose writes may have been read.
@@ -93,6 +95,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             shared_log,
             reads: Vec::with_capacity(256),
             writes: WriteSet::new(),
+            home: Vec::with_capacity(64),
             snapshot: 0,
             newest_read: 0,
             doomed: None,
@@ -169,6 +172,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         }
         let transaction = log.append(&self.view, self.slot, reservation, from, records);
         self.view.memory.event(Event::Commit(transaction));
+        self.gather_home();
         let lines = self.writes.entries.iter().map(|entry| entry.line);
         log.mark_dirty(&self.view, lines);
         match self.concurrency {
@@ -320,23 +324,32 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         }
     }
 
-    /// Stores all new values home.
+    /// Collects what is to be stored home, before the scheme writes its copies back: clwb may evict them.
     #[inline]
-    pub(super) fn store_home(&self) {
+    pub(super) fn gather_home(&mut self) {
+        self.home.clear();
         for entry in &self.writes.entries {
             let mut written = entry.written;
             while written != 0 {
                 let word = written.trailing_zeros();
                 let value = self.scheme.value(&self.view, entry.places[word as usize]);
-                self.view.memory.store(entry.line.word(word.into()), value);
+                self.home.push((entry.line.word(word.into()), value));
                 written &= written - 1;
             }
+        }
+    }
+
+    /// Stores all new values home.
+    #[inline]
+    pub(super) fn store_home(&self) {
+        for &(at, value) in &self.home {
+            self.view.memory.store(at, value);
         }
     }
 }
 
 impl<M: Memory, S: Scheme> Access for Engine<M, S> {
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.check(at, 1)?;
         match self.concurrency {
@@ -364,7 +377,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.check_write(at, 1)?;
         let entry = match self.concurrency {
@@ -415,6 +428,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     #[inline]
     pub(super) fn make_durable(&mut self, transaction: u64) {
         self.view.memory.event(Event::Commit(transaction));
+        self.gather_home();
         self.scheme.commit(&self.view, transaction);
         self.view.memory.event(Event::Acknowledged(transaction));
     }

@@ -144,11 +144,11 @@ impl<M: Memory, S: Scheme> Drop for Worker<M, S> {
 }
 
 impl<M: Memory, S: Scheme> Read for Tx<M, S> {
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.engine.read(at)
     }
-    #[inline]
+    #[inline(always)]
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         self.engine.read_range(at, into)
     }
@@ -161,11 +161,11 @@ impl<M: Memory, S: Scheme> Read for Tx<M, S> {
 }
 
 impl<M: Memory, S: Scheme> Transaction for Tx<M, S> {
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.engine.write(at, value)
     }
-    #[inline]
+    #[inline(always)]
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         self.engine.write_range(at, from)
     }
