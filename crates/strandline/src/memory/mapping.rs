@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::sync::atomic::AtomicU64;
 
-use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 
 use crate::error::{Error, Result};
 
@@ -75,6 +75,9 @@ impl Mapping {
             )
         }
         .map_err(|e| Error::io("map volatile memory", e.into()))?;
+        // The lock table is reached at random: large pages spare address translation, where there are any.
+        // SAFETY: the advice changes nothing that a program can observe, and the range is the new mapping.
+        let _ = unsafe { rustix::mm::madvise(base, length, Advice::LinuxHugepage) };
         Ok(Self { base: base.cast(), words: length / 8, _file: None })
     }
 
