@@ -1,5 +1,28 @@
 //! Fast, durable, isolated transactions on persistent memory, and on an ordinary file.
-#![warn(missing_docs)]
+//!
+//! ```
+//! use strandline::{Options, Pool, Read, Runner, Transaction};
+//!
+//! # fn main() -> strandline::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("pool");
+//! let pool = Pool::create(&path, &Options::default())?;
+//! let mut worker = pool.worker()?;
+//! // Durable when `run` returns; nothing of it happens if the closure returns an error.
+//! let visits = worker.run(|tx| {
+//!     let counter = tx.root(0);
+//!     let visits = tx.read(counter)? + 1;
+//!     tx.write(counter, visits)?;
+//!     Ok(visits)
+//! })?;
+//! assert_eq!(visits, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Pool`] holds the data, a [`Worker`](transaction::Worker) runs transactions for one thread, a
+//! [`Domain`] says what survives, and [`collections`] are what is usually kept. `docs/guide.md` goes through
+//! all of it.
 
 pub mod collections;
 mod domain;
@@ -15,3 +38,8 @@ pub use domain::Domain;
 pub use error::{Error, Result};
 pub use pool::{Options, Pool};
 pub use transaction::{Abort, Concurrency, Read, Runner, Transaction};
+
+/// The examples of the guide, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide.md")]
+struct Guide;

@@ -87,3 +87,51 @@ pub fn highest_transaction<M: Memory>(memory: &M, log: PersistentAddress, record
         .max()
         .unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::memory::recorder::Recorder;
+    use crate::memory::{Hosted, World};
+
+    const RECORDS: u64 = 100;
+    const DATA: Record = Record::Data { address: 4096, value: 7, mask: 0xff };
+    const ABORT: Record = Record::Abort { back_pointer: 0 };
+
+    /// The TxIDs found in a log of phase 1 with these records at these places; the rest is unwritten.
+    fn found(records: &[(u64, Record)]) -> Vec<u64> {
+        let mut words = vec![0; (2 * RECORDS) as usize];
+        for &(at, record) in records {
+            words[2 * at as usize..][..2].copy_from_slice(&record.encode(true));
+        }
+        let world: Rc<dyn World> = Rc::new(Recorder::new(words, 8, 0, 1, None));
+        let mut committed = Vec::new();
+        scan(&Hosted::new(world, 0), PersistentAddress::new(0), RECORDS, true, &mut committed);
+        committed.into_iter().map(|found| found.transaction).collect()
+    }
+
+    fn commit(transaction: u64) -> Record {
+        Record::Commit { transaction }
+    }
+
+    /// B22: at an unwritten block recovery reads 64 blocks ahead, and no further.
+    #[test]
+    fn a_hole_is_bridged_by_an_abort_record_64_blocks_ahead_and_no_further() {
+        let log =
+            |abort| [(0, DATA), (1, commit(1)), (abort, ABORT), (abort + 1, DATA), (abort + 2, commit(2))];
+        // The hole begins at record 2.
+        assert_eq!(found(&log(2 + ABORT_GROUP_RECORDS)), [1, 2]);
+        assert_eq!(found(&log(3 + ABORT_GROUP_RECORDS)), [1]);
+    }
+
+    #[test]
+    fn what_lies_before_an_abort_record_is_dropped() {
+        assert_eq!(found(&[(0, DATA), (1, ABORT), (2, DATA), (3, commit(5))]), [5]);
+        // The nearest abort record counts, so that a commit between two of them is found.
+        assert_eq!(found(&[(0, DATA), (3, ABORT), (4, DATA), (5, commit(6)), (9, ABORT)]), [6]);
+        // A commit record behind a hole without an abort record is past the end.
+        assert_eq!(found(&[(0, DATA), (2, commit(1))]), []);
+    }
+}

@@ -121,7 +121,7 @@ impl Pool {
     /// No file is left then.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
-        if options.domain == Domain::Sync && log_path(path).exists() {
+        if options.domain == Domain::Sync && !path.exists() && log_path(path).exists() {
             return Err(Error::LogFile {
                 path: log_path(path).display().to_string(),
                 problem: "exists already; move it away, or create the pool elsewhere".into(),
