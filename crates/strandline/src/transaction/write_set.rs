@@ -15,7 +15,7 @@ pub struct LineEntry {
     pub version: u64,
     /// Index of the line's lock (STM).
     pub lock: u32,
-    /// The entry before this one under the same lock, or [`NONE`]: then this entry took the lock.
+    /// The entry before this one under the same lock, or `u32::MAX`: then this entry took the lock.
     pub next: u32,
     /// Which words are written.
     pub written: u8,
