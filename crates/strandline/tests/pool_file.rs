@@ -311,7 +311,11 @@ fn a_sync_pool_is_two_files_that_belong_together() {
     assert!(matches!(refused(&path, &sync_options()), Error::LogFile { .. }));
     std::fs::write(&log, b"not a log").unwrap();
     assert!(matches!(refused(&path, &sync_options()), Error::LogFile { .. }));
-    assert!(matches!(Pool::create(folder.path().join("pool"), &sync_options()), Err(Error::LogFile { .. })));
+    // Neither a pool nor a log that is there is written over.
+    assert!(matches!(Pool::create(&path, &sync_options()), Err(Error::Io { .. })));
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(Pool::create(&path, &sync_options()), Err(Error::LogFile { .. })));
+    assert!(!path.exists() && std::fs::read(&log).unwrap() == b"not a log");
     // Cleanly closed, all of it is in the one file: under any domain, and with a new log.
     let flush_on_fail = Options { domain: Domain::FlushOnFail, assume_persistent: true, ..options() };
     let pool = Pool::open(&killed, &flush_on_fail).unwrap();
