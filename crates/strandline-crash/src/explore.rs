@@ -1,0 +1,1 @@
+//! Exploration of schemes.

@@ -1,0 +1,4 @@
+//! The crash checker: every state that a power failure can leave.
+
+pub mod explore;
+pub mod litmus;
