@@ -1,1 +1,0 @@
-//! Exploration of schemes.
