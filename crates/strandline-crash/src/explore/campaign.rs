@@ -9,7 +9,7 @@ use strandline::Result;
 use super::explorer::{Counts, Explorer, Violation, panic_text};
 use super::life::{Case, Ground, Life, Script};
 use super::schedule::Policy;
-use super::workload::Plan;
+use super::workload::{Plan, Workload};
 
 /// What an exploration found.
 #[derive(Clone, Debug)]
@@ -166,7 +166,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
         operations: 1,
         filler: 0,
         reads_only: false,
-        gives_up: thread == 1 && number == 0 && bounds.transactions > 1,
+        gives_up: case.workload != Workload::Sps && thread == 1 && number == 0 && bounds.transactions > 1,
     };
     let plans = (0..case.threads as u64)
         .map(|thread| (0..u64::from(bounds.transactions)).map(|number| plan(thread, number)).collect());

@@ -6,8 +6,8 @@
 //! next choice at the last decision that has one, covers every surviving state that recovery and judge can
 //! tell apart, and nothing else.
 //!
-//! The pool's words lie in two arrays with a tag for each word, so that a run begins without copying: a tag
-//! names the run that stored the word, says that its value is not decided, or that it is what it was.
+//! A run begins without copying the pool: only the lines that the last run stored to are restored, and the
+//! words that are not decided are marked again.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -17,9 +17,6 @@ use strandline::memory::{Operation, Space, Step, World};
 
 use super::setting::Setting;
 use super::trace::Trace;
-
-/// The tag of a word whose value is not decided.
-const OPEN: u32 = u32::MAX;
 
 /// One value that a word may have, and the cuts that give it.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +31,8 @@ struct OpenLine {
     line: u32,
     /// The words' values at the least cut.
     settled: [u64; 8],
+    /// Words that may have several values.
+    differ: u8,
     /// Word in the line and value.
     stores: Vec<(u8, u64)>,
     cuts: Cell<(u32, u32)>,
@@ -100,9 +99,17 @@ enum Chooser {
 
 /// The lazy memory. One serves many crashes of pools of one size.
 pub struct CrashMemory {
+    /// The pool before recovery, for words that are not open.
     base: Box<[Cell<u64>]>,
-    current: Box<[Cell<u64>]>,
-    tags: Box<[Cell<u32>]>,
+    /// The pool as the present run sees it.
+    now: Box<[Cell<u64>]>,
+    /// For each line its words that are not decided.
+    open: Box<[Cell<u8>]>,
+    /// For each line the run that stored to it last.
+    dirty_run: Box<[Cell<u32>]>,
+    /// The lines that the present run stored to.
+    dirty: Box<[Cell<u32>]>,
+    dirty_count: Cell<usize>,
     volatile: Box<[Cell<u64>]>,
     volatile_tags: Box<[Cell<u32>]>,
     run: Cell<u32>,
@@ -111,17 +118,19 @@ pub struct CrashMemory {
     /// Open lines, and the open line of each line of the pool, plus one.
     lines: RefCell<Vec<OpenLine>>,
     line_index: Box<[Cell<u32>]>,
-    /// Words whose tag is [`OPEN`] when a run begins.
-    open_words: RefCell<Vec<u32>>,
     per_word: Cell<bool>,
     decisions: RefCell<Vec<Decision>>,
     /// How many of them a search has come to.
     depth: Cell<usize>,
     choices: RefCell<Vec<Choice>>,
     chooser: RefCell<Chooser>,
-    /// Words of transactions that recovery stored in this run.
-    stored: RefCell<Vec<u32>>,
     operations: Cell<u64>,
+}
+
+/// A hash of `hash` and `value`.
+fn mix(hash: u64, value: u64) -> u64 {
+    let mixed = (hash.rotate_left(25) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
 }
 
 /// Operations of one recovery, above which it runs for ever.
@@ -137,8 +146,11 @@ impl CrashMemory {
         let volatile = volatile_bytes.div_ceil(8) as usize;
         Self {
             base: cells(words),
-            current: cells(words),
-            tags: cells(words),
+            now: cells(words),
+            open: cells(words.div_ceil(8)),
+            dirty_run: cells(words.div_ceil(8)),
+            dirty: cells(words.div_ceil(8)),
+            dirty_count: Cell::new(0),
             volatile: cells(volatile),
             volatile_tags: cells(volatile),
             run: Cell::new(0),
@@ -146,13 +158,11 @@ impl CrashMemory {
             omitted: Cell::new(None),
             lines: RefCell::default(),
             line_index: cells(words.div_ceil(8)),
-            open_words: RefCell::default(),
             per_word: Cell::new(false),
             decisions: RefCell::default(),
             depth: Cell::new(0),
             choices: RefCell::default(),
             chooser: RefCell::new(Chooser::Search),
-            stored: RefCell::default(),
             operations: Cell::new(0),
         }
     }
@@ -161,19 +171,20 @@ impl CrashMemory {
     /// `fresh` the trace is another one than before.
     pub fn crash(&self, trace: &Trace, time: u32, setting: Setting, omitted: Option<Step>, fresh: bool) {
         if fresh {
-            for (word, &value) in self.base.iter().zip(&trace.initial) {
-                word.set(value);
+            for ((base, now), &value) in self.base.iter().zip(&self.now).zip(&trace.initial) {
+                base.set(value);
+                now.set(value);
             }
+            self.dirty_count.set(0);
         }
         self.omitted.set(omitted);
         self.per_word.set(setting == Setting::Word);
         self.decisions.borrow_mut().clear();
-        let (mut lines, mut open) = (self.lines.borrow_mut(), self.open_words.borrow_mut());
-        for word in open.drain(..) {
-            self.tags[word as usize].set(0);
-        }
+        self.restore();
+        let mut lines = self.lines.borrow_mut();
         for line in lines.drain(..) {
             self.line_index[line.line as usize].set(0);
+            self.open[line.line as usize].set(0);
         }
         for history in &trace.lines {
             let first = 8 * history.line as usize;
@@ -187,6 +198,7 @@ impl CrashMemory {
             }
             for (i, &value) in settled.iter().enumerate() {
                 self.base[first + i].set(value);
+                self.now[first + i].set(value);
             }
             let pending = &history.stores[least..greatest];
             let mut differ = 0u8;
@@ -197,59 +209,63 @@ impl CrashMemory {
             if differ == 0 {
                 continue;
             }
-            for word in (0..8).filter(|word| differ >> word & 1 == 1) {
-                self.tags[first + word].set(OPEN);
-                open.push((first + word) as u32);
-            }
             let stores: Vec<_> =
                 pending.iter().map(|store| ((store.word % 8) as u8, store.value)).collect();
             let cuts = Cell::new((0, stores.len() as u32));
-            lines.push(OpenLine { line: history.line, settled, stores, cuts });
+            lines.push(OpenLine { line: history.line, settled, differ, stores, cuts });
             self.line_index[history.line as usize].set(lines.len() as u32);
         }
     }
 
     /// A number that is equal for crashes with the same words open to the same values, over the same rest.
     pub fn fingerprint(&self) -> u64 {
-        use std::hash::{DefaultHasher, Hash, Hasher};
         let mut sum = 0u64;
         for line in &*self.lines.borrow() {
-            let mut hasher = DefaultHasher::new();
-            (line.line, line.settled, &line.stores).hash(&mut hasher);
-            sum = sum.wrapping_add(hasher.finish());
+            let mut hash = u64::from(line.line);
+            line.settled.iter().for_each(|&value| hash = mix(hash, value));
+            for &(word, value) in &line.stores {
+                hash = mix(mix(hash, value), word.into());
+            }
+            sum = sum.wrapping_add(mix(hash, 1));
         }
         sum
     }
 
     /// The settled contents, for fingerprints: of the lines that `trace` has.
     pub fn settled(&self, trace: &Trace) -> u64 {
-        use std::hash::{DefaultHasher, Hash, Hasher};
         let mut sum = 0u64;
         for history in &trace.lines {
             let first = 8 * history.line as usize;
-            let mut hasher = DefaultHasher::new();
-            history.line.hash(&mut hasher);
-            self.base[first..first + 8].iter().for_each(|word| word.get().hash(&mut hasher));
-            sum = sum.wrapping_add(hasher.finish());
+            let mut hash = u64::from(history.line);
+            self.base[first..first + 8].iter().for_each(|word| hash = mix(hash, word.get()));
+            sum = sum.wrapping_add(mix(hash, 2));
         }
         sum
     }
 
-    fn begin(&self, chooser: Chooser) {
-        self.run.set(self.run.get() + 1);
-        if self.run.get() == OPEN - 1 {
-            self.tags.iter().for_each(|tag| tag.set(0));
-            self.volatile_tags.iter().for_each(|tag| tag.set(0));
+    /// Undoes what the last run stored.
+    fn restore(&self) {
+        for line in &self.dirty[..self.dirty_count.get()] {
+            let words = 8 * line.get() as usize..8 * line.get() as usize + 8;
+            for (now, base) in self.now[words.clone()].iter().zip(&self.base[words]) {
+                now.set(base.get());
+            }
+        }
+        self.dirty_count.set(0);
+        self.run.set(self.run.get().wrapping_add(1));
+        if self.run.get() == 0 {
+            self.dirty_run.iter().for_each(|run| run.set(0));
             self.run.set(1);
         }
-        for &word in &*self.open_words.borrow() {
-            self.tags[word as usize].set(OPEN);
-        }
+    }
+
+    fn begin(&self, chooser: Chooser) {
+        self.restore();
         for line in &*self.lines.borrow() {
             line.cuts.set((0, line.stores.len() as u32));
+            self.open[line.line as usize].set(line.differ);
         }
         *self.chooser.borrow_mut() = chooser;
-        self.stored.borrow_mut().clear();
         self.operations.set(0);
     }
 
@@ -300,18 +316,21 @@ impl CrashMemory {
     }
 
     /// The value of word `word`, decided now if it was open.
+    #[inline]
     pub fn load_word(&self, word: u32) -> u64 {
         let index = word as usize;
-        match self.tags[index].get() {
-            tag if tag == self.run.get() => self.current[index].get(),
-            OPEN => self.decide(index),
-            _ => self.base[index].get(),
-        }
+        if self.open[index / 8].get() >> (index % 8) & 1 == 1 { self.decide(index) } else { self.now[index].get() }
     }
 
-    /// Words of transactions that recovery stored in this run, in order.
-    pub fn stored(&self) -> std::cell::Ref<'_, Vec<u32>> {
-        self.stored.borrow()
+    /// Words of transactions in lines that this run stored to.
+    pub fn stored(&self) -> impl Iterator<Item = u32> {
+        let lines = self.dirty[..self.dirty_count.get()].iter().map(Cell::get);
+        lines.filter(|&line| self.data.contains(&(8 * line as usize))).flat_map(|line| 8 * line..8 * line + 8)
+    }
+
+    /// The word before recovery, if it was settled.
+    pub fn before(&self, word: u32) -> u64 {
+        self.base[word as usize].get()
     }
 
     /// The pool before recovery, for the decisions of this run and random ones on what it did not load. Ends
@@ -352,8 +371,10 @@ impl CrashMemory {
         let of = choices.len() as u32;
         let choice = if of == 1 { choices[0] } else { choices[self.choose(index as u32, of, &choices) as usize] };
         line.cuts.set(choice.cuts);
-        self.tags[index].set(self.run.get());
-        self.current[index].set(choice.value);
+        self.touch(index / 8);
+        let open = &self.open[index / 8];
+        open.set(open.get() & !(1 << word));
+        self.now[index].set(choice.value);
         choice.value
     }
 
@@ -385,6 +406,16 @@ impl CrashMemory {
         chosen
     }
 
+    #[inline]
+    fn touch(&self, line: usize) {
+        if self.dirty_run[line].replace(self.run.get()) != self.run.get() {
+            let count = self.dirty_count.get();
+            self.dirty[count].set(line as u32);
+            self.dirty_count.set(count + 1);
+        }
+    }
+
+    #[inline]
     fn access(&self, space: Space, offset: u64) -> usize {
         let index = offset.rotate_right(3) as usize;
         let words = match space {
@@ -395,6 +426,7 @@ impl CrashMemory {
         index
     }
 
+    #[inline]
     fn load(&self, space: Space, offset: u64) -> u64 {
         let index = self.access(space, offset);
         match space {
@@ -404,15 +436,17 @@ impl CrashMemory {
         }
     }
 
+    #[inline]
     fn store(&self, space: Space, offset: u64, value: u64) {
         let index = self.access(space, offset);
         match space {
             Space::Persistent => {
-                self.tags[index].set(self.run.get());
-                self.current[index].set(value);
-                if self.data.contains(&index) {
-                    self.stored.borrow_mut().push(index as u32);
+                self.touch(index / 8);
+                let open = &self.open[index / 8];
+                if open.get() != 0 {
+                    open.set(open.get() & !(1 << (index % 8)));
                 }
+                self.now[index].set(value);
             }
             Space::Volatile => {
                 self.volatile_tags[index].set(self.run.get());
@@ -463,7 +497,13 @@ impl World for CrashMemory {
             }
             return;
         }
-        assert!(into.len() <= self.base.len() - first, "a range leaves the pool");
+        let words = &self.now[first..first + into.len()];
+        if first / 8 == (first + into.len()).saturating_sub(1) / 8 && self.open[first / 8].get() == 0 {
+            for (into, word) in into.iter_mut().zip(words) {
+                *into = word.get();
+            }
+            return;
+        }
         for (i, word) in into.iter_mut().enumerate() {
             *word = self.load_word((first + i) as u32);
         }

@@ -423,11 +423,12 @@ impl<'a> Explorer<'a> {
 
     /// What recovery did in the present run: the words of transactions that it stored.
     fn recovery_story(&self) -> Vec<String> {
-        let stored = self.memory.stored();
-        let mut story: Vec<String> = stored
-            .iter()
+        let mut story: Vec<String> = self
+            .memory
+            .stored()
+            .filter(|&word| self.memory.load_word(word) != self.memory.before(word))
             .take(30)
-            .map(|&word| format!("stored {} = {:#x}", self.describe(word), self.memory.load_word(word)))
+            .map(|word| format!("stored {} = {:#x}", self.describe(word), self.memory.load_word(word)))
             .collect();
         if story.is_empty() {
             story.push("replayed nothing".into());

@@ -192,6 +192,8 @@ impl Ground {
         let records = self.layout.log_records() as u32;
         // Records of aborted transactions since the last commit.
         let mut aborted = 0;
+        // Some threads do nothing but end their transactions at the last records of the log.
+        let at_edge = random.u8(..4) == 0;
         let count = match script {
             Script::Fixed(plans) => plans[thread].len() as u32,
             Script::Shaped { transactions, .. } => random.u32(1..=*transactions),
@@ -202,7 +204,8 @@ impl Ground {
                 Script::Shaped { life, .. } => {
                     let unique = life << 24 | (thread as u64) << 16 | u64::from(number);
                     let position = memory.load(slot.committed()) as u32 + aborted;
-                    shaped(unique, records.saturating_sub(position), random)
+                    let room = records.saturating_sub(position);
+                    if at_edge { edge(unique, room, random) } else { shaped(unique, room, random) }
                 }
             };
             let before = worker.statistics();
@@ -248,4 +251,22 @@ fn shaped(unique: u64, room: u32, random: &mut Rng) -> Plan {
     }
     plan.filler = plan.filler.min(240);
     plan
+}
+
+/// A transaction that ends at the end of the log: its commit or abort record is the last record; or the
+/// record before the last; or its commit record ends the line before the last line.
+fn edge(unique: u64, room: u32, random: &mut Rng) -> Plan {
+    let before_end = [1, 2, 5][random.usize(..3)];
+    Plan {
+        seed: random.u64(..),
+        unique,
+        operations: 0,
+        filler: if room > before_end { room - before_end } else { random.u32(1..4) },
+        reads_only: false,
+        gives_up: match before_end {
+            1 => random.bool(),
+            2 => true,
+            _ => false,
+        },
+    }
 }

@@ -171,7 +171,7 @@ impl Expectation {
                 return Err(self.explain(home, memory));
             }
         }
-        for &word in &*memory.stored() {
+        for word in memory.stored() {
             if !home.slots.contains_key(&word) && memory.load_word(word) != home.settled[word as usize] {
                 return Err(format!(
                     "word {:#x}, which no transaction wrote, holds {:#x} instead of {:#x}",

@@ -90,6 +90,11 @@ pub const ALL: [CheckedScheme; 2] = [
                 Step::BulkWait,
                 "bulk persistence holds the writer's lock, so no commit is under way while it runs",
             ),
+            (
+                Step::WatermarkFence,
+                "the persisting thread releases the writer's lock by an atomic add, which on x86 completes the \
+                 watermark's write-back, and nobody stores a record over an old one without that lock",
+            ),
         ],
         recover: recover_blurred,
     },
