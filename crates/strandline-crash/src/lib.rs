@@ -2,3 +2,5 @@
 
 pub mod explore;
 pub mod litmus;
+
+pub use explore::{Crashed, Options, Refused, Report, Setting, check};

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use strandline::log::RECORD_BLOCKS;
-use strandline::memory::{Event, Hosted, Operation, World};
+use strandline::memory::{Hosted, World};
 use strandline::pool::Layout;
 use strandline::scheme::Blurred;
 use strandline::transaction::Worker;
@@ -15,6 +15,7 @@ use strandline::transaction::Worker;
 use super::crash::{CrashMemory, Decision};
 use super::life::{Ground, Life};
 use super::oracle::{Expectation, Home};
+use super::story;
 use super::trace::Trace;
 use super::workload::{Model, apply};
 use super::world::X86World;
@@ -360,65 +361,12 @@ impl<'a> Explorer<'a> {
         format!("home {at:#x}")
     }
 
-    /// The part of the history that matters: stores to lines that may still be lost at `time` and the lines
-    /// of words that they share transactions with, write-backs, fences and events; the last of it.
     fn history(&self, trace: &Trace, time: u32) -> Vec<String> {
-        const LONGEST: usize = 60;
-        let mut lines: Vec<(u32, String)> = Vec::new();
-        for line in &trace.lines {
-            let (least, greatest) = line.cuts(time);
-            for (i, store) in line.stores[..greatest].iter().enumerate() {
-                let durable = if i < least { ", durable" } else { "" };
-                lines.push((
-                    store.time,
-                    format!(
-                        "thread {}: {} = {:#x}{durable}",
-                        store.thread,
-                        self.describe(store.word),
-                        store.value
-                    ),
-                ));
-            }
-        }
-        for mark in trace.marks.iter().take_while(|mark| mark.time <= time) {
-            let what = match mark.operation {
-                Operation::WriteBack(at, step) => {
-                    format!("write back line of {} ({step:?})", self.describe((at / 8) as u32))
-                }
-                Operation::Fence(step) => format!("fence ({step:?})"),
-                Operation::Event(Event::Lock(_) | Event::Unlock(_)) => continue,
-                Operation::Event(event) => format!("{event:?}"),
-                _ => continue,
-            };
-            lines.push((mark.time, format!("thread {}: {what}", mark.thread)));
-        }
-        lines.sort_by_key(|line| line.0);
-        let left_out = lines.len().saturating_sub(LONGEST);
-        let mut text: Vec<String> = Vec::new();
-        if left_out > 0 {
-            text.push(format!("({left_out} earlier operations are left out)"));
-        }
-        text.extend(lines.drain(left_out..).map(|(time, line)| format!("{time:>6} {line}")));
-        text
+        story::history(trace, time, |word| self.describe(word))
     }
 
-    /// What was stored and did not survive, as the present run decided.
     fn lost(&self, trace: &Trace, time: u32) -> Vec<String> {
-        let decisions = self.memory.decisions();
-        let lost = decisions.iter().filter(|decision| decision.chosen + 1 < decision.of);
-        lost.map(|decision| {
-            let line = trace.line(decision.word / 8);
-            let stores = line.map_or(&[][..], |line| &line.stores);
-            let newest = stores.iter().rfind(|store| store.word == decision.word && store.time <= time);
-            format!(
-                "{}: {:#x} survived, not {:#x}",
-                self.describe(decision.word),
-                decision.value,
-                newest.map_or(0, |store| store.value)
-            )
-        })
-        .take(40)
-        .collect()
+        story::lost(trace, time, &self.memory.decisions(), |word| self.describe(word))
     }
 
     /// What recovery did in the present run: the words of transactions that it stored.

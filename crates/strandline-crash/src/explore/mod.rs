@@ -10,9 +10,11 @@ mod explorer;
 mod life;
 mod oracle;
 
+mod program;
 mod schedule;
 mod scheme;
 mod setting;
+mod story;
 mod trace;
 mod workload;
 mod world;
@@ -22,6 +24,7 @@ pub use crash::{CrashMemory, Decision};
 pub use explorer::{Counts, Violation};
 pub use life::Case;
 
+pub use program::{Crashed, Options, Refused, Report, check};
 pub use schedule::Policy;
 pub use scheme::{ALL as SCHEMES, CheckedScheme};
 pub use setting::Setting;
