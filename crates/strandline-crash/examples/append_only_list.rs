@@ -47,7 +47,9 @@ fn main() {
         Ok(_) => unreachable!("the missing fence goes unnoticed"),
     }
     match check(&options, |_, memory| append(memory, 10, true), judge) {
-        Ok(report) => println!("With it: {} states at {} crash points, all right", report.states, report.points),
+        Ok(report) => {
+            println!("With it: {} states at {} crash points, all right", report.states, report.points)
+        }
         Err(refused) => unreachable!("{refused}"),
     }
 }

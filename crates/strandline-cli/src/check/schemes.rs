@@ -6,8 +6,8 @@ use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use strandline_crash::explore::{
-    Bounds, Case, CheckedScheme, Counts, Outcome as Explored, SCHEMES, Sampling, Setting, Violation, Workload,
-    exhaust, sample,
+    Bounds, Case, CheckedScheme, Counts, Outcome as Explored, SCHEMES, Sampling, Setting, Violation,
+    Workload, exhaust, sample,
 };
 
 use crate::failure::{Failure, Outcome};
@@ -150,13 +150,8 @@ fn progress_bar() -> ProgressBar {
 
 fn explore(arguments: &Arguments, case: Case, bar: &ProgressBar) -> Result<Explored, Failure> {
     let started = Instant::now();
-    let name = format!(
-        "{} {} {} threads {}",
-        case.scheme.name,
-        case.workload.name(),
-        case.threads,
-        case.setting
-    );
+    let name =
+        format!("{} {} {} threads {}", case.scheme.name, case.workload.name(), case.threads, case.setting);
     let progress = |counts: &Counts| {
         let seconds = started.elapsed().as_secs_f64().max(1e-3);
         bar.set_message(format!(
@@ -311,8 +306,18 @@ fn show(arguments: &Arguments, rows: &[Row]) {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
-        "scheme", "workload", "setting", "threads", "histories", "crash points", "equal", "states", "nested",
-        "cut short", "states/s", "verdict",
+        "scheme",
+        "workload",
+        "setting",
+        "threads",
+        "histories",
+        "crash points",
+        "equal",
+        "states",
+        "nested",
+        "cut short",
+        "states/s",
+        "verdict",
     ]);
     for Row { case, explored } in rows {
         let counts = &explored.counts;
@@ -367,7 +372,8 @@ fn show_mutants(arguments: &Arguments, rows: &[Row]) {
     }
     say!("{table}");
     let found = rows.iter().filter(|row| row.explored.violation.is_some()).count();
-    let redundant = rows.iter().filter(|row| row.explored.violation.is_none() && redundant(&row.case).is_some());
+    let redundant =
+        rows.iter().filter(|row| row.explored.violation.is_none() && redundant(&row.case).is_some());
     say!(
         "\n{found} of {} mutants found, {} redundant; seed {}",
         rows.len(),

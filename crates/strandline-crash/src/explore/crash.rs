@@ -209,8 +209,7 @@ impl CrashMemory {
             if differ == 0 {
                 continue;
             }
-            let stores: Vec<_> =
-                pending.iter().map(|store| ((store.word % 8) as u8, store.value)).collect();
+            let stores: Vec<_> = pending.iter().map(|store| ((store.word % 8) as u8, store.value)).collect();
             let cuts = Cell::new((0, stores.len() as u32));
             lines.push(OpenLine { line: history.line, settled, differ, stores, cuts });
             self.line_index[history.line as usize].set(lines.len() as u32);
@@ -319,7 +318,11 @@ impl CrashMemory {
     #[inline]
     pub fn load_word(&self, word: u32) -> u64 {
         let index = word as usize;
-        if self.open[index / 8].get() >> (index % 8) & 1 == 1 { self.decide(index) } else { self.now[index].get() }
+        if self.open[index / 8].get() >> (index % 8) & 1 == 1 {
+            self.decide(index)
+        } else {
+            self.now[index].get()
+        }
     }
 
     /// Words of transactions in lines that this run stored to.
@@ -369,7 +372,8 @@ impl CrashMemory {
             }
         }
         let of = choices.len() as u32;
-        let choice = if of == 1 { choices[0] } else { choices[self.choose(index as u32, of, &choices) as usize] };
+        let choice =
+            if of == 1 { choices[0] } else { choices[self.choose(index as u32, of, &choices) as usize] };
         line.cuts.set(choice.cuts);
         self.touch(index / 8);
         let open = &self.open[index / 8];
@@ -431,7 +435,9 @@ impl CrashMemory {
         let index = self.access(space, offset);
         match space {
             Space::Persistent => self.load_word(index as u32),
-            Space::Volatile if self.volatile_tags[index].get() == self.run.get() => self.volatile[index].get(),
+            Space::Volatile if self.volatile_tags[index].get() == self.run.get() => {
+                self.volatile[index].get()
+            }
             Space::Volatile => 0,
         }
     }

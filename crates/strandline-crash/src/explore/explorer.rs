@@ -187,7 +187,8 @@ impl<'a> Explorer<'a> {
     pub fn all_states(&mut self, life: &Life, time: u32, bound: u64) -> Result<(), Violation> {
         let expected = Expectation::at(&life.trace, &life.home, time);
         self.crash(&life.trace, time);
-        let same = self.memory.fingerprint() ^ self.memory.settled(&life.trace).rotate_left(21)
+        let same = self.memory.fingerprint()
+            ^ self.memory.settled(&life.trace).rotate_left(21)
             ^ expected.fingerprint().rotate_left(42);
         if !self.seen.insert(same) {
             self.counts.points -= 1;
@@ -233,19 +234,20 @@ impl<'a> Explorer<'a> {
         }
         let mut image = self.memory.survivors(random);
         for depth in 0..nested {
-            image = self.nested(life, &expected, image, 4, random).map_err(|(what, trace, recovery_time)| {
-                let mut history = self.history(&life.trace, time);
-                history.push(format!("-- power fails; recovery number {} begins", depth + 1));
-                history.extend(self.history(&trace, recovery_time));
-                let length = history.len();
-                Violation {
-                    what: format!("{what} (power failed during recovery too)"),
-                    lost: self.lost(&trace, recovery_time),
-                    recovery: self.recovery_story(),
-                    history,
-                    length,
-                }
-            })?;
+            image =
+                self.nested(life, &expected, image, 4, random).map_err(|(what, trace, recovery_time)| {
+                    let mut history = self.history(&life.trace, time);
+                    history.push(format!("-- power fails; recovery number {} begins", depth + 1));
+                    history.extend(self.history(&trace, recovery_time));
+                    let length = history.len();
+                    Violation {
+                        what: format!("{what} (power failed during recovery too)"),
+                        lost: self.lost(&trace, recovery_time),
+                        recovery: self.recovery_story(),
+                        history,
+                        length,
+                    }
+                })?;
         }
         Ok(image)
     }
@@ -299,8 +301,7 @@ impl<'a> Explorer<'a> {
     fn untouched(&self, trace: &Trace, home: &Home) -> Result<(), String> {
         let stores = trace.lines.iter().flat_map(|line| &line.stores);
         for store in stores.filter(|store| self.ground.data.contains(&(store.word as usize))) {
-            let (found, expected) =
-                (self.memory.load_word(store.word), home.settled()[store.word as usize]);
+            let (found, expected) = (self.memory.load_word(store.word), home.settled()[store.word as usize]);
             if found != expected && !home.contains(store.word) {
                 return Err(format!(
                     "word {:#x}, which no transaction wrote, holds {found:#x} instead of {expected:#x}",
@@ -353,8 +354,10 @@ impl<'a> Explorer<'a> {
             return format!("log directory [{}]", (at - directory) / 8);
         }
         if let Some(within) = at.checked_sub(layout.logs.offset()).filter(|_| at < layout.data.offset()) {
-            let (log, record) =
-                (within / layout.geometry.log_bytes, within % layout.geometry.log_bytes / (8 * RECORD_BLOCKS));
+            let (log, record) = (
+                within / layout.geometry.log_bytes,
+                within % layout.geometry.log_bytes / (8 * RECORD_BLOCKS),
+            );
             let part = if within / 8 % RECORD_BLOCKS == 0 { "data" } else { "meta" };
             return format!("log {log} record {record} {part}");
         }

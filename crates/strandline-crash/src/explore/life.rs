@@ -142,7 +142,13 @@ impl Ground {
     ///
     /// # Errors
     /// Recovery or a transaction failed.
-    pub fn live(&self, image: Vec<u64>, script: &Script, policy: Policy, random: &mut Rng) -> Result<Life, String> {
+    pub fn live(
+        &self,
+        image: Vec<u64>,
+        script: &Script,
+        policy: Policy,
+        random: &mut Rng,
+    ) -> Result<Life, String> {
         let case = &self.case;
         let world = Rc::new(self.world(image, case.omitted));
         let hosted: Rc<dyn World> = world.clone();

@@ -101,7 +101,10 @@ impl Expectation {
                 optional.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1).all(|(_, &index)| {
                     brings(index).all(|other| {
                         required.contains(&other)
-                            || optional.iter().position(|&o| o == other).is_some_and(|bit| set >> bit & 1 == 1)
+                            || optional
+                                .iter()
+                                .position(|&o| o == other)
+                                .is_some_and(|bit| set >> bit & 1 == 1)
                     })
                 })
             })
@@ -130,9 +133,7 @@ impl Expectation {
     fn value(&self, slot: u32, set: u32) -> u64 {
         let mut newest = self.values[slot as usize];
         let from = self.optional_writes.partition_point(|write| write.0 < slot);
-        for &(_, bit, id, value) in
-            self.optional_writes[from..].iter().take_while(|write| write.0 == slot)
-        {
+        for &(_, bit, id, value) in self.optional_writes[from..].iter().take_while(|write| write.0 == slot) {
             if set >> bit & 1 == 1 && id > newest.1 {
                 newest = (value, id);
             }
@@ -153,8 +154,7 @@ impl Expectation {
         for (slot, &word) in home.words.iter().enumerate() {
             let slot = slot as u32;
             let found = memory.load_word(word);
-            let contested =
-                self.optional_writes.get(next_optional).is_some_and(|write| write.0 == slot);
+            let contested = self.optional_writes.get(next_optional).is_some_and(|write| write.0 == slot);
             if contested {
                 while self.optional_writes.get(next_optional).is_some_and(|write| write.0 == slot) {
                     next_optional += 1;
@@ -218,10 +218,12 @@ impl Expectation {
             slots.filter(|&(slot, &word)| self.value(slot as u32, set) != memory.load_word(word)).count()
         };
         let closest = self.sets.iter().copied().min_by_key(|&set| differences(set)).unwrap_or(0);
-        let mut text = String::from("no set of transactions gives what recovery left; the closest differs in:");
+        let mut text =
+            String::from("no set of transactions gives what recovery left; the closest differs in:");
         let wrong = home.words.iter().enumerate().filter_map(|(slot, &word)| {
             let (expected, found) = (self.value(slot as u32, closest), memory.load_word(word));
-            (expected != found).then(|| format!(" word {:#x}: {found:#x} instead of {expected:#x};", 8 * word))
+            (expected != found)
+                .then(|| format!(" word {:#x}: {found:#x} instead of {expected:#x};", 8 * word))
         });
         text.extend(wrong.take(6));
         text

@@ -119,8 +119,14 @@ pub fn check(
     for number in 0..options.histories {
         let seed = options.seed.wrapping_add(number);
         let threads = options.threads;
-        let world =
-            Rc::new(X86World::new(vec![0; words], options.volatile_bytes, 0..0, threads, options.setting, None));
+        let world = Rc::new(X86World::new(
+            vec![0; words],
+            options.volatile_bytes,
+            0..0,
+            threads,
+            options.setting,
+            None,
+        ));
         let bodies = (0..threads).map(|thread| {
             let program = &program;
             Box::new(move |memory: &Hosted| program(thread, memory)) as Thread<'_>

@@ -17,7 +17,10 @@ pub(super) fn history(trace: &Trace, time: u32, describe: impl Fn(u32) -> String
         for (i, store) in line.stores[..greatest].iter().enumerate() {
             let durable = if i < least { ", durable" } else { "" };
             let (thread, value) = (store.thread, store.value);
-            lines.push((store.time, format!("thread {thread}: {} = {value:#x}{durable}", describe(store.word))));
+            lines.push((
+                store.time,
+                format!("thread {thread}: {} = {value:#x}{durable}", describe(store.word)),
+            ));
         }
     }
     // Consecutive write-backs of one step are one line.
@@ -34,7 +37,10 @@ pub(super) fn history(trace: &Trace, time: u32, describe: impl Fn(u32) -> String
                     }
                     _ => {
                         let word = describe((at / 8) as u32);
-                        lines.push((mark.time, format!("thread {thread}: write back ({step}) line of {word}")));
+                        lines.push((
+                            mark.time,
+                            format!("thread {thread}: write back ({step}) line of {word}"),
+                        ));
                         last = Some((thread, step, 1, lines.len() - 1));
                     }
                 }

@@ -133,19 +133,14 @@ impl Workload {
     pub fn create(self, runner: &mut impl Runner) -> Result<()> {
         let root = |runner: &mut _| Self::root(runner);
         match self {
-            Self::Sps => {
-                runner.run(|tx| (0..WORDS).try_for_each(|i| tx.write(word(tx, i), i + 1)))
-            }
+            Self::Sps => runner.run(|tx| (0..WORDS).try_for_each(|i| tx.write(word(tx, i), i + 1))),
             Self::Hash => {
                 let root = root(runner)?;
                 HashTable::<u64, u64>::create(runner, root, 3, 1).map(|_| ())
             }
-            Self::RbTree => {
-                runner.run(|tx| RedBlackTree::<u64, u64>::create(tx, tx.root(0)).map(|_| ()))
-            }
-            Self::BPlusTree => runner.run(|tx| {
-                BPlusTree::<u64, u64>::create(tx, tx.root(0), NodeShape::of_pairs(4)).map(|_| ())
-            }),
+            Self::RbTree => runner.run(|tx| RedBlackTree::<u64, u64>::create(tx, tx.root(0)).map(|_| ())),
+            Self::BPlusTree => runner
+                .run(|tx| BPlusTree::<u64, u64>::create(tx, tx.root(0), NodeShape::of_pairs(4)).map(|_| ())),
             Self::KvStore => {
                 let root = root(runner)?;
                 KeyValueStore::create(runner, root, 3).map(|_| ())
@@ -171,7 +166,8 @@ impl Workload {
         let done = if plan.reads_only { runner.view(body) } else { runner.run(body) };
         match done {
             Ok(()) => Ok(Some(effects)),
-            Err(Error::Aborted | Error::Full(_)) => Ok(None),
+            // Given up, or too large for the small pool: nothing has happened.
+            Err(Error::Aborted | Error::Full(_) | Error::TransactionTooLarge { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

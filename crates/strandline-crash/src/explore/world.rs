@@ -306,8 +306,7 @@ impl World for X86World {
             }
             Operation::Fence(_) => {
                 (candidate, critical) = (true, true);
-                let (view, trace) =
-                    (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
+                let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
                 view.ordered = view.ordered.max(view.newest);
                 Self::complete(view, trace);
                 trace.mark(thread as u32, operation);
