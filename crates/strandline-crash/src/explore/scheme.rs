@@ -58,12 +58,6 @@ const BULK_LOG: (Step, &str) = (
     "charges the paper's wbinvd for log lines under the emulated domain only; every log line that recovery \
      needs was fenced by its commit",
 );
-const RESTART_FENCE: (Step, &str) = (
-    Step::RestartFence,
-    "between a restart and the next record of the same log the same thread takes a lock by a \
-     compare-and-exchange, which on x86 completes its pending write-backs",
-);
-
 fn recover_blurred(view: &View<Hosted>) -> Result<()> {
     recover(view, |_| ()).map(|_| ())
 }
@@ -75,7 +69,7 @@ pub const ALL: [CheckedScheme; 2] = [
         concurrency: Concurrency::Stm,
         settings: &Setting::ALL,
         steps: BPPM_STEPS,
-        redundant: &[BULK_LOG, RESTART_FENCE],
+        redundant: &[BULK_LOG],
         recover: recover_blurred,
     },
     CheckedScheme {
@@ -85,7 +79,6 @@ pub const ALL: [CheckedScheme; 2] = [
         steps: BPPM_STEPS,
         redundant: &[
             BULK_LOG,
-            RESTART_FENCE,
             (
                 Step::BulkWait,
                 "bulk persistence holds the writer's lock, so no commit is under way while it runs",
