@@ -1,0 +1,278 @@
+//! One life of a pool: recovery, then threads that run transactions, in an [`X86World`].
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+use fastrand::Rng;
+use strandline::log::Record;
+use strandline::memory::{Hosted, Memory, Step, World, hosted};
+use strandline::pool::{Geometry, Layout, SharedLayout, View};
+use strandline::scheme::Blurred;
+use strandline::transaction::Worker;
+use strandline::{Result, Runner};
+
+use super::oracle::Home;
+use super::schedule::Policy;
+use super::scheme::CheckedScheme;
+use super::setting::Setting;
+use super::trace::Trace;
+use super::workload::{Effect, Plan, Workload};
+use super::world::X86World;
+
+/// What is checked.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// The scheme.
+    pub scheme: CheckedScheme,
+    /// What runs on it.
+    pub workload: Workload,
+    /// Threads that run transactions.
+    pub threads: usize,
+    /// What may survive.
+    pub setting: Setting,
+    /// The step that is left out, for a mutant.
+    pub omitted: Option<Step>,
+}
+
+/// A case with the layout of its pools.
+pub struct Ground {
+    /// The case.
+    pub case: Case,
+    /// Where everything lies.
+    pub layout: Layout,
+    /// Where the volatile words lie.
+    pub shared: SharedLayout,
+    /// Numbers of the words that transactions may write.
+    pub data: Range<usize>,
+    /// A pool with the workload's structure, and nothing in progress.
+    pub image: Vec<u64>,
+}
+
+/// A finished life.
+pub struct Life {
+    /// What happened.
+    pub trace: Trace,
+    /// What the oracle needs of it.
+    pub home: Home,
+    /// What each of the trace's updates did to the structure.
+    pub effects: Vec<Vec<Effect>>,
+    /// When recovery had ended and threads began.
+    pub began: u32,
+    /// Candidates for preemptions.
+    pub candidates: u32,
+}
+
+/// What the threads of a life are to do.
+pub enum Script {
+    /// These, by thread.
+    Fixed(Vec<Vec<Plan>>),
+    /// So many transactions, shaped so that logs wrap, commits overlap and some are given up.
+    Shaped {
+        /// Transactions of each thread.
+        transactions: u32,
+        /// Number of the life, for unique values.
+        life: u64,
+    },
+}
+
+impl Ground {
+    /// Prepares pools for `case`.
+    ///
+    /// # Errors
+    /// The workload does not fit its pool.
+    pub fn new(case: Case) -> Result<Self> {
+        let logs = case.threads as u64;
+        let pages = 8 + logs + case.workload.chunks(logs);
+        let geometry = Geometry { size: pages << 12, logs, log_bytes: 4096, chunk_bytes: 4096 };
+        let layout = Layout::new(geometry)?;
+        let shared = SharedLayout::new(&layout, 7, 0);
+        let data = (layout.data.offset() / 8) as usize..(layout.end().offset() / 8) as usize;
+        let mut ground = Self { case, layout, shared, data, image: vec![0; (geometry.size / 8) as usize] };
+        let world = Rc::new(ground.world(ground.image.clone(), None));
+        let hosted: Rc<dyn World> = world.clone();
+        let view = ground.view(Hosted::new(hosted.clone(), 0));
+        let mut worker = Worker::<_, Blurred>::lease(view, case.scheme.concurrency, None)?;
+        case.workload.create(&mut worker)?;
+        drop(worker);
+        // Everything home, and empty logs.
+        let world = Rc::new(ground.world(world.contents(), None));
+        let hosted: Rc<dyn World> = world.clone();
+        (case.scheme.recover)(&ground.view(Hosted::new(hosted, 0)))?;
+        ground.image = world.contents();
+        Ok(ground)
+    }
+
+    /// A view over `memory`.
+    pub fn view<M>(&self, memory: M) -> View<M> {
+        View { memory, layout: self.layout, shared: self.shared }
+    }
+
+    fn world(&self, image: Vec<u64>, omitted: Option<Step>) -> X86World {
+        // Recovery has a hardware thread of its own.
+        let threads = self.case.threads + 1;
+        X86World::new(image, self.shared.bytes(), self.data.clone(), threads, self.case.setting, omitted)
+    }
+
+    /// The image to begin with; with `used`, logs that the pool does not have yet hold what may have been
+    /// there before: records of another life of this memory.
+    pub fn first_image(&self, used: bool, random: &mut Rng) -> Vec<u64> {
+        let mut image = self.image.clone();
+        if used {
+            for log in 0..self.layout.geometry.logs {
+                let entry = &image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize];
+                if *entry != 0 {
+                    continue;
+                }
+                let (first, torn) = ((self.layout.log(log).offset() / 8) as usize, random.bool());
+                for record in 0..self.layout.log_records() as usize {
+                    let address = self.layout.root(0).byte(256 + 32 * random.u64(..6)).offset();
+                    let blocks = match random.u8(..4) {
+                        0 => Record::Commit { transaction: random.u64(..40) },
+                        _ => Record::Data { address, value: random.u64(..), mask: 0xff },
+                    };
+                    image[first + 2 * record..][..2].copy_from_slice(&blocks.encode(torn));
+                }
+            }
+        }
+        image
+    }
+
+    /// Lives: recovery on `image`, then the threads.
+    ///
+    /// # Errors
+    /// Recovery or a transaction failed.
+    pub fn live(
+        &self,
+        image: Vec<u64>,
+        script: &Script,
+        policy: Policy,
+        random: &mut Rng,
+    ) -> Result<Life, String> {
+        let case = &self.case;
+        let world = Rc::new(self.world(image, case.omitted));
+        let hosted: Rc<dyn World> = world.clone();
+        let recoverer = self.view(Hosted::new(hosted, case.threads));
+        (case.scheme.recover)(&recoverer).map_err(|error| format!("recovery fails: {error}"))?;
+        let (settled, began) = (world.contents(), world.time());
+        let done: Vec<RefCell<Vec<Vec<Effect>>>> = (0..case.threads).map(|_| RefCell::default()).collect();
+        let failure = RefCell::new(None);
+        let bodies: Vec<hosted::Thread<'_>> = done
+            .iter()
+            .enumerate()
+            .map(|(thread, done)| {
+                let (failure, mut random) = (&failure, random.fork());
+                Box::new(move |memory: &Hosted| {
+                    if let Err(error) = self.thread(memory, thread, script, &mut random, done) {
+                        *failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
+                    }
+                }) as hosted::Thread<'_>
+            })
+            .collect();
+        let candidates = world.run(bodies, policy, random.u64(..));
+        if let Some(failure) = failure.take() {
+            return Err(failure);
+        }
+        let trace = world.finish();
+        if let Some(fault) = trace.faults.first() {
+            return Err(fault.clone());
+        }
+        let mut done: Vec<_> = done.into_iter().map(|list| list.into_inner().into_iter()).collect();
+        let effects =
+            trace.updates.iter().map(|update| done[update.thread as usize].next().unwrap_or_default());
+        let effects = effects.collect();
+        let home = Home::new(&trace, settled, &self.data);
+        Ok(Life { trace, home, effects, began, candidates })
+    }
+
+    fn thread(
+        &self,
+        memory: &Hosted,
+        thread: usize,
+        script: &Script,
+        random: &mut Rng,
+        done: &RefCell<Vec<Vec<Effect>>>,
+    ) -> Result<()> {
+        let mut worker = Worker::<_, Blurred>::lease(self.view(memory), self.case.scheme.concurrency, None)?;
+        let slot = self.shared.slot(worker.log_index());
+        let records = self.layout.log_records() as u32;
+        // Records of aborted transactions since the last commit.
+        let mut aborted = 0;
+        // Some threads do nothing but end their transactions at the last records of the log.
+        let at_edge = random.u8(..4) == 0;
+        let count = match script {
+            Script::Fixed(plans) => plans[thread].len() as u32,
+            Script::Shaped { transactions, .. } => random.u32(1..=*transactions),
+        };
+        for number in 0..count {
+            let plan = match script {
+                Script::Fixed(plans) => plans[thread][number as usize],
+                Script::Shaped { life, .. } => {
+                    let unique = life << 24 | (thread as u64) << 16 | u64::from(number);
+                    let position = memory.load(slot.committed()) as u32 + aborted;
+                    let room = records.saturating_sub(position);
+                    if at_edge { edge(unique, room, random) } else { shaped(unique, room, random) }
+                }
+            };
+            let before = worker.statistics();
+            let outcome = self.case.workload.act(&mut worker, plan)?;
+            let after = worker.statistics();
+            if after.log_restarts > before.log_restarts || after.commits > before.commits {
+                aborted = 0;
+            }
+            if after.commits > before.commits {
+                done.borrow_mut().push(outcome.unwrap_or_default());
+            } else if plan.gives_up {
+                aborted += plan.filler + 2 * plan.operations + 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A transaction of a shaped history, where the log has room for `room` more records.
+fn shaped(unique: u64, room: u32, random: &mut Rng) -> Plan {
+    let kind = random.u8(..20);
+    let mut plan = Plan {
+        seed: random.u64(..),
+        unique,
+        operations: random.u32(1..3),
+        filler: 0,
+        reads_only: kind == 0,
+        gives_up: (1..6).contains(&kind),
+    };
+    plan.filler = match random.u8(..16) {
+        0..5 => 0,
+        5..8 => random.u32(..4),
+        8..11 => random.u32(4..48),
+        11 => random.u32(48..200),
+        // Up to just before the log's end.
+        _ => {
+            plan.operations = random.u32(..2);
+            room.saturating_sub(2 * plan.operations + random.u32(..10))
+        }
+    };
+    if plan.operations == 0 && plan.filler == 0 {
+        plan.filler = 1;
+    }
+    plan.filler = plan.filler.min(240);
+    plan
+}
+
+/// A transaction that ends at the end of the log: its commit or abort record is the last record; or the
+/// record before the last; or its commit record ends the line before the last line.
+fn edge(unique: u64, room: u32, random: &mut Rng) -> Plan {
+    let before_end = [1, 2, 5][random.usize(..3)];
+    Plan {
+        seed: random.u64(..),
+        unique,
+        operations: 0,
+        filler: if room > before_end { room - before_end } else { random.u32(1..4) },
+        reads_only: false,
+        gives_up: match before_end {
+            1 => random.bool(),
+            2 => true,
+            _ => false,
+        },
+    }
+}

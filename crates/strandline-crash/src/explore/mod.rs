@@ -1,0 +1,33 @@
+//! Exploration of schemes: which states can a power failure leave, and does recovery repair each of them?
+//!
+//! A *life* of a pool runs in an [`X86World`] and leaves a [`Trace`]; at its crash points a [`CrashMemory`]
+//! stands for all states that may survive, and recovery and the oracle run on it once for each that they can
+//! tell apart. `docs/crash-checking.md` says what is explored and what is not.
+
+mod campaign;
+mod crash;
+mod explorer;
+mod life;
+mod oracle;
+
+mod program;
+mod schedule;
+mod scheme;
+mod setting;
+mod story;
+mod trace;
+mod workload;
+mod world;
+
+pub use campaign::{Bounds, Outcome, Sampling, exhaust, sample};
+pub use crash::{CrashMemory, Decision};
+pub use explorer::{Counts, Violation};
+pub use life::Case;
+
+pub use program::{Crashed, Options, Refused, Report, check};
+pub use schedule::Policy;
+pub use scheme::{ALL as SCHEMES, CheckedScheme};
+pub use setting::Setting;
+pub use trace::Trace;
+pub use workload::Workload;
+pub use world::X86World;

@@ -1,0 +1,231 @@
+//! The oracle (`DESIGN.md` §7), on every word that transactions may write.
+//!
+//! After recovery the words equal the execution, in the order of TxIDs, of a set S of transactions that entered
+//! commit, where S holds every acknowledged transaction and everything it read from (acknowledged readers
+//! too) and is closed under reads-from and overwrites. Who read from whom is known exactly: the world notes which
+//! store each load saw. Transactions in commit that need not be in S are few, at most one for each thread, so
+//! every closed S is tried.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::crash::CrashMemory;
+use super::trace::Trace;
+
+/// The words that a run's transactions and recovery wrote, and what all others hold.
+pub struct Home {
+    /// Pool word numbers.
+    words: Vec<u32>,
+    slots: HashMap<u32, u32>,
+    /// The pool after the recovery that the run began with.
+    settled: Vec<u64>,
+}
+
+impl Home {
+    /// Of `trace`, whose first transaction found `settled`; transactions write words from number `data` on.
+    pub fn new(trace: &Trace, settled: Vec<u64>, data: &std::ops::Range<usize>) -> Self {
+        let words: BTreeSet<u32> = trace
+            .lines
+            .iter()
+            .flat_map(|line| &line.stores)
+            .map(|store| store.word)
+            .filter(|&word| data.contains(&(word as usize)))
+            .collect();
+        let words: Vec<u32> = words.into_iter().collect();
+        let slots = words.iter().enumerate().map(|(slot, &word)| (word, slot as u32)).collect();
+        Self { words, slots, settled }
+    }
+
+    /// The pool after the recovery that the run began with.
+    pub fn settled(&self) -> &[u64] {
+        &self.settled
+    }
+
+    /// Whether the run's transactions or its first recovery wrote word `word`.
+    pub fn contains(&self, word: u32) -> bool {
+        self.slots.contains_key(&word)
+    }
+}
+
+/// What is right after a crash at one point.
+pub struct Expectation {
+    /// For each word of [`Home`] its value if nothing optional is in S, and its TxID.
+    values: Vec<(u64, u64)>,
+    /// Words (slots) that optional transactions wrote: slot, index in `optional`, TxID, value.
+    optional_writes: Vec<(u32, u32, u64, u64)>,
+    /// Indices of the trace's updates that may be in S.
+    optional: Vec<usize>,
+    /// Indices that must be.
+    required: Vec<usize>,
+    /// The closed sets of optional transactions, a bit for each.
+    sets: Vec<u32>,
+    /// What the trace itself shows to be wrong.
+    wrong: Option<String>,
+}
+
+impl Expectation {
+    /// For a crash at `time`.
+    pub fn at(trace: &Trace, home: &Home, time: u32) -> Self {
+        let entered = trace.updates.iter().filter(|update| update.entered <= time).count();
+        let updates = &trace.updates[..entered];
+        let mut writers: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (index, update) in updates.iter().enumerate() {
+            for &(word, _) in &update.writes {
+                writers.entry(word).or_default().push(index);
+            }
+        }
+        // What membership of one brings with it: what it read from, and older writers of its words.
+        let brings = |index: usize| {
+            let update = &updates[index];
+            let read = update.reads.iter().filter_map(|&(_, time)| trace.writer(time));
+            let overwritten = update.writes.iter().flat_map(|(word, _)| &writers[word]).copied();
+            read.chain(overwritten.filter(|&other| updates[other].id < update.id))
+        };
+        let mut required = BTreeSet::new();
+        let mut queue: Vec<usize> = (0..entered).filter(|&i| updates[i].acknowledged <= time).collect();
+        let readers = trace.readers.iter().filter(|reader| reader.acknowledged <= time);
+        queue.extend(readers.flat_map(|r| &r.reads).filter_map(|&(_, time)| trace.writer(time)));
+        let mut wrong = None;
+        while let Some(index) = queue.pop() {
+            if index >= entered {
+                wrong = Some("a transaction read what was never committed".to_owned());
+            } else if required.insert(index) {
+                queue.extend(brings(index));
+            }
+        }
+        let optional: Vec<usize> = (0..entered).filter(|index| !required.contains(index)).collect();
+        if optional.len() > 8 {
+            wrong = Some(format!("{} transactions are in commit at once", optional.len()));
+        }
+        let sets = (0..1u32 << optional.len().min(8))
+            .filter(|set| {
+                optional.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1).all(|(_, &index)| {
+                    brings(index).all(|other| {
+                        required.contains(&other)
+                            || optional
+                                .iter()
+                                .position(|&o| o == other)
+                                .is_some_and(|bit| set >> bit & 1 == 1)
+                    })
+                })
+            })
+            .collect();
+        let mut values: Vec<(u64, u64)> =
+            home.words.iter().map(|&word| (home.settled[word as usize], 0)).collect();
+        for &index in &required {
+            for &(word, value) in &updates[index].writes {
+                let slot = &mut values[home.slots[&word] as usize];
+                if updates[index].id > slot.1 {
+                    *slot = (value, updates[index].id);
+                }
+            }
+        }
+        let mut optional_writes: Vec<_> = Vec::new();
+        for (bit, &index) in optional.iter().enumerate() {
+            let id = updates[index].id;
+            let writes = updates[index].writes.iter();
+            optional_writes.extend(writes.map(|&(word, value)| (home.slots[&word], bit as u32, id, value)));
+        }
+        optional_writes.sort_unstable();
+        Self { values, optional_writes, optional, required: required.into_iter().collect(), sets, wrong }
+    }
+
+    /// The value that word `slot` has if `set` is in S.
+    fn value(&self, slot: u32, set: u32) -> u64 {
+        let mut newest = self.values[slot as usize];
+        let from = self.optional_writes.partition_point(|write| write.0 < slot);
+        for &(_, bit, id, value) in self.optional_writes[from..].iter().take_while(|write| write.0 == slot) {
+            if set >> bit & 1 == 1 && id > newest.1 {
+                newest = (value, id);
+            }
+        }
+        newest.0
+    }
+
+    /// Judges the recovered `memory`; returns the set S: its optional part.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn judge(&self, home: &Home, memory: &CrashMemory) -> Result<u32, String> {
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
+        }
+        let mut alive: u64 = (1u64 << self.sets.len().min(63)) - 1;
+        let mut next_optional = 0;
+        for (slot, &word) in home.words.iter().enumerate() {
+            let slot = slot as u32;
+            let found = memory.load_word(word);
+            let contested = self.optional_writes.get(next_optional).is_some_and(|write| write.0 == slot);
+            if contested {
+                while self.optional_writes.get(next_optional).is_some_and(|write| write.0 == slot) {
+                    next_optional += 1;
+                }
+                for (i, &set) in self.sets.iter().enumerate().take(63) {
+                    if self.value(slot, set) != found {
+                        alive &= !(1 << i);
+                    }
+                }
+            } else if found != self.values[slot as usize].0 {
+                alive = 0;
+            }
+            if alive == 0 {
+                return Err(self.explain(home, memory));
+            }
+        }
+        for word in memory.stored() {
+            if !home.slots.contains_key(&word) && memory.load_word(word) != home.settled[word as usize] {
+                return Err(format!(
+                    "word {:#x}, which no transaction wrote, holds {:#x} instead of {:#x}",
+                    8 * word,
+                    memory.load_word(word),
+                    home.settled[word as usize]
+                ));
+            }
+        }
+        Ok(self.sets[alive.trailing_zeros() as usize])
+    }
+
+    /// The indices of the trace's updates that are in S, for its optional part `set`.
+    pub fn members(&self, set: u32) -> Vec<usize> {
+        let optional = self.optional.iter().enumerate();
+        let taken = optional.filter(|(bit, _)| set >> bit & 1 == 1).map(|(_, &index)| index);
+        self.required.iter().copied().chain(taken).collect()
+    }
+
+    /// A number for S, equal for equal sets of one trace.
+    pub fn key(&self, set: u32) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut members = self.members(set);
+        members.sort_unstable();
+        let mut hasher = DefaultHasher::new();
+        members.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// A number for all that this expects.
+    pub fn fingerprint(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        let values = self.values.iter().map(|&(value, _)| value);
+        values.for_each(|value| value.hash(&mut hasher));
+        (&self.optional_writes, &self.sets).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn explain(&self, home: &Home, memory: &CrashMemory) -> String {
+        // The set that comes closest.
+        let differences = |set: u32| {
+            let slots = home.words.iter().enumerate();
+            slots.filter(|&(slot, &word)| self.value(slot as u32, set) != memory.load_word(word)).count()
+        };
+        let closest = self.sets.iter().copied().min_by_key(|&set| differences(set)).unwrap_or(0);
+        let mut text =
+            String::from("no set of transactions gives what recovery left; the closest differs in:");
+        let wrong = home.words.iter().enumerate().filter_map(|(slot, &word)| {
+            let (expected, found) = (self.value(slot as u32, closest), memory.load_word(word));
+            (expected != found)
+                .then(|| format!(" word {:#x}: {found:#x} instead of {expected:#x};", 8 * word))
+        });
+        text.extend(wrong.take(6));
+        text
+    }
+}

@@ -1,0 +1,206 @@
+//! The checker for code of one's own.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use strandline::memory::hosted::Thread;
+use strandline::memory::{Hosted, World};
+
+use super::crash::CrashMemory;
+use super::explorer::panic_text;
+use super::schedule::Policy;
+use super::setting::Setting;
+use super::story;
+use super::trace::Trace;
+use super::world::X86World;
+
+/// How a program of one's own is checked.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of persistent memory, zero at the beginning.
+    pub bytes: u64,
+    /// Bytes of volatile memory, zero at the beginning and after a crash.
+    pub volatile_bytes: u64,
+    /// What may survive of a cache line.
+    pub setting: Setting,
+    /// Threads.
+    pub threads: usize,
+    /// Runs, each with another interleaving; one suffices for one thread.
+    pub histories: u64,
+    /// Seed of the first interleaving; the next one has the next number.
+    pub seed: u64,
+    /// States judged at one crash point, at most.
+    pub states: u64,
+}
+
+impl Default for Options {
+    /// A page of each memory, one thread, the setting `line`.
+    fn default() -> Self {
+        Self {
+            bytes: 4096,
+            volatile_bytes: 4096,
+            setting: Setting::Line,
+            threads: 1,
+            histories: 1,
+            seed: 1,
+            states: 1 << 20,
+        }
+    }
+}
+
+/// What is known of a crash besides what memory holds.
+#[derive(Clone, Debug)]
+pub struct Crashed {
+    /// The numbers with which the program has signalled
+    /// [`Event::Acknowledged`](strandline::memory::Event::Acknowledged), in order.
+    pub acknowledged: Vec<u64>,
+}
+
+/// What a check without violation has explored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Runs of the program.
+    pub histories: u64,
+    /// Crash points.
+    pub points: u64,
+    /// Crash states judged.
+    pub states: u64,
+    /// Crash points with more states than [`Options::states`].
+    pub cut_short: u64,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// A crash state that the judge refuses.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// What the judge says.
+    pub what: String,
+    /// The history up to the crash.
+    pub history: Vec<String>,
+    /// What was stored and did not survive.
+    pub lost: Vec<String>,
+    /// The seed of this history.
+    pub seed: u64,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\nhistory up to the crash (seed {}):", self.what, self.seed)?;
+        self.history.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        writeln!(f, "stored, but lost:")?;
+        self.lost.iter().try_for_each(|line| writeln!(f, "  {line}"))
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Runs `program` on checked memory (given the thread's number and its view), and `judge` on the memory that
+/// every power failure during it can leave. The judge recovers, if there is something to recover, and looks;
+/// what it loads decides which states are told apart.
+///
+/// All crash points that matter are tried, and at each of them all surviving states, up to
+/// [`Options::states`]. A judge must not refuse after fewer acknowledgements what it accepts after more.
+///
+/// # Errors
+/// A state that the judge refuses: the first one found, with as much surviving as the judge still refuses.
+pub fn check(
+    options: &Options,
+    program: impl Fn(usize, &Hosted),
+    judge: impl Fn(&Hosted, &Crashed) -> Result<(), String>,
+) -> Result<Report, Box<Refused>> {
+    let started = Instant::now();
+    let words = options.bytes.next_multiple_of(64) as usize / 8;
+    let memory = Rc::new(CrashMemory::new(words, options.volatile_bytes, 0..0));
+    let hosted: Rc<dyn World> = memory.clone();
+    let mut report = Report::default();
+    for number in 0..options.histories {
+        let seed = options.seed.wrapping_add(number);
+        let threads = options.threads;
+        let world = Rc::new(X86World::new(
+            vec![0; words],
+            options.volatile_bytes,
+            0..0,
+            threads,
+            options.setting,
+            None,
+        ));
+        let bodies = (0..threads).map(|thread| {
+            let program = &program;
+            Box::new(move |memory: &Hosted| program(thread, memory)) as Thread<'_>
+        });
+        let policy = match number % 2 {
+            0 => Policy::Priorities { every: 40, critical: 4 },
+            _ => Policy::Random { every: 5 },
+        };
+        world.run(bodies.collect(), policy, seed);
+        let trace = world.finish();
+        report.histories += 1;
+        if let Some(fault) = trace.faults.first() {
+            let history = story::history(&trace, trace.time, name);
+            return Err(Box::new(Refused { what: fault.clone(), history, lost: Vec::new(), seed }));
+        }
+        let mut fresh = true;
+        for &time in &trace.points {
+            memory.crash(&trace, time, options.setting, None, fresh);
+            fresh = false;
+            report.points += 1;
+            let crashed = Crashed { acknowledged: trace.acknowledged(time) };
+            let verdict = || {
+                let view = Hosted::new(hosted.clone(), 0);
+                catch_unwind(AssertUnwindSafe(|| judge(&view, &crashed)))
+                    .unwrap_or_else(|panic| Err(format!("the judge panics: {}", panic_text(&*panic))))
+            };
+            let first = report.states;
+            memory.search();
+            loop {
+                report.states += 1;
+                if let Err(what) = verdict() {
+                    return Err(Box::new(smallest(&memory, &trace, time, seed, what, verdict)));
+                }
+                if !memory.next() {
+                    break;
+                }
+                if report.states - first >= options.states {
+                    report.cut_short += 1;
+                    break;
+                }
+            }
+        }
+    }
+    report.time = started.elapsed();
+    Ok(report)
+}
+
+fn name(word: u32) -> String {
+    format!("[{:#x}]", 8 * word)
+}
+
+/// The refused state that `memory` has just come to, with as much surviving as is still refused.
+fn smallest(
+    memory: &CrashMemory,
+    trace: &Trace,
+    time: u32,
+    seed: u64,
+    mut what: String,
+    verdict: impl Fn() -> Result<(), String>,
+) -> Refused {
+    let mut kept: Vec<_> = memory.decisions().into_iter().filter(|d| d.chosen + 1 < d.of).collect();
+    let mut at = 0;
+    while at < kept.len() {
+        let mut fewer = kept.clone();
+        fewer.remove(at);
+        memory.given(fewer.clone());
+        match verdict() {
+            Err(still) => (kept, what) = (fewer, still),
+            Ok(()) => at += 1,
+        }
+    }
+    memory.given(kept);
+    // Decisions are those of the last run.
+    let _ = verdict();
+    let lost = story::lost(trace, time, &memory.decisions(), name);
+    Refused { what, history: story::history(trace, time, name), lost, seed }
+}

@@ -1,0 +1,46 @@
+//! What may survive of a cache line.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The settings of the persistency rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Setting {
+    /// One cut for each line: stores to one line persist in order. What x86 guarantees.
+    Line,
+    /// Each 64-bit word has its own cut.
+    Word,
+    /// Every store that threads can see survives.
+    FlushOnFail,
+}
+
+impl Setting {
+    /// All settings.
+    pub const ALL: [Self; 3] = [Self::Line, Self::Word, Self::FlushOnFail];
+
+    /// The name on the command line and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Word => "word",
+            Self::FlushOnFail => "flush-on-fail",
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|setting| setting.name() == name)
+            .ok_or_else(|| format!("there is no setting {name:?}; choose from line, word, flush-on-fail"))
+    }
+}

@@ -1,0 +1,87 @@
+//! A crash told so that it can be understood.
+
+use strandline::memory::{Event, Operation};
+
+use super::crash::Decision;
+use super::trace::Trace;
+
+/// Lines of a history that are told.
+const LONGEST: usize = 60;
+
+/// The history up to `time`, its last part: stores to the pool, write-backs, fences and events. `describe`
+/// names a word of the pool.
+pub(super) fn history(trace: &Trace, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
+    let mut lines: Vec<(u32, String)> = Vec::new();
+    for line in &trace.lines {
+        let (least, greatest) = line.cuts(time);
+        for (i, store) in line.stores[..greatest].iter().enumerate() {
+            let durable = if i < least { ", durable" } else { "" };
+            let (thread, value) = (store.thread, store.value);
+            lines.push((
+                store.time,
+                format!("thread {thread}: {} = {value:#x}{durable}", describe(store.word)),
+            ));
+        }
+    }
+    // Consecutive write-backs of one step are one line.
+    let mut last: Option<(u32, String, u32, usize)> = None;
+    for mark in trace.marks.iter().take_while(|mark| mark.time <= time) {
+        let thread = mark.thread;
+        let what = match mark.operation {
+            Operation::WriteBack(at, step) => {
+                let step = format!("{step:?}");
+                match &mut last {
+                    Some((other, same, count, index)) if *other == thread && *same == step => {
+                        *count += 1;
+                        lines[*index].1 += if *count == 2 { " and others" } else { "" };
+                    }
+                    _ => {
+                        let word = describe((at / 8) as u32);
+                        lines.push((
+                            mark.time,
+                            format!("thread {thread}: write back ({step}) line of {word}"),
+                        ));
+                        last = Some((thread, step, 1, lines.len() - 1));
+                    }
+                }
+                continue;
+            }
+            Operation::Fence(step) => format!("fence ({step:?})"),
+            Operation::Event(Event::Lock(_) | Event::Unlock(_)) => continue,
+            Operation::Event(event) => format!("{event:?}"),
+            _ => continue,
+        };
+        last = None;
+        lines.push((mark.time, format!("thread {thread}: {what}")));
+    }
+    lines.sort_by_key(|line| line.0);
+    let left_out = lines.len().saturating_sub(LONGEST);
+    let mut text: Vec<String> = Vec::new();
+    if left_out > 0 {
+        text.push(format!("({left_out} earlier operations are left out)"));
+    }
+    text.extend(lines.drain(left_out..).map(|(time, line)| format!("{time:>6} {line}")));
+    text
+}
+
+/// What was stored up to `time` and did not survive, by `decisions`.
+pub(super) fn lost(
+    trace: &Trace,
+    time: u32,
+    decisions: &[Decision],
+    describe: impl Fn(u32) -> String,
+) -> Vec<String> {
+    let lost = decisions.iter().filter(|decision| decision.chosen + 1 < decision.of);
+    let tell = |decision: &Decision| {
+        let line = trace.line(decision.word / 8);
+        let stores = line.map_or(&[][..], |line| &line.stores);
+        let newest = stores.iter().rfind(|store| store.word == decision.word && store.time <= time);
+        format!(
+            "{}: {:#x} survived, not {:#x}",
+            describe(decision.word),
+            decision.value,
+            newest.map_or(0, |store| store.value)
+        )
+    };
+    lost.map(tell).take(40).collect()
+}

@@ -1,0 +1,373 @@
+//! Small histories over each structure: what their transactions do, what they did to the structure's abstract
+//! contents, and the structure's own check.
+//!
+//! Every value written is unique, so that an old version is never taken for a new one.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use fastrand::Rng;
+use strandline::collections::{BPlusTree, HashTable, KeyValueStore, NodeShape, RedBlackTree};
+use strandline::memory::PersistentAddress;
+use strandline::{Abort, Error, Read, Result, Runner, Transaction};
+
+/// A structure's abstract contents.
+pub type Model = BTreeMap<u64, u64>;
+
+/// What a transaction did to one key: its value before and after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// The key.
+    pub key: u64,
+    /// The value that the transaction found.
+    pub old: Option<u64>,
+    /// The value that it left.
+    pub new: Option<u64>,
+}
+
+/// The workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// Swaps among a few words.
+    Sps,
+    /// Hash table.
+    Hash,
+    /// Red-black tree.
+    RbTree,
+    /// B+ tree.
+    BPlusTree,
+    /// Key-value store.
+    KvStore,
+    /// Allocations and frees of many sizes.
+    Allocator,
+}
+
+impl Workload {
+    /// All workloads.
+    pub const ALL: [Self; 6] =
+        [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore, Self::Allocator];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sps => "sps",
+            Self::Hash => "hash",
+            Self::RbTree => "rbtree",
+            Self::BPlusTree => "bplustree",
+            Self::KvStore => "kvstore",
+            Self::Allocator => "allocator",
+        }
+    }
+
+    /// Heap chunks of 4 KB that it needs.
+    pub(super) fn chunks(self, threads: u64) -> u64 {
+        match self {
+            Self::Sps => 1,
+            Self::Hash | Self::RbTree => 3 + 3 * threads,
+            Self::BPlusTree | Self::KvStore => 4 + 4 * threads,
+            Self::Allocator => 6 + 7 * threads,
+        }
+    }
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|workload| workload.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|workload| workload.name()).collect();
+            format!("there is no workload {name:?}; choose from {}", names.join(", "))
+        })
+    }
+}
+
+/// What one transaction is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Seed of its choices, the same in every attempt.
+    pub seed: u64,
+    /// Number that no other transaction has, below 2^40.
+    pub unique: u64,
+    /// Operations on the structure.
+    pub operations: u32,
+    /// Writes of one word, again and again, to fill the log.
+    pub filler: u32,
+    /// Whether it only reads.
+    pub reads_only: bool,
+    /// Whether its caller gives it up in the end.
+    pub gives_up: bool,
+}
+
+const WORDS: u64 = 6;
+const KEYS: u64 = 6;
+const SLOTS: u64 = 5;
+
+/// Word `i` of sps: two on a line.
+fn word(tx: &impl Read, i: u64) -> PersistentAddress {
+    tx.root(0).byte(256 + 32 * i)
+}
+
+/// The word that filler goes to; not the model's.
+fn scratch(tx: &impl Read, which: u64) -> PersistentAddress {
+    tx.root(0).byte(1024 + 64 * which)
+}
+
+fn key_bytes(key: u64) -> [u8; 16] {
+    let mut bytes = [7; 16];
+    bytes[..8].copy_from_slice(&key.to_le_bytes());
+    bytes
+}
+
+fn word_of(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let count = bytes.len().min(8);
+    word[..count].copy_from_slice(&bytes[..count]);
+    u64::from_le_bytes(word)
+}
+
+impl Workload {
+    /// Makes the structure.
+    ///
+    /// # Errors
+    /// The pool is too small.
+    pub fn create(self, runner: &mut impl Runner) -> Result<()> {
+        let root = |runner: &mut _| Self::root(runner);
+        match self {
+            Self::Sps => runner.run(|tx| (0..WORDS).try_for_each(|i| tx.write(word(tx, i), i + 1))),
+            Self::Hash => {
+                let root = root(runner)?;
+                HashTable::<u64, u64>::create(runner, root, 3, 1).map(|_| ())
+            }
+            Self::RbTree => runner.run(|tx| RedBlackTree::<u64, u64>::create(tx, tx.root(0)).map(|_| ())),
+            Self::BPlusTree => runner
+                .run(|tx| BPlusTree::<u64, u64>::create(tx, tx.root(0), NodeShape::of_pairs(4)).map(|_| ())),
+            Self::KvStore => {
+                let root = root(runner)?;
+                KeyValueStore::create(runner, root, 3).map(|_| ())
+            }
+            Self::Allocator => Ok(()),
+        }
+    }
+
+    fn root(runner: &mut impl Runner) -> Result<PersistentAddress> {
+        runner.view(|tx| Ok(tx.root(0)))
+    }
+
+    /// Carries out `plan`; returns what it did if it committed, `None` if its caller gave it up.
+    ///
+    /// # Errors
+    /// What the library reports besides an abort.
+    pub fn act(self, runner: &mut impl Runner, plan: Plan) -> Result<Option<Vec<Effect>>> {
+        let mut effects = Vec::new();
+        let body = |tx: &mut _| {
+            effects.clear();
+            self.body(tx, plan, &mut effects)
+        };
+        let done = if plan.reads_only { runner.view(body) } else { runner.run(body) };
+        match done {
+            Ok(()) => Ok(Some(effects)),
+            // Given up, or too large for the small pool: nothing has happened.
+            Err(Error::Aborted | Error::Full(_) | Error::TransactionTooLarge { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn body(self, tx: &mut impl Transaction, plan: Plan, effects: &mut Vec<Effect>) -> Result<(), Abort> {
+        let mut random = Rng::with_seed(plan.seed);
+        let mut unique = plan.unique << 12 | 1 << 11;
+        let mut fresh = || {
+            unique += 1;
+            unique << 8
+        };
+        for _ in 0..plan.operations {
+            if plan.reads_only {
+                self.look_up(tx, random.u64(..KEYS))?;
+            } else {
+                self.operate(tx, &mut random, &mut fresh, effects)?;
+            }
+        }
+        if !plan.reads_only {
+            let (mine, shared) = (scratch(tx, 1 + plan.seed % 3), scratch(tx, 0));
+            for i in 0..plan.filler {
+                let value = (plan.unique << 12 | u64::from(i)) << 8 | 3;
+                tx.write(if i % 8 == 7 && plan.seed & 8 != 0 { shared } else { mine }, value)?;
+            }
+        }
+        if plan.gives_up { Err(Abort::User) } else { Ok(()) }
+    }
+
+    fn look_up(self, tx: &mut impl Transaction, key: u64) -> Result<(), Abort> {
+        let root = tx.root(0);
+        match self {
+            Self::Sps => tx.read(word(tx, key % WORDS)).map(|_| ()),
+            Self::Hash => HashTable::<u64, u64>::open(tx, root)?.get(tx, key).map(|_| ()),
+            Self::RbTree => RedBlackTree::<u64, u64>::open(tx, root)?.get(tx, key).map(|_| ()),
+            Self::BPlusTree => BPlusTree::<u64, u64>::open(tx, root)?.get(tx, key).map(|_| ()),
+            Self::KvStore => KeyValueStore::open(tx, root)?.get(tx, &key_bytes(key)).map(|_| ()),
+            Self::Allocator => tx.read(tx.root(1 + key % SLOTS)).map(|_| ()),
+        }
+    }
+
+    fn operate(
+        self,
+        tx: &mut impl Transaction,
+        random: &mut Rng,
+        fresh: &mut impl FnMut() -> u64,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Abort> {
+        let root = tx.root(0);
+        let key = random.u64(..KEYS);
+        let new = fresh();
+        let (old, new) = match self {
+            Self::Sps => {
+                let (one, other) = (key % WORDS, (key + 1 + random.u64(..WORDS - 1)) % WORDS);
+                let (a, b) = (tx.read(word(tx, one))?, tx.read(word(tx, other))?);
+                // The low byte is what is swapped; the rest makes the value unique.
+                let (to_one, to_other) = (new | b & 0xff, fresh() | a & 0xff);
+                tx.write(word(tx, one), to_one)?;
+                tx.write(word(tx, other), to_other)?;
+                effects.push(Effect { key: other, old: Some(b), new: Some(to_other) });
+                effects.push(Effect { key: one, old: Some(a), new: Some(to_one) });
+                return Ok(());
+            }
+            Self::Hash => {
+                let table = HashTable::<u64, u64>::open(tx, root)?;
+                match table.remove(tx, key)? {
+                    Some(old) => (Some(old), None),
+                    None => (table.insert(tx, key, &new)?, Some(new)),
+                }
+            }
+            Self::RbTree => {
+                let tree = RedBlackTree::<u64, u64>::open(tx, root)?;
+                match tree.remove(tx, key)? {
+                    Some(old) => (Some(old), None),
+                    None => (tree.insert(tx, key, new)?, Some(new)),
+                }
+            }
+            Self::BPlusTree => {
+                let tree = BPlusTree::<u64, u64>::open(tx, root)?;
+                match tree.remove(tx, key)? {
+                    Some(old) => (Some(old), None),
+                    None => (tree.insert(tx, key, new)?, Some(new)),
+                }
+            }
+            Self::KvStore => {
+                let store = KeyValueStore::open(tx, root)?;
+                let old = store.get(tx, &key_bytes(key))?.map(|bytes| word_of(&bytes));
+                if old.is_some() && random.bool() {
+                    store.remove(tx, &key_bytes(key))?;
+                    (old, None)
+                } else {
+                    let mut value = new.to_le_bytes().to_vec();
+                    value.resize(8 + random.usize(..12), 1);
+                    store.insert(tx, &key_bytes(key), &value)?;
+                    (old, Some(new))
+                }
+            }
+            Self::Allocator => {
+                let slot = tx.root(1 + key % SLOTS);
+                let at = PersistentAddress::new(tx.read(slot)?);
+                let effect = if at.is_null() {
+                    let words = [3, 5, 9, 40, 520, 1200][random.usize(..6)];
+                    let block = tx.alloc(8 * words)?;
+                    tx.write(block, words)?;
+                    tx.write(block.word(words - 1), new)?;
+                    tx.write(slot, block.offset())?;
+                    (None, Some(new))
+                } else {
+                    let words = tx.read(at)?;
+                    let old = tx.read(at.word(words - 1))?;
+                    tx.free(at)?;
+                    tx.write(slot, 0)?;
+                    (Some(old), None)
+                };
+                effects.push(Effect { key: key % SLOTS, old: effect.0, new: effect.1 });
+                return Ok(());
+            }
+        };
+        effects.push(Effect { key, old, new });
+        Ok(())
+    }
+
+    /// Checks the structure's invariants; returns its contents.
+    ///
+    /// # Errors
+    /// One does not hold.
+    pub fn check(self, runner: &mut impl Runner) -> Result<Model> {
+        runner.view(|tx| {
+            let mut model = Model::new();
+            let root = tx.root(0);
+            let mut add = |key, value| {
+                model.insert(key, value);
+                Ok(())
+            };
+            match self {
+                Self::Sps => {
+                    let mut seen = 0u64;
+                    for i in 0..WORDS {
+                        let value = tx.read(word(tx, i))?;
+                        seen |= 1 << (value & 0x3f);
+                        add(i, value)?;
+                    }
+                    if seen != ((1 << WORDS) - 1) << 1 {
+                        return Err(tx.fail(Error::Damaged("the words are no permutation".into())));
+                    }
+                }
+                Self::Hash => {
+                    let table = HashTable::<u64, u64>::open(tx, root)?;
+                    table.check(tx)?;
+                    table.for_each(tx, add)?;
+                }
+                Self::RbTree => {
+                    let tree = RedBlackTree::<u64, u64>::open(tx, root)?;
+                    tree.check(tx)?;
+                    tree.for_each(tx, add)?;
+                }
+                Self::BPlusTree => {
+                    let tree = BPlusTree::<u64, u64>::open(tx, root)?;
+                    tree.check(tx)?;
+                    tree.for_each(tx, add)?;
+                }
+                Self::KvStore => {
+                    let store = KeyValueStore::open(tx, root)?;
+                    store.check(tx)?;
+                    store.for_each(tx, |key, value| add(word_of(key), word_of(value)))?;
+                }
+                Self::Allocator => {
+                    let mut blocks = Vec::new();
+                    for slot in 0..SLOTS {
+                        let at = PersistentAddress::new(tx.read(tx.root(1 + slot))?);
+                        if !at.is_null() {
+                            let words = tx.read(at)?;
+                            blocks.push((at.offset(), at.word(words).offset()));
+                            add(slot, tx.read(at.word(words.wrapping_sub(1)))?)?;
+                        }
+                    }
+                    blocks.sort_unstable();
+                    if blocks.windows(2).any(|two| two[0].1 > two[1].0) {
+                        return Err(tx.fail(Error::Damaged("two allocations overlap".into())));
+                    }
+                }
+            }
+            Ok(model)
+        })
+    }
+}
+
+/// `model` after `effects`.
+///
+/// # Errors
+/// A transaction found what nobody had left.
+pub fn apply(model: &mut Model, effects: &[Effect]) -> Result<(), String> {
+    for effect in effects {
+        let found = model.get(&effect.key).copied();
+        if found != effect.old {
+            return Err(format!("key {} was found with {:?} instead of {found:?}", effect.key, effect.old));
+        }
+        match effect.new {
+            Some(value) => model.insert(effect.key, value),
+            None => model.remove(&effect.key),
+        };
+    }
+    Ok(())
+}

@@ -1,0 +1,368 @@
+//! Memory under the persistency rules of x86 (`PX86.md`), for sequentially consistent execution: every load
+//! reads the latest store. It keeps what each thread knows of the order of stores (its views), so that a
+//! write-back covers what it must cover and no more, and leaves a [`Trace`].
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+use strandline::memory::hosted::{self, Thread};
+use strandline::memory::{Event, Operation, Space, Step, World};
+
+use super::schedule::{Policy, Scheduler};
+use super::setting::Setting;
+use super::trace::{Reader, Trace, Update};
+
+/// After so many operations a run is taken to go on for ever.
+const PATIENCE: u64 = 20_000_000;
+/// Preemption is more likely within so many candidates after a persistence step.
+const CRITICAL_CANDIDATES: u32 = 4;
+
+/// What one thread knows of the order of stores, and what it has asked for.
+struct View {
+    /// The newest store that the thread has seen, by word.
+    persistent: Vec<u32>,
+    volatile: Vec<u32>,
+    /// The same by line of the pool.
+    line: Vec<u32>,
+    /// The newest of all words.
+    newest: u32,
+    /// vpr: what a later write-back is ordered after.
+    ordered: u32,
+    /// vpa of lines that are not complete.
+    asked: Vec<(u32, u32)>,
+    unfenced_non_temporal: bool,
+    /// The running transaction's reads.
+    reads: Vec<(u32, u32)>,
+    /// The transaction in commit, an index into the trace's.
+    update: Option<u32>,
+    /// Candidates until preemption is ordinary again.
+    critical: u32,
+}
+
+/// The world.
+pub struct X86World {
+    persistent: Box<[Cell<u64>]>,
+    volatile: Box<[Cell<u64>]>,
+    persistent_latest: Box<[Cell<u32>]>,
+    volatile_latest: Box<[Cell<u32>]>,
+    /// Words that belong to transactions.
+    data: Range<usize>,
+    setting: Setting,
+    omitted: Option<Step>,
+    views: RefCell<Vec<View>>,
+    trace: RefCell<Trace>,
+    scheduler: RefCell<Scheduler>,
+    switch: Cell<bool>,
+    patience: Cell<u64>,
+}
+
+fn cells(words: &[u64]) -> Box<[Cell<u64>]> {
+    words.iter().map(|&word| Cell::new(word)).collect()
+}
+
+impl X86World {
+    /// A world whose pool durably holds `image`, with zeroed volatile words, for threads below `threads`. The
+    /// words in `data` are those of transactions.
+    pub fn new(
+        image: Vec<u64>,
+        volatile_bytes: u64,
+        data: Range<usize>,
+        threads: usize,
+        setting: Setting,
+        omitted: Option<Step>,
+    ) -> Self {
+        let (words, volatile) = (image.len(), volatile_bytes.div_ceil(8) as usize);
+        let view = || View {
+            persistent: vec![0; words],
+            volatile: vec![0; volatile],
+            line: vec![0; words.div_ceil(8)],
+            newest: 0,
+            ordered: 0,
+            asked: Vec::new(),
+            unfenced_non_temporal: false,
+            reads: Vec::new(),
+            update: None,
+            critical: 0,
+        };
+        Self {
+            persistent: cells(&image),
+            volatile: cells(&vec![0; volatile]),
+            persistent_latest: vec![Cell::new(0); words].into(),
+            volatile_latest: vec![Cell::new(0); volatile].into(),
+            data,
+            setting,
+            omitted,
+            views: RefCell::new((0..threads).map(|_| view()).collect()),
+            trace: RefCell::new(Trace::new(image)),
+            scheduler: RefCell::new(Scheduler::new(Policy::Random { every: 1 }, 0, 0)),
+            switch: Cell::new(false),
+            patience: Cell::new(PATIENCE),
+        }
+    }
+
+    /// The pool as the threads see it.
+    pub fn contents(&self) -> Vec<u64> {
+        self.persistent.iter().map(Cell::get).collect()
+    }
+
+    /// The number of operations so far that crash points refer to.
+    pub fn time(&self) -> u32 {
+        self.trace.borrow().time
+    }
+
+    /// Runs `threads`, interleaved by `policy`; returns the number of candidates for a preemption.
+    ///
+    /// # Panics
+    /// A thread panics, or runs for ever.
+    pub fn run(self: &Rc<Self>, threads: Vec<Thread<'_>>, policy: Policy, seed: u64) -> u32 {
+        *self.scheduler.borrow_mut() = Scheduler::new(policy, threads.len(), seed);
+        let world: Rc<dyn World> = self.clone();
+        hosted::run(&world, threads, |running| self.scheduler.borrow_mut().choose(running));
+        self.scheduler.borrow().candidates
+    }
+
+    /// Ends the run and takes its trace out.
+    pub fn finish(&self) -> Trace {
+        let mut trace = self.trace.take();
+        trace.finish();
+        trace
+    }
+
+    fn cell(&self, space: Space, offset: u64) -> (&Cell<u64>, &Cell<u32>, usize) {
+        let index = offset.rotate_right(3) as usize;
+        let (words, latest) = match space {
+            Space::Persistent => (&self.persistent, &self.persistent_latest),
+            Space::Volatile => (&self.volatile, &self.volatile_latest),
+        };
+        assert!(index < words.len(), "{space:?} access at offset {offset:#x} is outside its space");
+        (&words[index], &latest[index], index)
+    }
+
+    fn load(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        let (word, latest, index) = self.cell(space, offset);
+        let (time, view) = (latest.get(), &mut self.views.borrow_mut()[thread]);
+        let known = match space {
+            Space::Persistent => {
+                if self.data.contains(&index) && view.update.is_none() {
+                    view.reads.push((index as u32, time));
+                }
+                &mut view.persistent[index]
+            }
+            Space::Volatile => &mut view.volatile[index],
+        };
+        if time > *known {
+            *known = time;
+            view.newest = view.newest.max(time);
+            view.ordered = view.ordered.max(time);
+            if space == Space::Persistent {
+                let line = &mut view.line[index / 8];
+                *line = (*line).max(time);
+            }
+        }
+        word.get()
+    }
+
+    fn store(&self, thread: usize, space: Space, offset: u64, value: u64) -> u32 {
+        let (word, latest, index) = self.cell(space, offset);
+        let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
+        word.set(value);
+        let time = match space {
+            Space::Persistent => {
+                let every = self.setting == Setting::FlushOnFail;
+                let time = trace.store(thread as u32, index as u32, value, every);
+                if let (true, Some(update)) = (self.data.contains(&index), view.update) {
+                    trace.updates[update as usize].writes.push((index as u32, value));
+                    trace.home.push((time, update));
+                }
+                view.persistent[index] = time;
+                view.line[index / 8] = time;
+                time
+            }
+            Space::Volatile => {
+                let time = trace.tick();
+                view.volatile[index] = time;
+                time
+            }
+        };
+        latest.set(time);
+        view.newest = time;
+        time
+    }
+
+    fn write_back(&self, thread: usize, offset: u64) {
+        let line = (offset / 64) as usize;
+        let view = &mut self.views.borrow_mut()[thread];
+        let upto = view.line[line].max(view.ordered);
+        match view.asked.iter_mut().find(|(asked, _)| *asked as usize == line) {
+            Some((_, before)) => *before = upto.max(*before),
+            None => view.asked.push((line as u32, upto)),
+        }
+    }
+
+    /// All that the thread has asked for is complete.
+    fn complete(view: &mut View, trace: &mut Trace) {
+        view.unfenced_non_temporal = false;
+        if !view.asked.is_empty() {
+            trace.tick();
+            for (line, upto) in view.asked.drain(..) {
+                trace.complete(line, upto);
+            }
+        }
+    }
+
+    fn exchange(&self, thread: usize, space: Space, offset: u64, value: u64) {
+        let time = self.store(thread, space, offset, value);
+        let view = &mut self.views.borrow_mut()[thread];
+        view.ordered = time;
+        Self::complete(view, &mut self.trace.borrow_mut());
+    }
+
+    fn event(&self, thread: usize, event: Event) {
+        let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
+        if matches!(event, Event::Commit(_) | Event::Acknowledged(_)) {
+            trace.point();
+        }
+        let time = trace.tick();
+        trace.mark(thread as u32, Operation::Event(event));
+        match event {
+            Event::Begin | Event::Abort => {
+                view.reads.clear();
+                view.update = None;
+            }
+            Event::Commit(0) => {
+                let reads = std::mem::take(&mut view.reads);
+                trace.readers.push(Reader { acknowledged: time, reads });
+            }
+            Event::Commit(id) => {
+                view.update = Some(trace.updates.len() as u32);
+                trace.updates.push(Update {
+                    id,
+                    thread: thread as u32,
+                    entered: time,
+                    acknowledged: u32::MAX,
+                    reads: std::mem::take(&mut view.reads),
+                    writes: Vec::new(),
+                });
+            }
+            Event::Acknowledged(_) => {
+                if let Some(update) = view.update {
+                    trace.updates[update as usize].acknowledged = time;
+                }
+            }
+            Event::Unlock(word) if view.unfenced_non_temporal => trace.faults.push(format!(
+                "thread {thread} releases the lock word {:#x} before a fence after its non-temporal store",
+                word.offset()
+            )),
+            _ => {}
+        }
+    }
+}
+
+impl World for X86World {
+    fn perform(&self, thread: usize, operation: Operation) -> u64 {
+        self.patience.set(self.patience.get().saturating_sub(1));
+        assert!(self.patience.get() > 0, "the program runs for ever");
+        // Whether another thread may run next, and whether that is likely to tell something.
+        let (mut candidate, mut critical) = (false, false);
+        let mut paused = false;
+        let value = match operation {
+            Operation::Load(space, at) => {
+                candidate = space == Space::Volatile;
+                self.load(thread, space, at)
+            }
+            Operation::Store(space, at, value) => {
+                candidate = space == Space::Volatile || self.data.contains(&((at / 8) as usize));
+                self.store(thread, space, at, value);
+                0
+            }
+            Operation::StoreNonTemporal(at, value) => {
+                self.store(thread, Space::Persistent, at, value);
+                self.write_back(thread, at);
+                self.views.borrow_mut()[thread].unfenced_non_temporal = true;
+                0
+            }
+            Operation::CompareExchange(space, at, current, new) => {
+                candidate = true;
+                let old = self.cell(space, at).0.get();
+                if old == current {
+                    self.load(thread, space, at);
+                    self.exchange(thread, space, at, new);
+                    old
+                } else {
+                    self.load(thread, space, at)
+                }
+            }
+            Operation::FetchAdd(space, at, by) => {
+                candidate = true;
+                let old = self.load(thread, space, at);
+                self.exchange(thread, space, at, old.wrapping_add(by));
+                old
+            }
+            Operation::WriteBack(at, _) => {
+                self.trace.borrow_mut().mark(thread as u32, operation);
+                self.write_back(thread, at);
+                0
+            }
+            Operation::Fence(_) => {
+                (candidate, critical) = (true, true);
+                let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
+                view.ordered = view.ordered.max(view.newest);
+                Self::complete(view, trace);
+                trace.mark(thread as u32, operation);
+                0
+            }
+            Operation::Pause => {
+                paused = true;
+                self.scheduler.borrow_mut().pause(thread);
+                0
+            }
+            Operation::Event(event) => {
+                candidate = true;
+                critical = matches!(event, Event::Commit(_) | Event::Acknowledged(_));
+                self.event(thread, event);
+                0
+            }
+            Operation::WriteBackAll(_) | Operation::Work(_) => 0,
+        };
+        if candidate {
+            let view = &mut self.views.borrow_mut()[thread];
+            if critical {
+                view.critical = CRITICAL_CANDIDATES;
+            }
+            let near = view.critical > 0;
+            view.critical = view.critical.saturating_sub(1);
+            self.switch.set(self.scheduler.borrow_mut().candidate(thread, near));
+        } else {
+            self.switch.set(paused);
+        }
+        value
+    }
+
+    fn switches(&self, _: usize) -> bool {
+        self.switch.get()
+    }
+
+    fn omitted(&self, step: Step) -> bool {
+        let omitted = self.omitted == Some(step);
+        if omitted {
+            let mut trace = self.trace.borrow_mut();
+            let time = trace.time;
+            if trace.hints.last() != Some(&time) {
+                trace.hints.push(time);
+            }
+            // The thread that leaves something out is worth preempting next.
+            for view in self.views.borrow_mut().iter_mut() {
+                view.critical = CRITICAL_CANDIDATES;
+            }
+        }
+        omitted
+    }
+
+    fn size(&self, space: Space) -> u64 {
+        8 * match space {
+            Space::Persistent => self.persistent.len(),
+            Space::Volatile => self.volatile.len(),
+        } as u64
+    }
+}

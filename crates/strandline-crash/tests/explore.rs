@@ -1,0 +1,188 @@
+//! A bounded run of the crash checker; `strandline check` is the long one.
+
+use std::time::Duration;
+
+use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
+use strandline_crash::explore::{Bounds, Case, Outcome, SCHEMES, Sampling, Workload, exhaust, sample};
+use strandline_crash::{Options, Setting, check};
+
+fn none_violated(case: Case, outcome: &Outcome) {
+    println!(
+        "{} {} {} {} threads: {:?}, {:.0} states/s",
+        case.scheme.name,
+        case.workload.name(),
+        case.setting,
+        case.threads,
+        outcome.counts,
+        outcome.states_per_second()
+    );
+    if let Some(violation) = &outcome.violation {
+        panic!("{} (seed {}): {violation:#?}", violation.what, outcome.seed);
+    }
+}
+
+fn exhausted(workload: Workload, setting: Setting, preemptions: u32) {
+    let case = Case { scheme: SCHEMES[0], workload, threads: 2, setting, omitted: None };
+    let bounds = Bounds { preemptions, transactions: 2, states: 1 << 20, limit: Duration::from_secs(100) };
+    let outcome = exhaust(case, bounds, |_| ()).unwrap();
+    none_violated(case, &outcome);
+    assert_eq!(outcome.counts.cut_short, 0, "not exhausted within the bounds");
+}
+
+/// Two threads, two conflicting swaps each, every schedule with at most two preemptions.
+#[test]
+fn swaps_exhaustively() {
+    exhausted(Workload::Sps, Setting::Line, 2);
+    exhausted(Workload::Sps, Setting::FlushOnFail, 1);
+}
+
+/// Insertions and deletions, one of them given up.
+#[test]
+fn hash_table_exhaustively() {
+    exhausted(Workload::Hash, Setting::Line, 1);
+}
+
+#[test]
+fn no_sampled_crash_breaks_a_scheme() {
+    for scheme in SCHEMES {
+        for workload in Workload::ALL {
+            for setting in [Setting::Line, Setting::Word] {
+                for threads in 1..=3 {
+                    let case = Case { scheme, workload, threads, setting, omitted: None };
+                    let limit = Duration::from_millis(700);
+                    let sampling = Sampling { histories: 12, seed: 1, transactions: 20, limit };
+                    none_violated(case, &sample(case, sampling, |_| ()).unwrap());
+                }
+            }
+        }
+    }
+}
+
+/// Steps whose omission shows at once; the others take some seconds each (`strandline check --mutants`).
+#[test]
+fn missing_steps_are_found() {
+    let scheme = SCHEMES[0];
+    let slow = [Step::WatermarkFence, Step::RestartInert];
+    let redundant = |step: &Step| scheme.redundant.iter().any(|(other, _)| other == step);
+    for &step in scheme.steps.iter().filter(|step| !slow.contains(step) && !redundant(step)) {
+        let case =
+            Case { scheme, workload: Workload::Sps, threads: 2, setting: Setting::Word, omitted: Some(step) };
+        let limit = Duration::from_secs(30);
+        let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit };
+        let outcome = sample(case, sampling, |_| ()).unwrap();
+        assert!(outcome.violation.is_some(), "{step:?} can be left out unnoticed");
+    }
+}
+
+const DATA: PersistentAddress = PersistentAddress::new(0);
+const COMMIT: PersistentAddress = PersistentAddress::new(64);
+
+fn commit_without_data(threads: usize, program: impl Fn(usize, &Hosted)) -> bool {
+    let options = Options { threads, histories: 200, ..Options::default() };
+    let judge = |memory: &Hosted, _: &_| {
+        let found = memory.load(COMMIT) == 1 && memory.load(DATA) == 0;
+        if found { Err("commit without data".to_owned()) } else { Ok(()) }
+    };
+    check(&options, program, judge).is_err()
+}
+
+/// The tests of `PX86.md` that this execution, sequentially consistent, can show.
+#[test]
+fn litmus() {
+    let step = Step::CommitFence;
+    assert!(commit_without_data(1, |_, m| {
+        m.store(DATA, 1);
+        m.store(COMMIT, 1);
+    }));
+    assert!(commit_without_data(1, |_, m| {
+        m.store(DATA, 1);
+        m.write_back(DATA, step);
+        m.store(COMMIT, 1);
+    }));
+    assert!(commit_without_data(1, |_, m| {
+        m.store(DATA, 1);
+        m.fence(step);
+        m.store(COMMIT, 1);
+    }));
+    assert!(!commit_without_data(1, |_, m| {
+        m.store(DATA, 1);
+        m.write_back(DATA, step);
+        m.fence(step);
+        m.store(COMMIT, 1);
+    }));
+    assert!(!commit_without_data(1, |_, m| {
+        m.store_non_temporal(DATA, 1);
+        m.fence(step);
+        m.store(COMMIT, 1);
+    }));
+    // An atomic operation completes write-backs too.
+    assert!(!commit_without_data(1, |_, m| {
+        m.store(DATA, 1);
+        m.write_back(DATA, step);
+        m.fetch_add(VolatileAddress::new(0), 1);
+        m.store(COMMIT, 1);
+    }));
+    for fence in [true, false] {
+        let allowed = commit_without_data(2, |thread, m| {
+            if thread == 0 {
+                m.store(DATA, 1);
+                m.event(Event::Begin);
+            } else {
+                m.event(Event::Begin);
+                if m.load(DATA) == 1 {
+                    m.write_back(DATA, step);
+                    if fence {
+                        m.fence(step);
+                    }
+                    m.store(COMMIT, 1);
+                }
+            }
+        });
+        assert_eq!(allowed, !fence, "commit2 with fence: {fence}");
+    }
+    // What another thread stored is covered by a write-back that is ordered after it by any word.
+    let flag = VolatileAddress::new(0);
+    assert!(!commit_without_data(2, |thread, m| {
+        if thread == 0 {
+            m.store(DATA, 1);
+            m.store(flag, 1);
+        } else if m.load(flag) == 1 {
+            m.write_back(DATA, step);
+            m.fence(step);
+            m.store(COMMIT, 1);
+        }
+    }));
+}
+
+/// Words of one line persist in order under `line`, in any order under `word`.
+#[test]
+fn settings_differ_within_a_line() {
+    let other = DATA.word(1);
+    for (setting, allowed) in [(Setting::Line, false), (Setting::Word, true)] {
+        let options = Options { setting, ..Options::default() };
+        let program = |_, m: &Hosted| {
+            m.store(DATA, 1);
+            m.store(other, 1);
+        };
+        let judge = |m: &Hosted, _: &_| {
+            if m.load(other) == 1 && m.load(DATA) == 0 { Err("reordered".to_owned()) } else { Ok(()) }
+        };
+        assert_eq!(check(&options, program, judge).is_err(), allowed, "{setting}");
+    }
+}
+
+#[test]
+fn a_lock_is_not_released_over_an_unfenced_non_temporal_store() {
+    let lock = VolatileAddress::new(0);
+    for fenced in [false, true] {
+        let program = |_, m: &Hosted| {
+            m.lock(lock);
+            m.store_non_temporal(DATA, 1);
+            if fenced {
+                m.fence(Step::CommitFence);
+            }
+            m.unlock(lock);
+        };
+        assert_eq!(check(&Options::default(), program, |_, _| Ok(())).is_ok(), fenced);
+    }
+}
