@@ -10,6 +10,7 @@ macro_rules! say {
 
 mod arguments;
 mod bench;
+mod check;
 mod failure;
 mod list;
 mod pool;
@@ -32,6 +33,7 @@ struct Command {
 #[derive(Subcommand)]
 enum What {
     Bench(bench::Arguments),
+    Check(check::Arguments),
     List(list::Arguments),
     Pool(pool::Arguments),
     Torture(torture::Arguments),
@@ -42,6 +44,7 @@ enum What {
 fn main() -> ExitCode {
     let outcome = match Command::parse().what {
         What::Bench(arguments) => bench::run(&arguments),
+        What::Check(arguments) => check::run(&arguments),
         What::List(arguments) => list::run(&arguments),
         What::Pool(arguments) => pool::run(&arguments),
         What::Torture(arguments) => torture::run(&arguments),

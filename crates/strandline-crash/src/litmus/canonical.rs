@@ -80,7 +80,8 @@ impl<'t> Canonical<'t> {
                 key.push(covered(line(location), floors[location]));
             }
             for on in members(future.write_backs) {
-                let coh = (0..locations).filter(|&location| line(location) == on).map(|l| thread.coh[l]).max();
+                let coh =
+                    (0..locations).filter(|&location| line(location) == on).map(|l| thread.coh[l]).max();
                 key.push(covered(on, thread.vpr.max(coh.unwrap_or(0)).max(state.vpc[on])));
             }
             for on in members(future.cohmax) {
@@ -96,7 +97,8 @@ impl<'t> Canonical<'t> {
             for &(stamp, location, value) in kept.iter().filter(|&&(_, location, _)| line(location) == on) {
                 key.push(location as u8);
                 push(&mut key, value);
-                let readers = std::iter::zip(&futures, &floors).filter(|(_, floors)| stamp > floors[location]);
+                let readers =
+                    std::iter::zip(&futures, &floors).filter(|(_, floors)| stamp > floors[location]);
                 let asked_about = readers.fold(0, |lines, (future, _)| lines | future.lines());
                 key.extend(members(asked_about & !(1 << on)).map(|other| covered(other, stamp)));
             }

@@ -93,10 +93,10 @@ impl Parser {
     fn name(&mut self, at: usize, name: &str) -> Result<()> {
         self.end_thread()?;
         if name.is_empty() {
-            return Err(malformed(at, "a name after `name:`", "nothing"));
+            return Err(malformed(at, "a name after `name:`", ""));
         }
         if let Some(first) = &self.name {
-            return Err(malformed(at, "one `name:`, this is the second after", first));
+            return Err(malformed(at, format_args!("one `name:` (there is `{first}`)"), name));
         }
         self.name = Some(name.into());
         Ok(())
@@ -108,11 +108,11 @@ impl Parser {
             return Err(malformed(at, "a line that is not yet declared", line));
         }
         if locations.is_empty() {
-            return Err(malformed(at, "at least one location after `line NAME:`", "nothing"));
+            return Err(malformed(at, "at least one location after `line NAME:`", ""));
         }
         for name in locations.split_whitespace() {
             if !is_name(name) {
-                return Err(malformed(at, "a location's name (letters, digits and _ ' . -)", name));
+                return Err(malformed(at, "a location's name (letters, digits and _ ' . - [ ])", name));
             }
             if self.locations.iter().any(|other| other.name == name) {
                 return Err(malformed(at, "a location that is not yet declared", name));
@@ -163,10 +163,9 @@ impl Parser {
                 value: words.operand(registers)?,
                 non_temporal: name == "store-nt",
             },
-            "load" => Operation::Load {
-                register: words.register(registers)?,
-                location: words.location(locations)?,
-            },
+            "load" => {
+                Operation::Load { register: words.register(registers)?, location: words.location(locations)? }
+            }
             "cas" => Operation::CompareExchange {
                 register: words.register(registers)?,
                 location: words.location(locations)?,
@@ -218,7 +217,7 @@ impl Parser {
 
     fn end(mut self, last: usize) -> Result<Test> {
         self.end_thread()?;
-        let missing = |what: &str| malformed(last, what, "the end of the file");
+        let missing = |what: &str| malformed(last, what, "");
         let name = self.name.ok_or_else(|| missing("`name:` in the file"))?;
         if self.locations.is_empty() {
             return Err(missing("at least one `line NAME:` with its locations"));
@@ -229,7 +228,13 @@ impl Parser {
         if self.asks.is_empty() {
             return Err(missing("at least one `ask:`"));
         }
-        Ok(Test { name, lines: self.lines, locations: self.locations, threads: self.threads, asks: self.asks })
+        Ok(Test {
+            name,
+            lines: self.lines,
+            locations: self.locations,
+            threads: self.threads,
+            asks: self.asks,
+        })
     }
 }
 
@@ -241,7 +246,7 @@ struct Words<'s> {
 
 impl<'s> Words<'s> {
     fn next(&mut self, expected: impl Display) -> Result<&'s str> {
-        self.words.next().ok_or_else(|| malformed(self.at, expected, "the end of the line"))
+        self.words.next().ok_or_else(|| malformed(self.at, expected, ""))
     }
 
     fn exactly(&mut self, word: &str) -> Result<()> {
@@ -296,13 +301,19 @@ fn parse_number(word: &str) -> Option<u64> {
 }
 
 fn is_name(word: &str) -> bool {
-    word.chars().all(|c| c.is_alphanumeric() || "_'.-".contains(c))
+    word.chars().all(|c| c.is_alphanumeric() || "_'.-[]".contains(c))
 }
 
 fn is_register(word: &str) -> bool {
-    word.strip_prefix('r').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+    word.strip_prefix('r')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
+/// Found is a piece of the statement, or nothing where it ends too early.
 fn malformed(line: usize, expected: impl Display, found: impl Display) -> Malformed {
-    Malformed { line, expected: format!("{expected}, found `{found}`") }
+    let found = match found.to_string() {
+        nothing if nothing.is_empty() => "nothing".into(),
+        found => format!("`{found}`"),
+    };
+    Malformed { line, expected: format!("{expected}; found {found}") }
 }

@@ -152,7 +152,8 @@ impl Operation {
 impl Test {
     /// How many registers a thread names.
     pub(super) fn registers(&self, thread: usize) -> usize {
-        let named = |operation: &Operation| operation.reads_registers().chain(operation.writes_register()).max();
+        let named =
+            |operation: &Operation| operation.reads_registers().chain(operation.writes_register()).max();
         self.threads[thread].iter().filter_map(named).max().map_or(0, |highest| highest + 1)
     }
 }

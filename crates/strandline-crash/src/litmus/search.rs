@@ -24,7 +24,9 @@ impl Default for Limits {
 
 /// The test is too large to be explored exhaustively.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the test is too large to be explored exhaustively: more than {limit} {what}; make it smaller or split it")]
+#[error(
+    "the test is too large to be explored exhaustively: more than {limit} {what}; make it smaller or split it"
+)]
 pub struct TooLarge {
     /// What there is too much of.
     pub what: &'static str,
@@ -102,7 +104,8 @@ impl Test {
         };
         check("locations", self.locations.len(), 64)?;
         check("threads", self.threads.len(), 64)?;
-        let stores = |operations: &Vec<_>| operations.iter().filter(|o: &&super::Operation| o.stores()).count();
+        let stores =
+            |operations: &Vec<_>| operations.iter().filter(|o: &&super::Operation| o.stores()).count();
         check("stores", self.threads.iter().map(stores).sum(), 200)?;
         for (thread, operations) in self.threads.iter().enumerate() {
             check("operations in a thread", operations.len(), 200)?;
