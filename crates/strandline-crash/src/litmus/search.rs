@@ -215,13 +215,15 @@ impl Search<'_> {
             Setting::FlushOnFail => &mut self.found.flush_on_fail,
         };
         let mut chosen = vec![0; parts.len()];
+        let mut state = vec![0; order.len()];
         let mut combine = |parts: &[Vec<CrashState>]| loop {
-            let mut state = vec![0; order.len()];
             let values = std::iter::zip(parts, &chosen).flat_map(|(part, &choice)| part[choice].iter());
             for (&location, &value) in std::iter::zip(order, values) {
                 state[location] = value;
             }
-            states.insert(state.into());
+            if !states.contains(&*state) {
+                states.insert(state.as_slice().into());
+            }
             // The next combination, as a counter counts.
             let Some(at) = (0..parts.len()).find(|&at| chosen[at] + 1 < parts[at].len()) else { return };
             chosen[..at].fill(0);
@@ -236,12 +238,7 @@ impl Search<'_> {
     }
 }
 
+/// Sorted, so that equal choices are equal lists.
 fn distinct(contents: impl Iterator<Item = CrashState>) -> Vec<CrashState> {
-    let mut distinct: Vec<CrashState> = Vec::new();
-    for content in contents {
-        if !distinct.contains(&content) {
-            distinct.push(content);
-        }
-    }
-    distinct
+    contents.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -41,27 +41,27 @@ const LONGER: Shape = Shape { threads: 2, locations: 4, lines: 3, operations: 6 
 
 #[test]
 fn operational_machine_on_two_lines() {
-    compare(TWO_LINES, 3000, &Setting::ALL, operational::explore);
+    compare(TWO_LINES, 1500, &Setting::ALL, operational::explore);
 }
 
 #[test]
 fn operational_machine_on_three_lines() {
-    compare(THREE_LINES, 3000, &[Setting::Line, Setting::FlushOnFail], operational::explore);
+    compare(THREE_LINES, 1500, &[Setting::Line, Setting::FlushOnFail], operational::explore);
 }
 
 #[test]
 fn operational_machine_on_one_line() {
-    compare(ONE_LINE, 3000, &Setting::ALL, operational::explore);
+    compare(ONE_LINE, 1000, &Setting::ALL, operational::explore);
 }
 
 #[test]
 fn operational_machine_with_three_threads() {
-    compare(THREE_THREADS, 500, &Setting::ALL, operational::explore);
+    compare(THREE_THREADS, 200, &Setting::ALL, operational::explore);
 }
 
 #[test]
 fn no_reduction_loses_a_state() {
-    compare(TWO_LINES, 3000, &Setting::ALL, naive::explore);
+    compare(TWO_LINES, 2000, &Setting::ALL, naive::explore);
     compare(THREE_THREADS, 1000, &Setting::ALL, naive::explore);
     compare(LONGER, 500, &Setting::ALL, naive::explore);
 }

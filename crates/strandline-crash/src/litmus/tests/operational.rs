@@ -45,6 +45,17 @@ struct Machine {
     persistent: Vec<u64>,
 }
 
+impl Machine {
+    /// Markers at the front of their queues go at once: nothing ever waits for one to stay.
+    fn settle(&mut self) {
+        for queue in &mut self.queues {
+            let markers =
+                queue.iter().take_while(|pending| matches!(pending, Pending::Marker { .. })).count();
+            queue.drain(..markers);
+        }
+    }
+}
+
 struct World<'t> {
     test: &'t Test,
     setting: Setting,
@@ -64,9 +75,9 @@ pub fn explore(test: &Test, setting: Setting) -> BTreeSet<Vec<u64>> {
     let mut visited = HashSet::from([start.clone()]);
     let mut stack = vec![start];
     while let Some(machine) = stack.pop() {
-        let survives = if setting == Setting::FlushOnFail { &machine.visible } else { &machine.persistent };
-        found.insert(survives.clone());
-        for next in world.steps(&machine) {
+        found.insert(machine.persistent.clone());
+        for mut next in world.steps(&machine) {
+            next.settle();
             if visited.insert(next.clone()) {
                 stack.push(next);
             }
@@ -215,6 +226,11 @@ impl World<'_> {
 
     fn make_visible(&self, machine: &mut Machine, location: usize, value: u64) {
         machine.visible[location] = value;
+        if self.setting == Setting::FlushOnFail {
+            // The queues, too, are persistent.
+            machine.persistent[location] = value;
+            return;
+        }
         machine.queues[self.queue(location)].push(Pending::Store { location, value });
     }
 }
