@@ -36,8 +36,8 @@ fn compare(
 const TWO_LINES: Shape = Shape { threads: 2, locations: 3, lines: 2, operations: 4 };
 const THREE_LINES: Shape = Shape { threads: 2, locations: 3, lines: 3, operations: 4 };
 const ONE_LINE: Shape = Shape { threads: 2, locations: 2, lines: 1, operations: 4 };
-const THREE_THREADS: Shape = Shape { threads: 3, locations: 2, lines: 2, operations: 3 };
-const LONGER: Shape = Shape { threads: 2, locations: 4, lines: 3, operations: 6 };
+const THREE_THREADS: Shape = Shape { threads: 3, locations: 2, lines: 2, operations: 2 };
+const LONGER: Shape = Shape { threads: 2, locations: 4, lines: 3, operations: 5 };
 
 #[test]
 fn operational_machine_on_two_lines() {
