@@ -1,5 +1,8 @@
 //! The explorer against two others on random programs: the operational machine, which is another formulation
 //! of the rules, and the view model without reductions, which shows that the reductions lose nothing.
+//!
+//! Random programs reach some rules rarely: leaving out a load's effect on `vpr`, an mfence's on `vrn` or an
+//! sfence's on `vpr` went unnoticed here in thousands of programs. The files in `shipped.rs` are there for these.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +44,7 @@ const LONGER: Shape = Shape { threads: 2, locations: 4, lines: 3, operations: 5 
 
 #[test]
 fn operational_machine_on_two_lines() {
-    compare(TWO_LINES, 1500, &Setting::ALL, operational::explore);
+    compare(TWO_LINES, 700, &Setting::ALL, operational::explore);
 }
 
 #[test]
@@ -51,17 +54,17 @@ fn operational_machine_on_three_lines() {
 
 #[test]
 fn operational_machine_on_one_line() {
-    compare(ONE_LINE, 1000, &Setting::ALL, operational::explore);
+    compare(ONE_LINE, 500, &Setting::ALL, operational::explore);
 }
 
 #[test]
 fn operational_machine_with_three_threads() {
-    compare(THREE_THREADS, 200, &Setting::ALL, operational::explore);
+    compare(THREE_THREADS, 100, &Setting::ALL, operational::explore);
 }
 
 #[test]
 fn no_reduction_loses_a_state() {
-    compare(TWO_LINES, 2000, &Setting::ALL, naive::explore);
-    compare(THREE_THREADS, 1000, &Setting::ALL, naive::explore);
-    compare(LONGER, 500, &Setting::ALL, naive::explore);
+    compare(TWO_LINES, 1000, &Setting::ALL, naive::explore);
+    compare(THREE_THREADS, 500, &Setting::ALL, naive::explore);
+    compare(LONGER, 200, &Setting::ALL, naive::explore);
 }

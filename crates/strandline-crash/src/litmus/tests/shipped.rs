@@ -27,6 +27,7 @@ const TABLE: &[(&str, Expected, Expected, Expected)] = &[
     ("store_buffering_mfence", (12, "F"), (12, "F"), (8, "F")),
     ("store_buffering_sfence", (16, "A"), (16, "A"), (9, "A")),
     ("store_buffering_rmw", (12, "F"), (12, "F"), (8, "F")),
+    ("store_buffering_failed_cas", (16, "A"), (16, "A"), (9, "A")),
     ("store_buffering_persistent", (9, "AF"), (9, "AF"), (9, "AF")),
     ("message_passing", (4, "F"), (4, "F"), (3, "F")),
     ("forwarding", (16, "A"), (16, "A"), (9, "A")),
@@ -47,6 +48,9 @@ const TABLE: &[(&str, Expected, Expected, Expected)] = &[
     ("write_back_too_early", (4, "A"), (4, "A"), (3, "F")),
     ("store_after_write_back", (5, "FA"), (5, "FA"), (4, "FF")),
     // Between threads.
+    ("write_back_after_rmw", (6, "F"), (6, "F"), (4, "F")),
+    ("write_back_after_sfence", (14, "F"), (14, "F"), (9, "F")),
+    ("write_back_overtakes_store", (16, "A"), (16, "A"), (9, "F")),
     ("clwb_after_reading", (3, "F"), (3, "F"), (3, "F")),
     ("clwb_before_reading", (4, "A"), (4, "A"), (3, "F")),
     ("sfence_of_another_thread", (8, "A"), (8, "A"), (4, "F")),
