@@ -1,24 +1,40 @@
 //! `strandline check`: the crash checker.
 
+mod litmus;
 mod schemes;
 
 use crate::failure::{Failure, Outcome};
 
 /// Explore the states that a power failure can leave, and judge what recovery makes of them.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  strandline check --samples 500\n  \
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  strandline check --samples 500\n  \
     strandline check --scheme bppm --workload sps --threads 2 --exhaustive --preemptions 2\n  \
-    strandline check --mutants\n\nExit code 1 says that a state was found that recovery does not repair (or, with \
-    --mutants, that a mutant was not found out).")]
+    strandline check --mutants\n  \
+    strandline check litmus crates/strandline-crash/litmus/commit1.litmus\n\n\
+    Exit code 1 says that a state was found that recovery does not repair (or, with --mutants, that a mutant \
+    was not found out)."
+)]
 pub struct Arguments {
+    #[command(subcommand)]
+    what: Option<What>,
     #[command(flatten)]
     schemes: schemes::Arguments,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    Litmus(litmus::Arguments),
 }
 
 /// Runs it.
 ///
 /// # Errors
-/// The flags ask for something that cannot be.
+/// The flags or a litmus file ask for something that cannot be.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    schemes::run(&arguments.schemes)
+    match &arguments.what {
+        Some(What::Litmus(arguments)) => litmus::run(arguments),
+        None => schemes::run(&arguments.schemes),
+    }
 }

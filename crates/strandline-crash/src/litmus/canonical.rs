@@ -1,0 +1,119 @@
+//! Canonical configurations: equal for configurations that have the same crash states, now and later.
+//!
+//! A timestamp orders a store among all stores, but few of these orders can still be seen. So:
+//!
+//! - *Stores* that no load left to run may return, and no crash leave behind, are dropped. What remains of a
+//!   location is always its latest stores.
+//! - *Memory* is one list for each line, which gives the order of stores on a line (its cuts).
+//! - *A view* is, for each line, how many of that line's stores it covers. It is recorded only for the lines
+//!   that the thread's future asks about.
+//! - *A store* also orders the stores of other lines: who reads it must have seen what came before. That order
+//!   is recorded only for the lines that some thread, which may still read the store and gain by it, asks
+//!   about.
+//!
+//! `vrn` and `coh` are recorded as the oldest store that each load left to run may return. Nothing more of them
+//! matters: reading that very store changes no view, since vrn ≤ vpr and vrn ≤ `cohmax` always, and reading a
+//! later one raises both views to it. `coh` matters to a write-back of its line only joined with `vpr`. Whatever
+//! can only become part of `vpc` is recorded as at least `vpc`.
+
+use super::Test;
+use super::future::{Future, members};
+use super::view::{Stamp, State};
+
+/// A canonical configuration.
+pub(super) type Key = Box<[u8]>;
+
+/// Computes canonical configurations of one test.
+pub(super) struct Canonical<'t> {
+    test: &'t Test,
+    futures: Vec<Vec<Future>>,
+}
+
+impl<'t> Canonical<'t> {
+    pub fn new(test: &'t Test) -> Self {
+        Self { test, futures: Future::of(test) }
+    }
+
+    /// The key of `state`. Each part's length follows from the parts before it, so that no two configurations
+    /// that differ in a part have the same bytes.
+    pub fn key(&self, state: &State) -> Key {
+        let futures: Vec<&Future> =
+            state.threads.iter().zip(&self.futures).map(|(thread, futures)| &futures[thread.next]).collect();
+        let line = |location: usize| self.test.locations[location].line;
+        let locations = self.test.locations.len();
+
+        // By thread and location, the oldest store that a load may return.
+        let floors: Vec<Vec<Stamp>> = std::iter::zip(&state.threads, &futures)
+            .map(|(thread, future)| {
+                let floor = |location: usize| {
+                    if future.reads >> location & 1 == 0 {
+                        return Stamp::MAX;
+                    }
+                    thread.coh[location].max(state.last_store(location, thread.vrn))
+                };
+                (0..locations).map(floor).collect()
+            })
+            .collect();
+        let oldest: Vec<Stamp> = (0..locations)
+            .map(|location| {
+                let on_medium = state.last_store(location, state.vpc[line(location)]);
+                floors.iter().map(|floors| floors[location]).fold(on_medium, Stamp::min)
+            })
+            .collect();
+        let kept: Vec<(Stamp, usize, u64)> = state
+            .stores()
+            .filter(|&(stamp, message)| stamp >= oldest[message.location])
+            .map(|(stamp, message)| (stamp, message.location, message.value))
+            .collect();
+        // How many of a line's stores a view covers.
+        let covered = |on: usize, view: Stamp| {
+            kept.iter().filter(|&&(stamp, location, _)| line(location) == on && stamp <= view).count() as u8
+        };
+
+        let mut key: Vec<u8> = state.threads.iter().map(|thread| thread.next as u8).collect();
+        key.extend(state.vpc.iter().enumerate().map(|(line, &complete)| covered(line, complete)));
+        for ((thread, future), floors) in std::iter::zip(&state.threads, &futures).zip(&floors) {
+            for register in members(future.registers) {
+                push(&mut key, thread.registers[register]);
+            }
+            for location in members(future.reads) {
+                key.push(covered(line(location), floors[location]));
+            }
+            for on in members(future.write_backs) {
+                let coh =
+                    (0..locations).filter(|&location| line(location) == on).map(|l| thread.coh[l]).max();
+                key.push(covered(on, thread.vpr.max(coh.unwrap_or(0)).max(state.vpc[on])));
+            }
+            for on in members(future.cohmax) {
+                key.push(covered(on, thread.cohmax()));
+            }
+            if future.fence {
+                let asked = std::iter::zip(&thread.vpa, &state.vpc).enumerate();
+                key.extend(asked.map(|(line, (&asked, &complete))| covered(line, asked.max(complete))));
+            }
+        }
+        for on in 0..self.test.lines.len() {
+            key.push(covered(on, Stamp::MAX));
+            for &(stamp, location, value) in kept.iter().filter(|&&(_, location, _)| line(location) == on) {
+                key.push(location as u8);
+                push(&mut key, value);
+                let readers =
+                    std::iter::zip(&futures, &floors).filter(|(_, floors)| stamp > floors[location]);
+                let asked_about = readers.fold(0, |lines, (future, _)| lines | future.lines());
+                key.extend(members(asked_about & !(1 << on)).map(|other| covered(other, stamp)));
+            }
+        }
+        key.into()
+    }
+}
+
+/// Appends a value, in as few bytes as its size needs.
+fn push(key: &mut Vec<u8>, value: u64) {
+    match u8::try_from(value) {
+        Ok(small) if small < u8::MAX => key.push(small),
+        _ => {
+            key.push(u8::MAX);
+            key.extend(value.to_le_bytes());
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What the operations that a thread has still to run can see: the rest of a configuration does not matter.
+
+use super::{Operation, Test};
+
+/// A set of locations, lines or registers, by index.
+pub(super) type Set = u64;
+
+/// The indices in a set.
+pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
+    (0..Set::BITS as usize).filter(move |&index| set >> index & 1 != 0)
+}
+
+/// What a thread may do from some operation on. Larger is safe: it only merges fewer configurations.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Future {
+    /// Registers read before they are written.
+    pub registers: Set,
+    /// Locations that a load, or a failing compare-and-swap, reads.
+    pub reads: Set,
+    /// The lines of those locations.
+    read_lines: Set,
+    /// Lines that a `clflushopt`, `clwb` or non-temporal store writes back, and so `vpr` matters to.
+    pub write_backs: Set,
+    /// Lines that `cohmax` matters to: by a `clflush`, or by a fence before a load or a write-back.
+    pub cohmax: Set,
+    /// Something completes the write-backs asked for.
+    pub fence: bool,
+}
+
+impl Future {
+    /// By thread and operation, the end included.
+    pub fn of(test: &Test) -> Vec<Vec<Self>> {
+        test.threads.iter().map(|operations| Self::of_thread(test, operations)).collect()
+    }
+
+    fn of_thread(test: &Test, operations: &[Operation]) -> Vec<Self> {
+        let mut futures = vec![Self::default(); operations.len() + 1];
+        for (index, operation) in operations.iter().enumerate().rev() {
+            let mut future = futures[index + 1];
+            if let Operation::If { operations, .. } = operation {
+                // All but the registers shrink along a thread.
+                future.registers |= futures[index + 1 + operations].registers;
+            }
+            future.before(test, operation);
+            futures[index] = future;
+        }
+        futures
+    }
+
+    /// From the future after `operation` to the one before it.
+    fn before(&mut self, test: &Test, operation: &Operation) {
+        if let Some(register) = operation.writes_register() {
+            self.registers &= !(1 << register);
+        }
+        for register in operation.reads_registers() {
+            self.registers |= 1 << register;
+        }
+        let line = |location: usize| 1 << test.locations[location].line;
+        match *operation {
+            Operation::Store { location, non_temporal: true, .. } => self.write_backs |= line(location),
+            Operation::Store { .. } | Operation::If { .. } => {}
+            Operation::Load { location, .. } => {
+                self.reads |= 1 << location;
+                self.read_lines |= line(location);
+            }
+            Operation::CompareExchange { location, .. } => {
+                self.reads |= 1 << location;
+                self.read_lines |= line(location);
+                self.fence = true;
+            }
+            Operation::FetchAdd { .. } => self.fence = true,
+            Operation::Clflush { line } => self.cohmax |= 1 << line,
+            Operation::WriteBack { line } => self.write_backs |= 1 << line,
+            Operation::Sfence => {
+                self.cohmax |= self.write_backs;
+                self.fence = true;
+            }
+            Operation::Mfence => {
+                self.cohmax |= self.write_backs | self.read_lines;
+                self.fence = true;
+            }
+        }
+    }
+
+    /// The lines whose stores a view of the thread can still tell apart.
+    pub fn lines(&self) -> Set {
+        self.read_lines | self.write_backs | self.cohmax
+    }
+}

@@ -1,0 +1,319 @@
+//! The text format, and what a malformed file is told.
+
+use std::fmt::Display;
+use std::str::SplitWhitespace;
+
+use super::{Ask, Location, Operand, Operation, Test};
+
+/// A file that is not a litmus test: where, what was expected and what was found.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: expected {expected}")]
+pub struct Malformed {
+    /// The line, from 1.
+    pub line: usize,
+    /// What was expected there and what was found.
+    pub expected: String,
+}
+
+type Result<T> = std::result::Result<T, Malformed>;
+
+const STATEMENTS: &str = "`name:`, `line NAME:`, `thread:`, `ask:` or an operation";
+const OPERATIONS: &str =
+    "one of the operations store, store-nt, load, cas, add, clflush, clflushopt, clwb, sfence, mfence, if";
+
+impl Test {
+    /// Reads a test.
+    ///
+    /// # Errors
+    /// [`Malformed`] with the first mistake.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut parser = Parser::default();
+        let mut last = 1;
+        for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
+            last = index + 1;
+            let code = line.split('#').next().unwrap_or_default().trim();
+            if !code.is_empty() {
+                parser.statement(last, code)?;
+            }
+        }
+        parser.end(last)
+    }
+}
+
+#[derive(Default)]
+struct Parser {
+    name: Option<String>,
+    lines: Vec<String>,
+    locations: Vec<Location>,
+    threads: Vec<Vec<Operation>>,
+    asks: Vec<Ask>,
+    /// The registers of the current thread.
+    registers: Vec<String>,
+    /// Whether operations may follow.
+    in_thread: bool,
+    /// Where the current thread's `if`s stand: line, index, operations guarded.
+    ifs: Vec<(usize, usize, usize)>,
+}
+
+impl Parser {
+    fn statement(&mut self, at: usize, code: &str) -> Result<()> {
+        let (head, rest) = match code.split_once(':') {
+            Some((head, rest)) => (head.trim(), Some(rest.trim())),
+            None => (code, None),
+        };
+        let mut head = head.split_whitespace();
+        let keyword = head.next().unwrap_or_default();
+        let named = head.next();
+        if let Some(more) = head.next().filter(|_| rest.is_some()) {
+            return Err(malformed(at, "`:`", more));
+        }
+        match (keyword, named, rest) {
+            ("name", None, Some(name)) => self.name(at, name),
+            ("line", Some(line), Some(locations)) => self.line(at, line, locations),
+            ("thread", None, Some("")) => {
+                self.end_thread()?;
+                self.threads.push(Vec::new());
+                self.in_thread = true;
+                Ok(())
+            }
+            ("ask", None, Some(question)) => self.ask(at, question),
+            ("line", None, Some(_)) => Err(malformed(at, "a name for the line, as in `line A:`", ":")),
+            ("thread", None, Some(more)) => Err(malformed(at, "nothing after `thread:`", more)),
+            ("name" | "thread" | "ask", Some(more), Some(_)) => {
+                Err(malformed(at, format_args!("`{keyword}:`"), format_args!("{keyword} {more}")))
+            }
+            ("name" | "line" | "thread" | "ask", ..) => {
+                Err(malformed(at, format_args!("`:` in the statement `{keyword}`"), code))
+            }
+            (_, _, Some(_)) => Err(malformed(at, STATEMENTS, code)),
+            _ => self.operation(at, code),
+        }
+    }
+
+    fn name(&mut self, at: usize, name: &str) -> Result<()> {
+        self.end_thread()?;
+        if name.is_empty() {
+            return Err(malformed(at, "a name after `name:`", ""));
+        }
+        if let Some(first) = &self.name {
+            return Err(malformed(at, format_args!("one `name:` (there is `{first}`)"), name));
+        }
+        self.name = Some(name.into());
+        Ok(())
+    }
+
+    fn line(&mut self, at: usize, line: &str, locations: &str) -> Result<()> {
+        self.end_thread()?;
+        if self.lines.iter().any(|other| other == line) {
+            return Err(malformed(at, "a line that is not yet declared", line));
+        }
+        if locations.is_empty() {
+            return Err(malformed(at, "at least one location after `line NAME:`", ""));
+        }
+        for name in locations.split_whitespace() {
+            if !is_name(name) {
+                return Err(malformed(at, "a location's name (letters, digits and _ ' . - [ ])", name));
+            }
+            if self.locations.iter().any(|other| other.name == name) {
+                return Err(malformed(at, "a location that is not yet declared", name));
+            }
+            self.locations.push(Location { name: name.into(), line: self.lines.len() });
+        }
+        self.lines.push(line.into());
+        Ok(())
+    }
+
+    fn ask(&mut self, at: usize, question: &str) -> Result<()> {
+        self.end_thread()?;
+        let spaced = question.replace('=', " = ");
+        let mut words = Words { at, words: spaced.split_whitespace() };
+        let mut values: Vec<(usize, u64)> = Vec::new();
+        let mut text = Vec::new();
+        loop {
+            let location = words.location(&self.locations)?;
+            words.exactly("=")?;
+            let value = words.number("a value")?;
+            let name = &self.locations[location].name;
+            if values.iter().any(|&(other, _)| other == location) {
+                return Err(malformed(at, "each location at most once in an `ask:`", name));
+            }
+            text.push(format!("{name}={value}"));
+            values.push((location, value));
+            if words.words.clone().next().is_none() {
+                break;
+            }
+        }
+        self.asks.push(Ask { text: text.join(" "), values });
+        Ok(())
+    }
+
+    fn operation(&mut self, at: usize, code: &str) -> Result<()> {
+        if !self.in_thread {
+            return Err(malformed(at, "`thread:` before an operation", code));
+        }
+        let spaced = code.replace("==", " == ");
+        let mut words = Words { at, words: spaced.split_whitespace() };
+        let name = words.next("an operation")?;
+        let locations = &self.locations;
+        let registers = &mut self.registers;
+        let line = |location: usize| locations[location].line;
+        let operation = match name {
+            "store" | "store-nt" => Operation::Store {
+                location: words.location(locations)?,
+                value: words.operand(registers)?,
+                non_temporal: name == "store-nt",
+            },
+            "load" => {
+                Operation::Load { register: words.register(registers)?, location: words.location(locations)? }
+            }
+            "cas" => Operation::CompareExchange {
+                register: words.register(registers)?,
+                location: words.location(locations)?,
+                expected: words.operand(registers)?,
+                new: words.operand(registers)?,
+            },
+            "add" => Operation::FetchAdd {
+                register: words.register(registers)?,
+                location: words.location(locations)?,
+                amount: words.operand(registers)?,
+            },
+            "clflush" => Operation::Clflush { line: line(words.location(locations)?) },
+            "clflushopt" | "clwb" => Operation::WriteBack { line: line(words.location(locations)?) },
+            "sfence" => Operation::Sfence,
+            "mfence" => Operation::Mfence,
+            "if" => {
+                let register = words.register(registers)?;
+                words.exactly("==")?;
+                let equals = words.number("a number")?;
+                words.exactly("then")?;
+                let operations = words.number("a number of operations")?;
+                Operation::If { register, equals, operations: operations.try_into().unwrap_or(usize::MAX) }
+            }
+            other => return Err(malformed(at, OPERATIONS, other)),
+        };
+        words.end()?;
+        let Some(thread) = self.threads.last_mut() else { return Ok(()) };
+        if let Operation::If { operations, .. } = operation {
+            self.ifs.push((at, thread.len(), operations));
+        }
+        thread.push(operation);
+        Ok(())
+    }
+
+    /// Ends the current thread, if any.
+    fn end_thread(&mut self) -> Result<()> {
+        self.in_thread = false;
+        self.registers.clear();
+        let length = self.threads.last().map_or(0, Vec::len);
+        for (at, index, operations) in self.ifs.drain(..) {
+            let left = length - index - 1;
+            if operations > left {
+                let expected = format_args!("at most {left} after `then`, the operations left in the thread");
+                return Err(malformed(at, expected, operations));
+            }
+        }
+        Ok(())
+    }
+
+    fn end(mut self, last: usize) -> Result<Test> {
+        self.end_thread()?;
+        let missing = |what: &str| malformed(last, what, "");
+        let name = self.name.ok_or_else(|| missing("`name:` in the file"))?;
+        if self.locations.is_empty() {
+            return Err(missing("at least one `line NAME:` with its locations"));
+        }
+        if self.threads.is_empty() {
+            return Err(missing("at least one `thread:`"));
+        }
+        if self.asks.is_empty() {
+            return Err(missing("at least one `ask:`"));
+        }
+        Ok(Test {
+            name,
+            lines: self.lines,
+            locations: self.locations,
+            threads: self.threads,
+            asks: self.asks,
+        })
+    }
+}
+
+/// The words of a statement, one after another.
+struct Words<'s> {
+    at: usize,
+    words: SplitWhitespace<'s>,
+}
+
+impl<'s> Words<'s> {
+    fn next(&mut self, expected: impl Display) -> Result<&'s str> {
+        self.words.next().ok_or_else(|| malformed(self.at, expected, ""))
+    }
+
+    fn exactly(&mut self, word: &str) -> Result<()> {
+        let found = self.next(format_args!("`{word}`"))?;
+        if found == word { Ok(()) } else { Err(malformed(self.at, format_args!("`{word}`"), found)) }
+    }
+
+    fn location(&mut self, locations: &[Location]) -> Result<usize> {
+        let expected = "a location declared above by `line`";
+        let name = self.next(expected)?;
+        let known = locations.iter().position(|location| location.name == name);
+        known.ok_or_else(|| malformed(self.at, expected, name))
+    }
+
+    fn number(&mut self, what: &str) -> Result<u64> {
+        let expected = format!("{what} from 0 to 2^64 - 1");
+        let word = self.next(&expected)?;
+        parse_number(word).ok_or_else(|| malformed(self.at, expected, word))
+    }
+
+    fn register(&mut self, registers: &mut Vec<String>) -> Result<usize> {
+        let expected = "a register such as r1";
+        let name = self.next(expected)?;
+        if is_register(name) { Ok(index(registers, name)) } else { Err(malformed(self.at, expected, name)) }
+    }
+
+    fn operand(&mut self, registers: &mut Vec<String>) -> Result<Operand> {
+        let expected = "a number from 0 to 2^64 - 1 or a register such as r1";
+        let word = self.next(expected)?;
+        if is_register(word) {
+            return Ok(Operand::Register(index(registers, word)));
+        }
+        parse_number(word).map(Operand::Number).ok_or_else(|| malformed(self.at, expected, word))
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.words.next().map_or(Ok(()), |more| Err(malformed(self.at, "the end of the line", more)))
+    }
+}
+
+/// The index of a register of the current thread, new or known.
+fn index(registers: &mut Vec<String>, name: &str) -> usize {
+    registers.iter().position(|other| other == name).unwrap_or_else(|| {
+        registers.push(name.into());
+        registers.len() - 1
+    })
+}
+
+/// Digits only: `+1`, which the standard library takes, is not a number here.
+fn parse_number(word: &str) -> Option<u64> {
+    if word.bytes().all(|byte| byte.is_ascii_digit()) { word.parse().ok() } else { None }
+}
+
+fn is_name(word: &str) -> bool {
+    word.chars().all(|c| c.is_alphanumeric() || "_'.-[]".contains(c))
+}
+
+fn is_register(word: &str) -> bool {
+    word.strip_prefix('r')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Found is a piece of the statement, or nothing where it ends too early.
+fn malformed(line: usize, expected: impl Display, found: impl Display) -> Malformed {
+    let found = match found.to_string() {
+        nothing if nothing.is_empty() => "nothing".into(),
+        found => format!("`{found}`"),
+    };
+    Malformed { line, expected: format!("{expected}; found {found}") }
+}

@@ -1,0 +1,244 @@
+//! The search through all configurations, and the crash states that it collects.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::canonical::{Canonical, Key};
+use super::view::{Stamp, State};
+use super::{Ask, Setting, Test};
+
+/// How far a search may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Configurations visited.
+    pub configurations: usize,
+    /// Crash states under one setting.
+    pub crash_states: usize,
+}
+
+impl Default for Limits {
+    /// Some seconds and a few hundred megabytes.
+    fn default() -> Self {
+        Self { configurations: 1_000_000, crash_states: 1_000_000 }
+    }
+}
+
+/// The test is too large to be explored exhaustively.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the test is too large to be explored exhaustively: more than {limit} {what}; make it smaller or split it"
+)]
+pub struct TooLarge {
+    /// What there is too much of.
+    pub what: &'static str,
+    /// How much there may be.
+    pub limit: usize,
+}
+
+/// The values of all locations, in the order of [`Test::locations`].
+pub(super) type CrashState = Box<[u64]>;
+
+/// Every state that a crash at any point may leave, under each setting.
+#[derive(Clone, Debug, Default)]
+pub struct CrashStates {
+    line: HashSet<CrashState>,
+    word: HashSet<CrashState>,
+    flush_on_fail: HashSet<CrashState>,
+    configurations: usize,
+}
+
+impl CrashStates {
+    fn of(&self, setting: Setting) -> &HashSet<CrashState> {
+        match setting {
+            Setting::Line => &self.line,
+            Setting::Word => &self.word,
+            Setting::FlushOnFail => &self.flush_on_fail,
+        }
+    }
+
+    /// The number of distinct crash states.
+    pub fn count(&self, setting: Setting) -> usize {
+        self.of(setting).len()
+    }
+
+    /// The crash states in order, each with the values of [`Test::locations`].
+    pub fn states(&self, setting: Setting) -> BTreeSet<&[u64]> {
+        self.of(setting).iter().map(|state| &**state).collect()
+    }
+
+    /// Whether some crash leaves a state that the question is about.
+    pub fn allows(&self, setting: Setting, ask: &Ask) -> bool {
+        self.of(setting).iter().any(|state| ask.holds(state))
+    }
+
+    /// How many configurations were visited.
+    pub fn configurations(&self) -> usize {
+        self.configurations
+    }
+}
+
+impl Test {
+    /// Explores all interleavings, all choices of loads and all crash points.
+    ///
+    /// # Errors
+    /// [`TooLarge`] where that exceeds `limits`.
+    pub fn explore(&self, limits: Limits) -> Result<CrashStates, TooLarge> {
+        self.check_size()?;
+        let mut search = Search {
+            test: self,
+            limits,
+            canonical: Canonical::new(self),
+            visited: HashSet::new(),
+            stack: Vec::new(),
+            images: HashSet::new(),
+            found: CrashStates::default(),
+        };
+        search.run()?;
+        search.found.configurations = search.visited.len();
+        Ok(search.found)
+    }
+
+    /// What the representation of configurations can hold.
+    fn check_size(&self) -> Result<(), TooLarge> {
+        let check = |what, size: usize, limit: usize| {
+            if size > limit { Err(TooLarge { what, limit }) } else { Ok(()) }
+        };
+        check("locations", self.locations.len(), 64)?;
+        check("threads", self.threads.len(), 64)?;
+        let stores =
+            |operations: &Vec<_>| operations.iter().filter(|o: &&super::Operation| o.stores()).count();
+        check("stores", self.threads.iter().map(stores).sum(), 200)?;
+        for (thread, operations) in self.threads.iter().enumerate() {
+            check("operations in a thread", operations.len(), 200)?;
+            check("registers in a thread", self.registers(thread), 64)?;
+        }
+        Ok(())
+    }
+}
+
+struct Search<'t> {
+    test: &'t Test,
+    limits: Limits,
+    canonical: Canonical<'t>,
+    visited: HashSet<Key>,
+    stack: Vec<State>,
+    /// What has been put into `found`: the choices that a crash had.
+    images: HashSet<(Setting, Vec<Vec<CrashState>>)>,
+    found: CrashStates,
+}
+
+impl Search<'_> {
+    fn run(&mut self) -> Result<(), TooLarge> {
+        self.visit(State::initial(self.test), false)?;
+        while let Some(state) = self.stack.pop() {
+            for thread in 0..state.threads.len() {
+                for next in state.steps(self.test, thread) {
+                    let stored = next.memory.len() > state.memory.len();
+                    self.visit(next, stored)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up a configuration, reached by a store or by something else, unless its like was there before.
+    fn visit(&mut self, mut state: State, stored: bool) -> Result<(), TooLarge> {
+        // Before the silent steps only to say so: they change no crash state.
+        let initial = state.memory.is_empty();
+        state.run_silent_steps(self.test);
+        if !self.visited.insert(self.canonical.key(&state)) {
+            return Ok(());
+        }
+        if self.visited.len() > self.limits.configurations {
+            return Err(TooLarge { what: "configurations", limit: self.limits.configurations });
+        }
+        if stored || initial {
+            self.crash(&state)?;
+        }
+        self.stack.push(state);
+        Ok(())
+    }
+
+    /// Collects the crash states in which the last store persisted. Those in which it did not were there before
+    /// it, and nothing but a store adds any.
+    fn crash(&mut self, state: &State) -> Result<(), TooLarge> {
+        let test = self.test;
+        let last = state.memory.last().map(|message| message.location);
+        let now = Stamp::MAX;
+        let at = |location: usize, cut: Stamp| state.value(state.last_store(location, cut));
+
+        self.found.flush_on_fail.insert((0..test.locations.len()).map(|l| at(l, now)).collect());
+
+        // By line, the contents that the line may have, as the values of its locations.
+        let lines: Vec<Vec<CrashState>> = (0..test.lines.len())
+            .map(|line| {
+                let locations: Vec<usize> =
+                    (0..test.locations.len()).filter(|&l| test.locations[l].line == line).collect();
+                let first =
+                    if last.is_some_and(|l| test.locations[l].line == line) { now } else { state.vpc[line] };
+                let contents = |cut| locations.iter().map(|&l| at(l, cut)).collect();
+                let later = state.stores().map(|(stamp, _)| stamp).filter(|&stamp| stamp > first);
+                distinct(std::iter::once(first).chain(later).map(contents))
+            })
+            .collect();
+        let locations: Vec<Vec<CrashState>> = (0..test.locations.len())
+            .map(|l| {
+                let first = if last == Some(l) { now } else { state.vpc[test.locations[l].line] };
+                let later = state.stores().filter(|&(stamp, m)| m.location == l && stamp > first);
+                let cuts = std::iter::once(first).chain(later.map(|(stamp, _)| stamp));
+                distinct(cuts.map(|cut| Box::from([at(l, cut)])))
+            })
+            .collect();
+
+        // A line's locations need not be neighbours in the list of locations.
+        let mut order: Vec<usize> = (0..test.locations.len()).collect();
+        order.sort_by_key(|&l| test.locations[l].line);
+        let each: Vec<usize> = (0..test.locations.len()).collect();
+        self.collect(Setting::Line, lines, &order)?;
+        self.collect(Setting::Word, locations, &each)
+    }
+
+    /// Adds every combination of the contents of the parts, whose values stand in the given order.
+    fn collect(
+        &mut self,
+        setting: Setting,
+        parts: Vec<Vec<CrashState>>,
+        order: &[usize],
+    ) -> Result<(), TooLarge> {
+        let too_large = TooLarge { what: "crash states", limit: self.limits.crash_states };
+        let combinations = parts.iter().try_fold(1_usize, |product, part| product.checked_mul(part.len()));
+        if combinations.is_none_or(|combinations| combinations > self.limits.crash_states) {
+            return Err(too_large);
+        }
+        let states = match setting {
+            Setting::Line => &mut self.found.line,
+            Setting::Word => &mut self.found.word,
+            Setting::FlushOnFail => &mut self.found.flush_on_fail,
+        };
+        let mut chosen = vec![0; parts.len()];
+        let mut state = vec![0; order.len()];
+        let mut combine = |parts: &[Vec<CrashState>]| loop {
+            let values = std::iter::zip(parts, &chosen).flat_map(|(part, &choice)| part[choice].iter());
+            for (&location, &value) in std::iter::zip(order, values) {
+                state[location] = value;
+            }
+            if !states.contains(&*state) {
+                states.insert(state.as_slice().into());
+            }
+            // The next combination, as a counter counts.
+            let Some(at) = (0..parts.len()).find(|&at| chosen[at] + 1 < parts[at].len()) else { return };
+            chosen[..at].fill(0);
+            chosen[at] += 1;
+        };
+        let image = (setting, parts);
+        if !self.images.contains(&image) {
+            combine(&image.1);
+            self.images.insert(image);
+        }
+        if states.len() > self.limits.crash_states { Err(too_large) } else { Ok(()) }
+    }
+}
+
+/// Sorted, so that equal choices are equal lists.
+fn distinct(contents: impl Iterator<Item = CrashState>) -> Vec<CrashState> {
+    contents.collect::<BTreeSet<_>>().into_iter().collect()
+}

@@ -1,0 +1,241 @@
+//! A machine with the same crash states as the view model, formulated otherwise: after Khyzha and Lahav, Taming
+//! x86-TSO Persistency (POPL 2021), PTSO-syn. It shares the test's syntax with the view model and nothing else.
+//!
+//! - Each thread has a *store buffer*, which holds its stores, flushes and fences in program order.
+//! - An entry leaves the buffer when the entries that it may not overtake have left: a store is ordered with
+//!   stores, `clflush` and `sfence`; a `clflushopt` or `clwb` with `sfence`, and with stores and flushes of its
+//!   own line only.
+//! - A store that leaves the buffer becomes visible and enters the *persistence queue* of its line (under
+//!   `word`, of its location); whatever reaches the front of a queue may persist at any time.
+//! - A `clflush` leaves only when the queues of its line are empty. A `clflushopt` leaves a marker in them. A
+//!   fence, and a read-modify-write, waits until no marker of its thread is left.
+//! - A load takes the last store of its thread's buffer, else what is visible.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::{Setting, Test};
+use crate::litmus::{Operand, Operation};
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Entry {
+    Store { location: usize, value: u64 },
+    Flush { line: usize },
+    FlushOptimized { line: usize },
+    Fence,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Pending {
+    Store { location: usize, value: u64 },
+    Marker { thread: usize },
+}
+
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+struct Thread {
+    next: usize,
+    registers: Vec<u64>,
+    buffer: Vec<Entry>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Machine {
+    threads: Vec<Thread>,
+    visible: Vec<u64>,
+    queues: Vec<Vec<Pending>>,
+    persistent: Vec<u64>,
+}
+
+impl Machine {
+    /// Markers at the front of their queues go at once: nothing ever waits for one to stay.
+    fn settle(&mut self) {
+        for queue in &mut self.queues {
+            let markers =
+                queue.iter().take_while(|pending| matches!(pending, Pending::Marker { .. })).count();
+            queue.drain(..markers);
+        }
+    }
+}
+
+struct World<'t> {
+    test: &'t Test,
+    setting: Setting,
+}
+
+/// All crash states under a setting: the persistent memories of all machines that can be reached.
+pub fn explore(test: &Test, setting: Setting) -> BTreeSet<Vec<u64>> {
+    let world = World { test, setting };
+    let memory = vec![0; test.locations.len()];
+    let start = Machine {
+        threads: vec![Thread { registers: vec![0; 8], ..Thread::default() }; test.threads.len()],
+        visible: memory.clone(),
+        queues: vec![Vec::new(); memory.len().max(test.lines.len())],
+        persistent: memory,
+    };
+    let mut found = BTreeSet::new();
+    let mut visited = HashSet::from([start.clone()]);
+    let mut stack = vec![start];
+    while let Some(machine) = stack.pop() {
+        found.insert(machine.persistent.clone());
+        for mut next in world.steps(&machine) {
+            next.settle();
+            if visited.insert(next.clone()) {
+                stack.push(next);
+            }
+        }
+    }
+    found
+}
+
+impl World<'_> {
+    fn line(&self, location: usize) -> usize {
+        self.test.locations[location].line
+    }
+
+    fn queue(&self, location: usize) -> usize {
+        if self.setting == Setting::Word { location } else { self.line(location) }
+    }
+
+    fn queues(&self, line: usize) -> impl Iterator<Item = usize> {
+        let on_line = (0..self.test.locations.len()).filter(move |&location| self.line(location) == line);
+        on_line.map(|location| self.queue(location))
+    }
+
+    fn steps(&self, machine: &Machine) -> Vec<Machine> {
+        let mut steps = Vec::new();
+        for thread in 0..machine.threads.len() {
+            self.issue(machine, thread, &mut steps);
+            for at in 0..machine.threads[thread].buffer.len() {
+                self.propagate(machine, thread, at, &mut steps);
+            }
+        }
+        for queue in 0..machine.queues.len() {
+            if !machine.queues[queue].is_empty() {
+                let mut next = machine.clone();
+                if let Pending::Store { location, value } = next.queues[queue].remove(0) {
+                    next.persistent[location] = value;
+                }
+                steps.push(next);
+            }
+        }
+        steps
+    }
+
+    /// The thread's next instruction.
+    fn issue(&self, machine: &Machine, thread: usize, steps: &mut Vec<Machine>) {
+        let this = &machine.threads[thread];
+        let Some(&operation) = self.test.threads[thread].get(this.next) else { return };
+        let value = |operand| match operand {
+            Operand::Number(number) => number,
+            Operand::Register(register) => this.registers[register],
+        };
+        let loaded = |location| {
+            let own = this.buffer.iter().rev().find_map(|entry| match entry {
+                Entry::Store { location: at, value } if *at == location => Some(*value),
+                _ => None,
+            });
+            own.unwrap_or(machine.visible[location])
+        };
+        let drained = this.buffer.is_empty() && !waiting(machine, thread);
+        let mut next = machine.clone();
+        next.threads[thread].next += 1;
+        let me = &mut next.threads[thread];
+        match operation {
+            Operation::Store { location, value: operand, non_temporal } => {
+                me.buffer.push(Entry::Store { location, value: value(operand) });
+                if non_temporal {
+                    me.buffer.push(Entry::FlushOptimized { line: self.line(location) });
+                }
+            }
+            Operation::Load { register, location } => me.registers[register] = loaded(location),
+            Operation::CompareExchange { register, location, expected, new } => {
+                // It may fail as a load does, without draining anything.
+                if loaded(location) != value(expected) {
+                    let mut failed = next.clone();
+                    failed.threads[thread].registers[register] = loaded(location);
+                    steps.push(failed);
+                }
+                if !drained || machine.visible[location] != value(expected) {
+                    return;
+                }
+                next.threads[thread].registers[register] = machine.visible[location];
+                self.make_visible(&mut next, location, value(new));
+            }
+            Operation::FetchAdd { register, location, amount } => {
+                if !drained {
+                    return;
+                }
+                let old = machine.visible[location];
+                me.registers[register] = old;
+                self.make_visible(&mut next, location, old.wrapping_add(value(amount)));
+            }
+            Operation::Clflush { line } => me.buffer.push(Entry::Flush { line }),
+            Operation::WriteBack { line } => me.buffer.push(Entry::FlushOptimized { line }),
+            Operation::Sfence => me.buffer.push(Entry::Fence),
+            Operation::Mfence => {
+                if !drained {
+                    return;
+                }
+            }
+            Operation::If { register, equals, operations } => {
+                if this.registers[register] != equals {
+                    me.next += operations;
+                }
+            }
+        }
+        steps.push(next);
+    }
+
+    /// The entry at `at` leaves the store buffer, if those before it permit.
+    fn propagate(&self, machine: &Machine, thread: usize, at: usize, steps: &mut Vec<Machine>) {
+        let buffer = &machine.threads[thread].buffer;
+        let (earlier, entry) = (&buffer[..at], buffer[at]);
+        let overtakes = |other: &Entry| match (entry, *other) {
+            (_, Entry::Fence) | (Entry::Fence, _) => false,
+            (Entry::FlushOptimized { line }, Entry::Store { location, .. }) => self.line(location) != line,
+            (Entry::FlushOptimized { line }, Entry::Flush { line: other }) => other != line,
+            (Entry::FlushOptimized { .. }, Entry::FlushOptimized { .. }) => true,
+            (Entry::Store { .. }, Entry::FlushOptimized { .. }) => true,
+            (Entry::Flush { line }, Entry::FlushOptimized { line: other }) => other != line,
+            (Entry::Store { .. } | Entry::Flush { .. }, Entry::Store { .. } | Entry::Flush { .. }) => false,
+        };
+        if !earlier.iter().all(overtakes) {
+            return;
+        }
+        let mut next = machine.clone();
+        next.threads[thread].buffer.remove(at);
+        match entry {
+            Entry::Store { location, value } => self.make_visible(&mut next, location, value),
+            Entry::Flush { line } => {
+                if self.queues(line).any(|queue| !machine.queues[queue].is_empty()) {
+                    return;
+                }
+            }
+            Entry::FlushOptimized { line } => {
+                for queue in self.queues(line).collect::<BTreeSet<_>>() {
+                    next.queues[queue].push(Pending::Marker { thread });
+                }
+            }
+            Entry::Fence => {
+                if waiting(machine, thread) {
+                    return;
+                }
+            }
+        }
+        steps.push(next);
+    }
+
+    fn make_visible(&self, machine: &mut Machine, location: usize, value: u64) {
+        machine.visible[location] = value;
+        if self.setting == Setting::FlushOnFail {
+            // The queues, too, are persistent.
+            machine.persistent[location] = value;
+            return;
+        }
+        machine.queues[self.queue(location)].push(Pending::Store { location, value });
+    }
+}
+
+/// Whether a write-back of the thread is asked for and not complete.
+fn waiting(machine: &Machine, thread: usize) -> bool {
+    machine.queues.iter().flatten().any(|pending| *pending == Pending::Marker { thread })
+}
