@@ -21,23 +21,30 @@ pub fn explore(test: &Test, setting: Setting) -> BTreeSet<Vec<u64>> {
     found
 }
 
-/// Every choice of cuts, one for each line or location, as a number in mixed radix.
+/// Every choice of cuts, one for each line or location, as a counter counts. Of the cuts between which a part
+/// does not change one is enough.
 fn crash(test: &Test, setting: Setting, state: &State, found: &mut BTreeSet<Vec<u64>>) {
-    let line_of = |part: usize| if setting == Setting::Word { test.locations[part].line } else { part };
-    let part_of =
-        |location: usize| if setting == Setting::Word { location } else { test.locations[location].line };
-    let parts = if setting == Setting::Word { test.locations.len() } else { test.lines.len() };
-    let end = state.memory.len() as Stamp;
-    let mut cuts: Vec<Stamp> = (0..parts).map(|part| state.vpc[line_of(part)]).collect();
-    if setting == Setting::FlushOnFail {
-        cuts.fill(end);
-    }
-    let first = cuts.clone();
+    let word = setting == Setting::Word;
+    let line = |location: usize| test.locations[location].line;
+    let part = |location: usize| if word { location } else { line(location) };
+    let cuts = |index: usize| -> Vec<Stamp> {
+        if setting == Setting::FlushOnFail {
+            return vec![Stamp::MAX];
+        }
+        let complete = state.vpc[if word { line(index) } else { index }];
+        let stores =
+            state.stores().filter(|&(stamp, message)| part(message.location) == index && stamp > complete);
+        std::iter::once(complete).chain(stores.map(|(stamp, _)| stamp)).collect()
+    };
+    let parts = if word { test.locations.len() } else { test.lines.len() };
+    let cuts: Vec<Vec<Stamp>> = (0..parts).map(cuts).collect();
+    let mut chosen = vec![0; parts];
     loop {
-        let at = |location: usize| state.value(state.last_store(location, cuts[part_of(location)]));
+        let cut = |location: usize| cuts[part(location)][chosen[part(location)]];
+        let at = |location: usize| state.value(state.last_store(location, cut(location)));
         found.insert((0..test.locations.len()).map(at).collect());
-        let Some(part) = (0..parts).find(|&part| cuts[part] < end) else { return };
-        cuts[..part].copy_from_slice(&first[..part]);
-        cuts[part] += 1;
+        let Some(next) = (0..parts).find(|&part| chosen[part] + 1 < cuts[part].len()) else { return };
+        chosen[..next].fill(0);
+        chosen[next] += 1;
     }
 }
