@@ -5,7 +5,7 @@ use strandline::pool::View;
 use strandline::scheme::recover;
 use strandline::{Concurrency, Result};
 
-use super::setting::Setting;
+use crate::Setting;
 
 /// A scheme in one of its modes.
 #[derive(Clone, Copy)]
