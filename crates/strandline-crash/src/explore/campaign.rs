@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use strandline::Result;
 
-use super::explorer::{Counts, Explorer, Violation, panic_text};
+use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
 use super::life::{Case, Ground, Life, Script};
 use super::schedule::Policy;
 use super::workload::{Plan, Workload};
@@ -24,12 +24,20 @@ pub struct Outcome {
     pub transactions: u32,
     /// How long it took.
     pub seconds: f64,
+    /// Seconds of processor time that it took.
+    pub cpu_seconds: f64,
+}
+
+/// Seconds of processor time that this process has taken.
+fn cpu_seconds() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 impl Outcome {
-    /// Crash states judged in a second.
+    /// Crash states judged in a second of processor time.
     pub fn states_per_second(&self) -> f64 {
-        self.counts.states as f64 / self.seconds.max(1e-9)
+        self.counts.states as f64 / self.cpu_seconds.max(1e-9)
     }
 }
 
@@ -55,6 +63,8 @@ pub struct Bounds {
     pub transactions: u32,
     /// States judged at one crash point, at most.
     pub states: u64,
+    /// Power failures in recovery, one in the recovery after the other, at most.
+    pub recovery_crashes: usize,
     /// Stop after this time.
     pub limit: Duration,
 }
@@ -92,6 +102,7 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
         seed: 0,
         transactions: sampling.transactions,
         seconds: 0.0,
+        cpu_seconds: cpu_seconds(),
     };
     for number in 0..sampling.histories {
         let seed = sampling.seed.wrapping_add(number);
@@ -106,6 +117,7 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
     }
     outcome.counts = explorer.counts;
     outcome.seconds = started.elapsed().as_secs_f64();
+    outcome.cpu_seconds = cpu_seconds() - outcome.cpu_seconds;
     Ok(outcome)
 }
 
@@ -144,7 +156,7 @@ fn sample_one(
                 }
                 None => random.usize(..points.len()),
             };
-            let nested = if pick == 5 || random.u8(..16) == 0 { random.u32(1..3) } else { 0 };
+            let nested = if pick == 5 || random.u8(..16) == 0 { random.usize(1..3) } else { 0 };
             image = explorer.some_states(&lived, points[at], 12, nested, &mut random)?;
         }
     }
@@ -220,7 +232,8 @@ impl Exhaustion<'_> {
         let life = live(self.ground, image, &self.script, policy, &mut random)?;
         self.explorer.turn_to();
         for &point in life.trace.points.iter().filter(|&&point| point >= life.began) {
-            self.explorer.all_states(&life, point, self.bounds.states)?;
+            let depth = Depth { states: self.bounds.states, recovery_crashes: self.bounds.recovery_crashes, until: self.started + self.bounds.limit };
+            self.explorer.all_states(&life, point, depth)?;
         }
         progress(&self.explorer.counts);
         if preemptions.len() < self.bounds.preemptions as usize {

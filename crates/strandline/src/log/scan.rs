@@ -77,15 +77,21 @@ pub fn scan<M: Memory>(
 /// The highest TxID of any commit record in the log whose two torn bits agree, of either phase, complete
 /// or not, past the log's end too; 0 for none.
 pub fn highest_transaction<M: Memory>(memory: &M, log: PersistentAddress, records: u64) -> u64 {
-    (0..records)
-        .map(|at| blocks(memory, log, at))
-        .filter(|&blocks| Record::torn_bit(blocks).is_some())
-        .filter_map(|blocks| match Record::decode(blocks) {
-            Record::Commit { transaction } => Some(transaction),
-            _ => None,
-        })
-        .max()
-        .unwrap_or(0)
+    let mut highest = 0;
+    let mut some = [0; 64];
+    let words = records * RECORD_BLOCKS;
+    for at in (0..words).step_by(some.len()) {
+        let some = &mut some[..(words - at).min(64) as usize];
+        memory.load_range(log.word(at), some);
+        for &blocks in some.as_chunks::<2>().0 {
+            if Record::torn_bit(blocks).is_some()
+                && let Record::Commit { transaction } = Record::decode(blocks)
+            {
+                highest = highest.max(transaction);
+            }
+        }
+    }
+    highest
 }
 
 #[cfg(test)]
