@@ -23,6 +23,8 @@ use super::workload::{Model, apply};
 pub struct Counts {
     /// Histories: runs of the threads.
     pub histories: u64,
+    /// States of a schedule, with who goes on in them, that differ (exhaustive).
+    pub schedule_states: u64,
     /// Crash points tried.
     pub points: u64,
     /// Crash points left out because an equal one was tried before: the same words open to the same values,
@@ -43,6 +45,7 @@ pub struct Counts {
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, more: Self) {
         self.histories += more.histories;
+        self.schedule_states += more.schedule_states;
         self.points += more.points;
         self.equal_points += more.equal_points;
         self.recovery_points += more.recovery_points;

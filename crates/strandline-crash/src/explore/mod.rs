@@ -14,6 +14,7 @@ mod program;
 mod schedule;
 mod scheme;
 mod setting;
+mod state;
 mod story;
 mod trace;
 mod workload;
