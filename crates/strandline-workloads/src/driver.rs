@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use strandline::pool::Pool;
 use strandline::scheme::{Blurred, NoPersistence};
 use strandline::transaction::Runner;
@@ -22,6 +23,9 @@ pub struct Run {
     pub duration: Duration,
     /// Seeds each thread's random numbers, together with the thread's number.
     pub seed: u64,
+    /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred
+    /// Persistence, section V-C5).
+    pub idle_percent: u64,
 }
 
 const WARM_UP: u8 = 0;
@@ -70,15 +74,30 @@ fn drive<W: Workload, R: Runner + Send>(
             .map(|(mut runner, mut thread)| {
                 let phase = &phase;
                 scope.spawn(move || -> Result<ThreadResult> {
-                    while phase.load(Ordering::Relaxed) == WARM_UP {
-                        thread.transaction(&mut runner)?;
-                    }
-                    let (before, since) = (runner.statistics(), Instant::now());
-                    while phase.load(Ordering::Relaxed) == TIMED {
-                        thread.transaction(&mut runner)?;
-                    }
-                    let seconds = since.elapsed().as_secs_f64();
-                    Ok(ThreadResult { before, after: runner.statistics(), seconds })
+                    let mut transactions = |runner: &mut R, during| -> Result<()> {
+                        while phase.load(Ordering::Relaxed) == during {
+                            if run.idle_percent == 0 {
+                                thread.transaction(runner)?;
+                            } else {
+                                let since = processor_time();
+                                thread.transaction(runner)?;
+                                idle(run.idle_percent, since);
+                            }
+                        }
+                        Ok(())
+                    };
+                    transactions(&mut runner, WARM_UP)?;
+                    let (since, processor_since) = (Instant::now(), processor_time());
+                    let before = runner.statistics();
+                    transactions(&mut runner, TIMED)?;
+                    let after = runner.statistics();
+                    let (seconds, processor) = (since.elapsed(), processor_time() - processor_since);
+                    Ok(ThreadResult {
+                        before,
+                        after,
+                        seconds: seconds.as_secs_f64(),
+                        processor_seconds: processor.as_secs_f64(),
+                    })
                 })
             })
             .collect();
@@ -91,4 +110,21 @@ fn drive<W: Workload, R: Runner + Send>(
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     })
+}
+
+/// Processor time that this thread has taken.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Executes nothing useful until `percent` of the time since `since` was idle.
+fn idle(percent: u64, since: Duration) {
+    let now = processor_time();
+    let until = now + (now - since) * percent as u32 / (100 - percent.min(99)) as u32;
+    while processor_time() < until {
+        for _ in 0..16 {
+            std::hint::spin_loop();
+        }
+    }
 }

@@ -4,14 +4,15 @@ mod durable;
 mod floor;
 mod memory;
 mod plan;
-mod pools;
 mod tables;
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use strandline::Domain;
-use strandline_workloads::{Row, SchemeKind, SchemeName, Sizes, UnknownName, WorkloadName};
+use strandline_workloads::{
+    DEFAULT_WRITE_LATENCY_NS, Row, SchemeKind, SchemeName, Sizes, UnknownName, WorkloadName,
+};
 
 use crate::arguments::{DomainName, InstructionName, bytes, seconds};
 use crate::failure::{Failure, Outcome};
@@ -176,7 +177,7 @@ impl Arguments {
             schemes: chosen(&self.scheme),
             workloads: workloads.filter(|w| self.workload.is_empty() || self.workload.contains(w)).collect(),
             threads,
-            domain: domain.domain(self.write_latency_ns.unwrap_or(150)),
+            domain: domain.domain(self.write_latency_ns.unwrap_or(DEFAULT_WRITE_LATENCY_NS)),
             instruction: self.instruction.map(Into::into),
             sizes,
             log_bytes: self.log_size.unwrap_or(1 << 20),
