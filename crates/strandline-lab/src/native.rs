@@ -7,8 +7,8 @@
 
 use std::path::PathBuf;
 
-use strandline::Domain;
 use strandline::memory::WriteBackInstruction;
+use strandline::{Concurrency, Domain};
 use strandline_workloads::{
     Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadName,
 };
@@ -79,7 +79,7 @@ impl Cell {
             log_bytes: self.log_bytes,
             domain: self.domain(),
             instruction: Some(self.instruction),
-            single_writer: false,
+            concurrency: Concurrency::Stm,
         };
         Ok(Prepared::new(&self.path(place), &selection, setting)?)
     }

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use strandline::pool::Pool;
-use strandline::scheme::{Blurred, NoPersistence};
+use strandline::scheme::{Scheme, SchemeVisitor};
 use strandline::transaction::Runner;
 use strandline::{Domain, Result};
 
 use crate::row::{Row, ThreadResult};
-use crate::{SchemeKind, SchemeName, Transactions, Workload};
+use crate::{SchemeName, Transactions, Workload};
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
@@ -46,12 +46,25 @@ pub fn measure<W: Workload>(
     run: &Run,
 ) -> Result<Row> {
     let threads = match scheme.kind {
-        SchemeKind::Volatile => drive(workload, run, |index| pool.volatile_worker(index))?,
-        SchemeKind::NoPersistence => drive(workload, run, |_| pool.worker_with::<NoPersistence>())?,
-        SchemeKind::Blurred => drive(workload, run, |_| pool.worker_with::<Blurred>())?,
-    };
-    let durable = scheme.kind == SchemeKind::Blurred;
-    Ok(Row::new(scheme.name(), workload_name, domain.name(), durable, &threads))
+        None => drive(workload, run, |index| pool.volatile_worker(index)),
+        Some(kind) => kind.visit(Drive { pool, workload, run }),
+    }?;
+    Ok(Row::new(scheme.name(), workload_name, domain.name(), scheme.is_durable(), &threads))
+}
+
+/// A run under a scheme that is known by its kind.
+struct Drive<'a, W> {
+    pool: &'a Pool,
+    workload: &'a W,
+    run: &'a Run,
+}
+
+impl<W: Workload> SchemeVisitor for Drive<'_, W> {
+    type Output = Result<Vec<ThreadResult>>;
+
+    fn visit<S: Scheme + Send>(self) -> Self::Output {
+        drive(self.workload, self.run, |_| self.pool.worker_with::<S>())
+    }
 }
 
 fn drive<W: Workload, R: Runner + Send>(
@@ -75,7 +88,8 @@ fn drive<W: Workload, R: Runner + Send>(
                 let phase = &phase;
                 scope.spawn(move || -> Result<ThreadResult> {
                     let mut transactions = |runner: &mut R, during| -> Result<()> {
-                        while phase.load(Ordering::Relaxed) == during {
+                        // At least one, however late the system let this thread begin.
+                        loop {
                             if run.idle_percent == 0 {
                                 thread.transaction(runner)?;
                             } else {
@@ -83,8 +97,10 @@ fn drive<W: Workload, R: Runner + Send>(
                                 thread.transaction(runner)?;
                                 idle(run.idle_percent, since);
                             }
+                            if phase.load(Ordering::Relaxed) != during {
+                                return Ok(());
+                            }
                         }
-                        Ok(())
                     };
                     transactions(&mut runner, WARM_UP)?;
                     let (since, processor_since) = (Instant::now(), processor_time());

@@ -20,7 +20,7 @@ pub use bplustree::BPlusTreeWorkload;
 pub use driver::{Run, measure};
 pub use hash::HashWorkload;
 pub use kvstore::KvStoreWorkload;
-pub use names::{Entry, REFERENCES, SCHEMES, SchemeKind, SchemeName, UnknownName, WORKLOADS, WorkloadName};
+pub use names::{Entry, REFERENCES, SchemeName, UnknownName, WORKLOADS, WorkloadName, schemes};
 pub use pools::{Place, PoolSetting, Prepared};
 pub use rbtree::RbTreeWorkload;
 pub use row::Row;

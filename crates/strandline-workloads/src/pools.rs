@@ -72,8 +72,8 @@ pub struct PoolSetting {
     pub domain: Domain,
     /// The write-back instruction; `None` for the best there is.
     pub instruction: Option<WriteBackInstruction>,
-    /// One writer at a time instead of STM.
-    pub single_writer: bool,
+    /// How transactions are isolated.
+    pub concurrency: Concurrency,
 }
 
 impl PoolSetting {
@@ -81,7 +81,7 @@ impl PoolSetting {
         Options {
             geometry: Geometry { size, logs: self.logs, log_bytes: self.log_bytes, chunk_bytes: CHUNK_BYTES },
             domain: self.domain,
-            concurrency: if self.single_writer { Concurrency::SingleWriter } else { Concurrency::Stm },
+            concurrency: self.concurrency,
             instruction: self.instruction,
             ..Options::default()
         }

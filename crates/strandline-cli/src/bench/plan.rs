@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use strandline::Domain;
 use strandline::memory::WriteBackInstruction;
+use strandline::{Concurrency, Domain};
 use strandline_workloads::{Place, PoolSetting, Run, SchemeName, Selection, Sizes, WorkloadName};
 
 use crate::failure::Failure;
@@ -52,9 +52,15 @@ impl Plan {
         self.workloads.iter().map(|&name| Selection::new(name, &self.sizes)).collect()
     }
 
-    /// Whether schemes of this mode are to be measured.
-    pub fn has_mode(&self, single_writer: bool) -> bool {
-        self.schemes.iter().any(|scheme| scheme.single_writer == single_writer)
+    /// The modes of the schemes that are to be measured, each once.
+    pub fn modes(&self) -> Vec<Concurrency> {
+        let mut modes = Vec::new();
+        for scheme in &self.schemes {
+            if !modes.contains(&scheme.concurrency) {
+                modes.push(scheme.concurrency);
+            }
+        }
+        modes
     }
 
     /// Where the pools go: memory for every domain but `sync`, which needs a file system on a disk; or beside
@@ -79,22 +85,21 @@ impl Plan {
     }
 
     /// The pool's file for a workload in one of the modes.
-    pub fn file(&self, place: &Place, selection: &Selection, single_writer: bool) -> PathBuf {
+    pub fn file(&self, place: &Place, selection: &Selection, mode: Concurrency) -> PathBuf {
         let name = self.pool.as_ref().and_then(|path| path.file_name()).unwrap_or("pool".as_ref());
         let mut name = name.to_os_string();
-        name.push(format!("-{}", selection.name().name()));
-        name.push(if single_writer { "-single-writer" } else { "" });
+        name.push(format!("-{}-{mode:?}", selection.name().name()));
         place.folder().join(name)
     }
 
     /// How the pools are made.
-    pub fn setting(&self, single_writer: bool) -> PoolSetting {
+    pub fn setting(&self, concurrency: Concurrency) -> PoolSetting {
         PoolSetting {
             logs: self.threads.iter().max().copied().unwrap_or(1).max(16),
             log_bytes: self.log_bytes,
             domain: self.domain,
             instruction: self.instruction,
-            single_writer,
+            concurrency,
         }
     }
 }

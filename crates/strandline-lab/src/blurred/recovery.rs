@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use strandline::Domain;
+use strandline::{Concurrency, Domain};
 use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, PoolSetting, Prepared, Selection, WorkloadName};
 
 use super::figures::LOGS;
@@ -30,7 +30,8 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
         for (log_bytes, _) in &logs {
             let path = place.folder().join(format!("recovery-{log_bytes}"));
             let (log_bytes, instruction) = (*log_bytes, Some(instruction));
-            let setting = PoolSetting { logs: 1, log_bytes, domain, instruction, single_writer: false };
+            let setting =
+                PoolSetting { logs: 1, log_bytes, domain, instruction, concurrency: Concurrency::Stm };
             pools.push((Prepared::new(&path, &selection, setting)?, Vec::new()));
         }
         for repetition in 0..session.pace().repetitions {
