@@ -10,7 +10,7 @@ use strandline::scheme::{Blurred, recover};
 use strandline::{Concurrency, Result};
 
 use super::life::Code;
-use super::setting::Setting;
+use crate::Setting;
 
 /// A scheme in one of its modes.
 #[derive(Clone, Copy)]

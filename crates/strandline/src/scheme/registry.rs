@@ -2,7 +2,10 @@
 //!
 //! Adding one is adding a file and a line of the table.
 
-use super::{Blurred, NoPersistence, RecoveryReport, RecoveryStep, Scheme};
+use super::{
+    Base, Blurred, Counted, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
+    RecoveryReport, RecoveryStep, Scheme, VolatileCheckpoint,
+};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pool::layout::View;
@@ -82,15 +85,34 @@ macro_rules! schemes {
 
 const ALL_MODES: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter];
 const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
+const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
 
 // The numbers are part of the pool format (`docs/pool-format.md`): none is ever used for something else.
 schemes! {
     /// Transactions without persistence.
     NoPersistence = 1: NoPersistence, "np" in ALL_MODES, BLURRED,
         "transactions without persistence: the upper bound";
+    /// Conventional write-ahead logging.
+    Base = 2: Base, "base" in ALL_MODES, BLURRED,
+        "redo log copied from an execution area, fences after log, commit record, data and truncation";
+    /// Mnemosyne that truncates at once.
+    MnemosyneSynchronous = 3: MnemosyneSynchronous, "mne-sync" in ALL_MODES, MNEMOSYNE,
+        "redo log by non-temporal stores with torn bits, one fence; then data and truncation, a fence each";
+    /// Mnemosyne whose helper truncates.
+    MnemosyneAsynchronous = 4: MnemosyneAsynchronous, "mne-async" in ALL_MODES, MNEMOSYNE,
+        "the same log, one fence; a helper thread persists data and truncates in the order of commits";
+    /// Blurred Persistence with execution in the log alone.
+    ExecutionInLog = 5: ExecutionInLog, "xil" in ALL_MODES, BLURRED,
+        "BP(XIL): execution in the log with torn bits, one fence; then data and truncation, a fence each";
+    /// Blurred Persistence with volatile checkpoints and bulk persistence alone.
+    VolatileCheckpoint = 6: VolatileCheckpoint, "vcbp" in ALL_MODES, BLURRED,
+        "BP(VCBP): redo log copied from an execution area, a fence, commit record, a fence; bulk persistence";
     /// Blurred Persistence.
     Blurred = 0: Blurred, "bppm" in ALL_MODES, BLURRED,
         "execution in the log with torn bits, one fence per commit, bulk persistence";
+    /// Blurred Persistence with counted commit records.
+    Counted = 7: Counted, "bppm-counted" in ALL_MODES, "Strandline: Blurred Persistence with Loose-Ordering's counts",
+        "bppm without abort records: a commit record counts its transaction's records";
 }
 
 impl SchemeKind {
