@@ -42,7 +42,9 @@ fn no_sampled_crash_breaks_it() {
 fn missing_steps_are_found() {
     let mut unnoticed = Vec::new();
     for scheme in schemes() {
-        for &step in scheme.steps.iter().filter(|step| scheme.redundant.iter().all(|(other, _)| other != *step)) {
+        for &step in
+            scheme.steps.iter().filter(|step| scheme.redundant.iter().all(|(other, _)| other != *step))
+        {
             let setting = Setting::Word;
             let case = Case { scheme, workload: Workload::Sps, threads: 3, setting, omitted: Some(step) };
             let limit = milliseconds("MUTANT_MS", 20_000);

@@ -30,10 +30,11 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
                     warm_up: Duration::from_millis(2),
                     duration: Duration::from_millis(20),
                     seed: 7,
+                    idle_percent: 0,
                 };
                 let row = selection.measure(&pool, domain, scheme, &run).unwrap();
                 assert_eq!((row.scheme.as_str(), row.workload.as_str()), (scheme.name(), name.name()));
-                assert!(row.tx_per_s > 0.0 && row.seconds > 0.0, "{row:?}");
+                assert!(row.tx_per_s > 0.0 && row.tx_per_processor_s > 0.0 && row.seconds > 0.0, "{row:?}");
                 if scheme.kind == Some(SchemeKind::Blurred) {
                     // A swap of an entry with itself writes nothing and need not fence.
                     assert!(row.fences_per_tx <= 1.0, "{row:?}");

@@ -1,10 +1,9 @@
 //! Measuring on memory: every domain but `sync`.
 
 use indicatif::ProgressBar;
-use strandline_workloads::Row;
+use strandline_workloads::{Prepared, Row};
 
 use super::plan::Plan;
-use super::pools::{Place, Prepared};
 use crate::failure::Failure;
 
 /// What was measured, and where.
@@ -23,13 +22,14 @@ pub struct Results {
 /// # Errors
 /// A pool cannot be created; a transaction failed.
 pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
-    let place = Place::new(plan)?;
+    let place = plan.place()?;
     let mut results = Results { rows: Vec::new(), place: place.what.clone(), assumed_persistent: false };
     for selection in plan.selections()? {
         progress.set_message(format!("filling {}", selection.name().name()));
         let mut pools = Vec::new();
         for mode in plan.modes() {
-            let prepared = Prepared::new(plan, &place, &selection, mode)?;
+            let path = plan.file(&place, &selection, mode);
+            let prepared = Prepared::new(&path, &selection, plan.setting(mode))?;
             results.assumed_persistent |= prepared.assumed_persistent;
             pools.push((mode, prepared));
         }
