@@ -171,6 +171,7 @@ fn explore(arguments: &Arguments, case: Case, bar: &ProgressBar) -> Result<Explo
             transactions: arguments.transactions.unwrap_or(2),
             states: arguments.states,
             recovery_crashes: arguments.recovery_crashes,
+            reduced: true,
             limit: Duration::from_secs(arguments.seconds),
         };
         exhaust(case, bounds, progress)?
