@@ -13,6 +13,7 @@ mod oracle;
 mod program;
 mod schedule;
 mod scheme;
+mod state;
 mod story;
 mod trace;
 mod workload;

@@ -187,6 +187,9 @@ impl<M: Memory> Memory for &M {
     fn write_back(&self, at: PersistentAddress, step: Step) {
         (**self).write_back(at, step);
     }
+    fn write_back_range(&self, at: PersistentAddress, bytes: u64, step: Step) {
+        (**self).write_back_range(at, bytes, step);
+    }
     #[inline(always)]
     fn fence(&self, step: Step) {
         (**self).fence(step);
