@@ -21,7 +21,7 @@ mod world;
 pub use campaign::{Bounds, Outcome, Sampling, exhaust, sample};
 pub use crash::{CrashMemory, Decision};
 pub use explorer::{Counts, Violation};
-pub use life::Case;
+pub use life::{Case, Code};
 
 pub use program::{Crashed, Options, Refused, Report, check};
 pub use schedule::Policy;
