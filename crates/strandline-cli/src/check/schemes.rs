@@ -15,6 +15,7 @@ use super::Finished;
 use crate::failure::{Failure, Outcome};
 
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Arguments {
     /// Schemes, by the names of `strandline list`; all that promise durability by default
     #[arg(long, value_delimiter = ',')]
