@@ -106,7 +106,7 @@ fn the_device_world() {
 fn a_violation_on_the_device_is_a_finding_and_can_be_replayed() {
     let (out, _) =
         ends(&["--world", "device", "--scheme", "bppm", "--omit", "SyncLogFlush", "--samples", "50"], 1);
-    assert!(out.contains("VIOLATION: ") && out.contains("POWER FAILS"), "{out}");
+    assert!(out.contains("VIOLATION: ") && out.contains("power returns"), "{out}");
     let replay = out.lines().find_map(|line| line.strip_prefix("replay: strandline check ")).unwrap();
     let (again, _) = ends(&replay.split(' ').collect::<Vec<_>>(), 1);
     let violation = |out: &str| out.lines().find(|line| line.starts_with("VIOLATION: ")).map(str::to_owned);
