@@ -28,6 +28,7 @@ fn exhausted(workload: Workload, setting: Setting, preemptions: u32) {
         transactions: 2,
         states: 1 << 20,
         recovery_crashes: 0,
+        reduced: true,
         limit: Duration::from_secs(100),
     };
     let outcome = exhaust(case, bounds, |_| ()).unwrap();

@@ -67,6 +67,9 @@ pub struct Bounds {
     pub states: u64,
     /// Power failures in recovery, one in the recovery after the other, at most.
     pub recovery_crashes: usize,
+    /// Whether a schedule that comes to a known state is cut off there; otherwise every schedule is run to its
+    /// end, which checks the reduction.
+    pub reduced: bool,
     /// Stop after this time.
     pub limit: Duration,
 }
@@ -243,6 +246,9 @@ struct Schedule {
 impl Exhaustion<'_> {
     /// Whether `thread` has not yet gone on in `state` with `left` preemptions or more.
     fn is_new(&mut self, state: u64, thread: usize, left: u32) -> bool {
+        if !self.bounds.reduced {
+            return true;
+        }
         match self.visited.entry((state, thread)) {
             Entry::Occupied(mut before) if *before.get() < left => {
                 before.insert(left);

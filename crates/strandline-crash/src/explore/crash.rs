@@ -275,7 +275,7 @@ struct RecordedLine {
 
 /// A power failure during a recovery: what may have survived, as far as it differs from what was there before.
 pub(super) struct RecoveryCrash {
-    /// Lines that hold this for certain.
+    /// What lines hold where they are not open.
     certain: Vec<(u32, [u64; 8])>,
     open: Vec<OpenLine>,
     /// Words that recovery stored.
@@ -670,9 +670,9 @@ impl CrashMemory {
                 }
                 None => {
                     change = change.wrapping_add(certain(line, &single, reference));
-                    crash.certain.push((line, single));
                 }
             }
+            crash.certain.push((line, single));
             crash.fingerprint = crash.fingerprint.wrapping_add(change);
         };
         for line in &recorder.lines {

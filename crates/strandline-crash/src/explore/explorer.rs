@@ -1,7 +1,7 @@
 //! Judging the crashes of a life, counting them, and telling a violation so that it can be understood.
 
 use std::any::Any;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Instant;
@@ -72,7 +72,7 @@ pub struct Violation {
 }
 
 /// The text of a panic.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned()
 }
@@ -88,8 +88,9 @@ pub struct Explorer<'a> {
     checked: HashSet<u64>,
     /// The structure's contents when threads began, and a number for the memory in which they are.
     began_with: Option<(u64, Model)>,
-    /// Crash points already explored, by everything that matters.
-    seen: HashSet<u64>,
+    /// Crash points already explored, by everything that matters, with the number of further power failures
+    /// that were allowed there.
+    seen: HashMap<u64, usize>,
     fresh: bool,
     /// What was explored.
     pub counts: Counts,
@@ -115,7 +116,7 @@ impl<'a> Explorer<'a> {
             crashes: Vec::new(),
             checked: HashSet::new(),
             began_with: None,
-            seen: HashSet::new(),
+            seen: HashMap::new(),
             fresh: true,
             counts: Counts::default(),
         }
@@ -221,13 +222,21 @@ impl<'a> Explorer<'a> {
     pub fn all_states(&mut self, life: &Life, time: u32, depth: Depth) -> Result<(), Violation> {
         let expected = Expectation::at(&life.trace, &life.home, &life.effects, time);
         let memory = self.crash(&life.trace, time);
-        if !self.seen.insert(memory.fingerprint() ^ expected.fingerprint().rotate_left(42)) {
+        if !self.is_new(memory.fingerprint(), &expected, depth.recovery_crashes) {
             self.counts.points -= 1;
             self.counts.equal_points += 1;
             return Ok(());
         }
         self.crashes.clear();
         self.search(0, life, &expected, time, depth)
+    }
+
+    /// Whether this crash has not been explored yet with `left` further ones or more.
+    fn is_new(&mut self, fingerprint: u64, expected: &Expectation, left: usize) -> bool {
+        let before = self.seen.entry(mix(fingerprint, expected.fingerprint())).or_insert(0);
+        let new = *before < left + 1;
+        *before = (*before).max(left + 1);
+        new
     }
 
     /// Every state of the memory of `level`.
@@ -250,7 +259,8 @@ impl<'a> Explorer<'a> {
             self.recover(level).map_err(|what| self.violation(level, life, expected, time, what))?;
             if deeper {
                 for crash in memory.recorded() {
-                    if !self.seen.insert(crash.fingerprint ^ expected.fingerprint().rotate_left(42)) {
+                    let left = depth.recovery_crashes - level - 1;
+                    if !self.is_new(crash.fingerprint, expected, left) {
                         self.counts.equal_recovery_points += 1;
                         continue;
                     }
@@ -350,7 +360,7 @@ impl<'a> Explorer<'a> {
             what = last;
         }
         self.counts = counts;
-        let mut history = story::history(&life.trace, time, |word| self.describe(word));
+        let mut history = story::history(&life.trace, life.began, time, |word| self.describe(word));
         let mut lost = Vec::new();
         for (level, &operations) in self.crashes.iter().enumerate().take(level) {
             let memory = &self.memories[level].0;

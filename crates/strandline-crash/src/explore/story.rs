@@ -8,13 +8,13 @@ use super::trace::Trace;
 /// Lines of a history that are told.
 const LONGEST: usize = 60;
 
-/// The history up to `time`, its last part: stores to the pool, write-backs, fences and events. `describe`
+/// The history from `began` up to `time`, its last part: stores to the pool, write-backs, fences and events. `describe`
 /// names a word of the pool.
-pub(super) fn history(trace: &Trace, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
+pub(super) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
     let mut lines: Vec<(u32, String)> = Vec::new();
     for line in &trace.lines {
         let (least, greatest) = line.cuts(time);
-        for (i, store) in line.stores[..greatest].iter().enumerate() {
+        for (i, store) in line.stores[..greatest].iter().enumerate().filter(|(_, store)| store.time > began) {
             let durable = if i < least { ", durable" } else { "" };
             let (thread, value) = (store.thread, store.value);
             lines.push((
@@ -25,7 +25,7 @@ pub(super) fn history(trace: &Trace, time: u32, describe: impl Fn(u32) -> String
     }
     // Consecutive write-backs of one step are one line.
     let mut last: Option<(u32, String, u32, usize)> = None;
-    for mark in trace.marks.iter().take_while(|mark| mark.time <= time) {
+    for mark in trace.marks.iter().filter(|mark| (began + 1..=time).contains(&mark.time)) {
         let thread = mark.thread;
         let what = match mark.operation {
             Operation::WriteBack(at, step) => {
