@@ -120,6 +120,7 @@ impl SchemeName {
         let Some(kind) = self.kind else { return VOLATILE };
         let description = match self.concurrency {
             Concurrency::SingleWriter => "the same, one writer at a time instead of STM",
+            Concurrency::Locks => "the same, with locks instead of STM",
             Concurrency::Stm => kind.description(),
         };
         Entry { name: self.name(), source: kind.source(), description }
@@ -128,6 +129,11 @@ impl SchemeName {
     /// Whether the `sync` domain carries it.
     pub fn in_sync(self) -> bool {
         self.kind.is_some_and(SchemeKind::in_sync)
+    }
+
+    /// Whether it runs on real memory; the others exist for the recorder, the crash checker and the simulator.
+    pub fn is_native(self) -> bool {
+        self.kind.is_none_or(SchemeKind::is_native)
     }
 
     /// Whether what it acknowledges survives.

@@ -178,9 +178,13 @@ impl Ground {
             return Err(fault.clone());
         }
         let mut done: Vec<_> = done.into_iter().map(|list| list.into_inner().into_iter()).collect();
-        let effects =
-            trace.updates.iter().map(|update| done[update.thread as usize].next().unwrap_or_default());
-        let effects = effects.collect();
+        // In the order in which each thread ran them.
+        let mut order: Vec<usize> = (0..trace.updates.len()).collect();
+        order.sort_by_key(|&index| trace.updates[index].began);
+        let mut effects = vec![Vec::new(); order.len()];
+        for index in order {
+            effects[index] = done[trace.updates[index].thread as usize].next().unwrap_or_default();
+        }
         let home = Home::new(&trace, settled, &self.data);
         Ok(Life { trace, home, effects, began, choices, found_shared })
     }

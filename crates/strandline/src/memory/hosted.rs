@@ -42,6 +42,11 @@ pub trait World {
     /// Carries out `operation` of `thread`; the value loaded or the old value, 0 where there is none.
     fn perform(&self, thread: usize, operation: Operation) -> u64;
 
+    /// Loads a word as a hint; a world that judges reads overrides it.
+    fn peek(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        self.perform(thread, Operation::Load(space, offset))
+    }
+
     /// Loads consecutive words; a world that keeps time overrides it to overlap them.
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         for (i, word) in into.iter_mut().enumerate() {
@@ -153,6 +158,10 @@ impl Memory for Hosted {
 
     fn store<A: Address>(&self, at: A, value: u64) {
         self.perform(Operation::Store(A::SPACE, at.offset(), value));
+    }
+
+    fn peek<A: Address>(&self, at: A) -> u64 {
+        self.world.peek(self.thread, A::SPACE, at.offset())
     }
 
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
