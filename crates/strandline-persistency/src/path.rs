@@ -9,7 +9,9 @@
 //! level among the persists of other words. Under eager sync a sync barrier between the two makes the first one
 //! durable before the second is visible, and only stores without one between them coalesce.
 
-use super::event::{Event, Place};
+use strandline::memory::recorder::{Observer, Recorded};
+
+use super::event::{Event, Place, events};
 use super::model::Model;
 use super::pages::Pages;
 
@@ -323,6 +325,14 @@ impl CriticalPath {
         *met = (*met).max(word.persist);
         self.coalesced += coalesced;
         level
+    }
+}
+
+impl Observer for CriticalPath {
+    fn observe(&mut self, recorded: Recorded) {
+        for event in events(recorded.operation) {
+            CriticalPath::observe(self, recorded.thread, event);
+        }
     }
 }
 
