@@ -96,7 +96,7 @@ impl PersistGraph {
                 persists.push(Persist { event, thread, word });
             }
         }
-        let relation = Relation { model, events };
+        let relation = Relation::new(model, events);
         let (ordered, durable) = match model {
             Model::EagerSync => relation.eager(&persists),
             _ => relation.by_equations(&persists),
@@ -206,12 +206,25 @@ impl Iterator for Cuts<'_> {
 struct Relation<'a> {
     model: Model,
     events: &'a [(usize, Event)],
+    /// For a load that sees its own thread's ordinary store: that store.
+    own_store: Vec<Option<usize>>,
 }
 
 /// For each persist the persists ordered before it; and what waiting events make durable.
 type Order = (Vec<NodeSet>, Vec<(usize, NodeSet)>);
 
-impl Relation<'_> {
+impl<'a> Relation<'a> {
+    fn new(model: Model, events: &'a [(usize, Event)]) -> Self {
+        let own_store = events.iter().enumerate().map(|(load, &(thread, what))| {
+            let Event::Load(place) = what else { return None };
+            let stores =
+                |event: &usize| matches!(events[*event].1.access(), Some((other, _, true)) if other == place);
+            let last = (0..load).rev().find(stores)?;
+            (events[last] == (thread, Event::Store(place))).then_some(last)
+        });
+        Self { model, events, own_store: own_store.collect() }
+    }
+
     /// Whether `a` and `b` access the same word and one of them stores to it (equation 8).
     fn conflict(&self, a: usize, b: usize) -> bool {
         match (self.events[a].1.access(), self.events[b].1.access()) {
@@ -244,11 +257,7 @@ impl Relation<'_> {
 
     /// Whether `b` is a load that sees a store of its own thread, later than the store `a` of another one.
     fn reads_own(&self, a: usize, b: usize) -> bool {
-        let (thread, Event::Load(place)) = self.events[b] else { return false };
-        let last = (a..b)
-            .rev()
-            .find(|&event| matches!(self.events[event].1.access(), Some((other, _, true)) if other == place));
-        last.is_some_and(|last| self.events[last] == (thread, Event::Store(place)))
+        self.own_store[b].is_some_and(|store| store > a)
     }
 
     /// For each event the set of events before it, closed transitively, from the pairs that `directly` relates.
@@ -278,21 +287,23 @@ impl Relation<'_> {
     /// Strict, epoch and strand persistency: equations 6, 7 and 8, 9 and 8.
     fn by_equations(&self, persists: &[Persist]) -> Order {
         let events = self.events;
-        // By event: barriers and new strands of its thread before it; where its strand began.
+        // By event: barriers, new strands and pcommits of its thread up to it.
         let mut barriers = vec![0; events.len()];
         let mut strands = vec![0; events.len()];
-        let mut counts: Vec<(usize, usize)> = Vec::new();
+        let mut commits = vec![0; events.len()];
+        let mut counts: Vec<(usize, usize, usize)> = Vec::new();
         for (event, &(thread, what)) in events.iter().enumerate() {
             if counts.len() <= thread {
-                counts.resize(thread + 1, (0, 0));
+                counts.resize(thread + 1, (0, 0, 0));
             }
             let count = &mut counts[thread];
             match what {
                 Event::PersistBarrier => count.0 += 1,
                 Event::NewStrand if matches!(self.model, Model::Strand { .. }) => count.1 += 1,
+                Event::PersistCommit => count.2 += 1,
                 _ => {}
             }
-            (barriers[event], strands[event]) = *count;
+            (barriers[event], strands[event], commits[event]) = *count;
         }
         // Strands with persists take turns in the hardware.
         let limit = match self.model {
@@ -321,10 +332,7 @@ impl Relation<'_> {
                 && matches!((turns[a], turns[b]), (Some(one), Some(other)) if one < other && (other - one) % limit == 0)
         };
         let committed = |a: usize, b: usize| {
-            let thread = events[a].0;
-            events[b].0 == thread
-                && events[a].1.persist().is_some()
-                && events[a..b].iter().any(|event| *event == (thread, Event::PersistCommit))
+            events[a].0 == events[b].0 && events[a].1.persist().is_some() && commits[a] < commits[b]
         };
         let before = self.close(|a, b| match self.model {
             Model::Strict => self.volatile(a, b),
