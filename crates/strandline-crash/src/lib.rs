@@ -2,6 +2,7 @@
 
 pub mod explore;
 pub mod litmus;
+pub mod persist_order;
 mod setting;
 
 pub use explore::{Crashed, Options, Refused, Report, check};

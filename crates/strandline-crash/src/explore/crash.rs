@@ -15,6 +15,7 @@ use std::ops::Range;
 use fastrand::Rng;
 use strandline::memory::{Operation, Space, Step, World};
 
+use super::oracle::Recovered;
 use super::trace::Trace;
 use crate::Setting;
 
@@ -314,23 +315,6 @@ impl CrashMemory {
         }
     }
 
-    /// The value of word `word`, decided now if it was open.
-    #[inline]
-    pub fn load_word(&self, word: u32) -> u64 {
-        let index = word as usize;
-        if self.open[index / 8].get() >> (index % 8) & 1 == 1 {
-            self.decide(index)
-        } else {
-            self.now[index].get()
-        }
-    }
-
-    /// Words of transactions in lines that this run stored to.
-    pub fn stored(&self) -> impl Iterator<Item = u32> {
-        let lines = self.dirty[..self.dirty_count.get()].iter().map(Cell::get);
-        lines.filter(|&line| self.data.contains(&(8 * line as usize))).flat_map(|line| 8 * line..8 * line + 8)
-    }
-
     /// The word before recovery, if it was settled.
     pub fn before(&self, word: u32) -> u64 {
         self.base[word as usize].get()
@@ -459,6 +443,25 @@ impl CrashMemory {
                 self.volatile[index].set(value);
             }
         }
+    }
+}
+
+impl Recovered for CrashMemory {
+    /// Decided now if it was open.
+    #[inline]
+    fn load_word(&self, word: u32) -> u64 {
+        let index = word as usize;
+        if self.open[index / 8].get() >> (index % 8) & 1 == 1 {
+            self.decide(index)
+        } else {
+            self.now[index].get()
+        }
+    }
+
+    /// Those in lines that this run stored to.
+    fn stored(&self) -> impl Iterator<Item = u32> {
+        let lines = self.dirty[..self.dirty_count.get()].iter().map(Cell::get);
+        lines.filter(|&line| self.data.contains(&(8 * line as usize))).flat_map(|line| 8 * line..8 * line + 8)
     }
 }
 

@@ -12,7 +12,7 @@ use strandline::pool::Layout;
 
 use super::crash::{CrashMemory, Decision};
 use super::life::{Ground, Life};
-use super::oracle::{Expectation, Home};
+use super::oracle::{Expectation, Home, Recovered};
 use super::story;
 use super::trace::Trace;
 use super::workload::{Model, apply};
@@ -63,7 +63,7 @@ pub struct Violation {
 }
 
 /// The text of a panic.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned()
 }
@@ -120,7 +120,7 @@ impl<'a> Explorer<'a> {
             Ok(Err(error)) => return Err(format!("recovery fails: {error}")),
             Ok(Ok(())) => {}
         }
-        let set = expected.judge(&life.home, &self.memory)?;
+        let set = expected.judge(&life.home, &*self.memory)?;
         self.counts.states += 1;
         // The words are those of S, so the structure is the same for each state that gives this S.
         if self.checked.insert(expected.key(set)) {

@@ -8,8 +8,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::crash::CrashMemory;
 use super::trace::Trace;
+
+/// A memory that recovery has run on.
+pub trait Recovered {
+    /// The value of word `word`.
+    fn load_word(&self, word: u32) -> u64;
+    /// Words of transactions that recovery may have stored to, among others.
+    fn stored(&self) -> impl Iterator<Item = u32>;
+}
 
 /// The words that a run's transactions and recovery wrote, and what all others hold.
 pub struct Home {
@@ -145,7 +152,7 @@ impl Expectation {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn judge(&self, home: &Home, memory: &CrashMemory) -> Result<u32, String> {
+    pub fn judge(&self, home: &Home, memory: &impl Recovered) -> Result<u32, String> {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
         }
@@ -211,7 +218,7 @@ impl Expectation {
         hasher.finish()
     }
 
-    fn explain(&self, home: &Home, memory: &CrashMemory) -> String {
+    fn explain(&self, home: &Home, memory: &impl Recovered) -> String {
         // The set that comes closest.
         let differences = |set: u32| {
             let slots = home.words.iter().enumerate();
