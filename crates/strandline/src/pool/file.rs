@@ -10,13 +10,11 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 
 use super::header::Header;
 use super::heap::{self, HeapUsage};
-use super::layout::{Geometry, Layout, PAGE_BYTES, ROOTS, SharedLayout, View};
+use super::layout::{Geometry, Layout, PAGE_BYTES, PoolState, ROOTS, SharedLayout, View};
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::memory::{Mapping, MappingKind, Memory, Native, Step, WriteBackInstruction};
-use crate::scheme::{
-    Blurred, RecoveryReport, RecoveryStep, Scheme, VolatileWorker, persist_in_bulk, recover,
-};
+use crate::scheme::{self, Blurred, RecoveryReport, RecoveryStep, Scheme, SchemeKind, VolatileWorker};
 use crate::sync::{Device, FileDevice, SharedLog, SyncParameters, SyncRecoveryReport};
 use crate::transaction::{Concurrency, Worker};
 
@@ -247,12 +245,20 @@ impl Pool {
             }
             running = next.map(|step| (step, Instant::now()));
         };
-        let report = recover(&view, |step| tick(Some(step)))?;
+        let state = PoolState::decode(view.memory.load(Layout::STATE));
+        let report = if state == PoolState::default() {
+            // Everything is home, and the logs may be any scheme's.
+            tick(Some(RecoveryStep::Truncate));
+            scheme::forget_logs(&view)?
+        } else {
+            scheme::recover(&view, |step| tick(Some(step)))?
+        };
         tick(None);
         let [scan, sort, replay, truncate] = times;
         self.recovery = Recovery { report, sync: None, scan, sort, replay, truncate };
         if !self.read_only {
-            view.memory.store(Layout::STATE, self.options.domain.code());
+            let state = PoolState { domain: self.options.domain.code(), ..state };
+            view.memory.store(Layout::STATE, state.encode());
             view.memory.write_back(Layout::STATE, Step::MarkState);
             view.memory.fence(Step::MarkState);
             self.closed = false;
@@ -289,8 +295,11 @@ impl Pool {
     /// # Errors
     /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone.
     pub fn worker_with<S: Scheme>(&self) -> Result<Worker<Native, S>> {
-        if self.options.domain == Domain::Sync && S::NAME != Blurred::NAME {
-            return Err(Error::Unsupported(format!("scheme {} in the sync domain", S::NAME)));
+        if self.options.domain == Domain::Sync && !S::KIND.in_sync() {
+            return Err(Error::Unsupported(format!(
+                "scheme {} instead of bppm",
+                S::KIND.name(self.options.concurrency)
+            )));
         }
         let mut worker = Worker::lease(
             self.native_view()?,
@@ -312,7 +321,9 @@ impl Pool {
         if self.read_only || self.options.domain == Domain::Sync {
             return Err(Error::Unsupported("the volatile pseudo-scheme".into()));
         }
-        Ok(VolatileWorker::new(self.native_view()?, index))
+        let view = self.native_view()?;
+        scheme::mark_unprotected(&view);
+        Ok(VolatileWorker::new(view, index))
     }
 
     /// What opening the pool had to do.
@@ -363,10 +374,18 @@ impl Pool {
             let report = sync.log.checkpoint(&view)?;
             return write_state(&*sync.device, 0, Some(report.watermark));
         }
-        persist_in_bulk(&view);
+        scheme::drain(&view, scheme::current(&view)?);
         // Under any domain but MAP_SYNC's, what a clean pool promises has to be in the file itself.
+        let unprotected = PoolState::decode(memory.load(Layout::STATE)).unprotected;
         let synchronize = || match self.mapping {
             MappingKind::Shared => self.persistent.synchronize(),
+            MappingKind::SharedSynchronous if unprotected => {
+                // Nobody knows what was stored.
+                let bytes = self.layout.end().offset() - self.layout.data.offset();
+                memory.write_back_range(self.layout.data, bytes, Step::MarkState);
+                memory.fence(Step::MarkState);
+                Ok(())
+            }
             MappingKind::SharedSynchronous | MappingKind::Private => Ok(()),
         };
         synchronize()?;
@@ -396,6 +415,8 @@ pub struct PoolInfo {
     pub header: Header,
     /// The domain that has or had the pool in use; `None` if it was closed cleanly.
     pub in_use: Option<&'static str>,
+    /// The scheme whose logs it has then.
+    pub scheme: Option<&'static str>,
     /// Whether somebody has it open now.
     pub open: bool,
     /// Every transaction up to this TxID is in its home locations.
@@ -419,20 +440,31 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<PoolInfo> {
     let file = File::open(path).map_err(|e| Error::io(format!("open the pool {}", path.display()), e))?;
     let header = read_header(&file)?;
     let state = read_word(&file, Layout::STATE.offset())?;
-    let in_use = match state {
-        0 => None,
-        code => Some(Domain::name_of(code).ok_or_else(|| Error::Damaged(format!("its state is {code}")))?),
-    };
+    let (mut in_use, mut scheme) = (None, None);
+    if state != 0 {
+        let (domain, kind) = decode_state(state)?;
+        in_use = Some(domain.name());
+        scheme = Some(kind.name(kind.modes()[0]));
+    }
     let open = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err();
     let mut logs = 0;
     for index in 0..header.geometry.logs {
         logs += u64::from(read_word(&file, Layout::LOG_DIRECTORY.word(index).offset())? != 0);
     }
     let watermark = read_word(&file, Layout::WATERMARK.offset())?;
-    let mut info =
-        PoolInfo { header, in_use, open, watermark, logs, roots: Vec::new(), usage: None, recovery: None };
+    let mut info = PoolInfo {
+        header,
+        in_use,
+        scheme,
+        open,
+        watermark,
+        logs,
+        roots: Vec::new(),
+        usage: None,
+        recovery: None,
+    };
     if !open {
-        let domain = Domain::of_code(state).unwrap_or(Domain::Process);
+        let domain = decode_state(state).map_or(Domain::Process, |(domain, _)| domain);
         let options = Options { domain, layout_name: info.header.layout_name.clone(), ..Options::default() };
         let pool = Pool::open_read_only(path, &options)?;
         let view = pool.native_view()?;
@@ -476,15 +508,28 @@ fn read_word(file: &File, offset: u64) -> Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
+/// The domain and the scheme of a pool in use.
+fn decode_state(word: u64) -> Result<(Domain, SchemeKind)> {
+    let state = PoolState::decode(word);
+    match Domain::of_code(state.domain) {
+        Some(domain) if state.unknown == 0 => Ok((domain, SchemeKind::of_code(state.scheme)?)),
+        _ => Err(Error::Damaged(format!("its state word is {word:#x}"))),
+    }
+}
+
 /// A cleanly closed pool opens under any domain, otherwise only under the one that wrote it.
-fn check_state(state: u64, domain: Domain) -> Result<()> {
-    if state == 0 || state == domain.code() {
+fn check_state(word: u64, domain: Domain) -> Result<()> {
+    if word == 0 {
         return Ok(());
     }
-    match Domain::name_of(state) {
-        Some(wrote) => Err(Error::WrongDomain { wrote: wrote.into(), asked: domain.name().into() }),
-        None => Err(Error::Damaged(format!("its state word is {state:#x}"))),
+    let (wrote, _) = decode_state(word)?;
+    if PoolState::decode(word).unprotected {
+        return Err(Error::Unprotected);
     }
+    if wrote.code() != domain.code() {
+        return Err(Error::WrongDomain { wrote: wrote.name().into(), asked: domain.name().into() });
+    }
+    Ok(())
 }
 
 /// Allocates the file's space and writes its header last: a file without it is not a pool.

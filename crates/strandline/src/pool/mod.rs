@@ -9,5 +9,5 @@ mod sync_files;
 pub use file::{Options, Pool, PoolInfo, Recovery, inspect};
 pub use header::Header;
 pub use heap::HeapUsage;
-pub use layout::{Geometry, Layout, ROOTS, SharedLayout, View};
+pub use layout::{Geometry, Layout, PoolState, ROOTS, SharedLayout, View};
 pub use sync_files::log_path;

@@ -36,10 +36,11 @@
 //! fence: zeroing may make an incomplete transaction look complete. Only then zero the logs. A crash anywhere
 //! repeats it all, to the same result: replay is idempotent, and what lies at or below the watermark is home.
 
+use super::current::{logs, zero_logs};
 use super::line_set::LineSet;
-use super::{Full, Scheme};
+use super::{Full, Scheme, SchemeKind};
 use crate::error::{Error, Result};
-use crate::log::{Committed, RECORD_BYTES, Record, ThreadLog, highest_transaction, merge, scan, zero};
+use crate::log::{Committed, RECORD_BYTES, Record, ThreadLog, highest_transaction, merge, scan};
 use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
@@ -56,7 +57,7 @@ pub struct Blurred {
 }
 
 impl Scheme for Blurred {
-    const NAME: &'static str = "bppm";
+    const KIND: SchemeKind = SchemeKind::Blurred;
 
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
         Self {
@@ -151,11 +152,21 @@ impl Scheme for Blurred {
         statistics.log_restarts += 1;
         Ok(())
     }
+
+    fn recover<M: Memory>(view: &View<M>, begins: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport> {
+        recover(view, begins)
+    }
+
+    fn drain<M: Memory>(view: &View<M>) {
+        view.memory.lock(SharedLayout::BULK);
+        persist_in_bulk(view);
+        view.memory.unlock(SharedLayout::BULK);
+    }
 }
 
 /// Persists all transactions so far in bulk and moves the watermark up; the caller holds
 /// [`SharedLayout::BULK`]. Commits go on meanwhile.
-pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
+fn persist_in_bulk<M: Memory>(view: &View<M>) {
     let memory = &view.memory;
     let old = memory.load(SharedLayout::PUBLISHED_WATERMARK);
     let watermark = memory.load(SharedLayout::CLOCK);
@@ -269,32 +280,14 @@ pub struct RecoveryReport {
     pub watermark: u64,
 }
 
-/// Recovers the pool from its logs (section III-C); `begins` is told when a step begins. Run by one thread,
-/// before any transaction. Idempotent: a crash inside it is recovered by running it again.
-///
-/// # Errors
-/// The log directory or a log names an address where none can be. Nothing has been changed then.
-pub fn recover<M: Memory>(view: &View<M>, mut begins: impl FnMut(RecoveryStep)) -> Result<RecoveryReport> {
+/// Recovers the pool from its logs (section III-C); see [`Scheme::recover`].
+fn recover<M: Memory>(view: &View<M>, begins: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport> {
     let memory = &view.memory;
     let records = view.layout.log_records();
     let mut report = RecoveryReport::default();
 
     begins(RecoveryStep::Scan);
-    let mut logs = Vec::new();
-    for index in 0..view.layout.geometry.logs {
-        let entry = memory.load(Layout::LOG_DIRECTORY.word(index));
-        let log = view.layout.log(index);
-        match entry {
-            0 => {}
-            entry if entry == log.offset() => logs.push(log),
-            entry => {
-                return Err(Error::Damaged(format!(
-                    "log {index} should lie at {:#x}, the directory says {entry:#x}",
-                    log.offset()
-                )));
-            }
-        }
-    }
+    let logs = logs(view)?;
     report.logs = logs.len() as u64;
     let mut committed: Vec<Committed> = Vec::new();
     let mut highest = memory.load(Layout::WATERMARK);
@@ -340,13 +333,7 @@ pub fn recover<M: Memory>(view: &View<M>, mut begins: impl FnMut(RecoveryStep)) 
     }
     memory.write_back(Layout::WATERMARK, Step::RecoveryWatermarkWriteBack);
     memory.fence(Step::RecoveryWatermarkFence);
-    for &log in &logs {
-        if !memory.omitted(Step::RecoveryZero) {
-            zero(memory, log, view.layout.geometry.log_bytes);
-        }
-        memory.write_back_range(log, view.layout.geometry.log_bytes, Step::RecoveryZeroWriteBack);
-    }
-    memory.fence(Step::RecoveryZeroFence);
+    zero_logs(view, &logs);
     memory.store(SharedLayout::CLOCK, highest);
     memory.store(SharedLayout::PUBLISHED_WATERMARK, highest);
     report.watermark = highest;

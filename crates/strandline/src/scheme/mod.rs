@@ -4,13 +4,17 @@
 //! is right.
 
 mod blurred;
+mod current;
 mod line_set;
 mod no_persistence;
+mod registry;
 mod volatile;
 
-pub(crate) use blurred::persist_in_bulk;
-pub use blurred::{Blurred, RecoveryReport, RecoveryStep, recover};
+pub use blurred::{Blurred, RecoveryReport, RecoveryStep};
+pub use current::recover;
+pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
 pub use no_persistence::NoPersistence;
+pub use registry::{SchemeKind, SchemeVisitor};
 pub use volatile::{VolatileTx, VolatileWorker};
 
 use crate::error::Error;
@@ -24,8 +28,8 @@ pub struct Full;
 
 /// A scheme's state for one worker. Concurrency control is not its business.
 pub trait Scheme: Sized {
-    /// The scheme's name in `strandline list`.
-    const NAME: &'static str;
+    /// The scheme's line in the table of all schemes.
+    const KIND: SchemeKind;
 
     /// Begins to serve the worker that leases log `index`.
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self;
@@ -61,4 +65,16 @@ pub trait Scheme: Sized {
         concurrency: Concurrency,
         statistics: &mut Statistics,
     ) -> Result<(), Error>;
+
+    /// Recovers a pool whose logs this scheme has written; [`recover`] finds out whose they are.
+    ///
+    /// # Errors
+    /// A log is damaged. Nothing has been changed then.
+    fn recover<M: Memory>(
+        view: &View<M>,
+        begins: &mut dyn FnMut(RecoveryStep),
+    ) -> Result<RecoveryReport, Error>;
+    /// Brings everything that is committed home durably, before the pool is closed or goes over to another
+    /// scheme; no worker exists.
+    fn drain<M: Memory>(view: &View<M>);
 }

@@ -1,7 +1,7 @@
 //! NP, no persistence (Blurred Persistence, section V-A): the same transactions with a volatile execution
 //! area and nothing that makes them durable. The upper bound of every scheme.
 
-use super::{Full, Scheme};
+use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::Error;
 use crate::memory::{Memory, PersistentAddress};
 use crate::pool::layout::View;
@@ -13,7 +13,7 @@ pub struct NoPersistence {
 }
 
 impl Scheme for NoPersistence {
-    const NAME: &'static str = "np";
+    const KIND: SchemeKind = SchemeKind::NoPersistence;
 
     fn lease<M: Memory>(_: &View<M>, _: u64) -> Self {
         Self { values: Vec::with_capacity(1024) }
@@ -57,4 +57,10 @@ impl Scheme for NoPersistence {
     fn make_room<M: Memory>(&mut self, _: &View<M>, _: Concurrency, _: &mut Statistics) -> Result<(), Error> {
         Ok(())
     }
+    fn recover<M: Memory>(_: &View<M>, _: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport, Error> {
+        Err(Error::Unprotected)
+    }
+
+    /// Nothing tells what it has stored: its pools are made durable as a whole, when they are closed.
+    fn drain<M: Memory>(_: &View<M>) {}
 }

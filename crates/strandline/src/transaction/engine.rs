@@ -12,7 +12,7 @@ use super::Abort;
 use super::write_set::{LineEntry, WriteSet};
 
 /// How transactions are isolated from one another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Concurrency {
     /// Word-based software transactional memory: encounter-time locking, write-back, timestamp extension,
     /// as in TinySTM. Transactions that touch different lines run in parallel.
