@@ -1,6 +1,7 @@
 //! `strandline check`: the crash checker.
 
 mod litmus;
+mod persist_order;
 mod schemes;
 
 use crate::failure::{Failure, Outcome};
@@ -12,6 +13,7 @@ use crate::failure::{Failure, Outcome};
     after_help = "Examples:\n  strandline check --samples 500\n  \
     strandline check --scheme bppm --workload sps --threads 2 --exhaustive --preemptions 2\n  \
     strandline check --mutants\n  \
+    strandline check --world persist-order --mutants\n  \
     strandline check litmus crates/strandline-crash/litmus/commit1.litmus\n\n\
     Exit code 1 says that a state was found that recovery does not repair (or, with --mutants, that a mutant \
     was not found out)."
@@ -35,6 +37,9 @@ enum What {
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match &arguments.what {
         Some(What::Litmus(arguments)) => litmus::run(arguments),
-        None => schemes::run(&arguments.schemes),
+        None => match arguments.schemes.world {
+            schemes::World::X86 => schemes::run(&arguments.schemes),
+            schemes::World::PersistOrder => persist_order::run(&arguments.schemes),
+        },
     }
 }

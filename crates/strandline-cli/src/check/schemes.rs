@@ -13,11 +13,23 @@ use strandline_crash::explore::{
 
 use crate::failure::{Failure, Outcome};
 
+/// What a crash leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum World {
+    /// The persistency rules of x86
+    X86,
+    /// Persist memory order: strict, epoch, strand and eager sync persistency, for sct-* and dct-*
+    PersistOrder,
+}
+
 #[derive(clap::Args)]
 pub struct Arguments {
+    /// What a crash leaves
+    #[arg(long, value_enum, default_value = "x86")]
+    pub(super) world: World,
     /// Schemes, by the names of `strandline list`; all that promise durability by default
     #[arg(long, value_delimiter = ',')]
-    scheme: Vec<String>,
+    pub(super) scheme: Vec<String>,
     /// sps, hash, rbtree, bplustree, kvstore, allocator; all by default (sps alone with --mutants)
     #[arg(long, value_delimiter = ',')]
     workload: Vec<Workload>,
@@ -42,22 +54,22 @@ pub struct Arguments {
     states: u64,
     /// Histories to sample, for each combination
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    samples: u64,
+    pub(super) samples: u64,
     /// Seed of the first history
     #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Leave out every step of the scheme, one at a time, and see that it is noticed
     #[arg(long)]
-    mutants: bool,
+    pub(super) mutants: bool,
     /// Leave out this step, by its name in the code
     #[arg(long)]
     omit: Option<String>,
     /// Seconds for one combination or one mutant, at most
     #[arg(long, default_value_t = 60)]
-    seconds: u64,
+    pub(super) seconds: u64,
     /// Print one JSON object
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// One line of the summary.

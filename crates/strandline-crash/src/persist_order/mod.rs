@@ -8,7 +8,9 @@
 
 mod explore;
 mod history;
+mod schemes;
 mod survivors;
 
 pub use explore::{Counts, Outcome, Program, Sampling, Violation, explore};
+pub use schemes::{Barrier, OrderedScheme, SCHEMES};
 pub use survivors::Survivors;
