@@ -24,7 +24,7 @@ pub use names::{Entry, REFERENCES, SchemeName, UnknownName, WORKLOADS, WorkloadN
 pub use pools::{Place, PoolSetting, Prepared};
 pub use rbtree::RbTreeWorkload;
 pub use row::Row;
-pub use selection::Selection;
+pub use selection::{Selection, WorkloadVisitor};
 pub use sps::SpsWorkload;
 
 use strandline::Result;

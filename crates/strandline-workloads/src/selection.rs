@@ -16,6 +16,14 @@ pub struct Selection {
     workload: Any,
 }
 
+/// Something to be done with a workload that is known by its name alone, for [`Selection::visit`].
+pub trait WorkloadVisitor {
+    /// What it gives.
+    type Output;
+    /// Does it with a workload.
+    fn visit<W: Workload>(self, workload: &W) -> Self::Output;
+}
+
 enum Any {
     Sps(SpsWorkload),
     Hash(HashWorkload<u64>),
@@ -68,6 +76,11 @@ impl Selection {
     /// Its name.
     pub fn name(&self) -> WorkloadName {
         self.name
+    }
+
+    /// Calls `visitor` with the workload.
+    pub fn visit<V: WorkloadVisitor>(&self, visitor: V) -> V::Output {
+        each!(&self.workload, workload => visitor.visit(workload))
     }
 
     /// As [`Workload::heap_bytes`].

@@ -54,7 +54,11 @@ pub fn d2(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> 
 }
 
 pub fn d3(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    Ok(formulas(all, &table1::IDEAL, "Section 3's dependence graph, equations 1 to 5, for every x up to 200."))
+    Ok(formulas(
+        all,
+        &table1::IDEAL,
+        "Section 3's dependence graph, equations 1 to 5, for every x up to 200.",
+    ))
 }
 
 pub fn d13(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
@@ -110,7 +114,8 @@ fn break_evens(claim: &Claim, all: &Measurements, workload: &str) -> Finding {
         both(all, workload, model).is_some_and(|(sct, dct)| sct.volatile_rate <= dct.volatile_rate)
     });
     always.fold(finding, |finding, (_, name)| {
-        finding.note(format!("{name}: DCT is as fast as SCT without any latency, so it is ahead from zero on."))
+        finding
+            .note(format!("{name}: DCT is as fast as SCT without any latency, so it is ahead from zero on."))
     })
 }
 
@@ -128,7 +133,8 @@ pub fn d6(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findin
         Some(sct.volatile_rate / dct.volatile_rate)
     };
     let measured = WORKLOADS.map(|(workload, _)| ratio(workload)).to_vec();
-    let finding = Finding::headline(claim, measured, Baseline::One, "Native runs where no persist is waited for.");
+    let finding =
+        Finding::headline(claim, measured, Baseline::One, "Native runs where no persist is waited for.");
     Ok(if session.cores < super::THREADS {
         finding.note(format!(
             "Four threads on {} cores: rates are per second of the threads' own processor time.",
@@ -154,7 +160,12 @@ pub fn d7(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
 }
 
 /// Whether `above` is at least `below` at every latency of the figure for which `within` holds.
-fn over(above: Option<Curve>, below: Option<Curve>, strictly: bool, within: impl Fn(f64) -> bool) -> Option<bool> {
+fn over(
+    above: Option<Curve>,
+    below: Option<Curve>,
+    strictly: bool,
+    within: impl Fn(f64) -> bool,
+) -> Option<bool> {
     let (above, below) = (above?, below?);
     Some(curves::latencies_us().filter(|&at| within(at)).all(|at| {
         let (high, low) = (above.at(at * US), below.at(at * US));
@@ -209,7 +220,10 @@ pub fn d10(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error>
                 let rates: Vec<f64> = curves::latencies_us().map(|at| curve.at(at * US)).collect();
                 let falling = rates.windows(2).all(|pair| pair[0] > pair[1]);
                 if curve.stalls {
-                    orders.push(order(format!("{name}, {label}, {model}: falls from the first latency"), Some(falling)));
+                    orders.push(order(
+                        format!("{name}, {label}, {model}: falls from the first latency"),
+                        Some(falling),
+                    ));
                 } else {
                     numbers.push((format!("{name}, {label}, {model}: knee in us"), Some(curve.knee() / US)));
                     orders.push(order(

@@ -45,9 +45,8 @@ pub fn setting(workload: &str, model: &str) -> String {
 
 /// The measured curve of a design.
 pub fn curve(all: &Measurements, workload: &str, model: &str, design: &str) -> Option<Curve> {
-    let of = |setting: &str, quantity| {
-        all.median(Key { figure: FIGURE, setting, system: design, quantity }, ANY)
-    };
+    let of =
+        |setting: &str, quantity| all.median(Key { figure: FIGURE, setting, system: design, quantity }, ANY);
     Some(Curve {
         volatile_rate: of(workload, VOLATILE_RATE)?,
         epochs_per_transaction: of(&setting(workload, model), EPOCHS)?,

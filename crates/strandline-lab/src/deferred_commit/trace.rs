@@ -7,7 +7,7 @@ use strandline::memory::hosted::{self, Thread};
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, Memory, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::{Scheme, VolatileWorker};
+use strandline::scheme::{Scheme, SchemeKind, SchemeVisitor, VolatileWorker};
 use strandline::transaction::{Concurrency, Worker};
 use strandline_persistency::{CriticalPath, Model};
 use strandline_workloads::{Transactions, Workload};
@@ -25,8 +25,6 @@ pub struct Recording {
     pub transactions: u64,
     /// Bytes in each log.
     pub log_bytes: u64,
-    /// How transactions are isolated.
-    pub concurrency: Concurrency,
     /// Seeds the workload and the interleaving.
     pub seed: u64,
     /// Threads take turns after each transaction, instead of running beside one another.
@@ -59,12 +57,39 @@ const CHUNK_BYTES: u64 = 256 << 10;
 /// Room for arenas' half-used chunks.
 const SPARE_BYTES: u64 = 16 << 20;
 
+/// Runs `workload` under the scheme `name`, isolated by locks; see [`trace`].
+///
+/// # Errors
+/// There is no such scheme; as [`trace`].
+pub fn trace_scheme<W: Workload>(
+    name: &str,
+    workload: &W,
+    recording: Recording,
+    progress: &dyn Fn(u64),
+) -> Result<Traced, Error> {
+    struct Visitor<'a, W> {
+        workload: &'a W,
+        recording: Recording,
+        progress: &'a dyn Fn(u64),
+    }
+    impl<W: Workload> SchemeVisitor for Visitor<'_, W> {
+        type Output = Result<Traced, Error>;
+        fn visit<S: Scheme + Send>(self) -> Self::Output {
+            trace::<S, W>(self.workload, Concurrency::Locks, self.recording, self.progress)
+        }
+    }
+    let kind = SchemeKind::ALL.iter().find(|kind| kind.name(Concurrency::Locks) == name);
+    let kind = kind.ok_or_else(|| Error::Usage(format!("there is no scheme {name}")))?;
+    kind.visit(Visitor { workload, recording, progress })
+}
+
 /// Runs `workload` under scheme `S` in a recorder; `progress` is told of every thousand transactions of a thread.
 ///
 /// # Errors
 /// The workload does not fit; a transaction failed.
-pub fn trace<S: Scheme, W: Workload>(
+fn trace<S: Scheme, W: Workload>(
     workload: &W,
+    concurrency: Concurrency,
     recording: Recording,
     progress: &dyn Fn(u64),
 ) -> Result<Traced, Error> {
@@ -92,7 +117,7 @@ pub fn trace<S: Scheme, W: Workload>(
         Box::new(move |memory: &Hosted| {
             let run = || -> strandline::Result<()> {
                 let view = View { memory, layout, shared };
-                let mut worker = Worker::<_, S>::lease(view, recording.concurrency, None)?;
+                let mut worker = Worker::<_, S>::lease(view, concurrency, None)?;
                 let mut part = workload.thread(&mut worker, seed ^ (thread + 1) << 32)?;
                 let all_reach = |count: &Cell<u64>| {
                     count.set(count.get() + 1);
@@ -157,12 +182,16 @@ mod tests {
             threads: 1,
             transactions: 200,
             log_bytes: 1 << 20,
-            concurrency: Concurrency::SingleWriter,
             seed: 1,
             in_turn: false,
         };
-        let traced =
-            trace::<Blurred, _>(&HashWorkload::of_words(&Sizes::small()), recording, &|_| ()).unwrap();
+        let traced = trace::<Blurred, _>(
+            &HashWorkload::of_words(&Sizes::small()),
+            Concurrency::SingleWriter,
+            recording,
+            &|_| (),
+        )
+        .unwrap();
         assert!((200..=202).contains(&traced.critical_path), "{traced:?}");
         assert!(traced.persists > 200 && traced.events > traced.persists);
     }
