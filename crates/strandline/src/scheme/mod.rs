@@ -5,16 +5,24 @@
 
 mod blurred;
 mod current;
+mod deferred_commit;
 mod line_set;
 mod no_persistence;
+mod persistency;
 mod registry;
+mod synchronous_commit;
 mod volatile;
 
 pub use blurred::{Blurred, RecoveryReport, RecoveryStep};
 pub use current::recover;
-pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
+pub(crate) use current::{adopt, current, drain, forget_logs, logs, mark_unprotected};
+pub use deferred_commit::{DeferredCommit, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict};
 pub use no_persistence::NoPersistence;
+pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use registry::{SchemeKind, SchemeVisitor};
+pub use synchronous_commit::{
+    SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
+};
 pub use volatile::{VolatileTx, VolatileWorker};
 
 use crate::error::Error;

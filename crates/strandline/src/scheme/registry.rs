@@ -2,7 +2,10 @@
 //!
 //! Adding one is adding a file and a line of the table.
 
-use super::{Blurred, NoPersistence, RecoveryReport, RecoveryStep, Scheme};
+use super::{
+    Blurred, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict, NoPersistence, RecoveryReport,
+    RecoveryStep, Scheme, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
+};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pool::layout::View;
@@ -86,7 +89,10 @@ macro_rules! schemes {
 
 const ALL_MODES: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter];
 const WITH_LOCKS: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter, Concurrency::Locks];
+const LOCKS_ONLY: &[Concurrency] = &[Concurrency::Locks];
 const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
+const DEFERRED: &str =
+    "Kolli, Pelley, Saidi, Chen, Wenisch: High-Performance Transactions for Persistent Memories";
 
 // The numbers are part of the pool format (`docs/pool-format.md`): none is ever used for something else.
 schemes! {
@@ -96,6 +102,30 @@ schemes! {
     /// Blurred Persistence.
     Blurred = 0: Blurred, "bppm" in ALL_MODES, BLURRED,
         "execution in the log with torn bits, one fence per commit, bulk persistence";
+    /// Synchronous commit under strict persistency.
+    SynchronousStrict = 16: SynchronousStrict, "sct-strict" in LOCKS_ONLY, DEFERRED,
+        "undo log, commit before the locks are released; strict persistency (no barriers; not on real memory)";
+    /// Synchronous commit under epoch persistency.
+    SynchronousEpoch = 17: SynchronousEpoch, "sct-epoch" in LOCKS_ONLY, DEFERRED,
+        "the same with four persist barriers; epoch persistency (not on real memory)";
+    /// Synchronous commit under eager sync.
+    SynchronousEagerSync = 18: SynchronousEagerSync, "sct-eager-sync" in LOCKS_ONLY, DEFERRED,
+        "the same with three sync barriers: clwb and sfence";
+    /// Synchronous commit under strand persistency.
+    SynchronousStrand = 19: SynchronousStrand, "sct-strand" in LOCKS_ONLY, DEFERRED,
+        "the same with each transaction on a strand of its own; strand persistency (not on real memory)";
+    /// Deferred commit under strict persistency.
+    DeferredStrict = 20: DeferredStrict, "dct-strict" in LOCKS_ONLY, DEFERRED,
+        "undo log, commit after the locks are released; strict persistency (no barriers; not on real memory)";
+    /// Deferred commit under epoch persistency.
+    DeferredEpoch = 21: DeferredEpoch, "dct-epoch" in LOCKS_ONLY, DEFERRED,
+        "the same with two persist barriers, commits behind a later transaction's; epoch persistency (not on real memory)";
+    /// Deferred commit under eager sync.
+    DeferredEagerSync = 22: DeferredEagerSync, "dct-eager-sync" in LOCKS_ONLY, DEFERRED,
+        "the same with one sync barrier (clwb and sfence), commits behind later transactions'";
+    /// Deferred commit under strand persistency.
+    DeferredStrand = 23: DeferredStrand, "dct-strand" in LOCKS_ONLY, DEFERRED,
+        "the same with each transaction on a strand of its own; strand persistency (not on real memory)";
 }
 
 impl SchemeKind {
@@ -107,6 +137,20 @@ impl SchemeKind {
     /// Whether the `Sync` domain carries it.
     pub fn in_sync(self) -> bool {
         self == Self::Blurred
+    }
+
+    /// Whether it runs on real memory. The others issue persist barriers, or count on an order of persists, that no
+    /// processor has; they exist for the recorder, the crash checker and the simulator.
+    pub fn is_native(self) -> bool {
+        !matches!(
+            self,
+            Self::SynchronousStrict
+                | Self::SynchronousEpoch
+                | Self::SynchronousStrand
+                | Self::DeferredStrict
+                | Self::DeferredEpoch
+                | Self::DeferredStrand
+        )
     }
 
     /// The scheme with this number in a pool's state word.
