@@ -68,6 +68,8 @@ pub fn trace(initial: Vec<u64>, stream: &[Recorded], threads: usize, data: impl 
                 let reads = std::mem::take(present).reads;
                 trace.readers.push(Reader { acknowledged: time, reads });
             }
+            // Whoever waits for a transaction may commit it beside its owner.
+            Operation::Event(Event::Commit(id)) if trace.updates.iter().any(|update| update.id == id) => {}
             Operation::Event(Event::Commit(id)) => {
                 trace.point();
                 let done = executed.remove(&id).unwrap_or_default();
