@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
-use strandline_crash::persist_order::{Outcome, Program, Sampling, explore};
+use strandline_crash::persist_order::{Outcome, Program, SCHEMES, Sampling, explore};
 use strandline_persistency::Model;
 
 const LOCK: VolatileAddress = VolatileAddress::new(0);
@@ -95,6 +95,7 @@ fn check(model: Model, omitted: Option<Step>) -> Outcome {
             Ok(())
         },
         omitted,
+        acknowledgements: omitted.is_none(),
     };
     let sampling = Sampling { histories: 60, seed: 1, states: 3000, limit: Duration::from_secs(20) };
     explore(&program, sampling, |_| ())
@@ -146,8 +147,24 @@ fn persist_barriers_do_not_help_under_eager_sync() {
             Ok(())
         },
         omitted: None,
+        acknowledgements: true,
     };
     let sampling = Sampling { histories: 1, seed: 1, states: 3000, limit: Duration::from_secs(20) };
     let violation = explore(&program, sampling, |_| ()).violation.expect("a violation");
     assert!(!violation.lost.is_empty() && !violation.history.is_empty());
+}
+
+/// D9: with all its barriers each design is sound under each model, and without any one of them it is not.
+#[test]
+fn the_papers_barriers_are_sufficient_and_necessary() {
+    let sampling = Sampling { histories: 12, seed: 1, states: 300, limit: Duration::from_secs(20) };
+    for scheme in &SCHEMES {
+        let sound = scheme.explore(None, sampling, |_| ()).unwrap();
+        assert!(sound.violation.is_none(), "{}: {:#?}", scheme.name, sound.violation);
+        for barrier in scheme.barriers {
+            let sampling = Sampling { histories: 2000, ..sampling };
+            let mutant = scheme.explore(Some(barrier.step), sampling, |_| ()).unwrap();
+            assert!(mutant.violation.is_some(), "{} without {}", scheme.name, barrier.name);
+        }
+    }
 }

@@ -36,6 +36,9 @@ pub struct Program<'a> {
     pub recover: &'a dyn Fn(&Hosted) -> Result<(), String>,
     /// The step that is left out, for a mutant.
     pub omitted: Option<Step>,
+    /// Whether acknowledged transactions must survive. Without, only the order of persists is judged: a violation
+    /// then is not just an acknowledgement that came too early.
+    pub acknowledgements: bool,
 }
 
 /// How much is explored.
@@ -170,7 +173,10 @@ fn one(
         Err(panic) => return Err(failed(format!("the program panics: {}", panic_text(&*panic)))),
     };
     let is_data = |word: u32| program.data.contains(&(word as usize));
-    let trace = history::trace(initial.clone(), &stream, program.threads, is_data);
+    let mut trace = history::trace(initial.clone(), &stream, program.threads, is_data);
+    if !program.acknowledgements {
+        trace.updates.iter_mut().for_each(|update| update.acknowledged = u32::MAX);
+    }
     let home = Home::new(&trace, initial.clone(), &program.data);
     // Numbers of the first event of each operation.
     let (mut list, mut first) = (Vec::new(), Vec::with_capacity(stream.len() + 1));

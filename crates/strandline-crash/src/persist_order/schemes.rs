@@ -198,7 +198,7 @@ impl OrderedScheme {
         found.copied().ok_or_else(|| Error::Parameter(format!("there is no scheme {}", self.name)))
     }
 
-    /// Explores it; `omitted` makes a mutant.
+    /// Explores it; `omitted` makes a mutant, which is judged by the order of persists alone.
     ///
     /// # Errors
     /// The scheme refuses the pool.
@@ -228,6 +228,7 @@ impl OrderedScheme {
             },
             recover: &recovery,
             omitted,
+            acknowledgements: omitted.is_none(),
         };
         Ok(explore(&program, sampling, progress))
     }

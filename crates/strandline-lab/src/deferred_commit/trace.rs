@@ -8,7 +8,7 @@ use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, Memory, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
 use strandline::scheme::{Scheme, SchemeKind, SchemeVisitor, VolatileWorker};
-use strandline::transaction::{Concurrency, Worker};
+use strandline::transaction::{Concurrency, Runner, Worker};
 use strandline_persistency::{CriticalPath, Model};
 use strandline_workloads::{Transactions, Workload};
 
@@ -137,6 +137,8 @@ fn trace<S: Scheme, W: Workload>(
                         progress(1000);
                     }
                 }
+                // What is deferred belongs to the transactions that were asked for.
+                worker.drain()?;
                 all_reach(done);
                 recorder.set_recording(false);
                 Ok(())
