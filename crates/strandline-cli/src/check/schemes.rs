@@ -52,6 +52,9 @@ pub struct Arguments {
     /// States judged at one crash point, at most (exhaustive)
     #[arg(long, default_value_t = 1 << 20)]
     states: u64,
+    /// Power failures in recovery, one in the recovery after the other, at most (exhaustive)
+    #[arg(long, default_value_t = 1)]
+    recovery_crashes: usize,
     /// Histories to sample, for each combination
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) samples: u64,
@@ -180,6 +183,7 @@ fn explore(arguments: &Arguments, case: Case, bar: &ProgressBar) -> Result<Explo
             preemptions: arguments.preemptions,
             transactions: arguments.transactions.unwrap_or(2),
             states: arguments.states,
+            recovery_crashes: arguments.recovery_crashes,
             limit: Duration::from_secs(arguments.seconds),
         };
         exhaust(case, bounds, progress)?
@@ -326,6 +330,7 @@ fn show(arguments: &Arguments, rows: &[Row]) {
         "histories",
         "crash points",
         "equal",
+        "in recovery",
         "states",
         "nested",
         "cut short",
@@ -342,6 +347,7 @@ fn show(arguments: &Arguments, rows: &[Row]) {
             counts.histories.to_string(),
             counts.points.to_string(),
             counts.equal_points.to_string(),
+            counts.recovery_points.to_string(),
             counts.states.to_string(),
             counts.nested.to_string(),
             counts.cut_short.to_string(),

@@ -13,6 +13,7 @@ pub(crate) mod oracle;
 mod program;
 mod schedule;
 mod scheme;
+mod state;
 mod story;
 pub(crate) mod trace;
 mod workload;

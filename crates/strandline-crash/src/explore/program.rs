@@ -201,6 +201,6 @@ fn smallest(
     memory.given(kept);
     // Decisions are those of the last run.
     let _ = verdict();
-    let lost = story::lost(trace, time, &memory.decisions(), name);
+    let lost = story::lost(&memory.decisions(), name);
     Refused { what, history: story::history(trace, time, name), lost, seed }
 }

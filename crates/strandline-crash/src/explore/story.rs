@@ -64,24 +64,38 @@ pub(super) fn history(trace: &Trace, time: u32, describe: impl Fn(u32) -> String
     text
 }
 
-/// What was stored up to `time` and did not survive, by `decisions`.
-pub(super) fn lost(
-    trace: &Trace,
-    time: u32,
-    decisions: &[Decision],
-    describe: impl Fn(u32) -> String,
-) -> Vec<String> {
+/// What was stored and did not survive, by `decisions`.
+pub(super) fn lost(decisions: &[Decision], describe: impl Fn(u32) -> String) -> Vec<String> {
     let lost = decisions.iter().filter(|decision| decision.chosen + 1 < decision.of);
     let tell = |decision: &Decision| {
-        let line = trace.line(decision.word / 8);
-        let stores = line.map_or(&[][..], |line| &line.stores);
-        let newest = stores.iter().rfind(|store| store.word == decision.word && store.time <= time);
-        format!(
-            "{}: {:#x} survived, not {:#x}",
-            describe(decision.word),
-            decision.value,
-            newest.map_or(0, |store| store.value)
-        )
+        format!("{}: {:#x} survived, not {:#x}", describe(decision.word), decision.value, decision.newest)
     };
     lost.map(tell).take(40).collect()
+}
+
+/// What a recovery did before power failed in it; zeros stored one after the other are one line.
+pub(super) fn recovery(operations: &[Operation], describe: impl Fn(u32) -> String) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut zeros = 0;
+    for operation in operations {
+        match operation {
+            Operation::Store(_, _, 0) => {
+                zeros += 1;
+                continue;
+            }
+            _ if zeros > 0 => lines.push(format!("recovery: {} words = 0", std::mem::take(&mut zeros))),
+            _ => {}
+        }
+        match *operation {
+            Operation::Store(_, at, value) => {
+                lines.push(format!("recovery: {} = {value:#x}", describe((at / 8) as u32)));
+            }
+            Operation::Fence(step) => lines.push(format!("recovery: fence ({step:?})")),
+            _ => {}
+        }
+    }
+    if zeros > 0 {
+        lines.push(format!("recovery: {zeros} words = 0"));
+    }
+    lines
 }

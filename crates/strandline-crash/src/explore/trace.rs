@@ -51,14 +51,16 @@ impl LineHistory {
     }
 }
 
-/// An update transaction that entered commit.
+/// An update transaction that entered commit, or has stored in place.
 #[derive(Clone, Debug)]
 pub struct Update {
     /// Its TxID.
     pub id: u64,
     /// Its thread.
     pub thread: u32,
-    /// When it entered commit.
+    /// When its first store or its entry into commit was.
+    pub began: u32,
+    /// When it entered commit; `u32::MAX`: never.
     pub entered: u32,
     /// When it was acknowledged; `u32::MAX`: never.
     pub acknowledged: u32,
@@ -100,7 +102,7 @@ pub struct Trace {
     pub points: Vec<u32>,
     /// Points at which a step was about to be left out, or that preemption chose.
     pub hints: Vec<u32>,
-    /// Transactions in the order in which they entered commit.
+    /// Transactions in the order in which they entered commit, after the end; those that never did come last.
     pub updates: Vec<Update>,
     /// Read-only transactions.
     pub readers: Vec<Reader>,
@@ -204,9 +206,28 @@ impl Trace {
         Some(self.home[at].1 as usize)
     }
 
+    /// A transaction's first store, or entry into commit; returns its index.
+    pub(super) fn begin_update(&mut self, thread: u32, id: u64, reads: Vec<(u32, u32)>) -> u32 {
+        let (began, never) = (self.time, u32::MAX);
+        let writes = Vec::new();
+        self.updates.push(Update { id, thread, began, entered: never, acknowledged: never, reads, writes });
+        self.updates.len() as u32 - 1
+    }
+
+    /// The transaction with this TxID.
+    pub(super) fn update_mut(&mut self, id: u64) -> Option<&mut Update> {
+        self.updates.iter_mut().rev().find(|update| update.id == id)
+    }
+
     /// Ends the trace: the end is a crash point too, and the last values of each transaction are kept.
     pub(crate) fn finish(&mut self) {
         self.point();
+        let mut order: Vec<usize> = (0..self.updates.len()).collect();
+        order.sort_by_key(|&index| self.updates[index].entered);
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, &from)| place[from] = to as u32);
+        self.home.iter_mut().for_each(|(_, index)| *index = place[*index as usize]);
+        self.updates.sort_by_key(|update| update.entered);
         for update in &mut self.updates {
             let mut last: HashMap<u32, u64> = HashMap::with_capacity(update.writes.len());
             last.extend(update.writes.iter().copied());

@@ -178,6 +178,8 @@ fn one(
         trace.updates.iter_mut().for_each(|update| update.acknowledged = u32::MAX);
     }
     let home = Home::new(&trace, initial.clone(), &program.data);
+    // What was done to structures is not judged here: the words are all there is.
+    let effects = vec![Vec::new(); trace.updates.len()];
     // Numbers of the first event of each operation.
     let (mut list, mut first) = (Vec::new(), Vec::with_capacity(stream.len() + 1));
     for recorded in &stream {
@@ -201,7 +203,7 @@ fn one(
     for &point in &points {
         counts.points += 1;
         survivors.crash(first[point]);
-        let expected = Expectation::at(&trace, &home, point as u32);
+        let expected = Expectation::at(&trace, &home, &effects, point as u32);
         let shared = Rc::new(survivors);
         let result = at_point(program, sampling, &shared, (&expected, &home), &mut random, counts);
         if let Err(what) = result {

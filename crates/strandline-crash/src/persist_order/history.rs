@@ -78,6 +78,7 @@ pub fn trace(initial: Vec<u64>, stream: &[Recorded], threads: usize, data: impl 
                 trace.updates.push(Update {
                     id,
                     thread: thread as u32,
+                    began: done.stores.first().copied().unwrap_or(time),
                     entered: time,
                     acknowledged: u32::MAX,
                     reads: done.reads,

@@ -92,6 +92,18 @@ impl Record {
     }
 }
 
+/// Whether a metadata block is a commit record's.
+#[inline(always)]
+pub fn is_commit(metadata: u64) -> bool {
+    metadata & (FLG_DC | FLG_CA) == FLG_DC | FLG_CA
+}
+
+/// Whether a metadata block is an abort record's.
+#[inline(always)]
+pub fn is_abort(metadata: u64) -> bool {
+    metadata & (FLG_DC | FLG_CA) == FLG_DC
+}
+
 /// `old` with the bytes of `value` that `mask` names.
 pub fn merge(old: u64, value: u64, mask: u8) -> u64 {
     let bits = (0..8).filter(|byte| mask >> byte & 1 == 1).fold(0, |bits, byte| bits | 0xff << (8 * byte));

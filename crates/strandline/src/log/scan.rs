@@ -1,6 +1,6 @@
 //! Reading a log after a crash (section III-C, step 1).
 
-use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record};
+use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record, is_abort, is_commit};
 use crate::memory::{Memory, PersistentAddress};
 
 /// One write of a committed transaction.
@@ -23,10 +23,18 @@ pub struct Committed {
     pub writes: Vec<Write>,
 }
 
-fn blocks<M: Memory>(memory: &M, log: PersistentAddress, record: u64) -> [u64; 2] {
-    let mut blocks = [0; 2];
-    memory.load_range(log.word(record * RECORD_BLOCKS), &mut blocks);
-    blocks
+/// The record number `record` if both its blocks carry the torn bit `phase`.
+///
+/// The metadata block comes first, and the data block is loaded only if it matters: a crash checker that
+/// decides what survived when it is loaded has so much less to decide.
+fn written<M: Memory>(memory: &M, log: PersistentAddress, record: u64, phase: bool) -> Option<Record> {
+    let at = log.word(record * RECORD_BLOCKS);
+    let metadata = memory.load(at.word(1));
+    if Record::torn_bit([metadata; 2]) != Some(phase) {
+        return None;
+    }
+    let blocks = [memory.load(at), metadata];
+    Record::torn_bit(blocks).map(|_| Record::decode(blocks))
 }
 
 /// Reads the run with torn bit `phase` of the log of `records` records at `log` from its start: the
@@ -42,14 +50,13 @@ pub fn scan<M: Memory>(
     phase: bool,
     committed: &mut Vec<Committed>,
 ) -> u64 {
-    let written = |at| {
-        let blocks = blocks(memory, log, at);
-        (Record::torn_bit(blocks) == Some(phase)).then(|| Record::decode(blocks))
+    let abort = |at: u64| {
+        is_abort(memory.load(log.word(at * RECORD_BLOCKS + 1))) && written(memory, log, at, phase).is_some()
     };
     let mut pending = Vec::new();
     let mut at = 0;
     while at < records {
-        match written(at) {
+        match written(memory, log, at, phase) {
             Some(Record::Data { mask: 0, .. }) => {}
             Some(Record::Data { address, value, mask }) => {
                 pending.push(Write { address: PersistentAddress::new(address), value, mask });
@@ -60,11 +67,7 @@ pub fn scan<M: Memory>(
             Some(Record::Abort { .. }) => pending.clear(),
             None => {
                 let ahead = at + 1..records.min(at + 1 + ABORT_GROUP_RECORDS);
-                let Some(bridge) =
-                    ahead.into_iter().find(|&ahead| matches!(written(ahead), Some(Record::Abort { .. })))
-                else {
-                    break;
-                };
+                let Some(bridge) = ahead.into_iter().find(|&ahead| abort(ahead)) else { break };
                 pending.clear();
                 at = bridge;
             }
@@ -77,15 +80,19 @@ pub fn scan<M: Memory>(
 /// The highest TxID of any commit record in the log whose two torn bits agree, of either phase, complete
 /// or not, past the log's end too; 0 for none.
 pub fn highest_transaction<M: Memory>(memory: &M, log: PersistentAddress, records: u64) -> u64 {
-    (0..records)
-        .map(|at| blocks(memory, log, at))
-        .filter(|&blocks| Record::torn_bit(blocks).is_some())
-        .filter_map(|blocks| match Record::decode(blocks) {
-            Record::Commit { transaction } => Some(transaction),
-            _ => None,
-        })
-        .max()
-        .unwrap_or(0)
+    let mut highest = 0;
+    for at in (0..records).map(|record| log.word(record * RECORD_BLOCKS)) {
+        let metadata = memory.load(at.word(1));
+        if is_commit(metadata) {
+            let blocks = [memory.load(at), metadata];
+            if let (Some(_), Record::Commit { transaction }) =
+                (Record::torn_bit(blocks), Record::decode(blocks))
+            {
+                highest = highest.max(transaction);
+            }
+        }
+    }
+    highest
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ const REGIONS: u64 = 1 << 16;
 pub(crate) fn region_at<M: Memory>(view: &View<M>, at: PersistentAddress) -> Option<u32> {
     let layout = &view.layout;
     let chunk = (at.offset() - layout.chunks.offset()) >> layout.geometry.chunk_bytes.trailing_zeros();
-    match Chunk::decode(view.memory.load(table(layout, chunk))) {
+    match Chunk::decode(view.memory.peek(table(layout, chunk))) {
         Some(Chunk::Small { arena, .. }) => arena.checked_sub(REGIONS).map(|region| region as u32),
         _ => None,
     }

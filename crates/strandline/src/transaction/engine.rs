@@ -438,7 +438,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
 
     #[inline(always)]
     fn hint(&self, at: PersistentAddress) -> u64 {
-        self.view.memory.load(at)
+        self.view.memory.peek(at)
     }
 
     #[cold]
