@@ -79,11 +79,16 @@ impl fmt::Display for Value {
             Self::Text(text) => f.write_str(text),
             Self::Texts(texts) => f.write_str(&texts.join(", ")),
             Self::Number(_) | Self::Numbers(_) => {
-                let numbers: Vec<_> = self.numbers().iter().map(|&number| readable(number)).collect();
+                let numbers: Vec<_> = self.numbers().iter().map(|&number| printed(number)).collect();
                 f.write_str(&numbers.join(", "))
             }
         }
     }
+}
+
+/// A number as the paper has it.
+fn printed(value: f64) -> String {
+    if value.abs() >= 1e4 { readable(value) } else { value.to_string() }
 }
 
 /// A number with as many digits as one wants to read.

@@ -92,16 +92,15 @@ pub enum Measured {
     Named(Vec<(String, Option<f64>)>),
 }
 
-impl std::fmt::Display for Measured {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let number = |number: &Option<f64>| number.map_or("–".into(), readable);
-        let texts: Vec<_> = match self {
-            Self::Numbers(numbers) => numbers.iter().map(number).collect(),
-            Self::Named(numbers) => {
-                numbers.iter().map(|(name, value)| format!("{name}: {}", number(value))).collect()
-            }
+impl Measured {
+    /// The numbers in a line, without their names.
+    pub fn in_short(&self) -> String {
+        let number = |number: Option<f64>| number.map_or("–".into(), readable);
+        let texts: Vec<String> = match self {
+            Self::Numbers(numbers) => numbers.iter().copied().map(number).collect(),
+            Self::Named(numbers) => numbers.iter().map(|(_, value)| number(*value)).collect(),
         };
-        f.write_str(&if texts.is_empty() { "–".into() } else { texts.join(", ") })
+        if texts.is_empty() { "–".into() } else { texts.join(", ") }
     }
 }
 
@@ -182,6 +181,20 @@ impl Finding {
     /// A claim that was not run.
     pub fn not_run(why: impl Into<String>) -> Self {
         Self::new(Measured::Numbers(Vec::new()), Verdict::NotRun, why)
+    }
+
+    /// What was found in a few words: how many of a trend's orders are true, the numbers of other claims.
+    pub fn in_short(&self) -> String {
+        match &self.measured {
+            Measured::Named(_) if !self.orders.is_empty() => {
+                let known = self.orders.iter().filter(|order| order.holds.is_some()).count();
+                let holding = self.orders.iter().filter(|order| order.holds == Some(true)).count();
+                let unknown = self.orders.len() - known;
+                let rest = if unknown == 0 { String::new() } else { format!(", {unknown} not measured") };
+                format!("{holding} of {} orders{rest}", self.orders.len())
+            }
+            measured => measured.in_short(),
+        }
     }
 
     /// With a note.

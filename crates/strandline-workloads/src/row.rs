@@ -16,7 +16,7 @@ pub struct Row {
     /// Transactions per second, of all threads.
     pub tx_per_s: f64,
     /// Transactions per second of the threads' own processor time: what they reach on cores that they have for
-    /// themselves. Waiting is part of it where threads spin, and not where they sleep.
+    /// themselves. Where a helper works beside them, it is the helper's if that is more: then they wait for it.
     pub tx_per_processor_s: f64,
     /// Attempts that met a conflict, of all attempts.
     pub abort_ratio: f64,

@@ -118,7 +118,7 @@ fn table(evaluation: &Evaluation) -> Table {
             claim.id.clone(),
             finding.verdict.name().into(),
             claim.value.to_string(),
-            finding.measured.to_string(),
+            finding.in_short(),
             claim.place.clone(),
         ]);
     }

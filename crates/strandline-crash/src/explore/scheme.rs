@@ -160,7 +160,10 @@ pub const ALL: [CheckedScheme; 4] = [
         concurrency: Concurrency::Locks,
         settings: &Setting::ALL,
         steps: SCT_STEPS,
-        redundant: &[],
+        redundant: &[(
+            Step::RecoverySort,
+            "a commit is durable before its locks are released, so entries to be undone have no word in common",
+        )],
         recover: recovers,
         leftover: None,
         code: Code::of::<SynchronousEagerSync>(),

@@ -2,7 +2,7 @@
 
 use strandline::memory::WriteBackInstruction;
 use strandline::pool::Geometry;
-use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, SchemeName, Sizes, WorkloadName};
+use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, Sizes, WorkloadName};
 
 use crate::native::Cell;
 use crate::session::Session;
@@ -27,11 +27,6 @@ const LATENCIES: [u64; 5] = [35, 95, 150, 1000, 2000];
 const IDLE: [u64; 6] = [90, 70, 50, 30, 10, 0];
 /// Keys where values are large.
 const KEYS_OF_LARGE_VALUES: u64 = 65_536;
-
-/// The schemes of `names`.
-fn systems(names: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
-    names.iter().copied().filter(|name| name.parse::<SchemeName>().is_ok())
-}
 
 /// The paper's default setting.
 fn cell(session: &Session, system: &'static str, instruction: WriteBackInstruction) -> Cell {
@@ -60,7 +55,7 @@ pub fn fig7(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in WorkloadName::ALL {
         for instruction in session.instructions() {
-            for system in systems(&["base", "mne-sync", "xil", "vcbp", "bppm", "bppm-counted", "np"]) {
+            for system in ["base", "mne-sync", "xil", "vcbp", "bppm", "bppm-counted", "np"] {
                 let x = workload.name().into();
                 cells.push(Cell { workload, x, ..cell(session, system, instruction) });
             }
@@ -74,7 +69,7 @@ pub fn fig8(session: &Session) -> Vec<Cell> {
     for workload in [WorkloadName::Hash, WorkloadName::RbTree] {
         for instruction in session.sweep_instructions() {
             for threads in THREADS.into_iter().filter(|&threads| threads <= session.cores) {
-                for system in systems(&["base", "mne-sync", "bppm", "np"]) {
+                for system in ["base", "mne-sync", "bppm", "np"] {
                     let setting = format!("{}, {}", workload.name(), instruction.name());
                     let cell = cell(session, system, instruction);
                     cells.push(Cell { workload, setting, threads, x: threads.to_string(), ..cell });
@@ -89,7 +84,7 @@ pub fn fig9(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
     for value_bytes in session.points(&VALUE_BYTES) {
         for instruction in session.sweep_instructions() {
-            for system in systems(&["base", "mne-sync", "bppm", "np"]) {
+            for system in ["base", "mne-sync", "bppm", "np"] {
                 let sizes = large_values(session, value_bytes);
                 cells.push(Cell { sizes, x: value_bytes.to_string(), ..cell(session, system, instruction) });
             }
@@ -102,7 +97,7 @@ pub fn fig10(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
     for instruction in session.sweep_instructions() {
         for operations in session.points(&OPERATIONS) {
-            for system in systems(&["base", "mne-sync", "bppm", "np"]) {
+            for system in ["base", "mne-sync", "bppm", "np"] {
                 let sizes = Sizes { operations, ..session.sizes() };
                 cells.push(Cell { sizes, x: operations.to_string(), ..cell(session, system, instruction) });
             }
@@ -116,7 +111,7 @@ pub fn fig11(session: &Session) -> Vec<Cell> {
     for workload in WorkloadName::ALL {
         for (log_bytes, x) in session.points(&LOGS) {
             for instruction in session.sweep_instructions() {
-                for system in systems(&["bppm"]) {
+                for system in ["bppm"] {
                     let setting = format!("{}, {}", workload.name(), instruction.name());
                     let cell = cell(session, system, instruction);
                     cells.push(Cell { workload, setting, log_bytes, x: x.into(), ..cell });
@@ -131,7 +126,7 @@ pub fn fig13(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
     for instruction in session.sweep_instructions() {
         for latency_ns in session.points(&LATENCIES) {
-            for system in systems(&["base", "mne-sync", "xil", "vcbp", "bppm", "np"]) {
+            for system in ["base", "mne-sync", "xil", "vcbp", "bppm", "np"] {
                 cells.push(Cell {
                     latency_ns,
                     x: latency_ns.to_string(),
@@ -147,7 +142,7 @@ pub fn fig14(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
     for instruction in session.sweep_instructions() {
         for idle_percent in session.points(&IDLE) {
-            for system in systems(&["base", "mne-sync", "mne-async", "bppm", "np"]) {
+            for system in ["base", "mne-sync", "mne-async", "bppm", "np"] {
                 let sizes = large_values(session, 1024);
                 let x = idle_percent.to_string();
                 cells.push(Cell { sizes, idle_percent, x, ..cell(session, system, instruction) });

@@ -247,7 +247,7 @@ fn measured(measured: &Measured) -> Markup {
                 }
             }
         },
-        all => html! { (all) },
+        all => html! { (all.in_short()) },
     }
 }
 
@@ -264,7 +264,7 @@ fn summary(evaluation: &Evaluation) -> Markup {
                                 th { a href={ "#" (claim.id) } { (claim.id) } }
                                 td { span.badge { (finding.verdict.name()) } }
                                 td { (claim.value) }
-                                td { (finding.measured) }
+                                td { (finding.in_short()) }
                                 td { (claim.place) }
                             }
                         }

@@ -84,6 +84,10 @@ fn draw(panel: &Panel, into: &mut String) -> Drawn<()> {
         let (pixel, _) = chart.backend_coord(&(at as f64, 0.0));
         root.draw(&Text::new(x.clone(), (pixel, bottom), centred(INK)))?;
     }
+    for at in (0..panel.x.len()).filter(|&at| panel.curves.iter().all(|curve| curve.values[at].is_none())) {
+        let place = chart.backend_coord(&(at as f64, 0.0));
+        root.draw(&Text::new("not run", (place.0, place.1 - 22), centred(MUTED)))?;
+    }
     let (middle, _) = chart.backend_coord(&(groups / 2.0 - 0.5, 0.0));
     root.draw(&Text::new(panel.x_label.clone(), (middle, bottom + 18), centred(MUTED)))?;
     if panel.form == Form::Bars && !panel.curves.is_empty() {

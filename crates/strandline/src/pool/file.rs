@@ -3,13 +3,14 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
 use super::header::Header;
 use super::heap::{self, HeapUsage};
+use super::helper::Helper;
 use super::layout::{Geometry, Layout, PAGE_BYTES, PoolState, ROOTS, SharedLayout, View};
 use crate::Domain;
 use crate::error::{Error, Result};
@@ -100,6 +101,8 @@ pub struct Pool {
     read_only: bool,
     /// The device, the shared log and its checkpoints, in the `Sync` domain.
     sync: Option<SyncPool>,
+    /// The helper of the scheme that runs, where it has one.
+    helper: Mutex<Option<Helper>>,
     recovery: Recovery,
     closed: bool,
 }
@@ -214,6 +217,7 @@ impl Pool {
             options: options.clone(),
             read_only,
             sync,
+            helper: Mutex::new(None),
             recovery: Recovery::default(),
             // Until recovery has succeeded there is nothing to close.
             closed: true,
@@ -290,10 +294,11 @@ impl Pool {
         self.worker_with()
     }
 
-    /// A worker under another scheme, for the laboratory.
+    /// A worker under another scheme, for the laboratory. The pool goes over to that scheme, and is recovered by it.
     ///
     /// # Errors
-    /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone.
+    /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone, or workers under another
+    /// scheme exist.
     pub fn worker_with<S: Scheme>(&self) -> Result<Worker<Native, S>> {
         if self.options.domain == Domain::Sync && !S::KIND.in_sync() {
             return Err(Error::Unsupported(format!(
@@ -315,6 +320,16 @@ impl Pool {
         )?;
         if self.read_only {
             worker.make_read_only();
+            return Ok(worker);
+        }
+        let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
+        if !S::HELPER {
+            // No worker of the scheme that it helped exists any more.
+            if let Some(helper) = helper.take() {
+                helper.stop(worker.memory());
+            }
+        } else if helper.is_none() {
+            *helper = Some(Helper::start::<S>(self.native_view()?, self.options.concurrency)?);
         }
         Ok(worker)
     }
@@ -364,6 +379,12 @@ impl Pool {
         self.close_once()
     }
 
+    fn stop_helper<M: Memory>(&self, memory: &M) {
+        if let Some(helper) = self.helper.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            helper.stop(memory);
+        }
+    }
+
     fn close_once(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());
@@ -374,6 +395,7 @@ impl Pool {
             self.closed = false;
             return Err(Error::Parameter("the pool cannot be closed while a worker exists".into()));
         }
+        self.stop_helper(memory);
         if let Some(sync) = &mut self.sync {
             if let Some(mut checkpointer) = sync.checkpointer.take() {
                 checkpointer.stop(memory, &sync.log);
@@ -408,6 +430,7 @@ impl Drop for Pool {
         // Whatever fails here, the pool stays marked as in use and is recovered when it is next opened.
         let _ = self.close_once();
         let Ok(view) = self.native_view() else { return };
+        self.stop_helper(&view.memory);
         if let Some(SyncPool { log, checkpointer: Some(checkpointer), .. }) = &mut self.sync {
             checkpointer.stop(&view.memory, log);
             log.abandon(&view.memory);

@@ -199,7 +199,11 @@ impl SharedLayout {
     pub const PUBLISHED_WATERMARK: VolatileAddress = Self::at_line(5);
     /// Held while a log is leased or given back.
     pub const LEASES: VolatileAddress = Self::at_line(6);
-    const LOCKS: VolatileAddress = Self::at_line(8);
+    /// Single-writer mode under a scheme with a helper: the last TxID that has stored home.
+    pub const HOME: VolatileAddress = Self::at_line(7);
+    /// 1 while the helper waits for something to do.
+    pub const HELPER_WAITS: VolatileAddress = Self::at_line(8);
+    const LOCKS: VolatileAddress = Self::at_line(10);
     const SLOT_LINES: u64 = 2;
     const SET_LOCK_WORDS: u64 = 4;
     /// The most entries that an undo log has.

@@ -3,6 +3,7 @@
 mod file;
 pub mod header;
 pub(crate) mod heap;
+mod helper;
 pub mod layout;
 mod sync_files;
 

@@ -16,7 +16,7 @@
 //! | `prepareLogEntry` (eager sync: written back) | | | |
 //! | | PB2 | SB1 | PB2 |
 //! | deferred `commitTransaction`s | | those with durable data and predecessors | |
-//! | `mutateDS` (eager sync: written back), `unlockDS` | | | |
+//! | `mutateDS` (eager sync: written back before the next SB1), `unlockDS` | | | |
 //! | `spinOnConflicts` | a look, again before the next PB1 | | spin |
 //! | | PBz is the next PB1 | SBx is the next SB1 | PBz |
 //! | `commitTransaction` | | | here, then a barrier, the entry's lock |
@@ -77,8 +77,17 @@ enum Stage {
 struct Pending {
     entry: UndoEntry,
     transaction: u64,
-    previous: Vec<Holder>,
+    lists: Lists,
     stage: Stage,
+}
+
+/// What is remembered of a transaction that has released its locks.
+#[derive(Default)]
+struct Lists {
+    /// Its predecessors.
+    previous: Vec<Holder>,
+    /// The words that it stored, where they have to be written back.
+    data: Vec<PersistentAddress>,
 }
 
 /// DCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
@@ -87,8 +96,10 @@ pub struct DeferredCommit<P, const ENTRIES: u64 = 4> {
     log: UndoLog,
     /// Transactions that are not settled, the oldest first. At most one for each log entry.
     pending: VecDeque<Pending>,
-    /// The running transaction's predecessors.
-    previous: Vec<Holder>,
+    /// The running transaction's.
+    lists: Lists,
+    /// Lists to be used again.
+    spare: Vec<Lists>,
     /// Whether the log entry's lock is held (strand).
     entry_locked: bool,
     /// Commits that are not known to be durable, where only a fence tells.
@@ -185,20 +196,39 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
         P::MODEL.write_back(memory, entry.at, 8, Step::CommitMarkWriteBack);
         P::MODEL.barrier(memory, Step::DeferredCommitBarrier);
         if P::MODEL == Persistency::EagerSync {
-            Self::set_persisted(memory, entry);
+            // It never goes back, even if the owner has gone on to the next generation.
+            let _ = memory.compare_exchange(entry.persisted(), entry.generation - 1, entry.generation);
         }
-    }
-
-    /// Sets `commitPersisted`, which never goes back.
-    fn set_persisted<M: Memory>(memory: &M, entry: UndoEntry) {
-        let _ = memory.compare_exchange(entry.persisted(), entry.generation - 1, entry.generation);
     }
 
     /// `commitTransaction`.
     fn commit_transaction<M: Memory>(view: &View<M>, pending: &Pending) {
         view.memory.event(Event::Commit(pending.transaction));
         pending.entry.commit(&view.memory);
-        P::MODEL.write_back(&view.memory, pending.entry.at, 8, Step::CommitMarkWriteBack);
+    }
+
+    /// Eager sync: asks for everything that the next sync barrier is to cover. Only now, since between this and
+    /// the barrier there may be no atomic instruction: on x86 it would wait for the write-backs as well.
+    fn write_back_pending<M: Memory>(&self, view: &View<M>) {
+        for pending in &self.pending {
+            let data = pending.lists.data.iter().copied();
+            match pending.stage {
+                Stage::Executed => P::MODEL.write_back_words(&view.memory, data, Step::MutateWriteBack),
+                Stage::Ready => {}
+                Stage::Committed => {
+                    P::MODEL.write_back(&view.memory, pending.entry.at, 8, Step::CommitMarkWriteBack);
+                }
+            }
+        }
+    }
+
+    /// Forgets the oldest pending transaction; returns its TxID.
+    fn pop(&mut self) -> Option<u64> {
+        let Pending { transaction, mut lists, .. } = self.pending.pop_front()?;
+        lists.previous.clear();
+        lists.data.clear();
+        self.spare.push(lists);
+        Some(transaction)
     }
 
     /// A mark is known to be durable.
@@ -212,10 +242,11 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
         while let Some(front) = self.pending.front()
             && front.stage == Stage::Committed
         {
-            let (entry, transaction) = (front.entry, front.transaction);
-            Self::set_persisted(&view.memory, entry);
-            self.pending.pop_front();
-            self.acknowledge(view, transaction);
+            // Only this thread begins the entry's next generation.
+            view.memory.store(front.entry.persisted(), front.entry.generation);
+            if let Some(transaction) = self.pop() {
+                self.acknowledge(view, transaction);
+            }
         }
         for pending in &mut self.pending {
             pending.stage = Stage::Ready;
@@ -230,11 +261,11 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
         while let Some(pending) = self.pending.get_mut(at) {
             match pending.stage {
                 Stage::Committed => {}
-                Stage::Ready if Self::are_settled(view, &pending.previous) => {
+                Stage::Ready if Self::are_settled(view, &pending.lists.previous) => {
                     Self::commit_transaction(view, pending);
                     pending.stage = Stage::Committed;
                     if at_once {
-                        Self::set_persisted(&view.memory, pending.entry);
+                        view.memory.store(pending.entry.persisted(), pending.entry.generation);
                     }
                 }
                 _ => break,
@@ -247,7 +278,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
     fn look_for_conflicts<M: Memory>(&mut self, view: &View<M>) {
         for pending in &mut self.pending {
             if pending.stage == Stage::Executed {
-                if !Self::are_settled(view, &pending.previous) {
+                if !Self::are_settled(view, &pending.lists.previous) {
                     break;
                 }
                 pending.stage = Stage::Ready;
@@ -261,8 +292,8 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
             && front.stage == Stage::Ready
         {
             Self::commit_transaction(view, front);
-            self.unacknowledged.push(front.transaction);
-            self.pending.pop_front();
+            let committed = self.pop();
+            self.unacknowledged.extend(committed);
         }
     }
 
@@ -275,17 +306,18 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
                     let committed = self.pending[0].stage == Stage::Committed;
                     let step =
                         if committed { Step::DeferredCommitBarrier } else { Step::DeferredMutateBarrier };
+                    self.write_back_pending(view);
                     view.memory.fence(step);
                     self.after_sync_barrier(view);
                     if let Some(front) = self.pending.front()
                         && front.stage != Stage::Committed
                     {
-                        Self::settle_all(view, &front.previous);
+                        Self::settle_all(view, &front.lists.previous);
                         self.commit_ready(view);
                     }
                 }
                 _ => {
-                    Self::settle_all(view, &self.pending[0].previous);
+                    Self::settle_all(view, &self.pending[0].lists.previous);
                     self.pending[0].stage = Stage::Ready;
                     P::MODEL.barrier(&view.memory, Step::DeferredMutateBarrier);
                     self.commit_after_barrier(view);
@@ -296,19 +328,20 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
 
     /// Strict and strand: commits the transaction that has just released its locks.
     fn commit_now<M: Memory>(&mut self, view: &View<M>) {
-        if let Some(pending) = self.pending.pop_front() {
-            Self::settle_all(view, &pending.previous);
+        if let Some(pending) = self.pending.front() {
+            Self::settle_all(view, &pending.lists.previous);
             P::MODEL.barrier(&view.memory, Step::DeferredMutateBarrier);
-            Self::commit_transaction(view, &pending);
+            Self::commit_transaction(view, pending);
             // The entry's next user comes after the mark.
             P::MODEL.barrier(&view.memory, Step::DeferredCommitBarrier);
-            self.unacknowledged.push(pending.transaction);
+            let committed = self.pop();
+            self.unacknowledged.extend(committed);
         }
     }
 
     /// `recordPrevConflicts`: the newest predecessor in each log entry; the mark of an older one persists before.
     fn record_previous_conflicts<M: Memory>(&mut self, view: &View<M>, locks: &LockSet) {
-        let previous = &mut self.previous;
+        let previous = &mut self.lists.previous;
         previous.clear();
         locks.previous(view, |holder| {
             let same = |other: &&mut Holder| {
@@ -336,7 +369,8 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
             values: Vec::with_capacity(256),
             log: UndoLog::lease(view, index, ENTRIES),
             pending: VecDeque::with_capacity(ENTRIES as usize),
-            previous: Vec::new(),
+            lists: Lists::default(),
+            spare: Vec::new(),
             entry_locked: false,
             unacknowledged: Vec::new(),
             acknowledged: 0,
@@ -358,9 +392,23 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
     }
 
     #[inline(always)]
-    fn write<M: Memory>(&mut self, _: &View<M>, _: PersistentAddress, value: u64) -> Result<u32, Full> {
-        self.values.push(value);
-        Ok(self.values.len() as u32 - 1)
+    fn write<M: Memory>(
+        &mut self,
+        _: &View<M>,
+        _: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full> {
+        match previous {
+            Some(place) => {
+                self.values[place as usize] = value;
+                Ok(place)
+            }
+            None => {
+                self.values.push(value);
+                Ok(self.values.len() as u32 - 1)
+            }
+        }
     }
 
     #[inline(always)]
@@ -368,17 +416,16 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
         self.values[place as usize]
     }
 
-    fn records(&self) -> u64 {
-        0
-    }
-
     fn running_records(&self) -> (PersistentAddress, u64) {
         (PersistentAddress::NULL, 0)
     }
 
-    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) {}
+    /// [`Scheme::commit_locked`] does it all.
+    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) -> u64 {
+        0
+    }
 
-    fn truncate<M: Memory>(&mut self, _: &View<M>, _: &WriteSet) {}
+    fn stored_home<M: Memory>(&mut self, _: &View<M>, _: &WriteSet, _: Concurrency) {}
 
     fn abort<M: Memory>(&mut self, view: &View<M>) {
         self.unlock_entry(view);
@@ -422,6 +469,9 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
         }
         let (entry, bytes) = self.log.prepare_log_entry(view, timestamp, home);
         model.write_back(memory, entry.at, bytes, Step::PrepareWriteBack);
+        if model == Persistency::EagerSync {
+            self.write_back_pending(view);
+        }
         model.barrier(memory, Step::DeferredPrepareBarrier);
         if model == Persistency::EagerSync {
             self.after_sync_barrier(view);
@@ -430,17 +480,19 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
             memory.store(at, value);
         }
         memory.event(Event::Executed(transaction));
-        model.write_back_words(memory, home.iter().map(|&(at, _)| at), Step::MutateWriteBack);
         // Whoever sees the holder in a lock sees this too.
-        for (i, holder) in self.previous.iter().enumerate() {
+        for (i, holder) in self.lists.previous.iter().enumerate() {
             memory.store(entry.previous(i as u64), holder.encode());
         }
-        memory.store(entry.previous_count(), self.previous.len() as u64);
+        memory.store(entry.previous_count(), self.lists.previous.len() as u64);
         memory.store(entry.transaction(), transaction);
         locks.stamp(view, timestamp, Some(self.log.running()));
         locks.release(view);
-        let previous = std::mem::take(&mut self.previous);
-        self.pending.push_back(Pending { entry, transaction, previous, stage: Stage::Executed });
+        if model == Persistency::EagerSync {
+            self.lists.data.extend(home.iter().map(|&(at, _)| at));
+        }
+        let lists = std::mem::replace(&mut self.lists, self.spare.pop().unwrap_or_default());
+        self.pending.push_back(Pending { entry, transaction, lists, stage: Stage::Executed });
         if !Self::DEFERS {
             self.commit_now(view);
         } else if model == Persistency::Epoch {
@@ -470,7 +522,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
         self.record_previous_conflicts(view, locks);
         locks.release(view);
         self.unlock_entry(view);
-        let previous = std::mem::take(&mut self.previous);
+        let previous = std::mem::take(&mut self.lists.previous);
         if !Self::are_settled(view, &previous) {
             // Its own transactions come first, and may be what it waits for.
             self.drain_to(view, 0);
@@ -479,7 +531,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
         if P::MODEL != Persistency::EagerSync && !previous.is_empty() {
             view.memory.fence(Step::DeferredCommitBarrier);
         }
-        self.previous = previous;
+        self.lists.previous = previous;
         P::MODEL.new_strand(&view.memory, Step::EndStrand);
     }
 

@@ -4,26 +4,36 @@
 //! is right.
 
 mod blurred;
+mod counted;
 mod current;
 mod deferred_commit;
 mod line_set;
+mod mnemosyne;
 mod no_persistence;
 mod persistency;
+mod recovery;
+mod redo;
 mod registry;
 mod synchronous_commit;
 mod volatile;
+mod write_ahead;
 
-pub use blurred::{Blurred, RecoveryReport, RecoveryStep};
+pub use blurred::{Blurred, ExecutionInLog, VolatileCheckpoint};
+pub use counted::Counted;
 pub use current::recover;
 pub(crate) use current::{adopt, current, drain, forget_logs, logs, mark_unprotected};
 pub use deferred_commit::{DeferredCommit, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict};
+pub(crate) use mnemosyne::wake_helper;
+pub use mnemosyne::{MnemosyneAsynchronous, MnemosyneSynchronous};
 pub use no_persistence::NoPersistence;
 pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
+pub use recovery::{RecoveryReport, RecoveryStep};
 pub use registry::{SchemeKind, SchemeVisitor};
 pub use synchronous_commit::{
     SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
 };
 pub use volatile::{VolatileTx, VolatileWorker};
+pub use write_ahead::Base;
 
 use crate::error::Error;
 use crate::memory::{Event, Memory, PersistentAddress};
@@ -38,6 +48,8 @@ pub struct Full;
 pub trait Scheme: Sized {
     /// The scheme's line in the table of all schemes.
     const KIND: SchemeKind;
+    /// Whether a helper should run [`Scheme::help`] beside the workers.
+    const HELPER: bool = false;
 
     /// Begins to serve the worker that leases log `index`.
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self;
@@ -45,22 +57,27 @@ pub trait Scheme: Sized {
     fn release<M: Memory>(&mut self, view: &View<M>);
     /// A transaction begins.
     fn begin<M: Memory>(&mut self, view: &View<M>);
-    /// Keeps the new value of a word; returns its place.
+    /// Keeps the new value of a word, whose last one was kept at `previous`; returns its place.
     ///
     /// # Errors
     /// No room.
-    fn write<M: Memory>(&mut self, view: &View<M>, at: PersistentAddress, value: u64) -> Result<u32, Full>;
+    fn write<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        at: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full>;
     /// The value at a place.
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64;
-    /// Log records that committing the running transaction takes, its commit record included.
-    fn records(&self) -> u64;
     /// Where the running transaction's records lie, two words each, and how many they are, for a log shared by
     /// all workers.
     fn running_records(&self) -> (PersistentAddress, u64);
-    /// Makes the running transaction durable under TxID `transaction`.
-    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64);
+    /// Makes the running transaction durable under TxID `transaction`; returns the number of log records that it
+    /// took, its commit record included.
+    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64) -> u64;
     /// After the home stores and before the locks are released: what the scheme does to forget the log.
-    fn truncate<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet);
+    fn stored_home<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet, concurrency: Concurrency);
     /// The running transaction ends without effect.
     fn abort<M: Memory>(&mut self, view: &View<M>);
     /// Makes room after [`Full`] and the abort that followed.
@@ -95,7 +112,7 @@ pub trait Scheme: Sized {
         // Conflicting transactions have their order by it, and no counter that all of them share.
         let transaction = timestamp * view.layout.geometry.logs + log;
         view.memory.event(Event::Commit(transaction));
-        self.commit(view, transaction);
+        statistics.log_bytes += crate::log::RECORD_BYTES * self.commit(view, transaction);
         view.memory.event(Event::Acknowledged(transaction));
         for &(at, value) in home {
             view.memory.store(at, value);
@@ -123,4 +140,7 @@ pub trait Scheme: Sized {
     /// Brings everything that is committed home durably, before the pool is closed or goes over to another
     /// scheme; no worker exists.
     fn drain<M: Memory>(view: &View<M>);
+    /// The work of a helper, until `stop` says so: a role that runs on a thread of its own natively, and on a
+    /// coroutine where memory is hosted. Without one, workers do it when they must.
+    fn help<M: Memory>(_: &View<M>, _: Concurrency, _: &dyn Fn() -> bool) {}
 }

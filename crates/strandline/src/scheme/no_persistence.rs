@@ -27,7 +27,17 @@ impl Scheme for NoPersistence {
     }
 
     #[inline(always)]
-    fn write<M: Memory>(&mut self, _: &View<M>, _: PersistentAddress, value: u64) -> Result<u32, Full> {
+    fn write<M: Memory>(
+        &mut self,
+        _: &View<M>,
+        _: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full> {
+        if let Some(place) = previous {
+            self.values[place as usize] = value;
+            return Ok(place);
+        }
         let place = self.values.len() as u32;
         self.values.push(value);
         Ok(place)
@@ -38,19 +48,17 @@ impl Scheme for NoPersistence {
         self.values[place as usize]
     }
 
-    fn records(&self) -> u64 {
-        0
-    }
-
     fn running_records(&self) -> (PersistentAddress, u64) {
         (PersistentAddress::NULL, 0)
     }
 
     #[inline(always)]
-    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) {}
+    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) -> u64 {
+        0
+    }
 
     #[inline(always)]
-    fn truncate<M: Memory>(&mut self, _: &View<M>, _: &WriteSet) {}
+    fn stored_home<M: Memory>(&mut self, _: &View<M>, _: &WriteSet, _: Concurrency) {}
 
     fn abort<M: Memory>(&mut self, _: &View<M>) {}
 

@@ -3,8 +3,9 @@
 //! Adding one is adding a file and a line of the table.
 
 use super::{
-    Blurred, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict, NoPersistence, RecoveryReport,
-    RecoveryStep, Scheme, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
+    Base, Blurred, Counted, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict, ExecutionInLog,
+    MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence, RecoveryReport, RecoveryStep, Scheme,
+    SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict, VolatileCheckpoint,
 };
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -93,15 +94,34 @@ const LOCKS_ONLY: &[Concurrency] = &[Concurrency::Locks];
 const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
 const DEFERRED: &str =
     "Kolli, Pelley, Saidi, Chen, Wenisch: High-Performance Transactions for Persistent Memories";
+const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
 
 // The numbers are part of the pool format (`docs/pool-format.md`): none is ever used for something else.
 schemes! {
     /// Transactions without persistence.
     NoPersistence = 1: NoPersistence, "np" in WITH_LOCKS, BLURRED,
         "transactions without persistence: the upper bound";
+    /// Conventional write-ahead logging.
+    Base = 2: Base, "base" in ALL_MODES, BLURRED,
+        "redo log copied from an execution area, fences after log, commit record, data and truncation";
+    /// Mnemosyne that truncates at once.
+    MnemosyneSynchronous = 3: MnemosyneSynchronous, "mne-sync" in ALL_MODES, MNEMOSYNE,
+        "redo log by non-temporal stores with torn bits, one fence; then data and truncation, a fence each";
+    /// Mnemosyne whose helper truncates.
+    MnemosyneAsynchronous = 4: MnemosyneAsynchronous, "mne-async" in ALL_MODES, MNEMOSYNE,
+        "the same log, one fence; a helper thread persists data and truncates in the order of commits";
+    /// Blurred Persistence with execution in the log alone.
+    ExecutionInLog = 5: ExecutionInLog, "xil" in ALL_MODES, BLURRED,
+        "BP(XIL): execution in the log with torn bits, one fence; then data and truncation, a fence each";
+    /// Blurred Persistence with volatile checkpoints and bulk persistence alone.
+    VolatileCheckpoint = 6: VolatileCheckpoint, "vcbp" in ALL_MODES, BLURRED,
+        "BP(VCBP): redo log copied from an execution area, a fence, commit record, a fence; bulk persistence";
     /// Blurred Persistence.
     Blurred = 0: Blurred, "bppm" in ALL_MODES, BLURRED,
         "execution in the log with torn bits, one fence per commit, bulk persistence";
+    /// Blurred Persistence with counted commit records.
+    Counted = 7: Counted, "bppm-counted" in ALL_MODES, "Strandline: Blurred Persistence with Loose-Ordering's counts",
+        "bppm without abort records: a commit record counts its transaction's records";
     /// Synchronous commit under strict persistency.
     SynchronousStrict = 16: SynchronousStrict, "sct-strict" in LOCKS_ONLY, DEFERRED,
         "undo log, commit before the locks are released; strict persistency (no barriers; not on real memory)";

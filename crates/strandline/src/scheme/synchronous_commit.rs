@@ -104,9 +104,23 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for SynchronousCommit<P, EN
     }
 
     #[inline(always)]
-    fn write<M: Memory>(&mut self, _: &View<M>, _: PersistentAddress, value: u64) -> Result<u32, Full> {
-        self.values.push(value);
-        Ok(self.values.len() as u32 - 1)
+    fn write<M: Memory>(
+        &mut self,
+        _: &View<M>,
+        _: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full> {
+        match previous {
+            Some(place) => {
+                self.values[place as usize] = value;
+                Ok(place)
+            }
+            None => {
+                self.values.push(value);
+                Ok(self.values.len() as u32 - 1)
+            }
+        }
     }
 
     #[inline(always)]
@@ -114,17 +128,16 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for SynchronousCommit<P, EN
         self.values[place as usize]
     }
 
-    fn records(&self) -> u64 {
-        0
-    }
-
     fn running_records(&self) -> (PersistentAddress, u64) {
         (PersistentAddress::NULL, 0)
     }
 
-    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) {}
+    /// [`Scheme::commit_locked`] does it all.
+    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) -> u64 {
+        0
+    }
 
-    fn truncate<M: Memory>(&mut self, _: &View<M>, _: &WriteSet) {}
+    fn stored_home<M: Memory>(&mut self, _: &View<M>, _: &WriteSet, _: Concurrency) {}
 
     fn abort<M: Memory>(&mut self, view: &View<M>) {
         self.unlock_entry(view);

@@ -151,29 +151,25 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             self.statistics.acknowledged += 1;
             return Ok(());
         }
-        let log_records = self.writes_logged();
-        if self.shared_log.is_some() {
-            self.commit_shared()?;
+        let log_records = if self.shared_log.is_some() {
+            self.commit_shared()?
         } else {
             match self.concurrency {
                 Concurrency::Stm => self.commit_stm()?,
                 Concurrency::SingleWriter => self.commit_single_writer(),
-                Concurrency::Locks => {}
+                // Has returned above.
+                Concurrency::Locks => 0,
             }
-        }
+        };
         self.statistics.commits += 1;
         self.statistics.acknowledged += 1;
         self.statistics.log_bytes += log_records * crate::log::RECORD_BYTES;
         Ok(())
     }
 
-    fn writes_logged(&self) -> u64 {
-        self.scheme.records()
-    }
-
     /// Commit through the shared log of the `Sync` domain.
-    fn commit_shared(&mut self) -> Result<(), Abort> {
-        let Some(log) = self.shared_log else { return Ok(()) };
+    fn commit_shared(&mut self) -> Result<u64, Abort> {
+        let Some(log) = self.shared_log else { return Ok(0) };
         let (from, records) = self.scheme.running_records();
         let reservation = match log.enter(&self.view, self.slot, records + 1) {
             Ok(reservation) => reservation,
@@ -204,7 +200,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         match log.wait_durable(&self.view, transaction) {
             Ok(()) => {
                 self.view.memory.event(Event::Acknowledged(transaction));
-                Ok(())
+                Ok(records + 1)
             }
             // The transaction is in the volatile state and cannot be taken back; its outcome is unknown.
             Err(error) => {
@@ -340,9 +336,11 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     /// Keeps a new value and records its place in entry `entry`.
     #[inline(always)]
     pub(super) fn keep(&mut self, entry: u32, at: PersistentAddress, value: u64) -> Result<(), Abort> {
-        match self.scheme.write(&self.view, at, value) {
+        let word = LineEntry::word_of(at);
+        let previous = self.writes.entries[entry as usize].place(word);
+        match self.scheme.write(&self.view, at, value, previous) {
             Ok(place) => {
-                self.writes.entries[entry as usize].set_place(LineEntry::word_of(at), place);
+                self.writes.entries[entry as usize].set_place(word, place);
                 Ok(())
             }
             Err(Full) => Err(self.doom(Abort::LogFull)),
@@ -452,13 +450,15 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
     }
 }
 
-/// The commit that STM and single-writer mode share: the scheme makes the log durable under `transaction`.
+/// The commit that STM and single-writer mode share: the scheme makes the log durable under `transaction`, and says
+/// how many log records that took.
 impl<M: Memory, S: Scheme> Engine<M, S> {
     #[inline]
-    pub(super) fn make_durable(&mut self, transaction: u64) {
+    pub(super) fn make_durable(&mut self, transaction: u64) -> u64 {
         self.view.memory.event(Event::Commit(transaction));
         self.gather_home();
-        self.scheme.commit(&self.view, transaction);
+        let log_records = self.scheme.commit(&self.view, transaction);
         self.view.memory.event(Event::Acknowledged(transaction));
+        log_records
     }
 }
