@@ -45,6 +45,11 @@ impl Workload for BPlusTreeWorkload {
         let tree = Tree(runner.view(|tx| BPlusTree::open(tx, root))?);
         Ok(Toggler::new(tree, self.keys, self.operations, seed))
     }
+
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let root = root(runner)?;
+        runner.view(|tx| BPlusTree::<u64, u64>::open(tx, root)?.check(tx).map(drop))
+    }
 }
 
 impl Dictionary for Tree {

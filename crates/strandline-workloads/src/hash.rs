@@ -61,6 +61,11 @@ impl<V: Value + Clone + Send> Workload for HashWorkload<V> {
         let table = Table { table, value: self.value.clone() };
         Ok(Toggler::new(table, self.keys, self.operations, seed))
     }
+
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let root = root(runner)?;
+        runner.view(|tx| HashTable::<u64, V>::open(tx, root)?.check(tx).map(drop))
+    }
 }
 
 impl<V: Value> Dictionary for Table<V> {

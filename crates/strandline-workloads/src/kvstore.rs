@@ -54,6 +54,11 @@ impl Workload for KvStoreWorkload {
         let store = self.store(runner.view(|tx| KeyValueStore::open(tx, root))?);
         Ok(Toggler::new(store, self.keys, self.operations, seed))
     }
+
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let root = root(runner)?;
+        runner.view(|tx| KeyValueStore::open(tx, root)?.check(tx).map(drop))
+    }
 }
 
 /// The key as 16 hexadecimal digits.

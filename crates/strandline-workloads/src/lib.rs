@@ -14,6 +14,8 @@ mod rbtree;
 mod row;
 mod selection;
 mod sps;
+mod table;
+mod tpcc;
 
 pub use bplustree::BPlusTreeWorkload;
 pub use driver::{Run, measure};
@@ -24,6 +26,7 @@ pub use rbtree::RbTreeWorkload;
 pub use row::Row;
 pub use selection::Selection;
 pub use sps::SpsWorkload;
+pub use tpcc::{Scale as TpccScale, TpccNewOrderWorkload};
 
 use strandline::Result;
 use strandline::memory::PersistentAddress;
@@ -48,6 +51,12 @@ pub trait Workload {
     /// # Errors
     /// [`Workload::prepare`] has not run on this pool.
     fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Self::Thread>;
+
+    /// Checks the structure's invariants, and those that the workload's transactions keep, while nobody works.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](strandline::Error::Damaged): one does not hold; as [`Runner::view`].
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()>;
 }
 
 /// The transactions of one thread, one after another without end.
@@ -76,6 +85,8 @@ pub struct Sizes {
     pub value_bytes: u64,
     /// Operations in a transaction.
     pub operations: u64,
+    /// The database of `tpcc-new-order`.
+    pub tpcc: TpccScale,
 }
 
 impl Default for Sizes {
@@ -90,6 +101,7 @@ impl Default for Sizes {
             bplustree_keys: 1_000_000,
             value_bytes: 8,
             operations: 1,
+            tpcc: TpccScale::default(),
         }
     }
 }
@@ -103,6 +115,7 @@ impl Sizes {
             hash_keys: 1000,
             rbtree_keys: 1000,
             bplustree_keys: 5000,
+            tpcc: TpccScale::small(),
             ..Self::default()
         }
     }

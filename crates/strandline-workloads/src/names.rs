@@ -17,7 +17,7 @@ pub struct Entry {
 const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
 
 /// All workloads.
-pub const WORKLOADS: [Entry; 5] = [
+pub const WORKLOADS: [Entry; 6] = [
     Entry {
         name: "sps",
         source: "Blurred Persistence, Table I (from Mnemosyne/NV-Heaps)",
@@ -42,6 +42,11 @@ pub const WORKLOADS: [Entry; 5] = [
         name: "kvstore",
         source: "Blurred Persistence, Table I (there Tokyo Cabinet)",
         description: "deletes or inserts random 16-byte keys of a key-value store: sizes as hash",
+    },
+    Entry {
+        name: "tpcc-new-order",
+        source: "TPC-C 5.11; Deferred Commit, 7.1; ATOM, V",
+        description: "enters an order of 5 to 15 lines: one warehouse of the specification's size, tables in B+ trees",
     },
 ];
 
@@ -166,11 +171,14 @@ pub enum WorkloadName {
     BPlusTree,
     /// Key-value store.
     KvStore,
+    /// TPC-C's New Order.
+    TpccNewOrder,
 }
 
 impl WorkloadName {
     /// All workloads, in the order of [`WORKLOADS`].
-    pub const ALL: [Self; 5] = [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore];
+    pub const ALL: [Self; 6] =
+        [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore, Self::TpccNewOrder];
 
     /// The name in `strandline list`.
     pub fn name(self) -> &'static str {

@@ -42,6 +42,11 @@ impl Workload for RbTreeWorkload {
         let tree = Tree(runner.view(|tx| RedBlackTree::open(tx, root))?);
         Ok(Toggler::new(tree, self.keys, self.operations, seed))
     }
+
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let root = root(runner)?;
+        runner.view(|tx| RedBlackTree::<u64, u64>::open(tx, root)?.check(tx).map(drop))
+    }
 }
 
 impl Dictionary for Tree {

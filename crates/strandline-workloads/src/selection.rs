@@ -7,7 +7,7 @@ use strandline::{Domain, Result};
 
 use crate::{
     BPlusTreeWorkload, HashWorkload, KvStoreWorkload, RbTreeWorkload, Row, Run, SchemeName, Sizes,
-    SpsWorkload, Workload, WorkloadName, measure,
+    SpsWorkload, TpccNewOrderWorkload, Workload, WorkloadName, measure,
 };
 
 /// One of the workloads.
@@ -23,6 +23,7 @@ enum Any {
     RbTree(RbTreeWorkload),
     BPlusTree(BPlusTreeWorkload),
     KvStore(KvStoreWorkload),
+    TpccNewOrder(TpccNewOrderWorkload),
 }
 
 macro_rules! each {
@@ -34,6 +35,7 @@ macro_rules! each {
             Any::RbTree($workload) => $body,
             Any::BPlusTree($workload) => $body,
             Any::KvStore($workload) => $body,
+            Any::TpccNewOrder($workload) => $body,
         }
     };
 }
@@ -44,8 +46,16 @@ impl Selection {
     /// # Errors
     /// A size is impossible.
     pub fn new(name: WorkloadName, sizes: &Sizes) -> Result<Self> {
-        let Sizes { array_words, buckets, hash_keys, rbtree_keys, bplustree_keys, value_bytes, operations } =
-            *sizes;
+        let Sizes {
+            array_words,
+            buckets,
+            hash_keys,
+            rbtree_keys,
+            bplustree_keys,
+            value_bytes,
+            operations,
+            ..
+        } = *sizes;
         if [array_words, buckets, hash_keys, rbtree_keys, bplustree_keys, operations].contains(&0) {
             return Err(Error::Parameter("a workload's sizes and operations must be at least 1".into()));
         }
@@ -61,6 +71,7 @@ impl Selection {
             WorkloadName::RbTree => Any::RbTree(RbTreeWorkload::new(sizes)),
             WorkloadName::BPlusTree => Any::BPlusTree(BPlusTreeWorkload::new(sizes)),
             WorkloadName::KvStore => Any::KvStore(KvStoreWorkload::new(sizes)),
+            WorkloadName::TpccNewOrder => Any::TpccNewOrder(TpccNewOrderWorkload::new(sizes)?),
         };
         Ok(Self { name, workload })
     }
@@ -81,6 +92,14 @@ impl Selection {
     /// As there.
     pub fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
         each!(&self.workload, workload => workload.prepare(runner))
+    }
+
+    /// As [`Workload::check`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        each!(&self.workload, workload => workload.check(runner))
     }
 
     /// As [`measure`].

@@ -3,7 +3,8 @@
 use fastrand::Rng;
 use strandline::Result;
 use strandline::collections::Array;
-use strandline::transaction::Runner;
+use strandline::error::Error;
+use strandline::transaction::{Read, Runner};
 
 use crate::{Sizes, Transactions, Workload, root};
 
@@ -46,6 +47,23 @@ impl Workload for SpsWorkload {
         let array = runner.view(|tx| Array::open(tx, root))?;
         let (words, operations) = (self.words, self.operations);
         Ok(Swapper { array, words, operations, random: Rng::with_seed(seed) })
+    }
+
+    /// Swaps lose no entry and double none.
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let root = root(runner)?;
+        runner.view(|tx| {
+            let array = Array::<u64>::open(tx, root)?;
+            let mut is_there = vec![false; array.len() as usize];
+            array.for_each(tx, |_, entry| {
+                is_there.get_mut(entry as usize).into_iter().for_each(|is_there| *is_there = true);
+                Ok(())
+            })?;
+            match is_there.iter().position(|is_there| !is_there) {
+                Some(entry) => Err(tx.fail(Error::Damaged(format!("the array has lost its entry {entry}")))),
+                None => Ok(()),
+            }
+        })
     }
 }
 

@@ -33,6 +33,7 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
                 let row = selection.measure(&pool, domain, scheme, &run).unwrap();
                 assert_eq!((row.scheme.as_str(), row.workload.as_str()), (scheme.name(), name.name()));
                 assert!(row.tx_per_s > 0.0 && row.seconds >= 0.01, "{row:?}");
+                selection.check(&mut pool.worker().unwrap()).unwrap();
                 if scheme.kind == SchemeKind::Blurred {
                     // A swap of an entry with itself writes nothing and need not fence.
                     assert!((0.9..1.1).contains(&row.fences_per_tx), "{row:?}");

@@ -20,6 +20,7 @@ mod b_plus_tree;
 mod hash_table;
 mod header;
 mod key_value_store;
+mod ordered;
 mod red_black_tree;
 #[cfg(test)]
 mod tests;
