@@ -15,8 +15,8 @@ use std::ops::Range;
 use fastrand::Rng;
 use strandline::memory::{Operation, Space, Step, World};
 
-use super::setting::Setting;
 use super::trace::Trace;
+use crate::Setting;
 
 /// One value that a word may have, and the cuts that give it.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,6 @@ use fastrand::Rng;
 use strandline::log::RECORD_BLOCKS;
 use strandline::memory::{Hosted, World};
 use strandline::pool::Layout;
-use strandline::scheme::Blurred;
-use strandline::transaction::Worker;
 
 use super::crash::{CrashMemory, Decision};
 use super::life::{Ground, Life};
@@ -163,14 +161,11 @@ impl<'a> Explorer<'a> {
     }
 
     fn contents(&self) -> Result<Model, String> {
-        let view = self.ground.view(Hosted::new(self.hosted.clone(), 0));
-        let case = &self.ground.case;
-        catch_unwind(AssertUnwindSafe(|| {
-            let mut worker = Worker::<_, Blurred>::lease(view, case.scheme.concurrency, None)?;
-            case.workload.check(&mut worker)
-        }))
-        .map_err(|panic| format!("the structure's check panics: {}", panic_text(&*panic)))?
-        .map_err(|error| format!("the structure's check: {error}"))
+        let view = Hosted::new(self.hosted.clone(), 0);
+        let contents = self.ground.case.scheme.code.contents;
+        catch_unwind(AssertUnwindSafe(|| contents(self.ground, &view)))
+            .map_err(|panic| format!("the structure's check panics: {}", panic_text(&*panic)))?
+            .map_err(|error| format!("the structure's check: {error}"))
     }
 
     fn crash(&mut self, trace: &Trace, time: u32) {

@@ -5,20 +5,19 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use fastrand::Rng;
-use strandline::log::Record;
 use strandline::memory::{Hosted, Memory, Step, World, hosted};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::Blurred;
+use strandline::scheme::Scheme;
 use strandline::transaction::Worker;
 use strandline::{Result, Runner};
 
 use super::oracle::Home;
 use super::schedule::Policy;
 use super::scheme::CheckedScheme;
-use super::setting::Setting;
 use super::trace::Trace;
-use super::workload::{Effect, Plan, Workload};
+use super::workload::{Effect, Model, Plan, Workload};
 use super::world::X86World;
+use crate::Setting;
 
 /// What is checked.
 #[derive(Clone, Copy)]
@@ -91,10 +90,7 @@ impl Ground {
         let mut ground = Self { case, layout, shared, data, image: vec![0; (geometry.size / 8) as usize] };
         let world = Rc::new(ground.world(ground.image.clone(), None));
         let hosted: Rc<dyn World> = world.clone();
-        let view = ground.view(Hosted::new(hosted.clone(), 0));
-        let mut worker = Worker::<_, Blurred>::lease(view, case.scheme.concurrency, None)?;
-        case.workload.create(&mut worker)?;
-        drop(worker);
+        (case.scheme.code.create)(&ground, &Hosted::new(hosted, 0))?;
         // Everything home, and empty logs.
         let world = Rc::new(ground.world(world.contents(), None));
         let hosted: Rc<dyn World> = world.clone();
@@ -118,20 +114,15 @@ impl Ground {
     /// there before: records of another life of this memory.
     pub fn first_image(&self, used: bool, random: &mut Rng) -> Vec<u64> {
         let mut image = self.image.clone();
-        if used {
+        if let (true, Some(leftover)) = (used, self.case.scheme.leftover) {
             for log in 0..self.layout.geometry.logs {
-                let entry = &image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize];
-                if *entry != 0 {
+                if image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize] != 0 {
                     continue;
                 }
                 let (first, torn) = ((self.layout.log(log).offset() / 8) as usize, random.bool());
                 for record in 0..self.layout.log_records() as usize {
-                    let address = self.layout.root(0).byte(256 + 32 * random.u64(..6)).offset();
-                    let blocks = match random.u8(..4) {
-                        0 => Record::Commit { transaction: random.u64(..40) },
-                        _ => Record::Data { address, value: random.u64(..), mask: 0xff },
-                    };
-                    image[first + 2 * record..][..2].copy_from_slice(&blocks.encode(torn));
+                    let words = leftover(&self.layout, random, torn);
+                    image[first + 2 * record..][..2].copy_from_slice(&words);
                 }
             }
         }
@@ -163,7 +154,8 @@ impl Ground {
             .map(|(thread, done)| {
                 let (failure, mut random) = (&failure, random.fork());
                 Box::new(move |memory: &Hosted| {
-                    if let Err(error) = self.thread(memory, thread, script, &mut random, done) {
+                    let run = case.scheme.code.thread;
+                    if let Err(error) = run(self, memory, (thread, script), &mut random, done) {
                         *failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
                     }
                 }) as hosted::Thread<'_>
@@ -184,50 +176,79 @@ impl Ground {
         let home = Home::new(&trace, settled, &self.data);
         Ok(Life { trace, home, effects, began, candidates })
     }
+}
 
-    fn thread(
-        &self,
-        memory: &Hosted,
-        thread: usize,
-        script: &Script,
-        random: &mut Rng,
-        done: &RefCell<Vec<Vec<Effect>>>,
-    ) -> Result<()> {
-        let mut worker = Worker::<_, Blurred>::lease(self.view(memory), self.case.scheme.concurrency, None)?;
-        let slot = self.shared.slot(worker.log_index());
-        let records = self.layout.log_records() as u32;
-        // Records of aborted transactions since the last commit.
-        let mut aborted = 0;
-        // Some threads do nothing but end their transactions at the last records of the log.
-        let at_edge = random.u8(..4) == 0;
-        let count = match script {
-            Script::Fixed(plans) => plans[thread].len() as u32,
-            Script::Shaped { transactions, .. } => random.u32(1..=*transactions),
-        };
-        for number in 0..count {
-            let plan = match script {
-                Script::Fixed(plans) => plans[thread][number as usize],
-                Script::Shaped { life, .. } => {
-                    let unique = life << 24 | (thread as u64) << 16 | u64::from(number);
-                    let position = memory.load(slot.committed()) as u32 + aborted;
-                    let room = records.saturating_sub(position);
-                    if at_edge { edge(unique, room, random) } else { shaped(unique, room, random) }
-                }
-            };
-            let before = worker.statistics();
-            let outcome = self.case.workload.act(&mut worker, plan)?;
-            let after = worker.statistics();
-            if after.log_restarts > before.log_restarts || after.commits > before.commits {
-                aborted = 0;
-            }
-            if after.commits > before.commits {
-                done.borrow_mut().push(outcome.unwrap_or_default());
-            } else if plan.gives_up {
-                aborted += plan.filler + 2 * plan.operations + 1;
-            }
-        }
-        Ok(())
+/// What a thread of a life runs: its number and script, its random numbers, and where what it did goes.
+type ThreadCode = fn(&Ground, &Hosted, (usize, &Script), &mut Rng, &RefCell<Vec<Vec<Effect>>>) -> Result<()>;
+
+/// The code that is compiled for each scheme.
+#[derive(Clone, Copy)]
+pub struct Code {
+    create: fn(&Ground, &Hosted) -> Result<()>,
+    thread: ThreadCode,
+    pub(super) contents: fn(&Ground, &Hosted) -> Result<Model>,
+}
+
+impl Code {
+    /// For scheme `S`.
+    pub const fn of<S: Scheme>() -> Self {
+        Self { create: create::<S>, thread: thread::<S>, contents: contents::<S> }
     }
+}
+
+/// Makes the workload's structure.
+fn create<S: Scheme>(ground: &Ground, memory: &Hosted) -> Result<()> {
+    let concurrency = ground.case.scheme.concurrency;
+    ground.case.workload.create(&mut Worker::<_, S>::lease(ground.view(memory), concurrency, None)?)
+}
+
+/// Checks the structure; returns its contents.
+fn contents<S: Scheme>(ground: &Ground, memory: &Hosted) -> Result<Model> {
+    let concurrency = ground.case.scheme.concurrency;
+    ground.case.workload.check(&mut Worker::<_, S>::lease(ground.view(memory), concurrency, None)?)
+}
+
+fn thread<S: Scheme>(
+    ground: &Ground,
+    memory: &Hosted,
+    (thread, script): (usize, &Script),
+    random: &mut Rng,
+    done: &RefCell<Vec<Vec<Effect>>>,
+) -> Result<()> {
+    let mut worker = Worker::<_, S>::lease(ground.view(memory), ground.case.scheme.concurrency, None)?;
+    let slot = ground.shared.slot(worker.log_index());
+    let records = ground.layout.log_records() as u32;
+    // Records of aborted transactions since the last commit.
+    let mut aborted = 0;
+    // Some threads do nothing but end their transactions at the last records of the log.
+    let at_edge = random.u8(..4) == 0;
+    let count = match script {
+        Script::Fixed(plans) => plans[thread].len() as u32,
+        Script::Shaped { transactions, .. } => random.u32(1..=*transactions),
+    };
+    for number in 0..count {
+        let plan = match script {
+            Script::Fixed(plans) => plans[thread][number as usize],
+            Script::Shaped { life, .. } => {
+                let unique = life << 24 | (thread as u64) << 16 | u64::from(number);
+                let position = memory.load(slot.committed()) as u32 + aborted;
+                let room = records.saturating_sub(position);
+                if at_edge { edge(unique, room, random) } else { shaped(unique, room, random) }
+            }
+        };
+        let before = worker.statistics();
+        let outcome = ground.case.workload.act(&mut worker, plan)?;
+        let after = worker.statistics();
+        if after.log_restarts > before.log_restarts || after.commits > before.commits {
+            aborted = 0;
+        }
+        if after.commits > before.commits {
+            done.borrow_mut().push(outcome.unwrap_or_default());
+        } else if plan.gives_up {
+            aborted += plan.filler + 2 * plan.operations + 1;
+        }
+    }
+    Ok(())
 }
 
 /// A transaction of a shaped history, where the log has room for `room` more records.

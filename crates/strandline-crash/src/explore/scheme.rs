@@ -1,11 +1,16 @@
-//! The schemes that are checked, and their steps. A scheme that arrives later adds a line to [`ALL`].
+//! The schemes that are checked: the one place where a scheme is registered. A scheme that arrives later
+//! adds an entry to [`ALL`]: its name and mode, its type ([`Code::of`]), its recovery, and its steps with
+//! what is known of them.
 
+use fastrand::Rng;
+use strandline::log::Record;
 use strandline::memory::{Hosted, Step};
-use strandline::pool::View;
-use strandline::scheme::recover;
+use strandline::pool::{Layout, View};
+use strandline::scheme::{Blurred, recover};
 use strandline::{Concurrency, Result};
 
-use super::setting::Setting;
+use super::life::Code;
+use crate::Setting;
 
 /// A scheme in one of its modes.
 #[derive(Clone, Copy)]
@@ -22,6 +27,11 @@ pub struct CheckedScheme {
     pub redundant: &'static [(Step, &'static str)],
     /// Its recovery.
     pub recover: fn(&View<Hosted>) -> Result<()>,
+    /// Two words of a log that another life of this memory may have left where this pool has no log yet, for
+    /// schemes that make their logs when they first need them.
+    pub leftover: Option<fn(&Layout, &mut Rng, bool) -> [u64; 2]>,
+    /// What runs transactions under it.
+    pub code: Code,
 }
 
 const BPPM_STEPS: &[Step] = &[
@@ -58,8 +68,19 @@ const BULK_LOG: (Step, &str) = (
     "charges the paper's wbinvd for log lines under the emulated domain only; every log line that recovery \
      needs was fenced by its commit",
 );
+
 fn recover_blurred(view: &View<Hosted>) -> Result<()> {
     recover(view, |_| ()).map(|_| ())
+}
+
+/// A record with the torn bit `torn`: a commit record, or data for a word near the roots.
+fn leftover_record(layout: &Layout, random: &mut Rng, torn: bool) -> [u64; 2] {
+    let address = layout.root(0).byte(256 + 32 * random.u64(..6)).offset();
+    let record = match random.u8(..4) {
+        0 => Record::Commit { transaction: random.u64(..40) },
+        _ => Record::Data { address, value: random.u64(..), mask: 0xff },
+    };
+    record.encode(torn)
 }
 
 /// All schemes that promise durability.
@@ -71,6 +92,8 @@ pub const ALL: [CheckedScheme; 2] = [
         steps: BPPM_STEPS,
         redundant: &[BULK_LOG],
         recover: recover_blurred,
+        leftover: Some(leftover_record),
+        code: Code::of::<Blurred>(),
     },
     CheckedScheme {
         name: "bppm+single-writer",
@@ -90,5 +113,7 @@ pub const ALL: [CheckedScheme; 2] = [
             ),
         ],
         recover: recover_blurred,
+        leftover: Some(leftover_record),
+        code: Code::of::<Blurred>(),
     },
 ];

@@ -10,8 +10,8 @@ use strandline::memory::hosted::{self, Thread};
 use strandline::memory::{Event, Operation, Space, Step, World};
 
 use super::schedule::{Policy, Scheduler};
-use super::setting::Setting;
 use super::trace::{Reader, Trace, Update};
+use crate::Setting;
 
 /// After so many operations a run is taken to go on for ever.
 const PATIENCE: u64 = 20_000_000;
