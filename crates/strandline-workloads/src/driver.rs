@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use strandline::pool::Pool;
-use strandline::scheme::{Blurred, NoPersistence};
+use strandline::scheme::{Scheme, SchemeVisitor};
 use strandline::transaction::Runner;
 use strandline::{Domain, Result};
 
 use crate::row::{Row, ThreadResult};
-use crate::{SchemeKind, SchemeName, Transactions, Workload};
+use crate::{SchemeName, Transactions, Workload};
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
@@ -42,12 +42,25 @@ pub fn measure<W: Workload>(
     run: &Run,
 ) -> Result<Row> {
     let threads = match scheme.kind {
-        SchemeKind::Volatile => drive(workload, run, |index| pool.volatile_worker(index))?,
-        SchemeKind::NoPersistence => drive(workload, run, |_| pool.worker_with::<NoPersistence>())?,
-        SchemeKind::Blurred => drive(workload, run, |_| pool.worker_with::<Blurred>())?,
-    };
-    let durable = scheme.kind == SchemeKind::Blurred;
-    Ok(Row::new(scheme.name(), workload_name, domain.name(), durable, &threads))
+        None => drive(workload, run, |index| pool.volatile_worker(index)),
+        Some(kind) => kind.visit(Drive { pool, workload, run }),
+    }?;
+    Ok(Row::new(scheme.name(), workload_name, domain.name(), scheme.is_durable(), &threads))
+}
+
+/// A run under a scheme that is known by its kind.
+struct Drive<'a, W> {
+    pool: &'a Pool,
+    workload: &'a W,
+    run: &'a Run,
+}
+
+impl<W: Workload> SchemeVisitor for Drive<'_, W> {
+    type Output = Result<Vec<ThreadResult>>;
+
+    fn visit<S: Scheme + Send>(self) -> Self::Output {
+        drive(self.workload, self.run, |_| self.pool.worker_with::<S>())
+    }
 }
 
 fn drive<W: Workload, R: Runner + Send>(
@@ -74,8 +87,12 @@ fn drive<W: Workload, R: Runner + Send>(
                         thread.transaction(&mut runner)?;
                     }
                     let (before, since) = (runner.statistics(), Instant::now());
-                    while phase.load(Ordering::Relaxed) == TIMED {
+                    // At least one, however late the system let this thread begin.
+                    loop {
                         thread.transaction(&mut runner)?;
+                        if phase.load(Ordering::Relaxed) == STOP {
+                            break;
+                        }
                     }
                     let seconds = since.elapsed().as_secs_f64();
                     Ok(ThreadResult { before, after: runner.statistics(), seconds })

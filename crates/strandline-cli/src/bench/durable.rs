@@ -81,7 +81,7 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
         // One mode after the other: two pools open at a time would checkpoint into each other's time.
         for (at, &scheme) in plan.schemes.iter().enumerate() {
             progress.set_message(format!("filling {workload}"));
-            let prepared = Prepared::new(plan, &place, &selection, scheme.single_writer)?;
+            let prepared = Prepared::new(plan, &place, &selection, scheme.concurrency)?;
             for repetition in 0..plan.repetitions {
                 for (row, &threads) in plan.threads.iter().enumerate() {
                     progress.set_message(format!("{} on {workload}, durable", scheme.name()));

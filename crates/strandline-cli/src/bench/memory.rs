@@ -27,13 +27,11 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
     let mut results = Results { rows: Vec::new(), place: place.what.clone(), assumed_persistent: false };
     for selection in plan.selections()? {
         progress.set_message(format!("filling {}", selection.name().name()));
-        let mut pools = [None, None];
-        for (mode, pool) in [false, true].into_iter().zip(&mut pools) {
-            if plan.has_mode(mode) {
-                let prepared = Prepared::new(plan, &place, &selection, mode)?;
-                results.assumed_persistent |= prepared.assumed_persistent;
-                *pool = Some(prepared);
-            }
+        let mut pools = Vec::new();
+        for mode in plan.modes() {
+            let prepared = Prepared::new(plan, &place, &selection, mode)?;
+            results.assumed_persistent |= prepared.assumed_persistent;
+            pools.push((mode, prepared));
         }
         let mut runs = vec![Vec::new(); plan.threads.len() * plan.schemes.len()];
         for repetition in 0..plan.repetitions {
@@ -41,8 +39,8 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
             for &threads in &plan.threads {
                 for &scheme in &plan.schemes {
                     progress.set_message(format!("{} on {}", scheme.name(), selection.name().name()));
-                    let prepared = pools[usize::from(scheme.single_writer)].as_ref();
-                    if let (Some(prepared), Some(cell)) = (prepared, cells.next()) {
+                    let prepared = pools.iter().find(|(mode, _)| *mode == scheme.concurrency);
+                    if let (Some((_, prepared)), Some(cell)) = (prepared, cells.next()) {
                         let run = plan.run(threads, repetition);
                         cell.push(selection.measure(prepared.pool(), plan.domain, scheme, &run)?);
                     }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use strandline::Domain;
 use strandline::memory::WriteBackInstruction;
+use strandline::{Concurrency, Domain};
 use strandline_workloads::{Run, SchemeName, Selection, Sizes, WorkloadName};
 
 /// Schemes × workloads × threads under one domain.
@@ -44,8 +44,14 @@ impl Plan {
         self.workloads.iter().map(|&name| Selection::new(name, &self.sizes)).collect()
     }
 
-    /// Whether schemes of this mode are to be measured.
-    pub fn has_mode(&self, single_writer: bool) -> bool {
-        self.schemes.iter().any(|scheme| scheme.single_writer == single_writer)
+    /// The modes of the schemes that are to be measured, each once.
+    pub fn modes(&self) -> Vec<Concurrency> {
+        let mut modes = Vec::new();
+        for scheme in &self.schemes {
+            if !modes.contains(&scheme.concurrency) {
+                modes.push(scheme.concurrency);
+            }
+        }
+        modes
     }
 }

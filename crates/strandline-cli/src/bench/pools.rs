@@ -57,11 +57,10 @@ impl Place {
         self.folder.path()
     }
 
-    fn file(&self, plan: &Plan, selection: &Selection, single_writer: bool) -> PathBuf {
+    fn file(&self, plan: &Plan, selection: &Selection, concurrency: Concurrency) -> PathBuf {
         let name = plan.pool.as_ref().and_then(|path| path.file_name()).unwrap_or("pool".as_ref());
         let mut name = name.to_os_string();
-        name.push(format!("-{}", selection.name().name()));
-        name.push(if single_writer { "-single-writer" } else { "" });
+        name.push(format!("-{}-{concurrency:?}", selection.name().name()));
         self.folder().join(name)
     }
 }
@@ -80,7 +79,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Pool::create`]; the workload does not fit.
-    pub fn new(plan: &Plan, place: &Place, selection: &Selection, single_writer: bool) -> Result<Self> {
+    pub fn new(plan: &Plan, place: &Place, selection: &Selection, concurrency: Concurrency) -> Result<Self> {
         let logs = plan.threads.iter().max().copied().unwrap_or(1).max(16);
         let size = logs
             .checked_mul(plan.log_bytes)
@@ -94,11 +93,11 @@ impl Prepared {
                 chunk_bytes: CHUNK_BYTES,
             },
             domain: plan.domain,
-            concurrency: if single_writer { Concurrency::SingleWriter } else { Concurrency::Stm },
+            concurrency,
             instruction: plan.instruction,
             ..Options::default()
         };
-        let path = place.file(plan, selection, single_writer);
+        let path = place.file(plan, selection, concurrency);
         // Filling needs no durability of each step, whatever is measured later: it is closed cleanly.
         let filling = Options { domain: Domain::Process, instruction: None, ..options.clone() };
         let pool = Pool::create(&path, &filling)?;
