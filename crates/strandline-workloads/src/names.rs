@@ -155,6 +155,7 @@ impl SchemeName {
         let Some(kind) = self.kind else { return VOLATILE };
         let description = match self.concurrency {
             Concurrency::SingleWriter => "the same, one writer at a time instead of STM",
+            Concurrency::Locks => "the same, with locks instead of STM",
             Concurrency::Stm => kind.description(),
         };
         Entry { name: self.name(), source: kind.source(), description }

@@ -37,6 +37,10 @@ macro_rules! schemes {
                     $(
                         (Self::$kind, Concurrency::Stm) => $name,
                         (Self::$kind, Concurrency::SingleWriter) => concat!($name, "+single-writer"),
+                        // The schemes that know no other isolation do not say it.
+                        (Self::$kind, Concurrency::Locks) => {
+                            if self.modes().len() == 1 { $name } else { concat!($name, "+locks") }
+                        }
                     )*
                 }
             }
@@ -84,13 +88,14 @@ macro_rules! schemes {
 }
 
 const ALL_MODES: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter];
+const WITH_LOCKS: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter, Concurrency::Locks];
 const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
 const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
 
 // The numbers are part of the pool format (`docs/pool-format.md`): none is ever used for something else.
 schemes! {
     /// Transactions without persistence.
-    NoPersistence = 1: NoPersistence, "np" in ALL_MODES, BLURRED,
+    NoPersistence = 1: NoPersistence, "np" in WITH_LOCKS, BLURRED,
         "transactions without persistence: the upper bound";
     /// Conventional write-ahead logging.
     Base = 2: Base, "base" in ALL_MODES, BLURRED,
