@@ -92,13 +92,14 @@ fn barriers<S: Scheme>(transactions: u64) -> Vec<Vec<Event>> {
         pool.recorder.take_stream();
         let lock = Lock::word(at.byte(256 * (1 + i)));
         worker.run_locked(&[lock], |tx| tx.write(word(tx, i), 7)).unwrap();
-        let events = pool.recorder.take_stream().into_iter().filter_map(|Recorded { operation, .. }| {
-            match operation {
-                Operation::Event(event @ (Event::PersistBarrier(_) | Event::NewStrand(_))) => Some(event),
-                Operation::Fence(step) => Some(Event::PersistBarrier(step)),
-                _ => None,
-            }
-        });
+        let events =
+            pool.recorder.take_stream().into_iter().filter_map(
+                |Recorded { operation, .. }| match operation {
+                    Operation::Event(event @ (Event::PersistBarrier(_) | Event::NewStrand(_))) => Some(event),
+                    Operation::Fence(step) => Some(Event::PersistBarrier(step)),
+                    _ => None,
+                },
+            );
         found.push(events.collect());
     }
     found
@@ -303,9 +304,8 @@ fn transactions_of_several_threads_are_isolated() {
                 let mut random = fastrand::Rng::with_seed(seed);
                 hosted::run(&pool.world(), threads, |running| random.usize(..running.len()));
                 let mut worker = worker::<S>(&pool);
-                let sum = (0..3).fold(0u64, |sum, i| {
-                    sum.wrapping_add(worker.view(|tx| tx.read(word(tx, i))).unwrap())
-                });
+                let sum = (0..3)
+                    .fold(0u64, |sum, i| sum.wrapping_add(worker.view(|tx| tx.read(word(tx, i))).unwrap()));
                 assert_eq!(sum, 0, "seed {seed}");
             }
         }

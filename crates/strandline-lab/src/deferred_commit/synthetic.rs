@@ -54,20 +54,29 @@ impl Workload for Synthetic {
         })
     }
 
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        words(runner).map(|_| ())
+    }
+
     fn thread<R: Runner>(&self, runner: &mut R, _: u64) -> Result<Thread> {
-        let words = runner.view(|tx| {
-            let root = tx.root(0);
-            tx.read(root)
-        })?;
-        if words == 0 {
-            return Err(Error::Damaged("the synthetic workload was not prepared".into()));
-        }
+        let words = words(runner)?;
         let thread = self.next_thread.replace(self.next_thread.get() + 1);
         // Threads with work of their own go through it word by word.
         let (next, step) = if self.conflicting { (0, 0) } else { (thread, self.threads) };
-        let words = PersistentAddress::new(words.next_multiple_of(APART_BYTES));
         Ok(Thread { words, next, step, value: thread << 32, drained: self.drained })
     }
+}
+
+/// Where the words lie.
+fn words<R: Runner>(runner: &mut R) -> Result<PersistentAddress> {
+    let words = runner.view(|tx| {
+        let root = tx.root(0);
+        tx.read(root)
+    })?;
+    if words == 0 {
+        return Err(Error::Damaged("the synthetic workload was not prepared".into()));
+    }
+    Ok(PersistentAddress::new(words.next_multiple_of(APART_BYTES)))
 }
 
 impl Transactions for Thread {

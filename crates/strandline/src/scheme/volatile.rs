@@ -52,6 +52,10 @@ impl<M: Memory> Runner for VolatileWorker<M> {
     fn statistics(&self) -> Statistics {
         Statistics { total: self.0.direct.view.memory.counters(), ..self.0.direct.statistics }
     }
+
+    fn rolls_back(&self) -> bool {
+        false
+    }
 }
 
 impl<M: Memory> Access for Direct<M> {
