@@ -96,6 +96,8 @@ fn drive<W: Workload, R: Runner + Send>(
                             } else {
                                 let since = processor_time();
                                 thread.transaction(runner)?;
+                                // Who has nothing to do keeps nobody waiting.
+                                runner.drain()?;
                                 idle(run.idle_percent, since);
                             }
                             if phase.load(Ordering::Relaxed) != during {

@@ -166,6 +166,11 @@ impl SchemeName {
         self.kind.is_some_and(SchemeKind::in_sync)
     }
 
+    /// Whether it runs on real memory; the others exist for the recorder, the crash checker and the simulator.
+    pub fn is_native(self) -> bool {
+        self.kind.is_none_or(SchemeKind::is_native)
+    }
+
     /// Whether what it acknowledges survives.
     pub fn is_durable(self) -> bool {
         self.kind.is_some_and(SchemeKind::is_durable)
