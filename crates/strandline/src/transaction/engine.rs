@@ -157,7 +157,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             match self.concurrency {
                 Concurrency::Stm => self.commit_stm()?,
                 Concurrency::SingleWriter => self.commit_single_writer(),
-                Concurrency::Locks => {}
+                Concurrency::Locks => 0,
             }
         };
         self.statistics.commits += 1;
