@@ -8,11 +8,11 @@
 
 use std::ops::Range;
 
-use strandline::Result;
 use strandline::collections::{BPlusTree, HashTable, NodeShape};
 use strandline::error::Error;
 use strandline::memory::PersistentAddress;
 use strandline::transaction::{Abort, Read, Runner, Transaction};
+use strandline::{Lock, Result};
 
 /// What a column holds, and how many bytes it takes.
 #[derive(Clone, Copy)]
@@ -265,6 +265,24 @@ impl<I: Index> Table<I> {
         Err(tx.fail(self.damaged(key, "a row was there already")))
     }
 
+    /// Inserts a row whose block belongs to the region that `locks` declares, though the index does not.
+    ///
+    /// # Errors
+    /// As [`Table::insert`] and [`Runner::run`].
+    pub fn insert_in(&self, runner: &mut impl Runner, locks: &[Lock], key: u64, row: &[u64]) -> Result<()> {
+        let at = runner.run_locked(locks, |tx| {
+            let at = tx.alloc(8 * row.len() as u64)?;
+            tx.write_range(at, row)?;
+            Ok(at)
+        })?;
+        runner.run(|tx| {
+            if self.index.insert(tx, key, at)? {
+                return Ok(());
+            }
+            Err(tx.fail(self.damaged(key, "a row was there already")))
+        })
+    }
+
     /// Deletes a row.
     ///
     /// # Errors
@@ -277,13 +295,14 @@ impl<I: Index> Table<I> {
     }
 
     /// Inserts rows of `WORDS` words in as many transactions as it takes; a transaction that is too large for
-    /// its log is halved.
+    /// its log is halved. `locks` is the lock set of each, none: what it touches.
     ///
     /// # Errors
     /// As [`Table::insert`] and [`Runner::run`].
     pub fn fill<const WORDS: usize>(
         &self,
         runner: &mut impl Runner,
+        locks: Option<&[Lock]>,
         rows: impl Iterator<Item = (u64, [u64; WORDS])>,
     ) -> Result<()> {
         let mut batch = BATCH_WORDS.div_ceil(WORDS + 8);
@@ -295,7 +314,14 @@ impl<I: Index> Table<I> {
                 return Ok(());
             }
             let now = &waiting[..batch.min(waiting.len())];
-            match runner.run(|tx| now.iter().try_for_each(|(key, row)| self.insert(tx, *key, row))) {
+            let insert = |tx: &mut _| -> Result<(), Abort> {
+                now.iter().try_for_each(|(key, row)| self.insert(tx, *key, row))
+            };
+            let outcome = match locks {
+                Some(locks) => runner.run_locked(locks, insert),
+                None => runner.run(insert),
+            };
+            match outcome {
                 Ok(()) => {
                     waiting.drain(..batch.min(waiting.len()));
                 }
@@ -303,6 +329,19 @@ impl<I: Index> Table<I> {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// The addresses of the rows with these keys, in their order: for lock sets, which have to be known before
+    /// a transaction begins. Of tables whose rows neither come nor go.
+    ///
+    /// # Errors
+    /// A row is missing; as [`Runner::view`].
+    pub fn addresses<R: Runner>(
+        &self,
+        runner: &mut R,
+        keys: impl Iterator<Item = u64> + Clone,
+    ) -> Result<Vec<PersistentAddress>> {
+        runner.view(|tx| keys.clone().map(|key| self.row(tx, key)).collect())
     }
 
     /// Calls `visit` with every key and row.

@@ -6,11 +6,11 @@
 //! Update Location finds a subscriber by number and stores where their handset is now: one word.
 
 use fastrand::Rng;
-use strandline::Result;
 use strandline::collections::{Array, HashTable};
 use strandline::error::Error;
 use strandline::memory::PersistentAddress;
 use strandline::transaction::{Abort, Read, Runner, Transaction};
+use strandline::{Lock, Result};
 
 use crate::table::{Hash, Table, table};
 use crate::{Sizes, Transactions, Workload, root};
@@ -74,6 +74,8 @@ pub struct Client {
     register: Register,
     subscribers: u64,
     random: Rng,
+    /// Where the subscribers' rows are, for the lock set.
+    rows: Vec<PersistentAddress>,
 }
 
 /// A subscriber's number: 15 digits (S_ID with leading zeros).
@@ -152,7 +154,7 @@ impl Register {
 
     fn populate<R: Runner>(&self, runner: &mut R, subscribers: u64) -> Result<()> {
         let random = &mut Rng::with_seed(SEED);
-        self.subscriber.fill(runner, (1..=subscribers).map(|id| (id, subscriber_row(random, id))))?;
+        self.subscriber.fill(runner, None, (1..=subscribers).map(|id| (id, subscriber_row(random, id))))?;
         for id in 1..=subscribers {
             runner.run(|tx| {
                 let row = self.subscriber.row(tx, id)?;
@@ -174,9 +176,9 @@ impl Register {
                 }
             }
         }
-        self.access_info.fill(runner, infos.into_iter())?;
-        self.special_facility.fill(runner, facilities.into_iter())?;
-        self.call_forwarding.fill(runner, forwardings.into_iter())?;
+        self.access_info.fill(runner, None, infos.into_iter())?;
+        self.special_facility.fill(runner, None, facilities.into_iter())?;
+        self.call_forwarding.fill(runner, None, forwardings.into_iter())?;
         runner.run(|tx| self.directory.set(tx, POPULATED, 1))
     }
 }
@@ -278,7 +280,8 @@ impl Workload for TatpUpdateLocationWorkload {
 
     fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Client> {
         let register = self.register(runner)?;
-        Ok(Client { register, subscribers: self.subscribers, random: Rng::with_seed(seed) })
+        let rows = register.subscriber.addresses(runner, 1..=self.subscribers)?;
+        Ok(Client { register, subscribers: self.subscribers, random: Rng::with_seed(seed), rows })
     }
 
     /// Every row belongs to a subscriber, every subscriber is found by number, and has a location.
@@ -359,10 +362,12 @@ fn update_location(
 impl Transactions for Client {
     #[inline]
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { register, subscribers, random } = self;
+        let Self { register, subscribers, random, rows } = self;
         let number = random_subscriber(random, *subscribers);
         let location = location(random);
-        runner.run(|tx| update_location(register, tx, number, location))
+        // The subscriber's number is their identity with zeros in front.
+        let word = rows[number as usize - 1].word(subscriber::VLR_LOCATION.words().start as u64);
+        runner.run_locked(&[Lock::word(word)], |tx| update_location(register, tx, number, location))
     }
 }
 

@@ -7,13 +7,14 @@
 //! ```
 //!
 //! Every table is a B+ tree (ATOM, section V), those that New Order inserts into one tree for each district,
-//! so that the district's lock covers them and terminals of different districts do not meet.
+//! so that terminals of different districts do not meet. A district is a region: one lock covers its row and
+//! those trees with their rows.
 
 use strandline::collections::{Array, BPlusTree};
 use strandline::error::Error;
 use strandline::memory::PersistentAddress;
 use strandline::transaction::{Abort, Read, Runner};
-use strandline::{Result, Transaction};
+use strandline::{Lock, Result, Transaction};
 
 use crate::table::{SHAPE, Table, Tree};
 
@@ -124,10 +125,15 @@ impl Database {
             first.get(index as usize).copied().unwrap_or(0)
         })?;
         for index in 0..tables as u64 {
-            runner.run(|tx| {
-                let root = directory.address(tx, FIRST_ROOT + index)?;
-                Tree::create(tx, root, SHAPE)
-            })?;
+            let root = runner.view(|tx| directory.address(tx, FIRST_ROOT + index))?;
+            let create = |tx: &mut R::Tx| Tree::create(tx, root, SHAPE);
+            match index.checked_sub(SHARED.len() as u64) {
+                Some(own) => {
+                    let district = own / OF_DISTRICT.len() as u64;
+                    runner.run_locked(&[Lock::Region(district as u32), Lock::word(root)], create)?
+                }
+                None => runner.run(create)?,
+            };
         }
         runner.view(|tx| Self::with_directory(tx, directory, scale, root))
     }
@@ -196,6 +202,17 @@ impl Database {
     /// The orders of a district.
     #[inline]
     pub fn orders(&self, warehouse: u64, district: u64) -> &Orders {
-        &self.orders[((warehouse - 1) * self.scale.districts + district - 1) as usize]
+        &self.orders[self.district_index(warehouse, district) as usize]
+    }
+
+    #[inline]
+    fn district_index(&self, warehouse: u64, district: u64) -> u64 {
+        (warehouse - 1) * self.scale.districts + district - 1
+    }
+
+    /// The lock of a district: its row, its orders, new orders and order lines.
+    #[inline]
+    pub fn district_lock(&self, warehouse: u64, district: u64) -> Lock {
+        Lock::Region(self.district_index(warehouse, district) as u32)
     }
 }

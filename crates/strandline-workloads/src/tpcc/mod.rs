@@ -14,9 +14,10 @@ mod random;
 mod schema;
 
 use fastrand::Rng;
-use strandline::Result;
 use strandline::error::Error;
+use strandline::memory::PersistentAddress;
 use strandline::transaction::{Abort, Runner};
+use strandline::{Lock, Result};
 
 use database::Database;
 pub use database::Scale;
@@ -36,6 +37,9 @@ pub struct Terminal {
     warehouse: u64,
     random: Rng,
     transactions: u64,
+    /// Where the rows of STOCK are, by warehouse and item, for the lock set.
+    stock: Vec<PersistentAddress>,
+    locks: Vec<Lock>,
 }
 
 impl TpccNewOrderWorkload {
@@ -88,7 +92,10 @@ impl Workload for TpccNewOrderWorkload {
         let database = self.database(runner)?;
         let mut random = Rng::with_seed(seed);
         let warehouse = random.u64(1..=self.scale.warehouses);
-        Ok(Terminal { database, warehouse, random, transactions: 0 })
+        let Scale { warehouses, items, .. } = self.scale;
+        let keys = (1..=warehouses).flat_map(|w| (1..=items).map(move |i| database::stock_key(w, i)));
+        let stock = database.stock.addresses(runner, keys)?;
+        Ok(Terminal { database, warehouse, random, transactions: 0, stock, locks: Vec::new() })
     }
 
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
@@ -99,24 +106,44 @@ impl Workload for TpccNewOrderWorkload {
 
 impl Transactions for Terminal {
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { database, warehouse, random, transactions } = self;
+        let Self { database, warehouse, random, transactions, stock, locks } = self;
         let input = Input::draw(random, database, *warehouse, *transactions);
         *transactions += 1;
         let rolls_back = input.rolls_back(database);
         // What cannot be rolled back is not begun: the reference without transactions.
         let is_in_vain = rolls_back && !runner.rolls_back();
-        let outcome =
-            runner.run(|tx| if is_in_vain { Err(Abort::User) } else { new_order(database, tx, &input) });
+        locks.clear();
+        locks.extend(lock_set(database, stock, &input));
+        let outcome = runner.run_locked(locks, |tx| {
+            if is_in_vain { Err(Abort::User) } else { new_order(database, tx, &input) }
+        });
         let order = match outcome {
             Err(Error::Aborted) if rolls_back => return Ok(()),
             outcome => outcome?.order,
         };
         if is_to_be_pruned(database, order) {
             let Input { warehouse, district, .. } = input;
-            runner.run(|tx| cancel_oldest(database, tx, warehouse, district, order))?;
+            let lock = database.district_lock(warehouse, district);
+            runner.run_locked(&[lock], |tx| cancel_oldest(database, tx, warehouse, district, order))?;
         }
         Ok(())
     }
+}
+
+/// What New Order writes: the district with its orders, and the counts of the stock rows. What it only reads,
+/// nobody writes.
+fn lock_set<'a>(
+    database: &'a Database,
+    stock: &'a [PersistentAddress],
+    input: &'a Input,
+) -> impl Iterator<Item = Lock> + 'a {
+    let items = database.scale.items;
+    let lines = input.lines().iter().filter(move |line| line.item <= items);
+    let rows = lines.map(move |line| {
+        let at = stock[((line.supplier - 1) * items + line.item - 1) as usize];
+        Lock::Range { at, bytes: new_order::STOCK_BYTES }
+    });
+    std::iter::once(database.district_lock(input.warehouse, input.district)).chain(rows)
 }
 
 #[cfg(test)]

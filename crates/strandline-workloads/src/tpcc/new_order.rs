@@ -1,5 +1,7 @@
 //! The New Order transaction (clause 2.4), and how a terminal's input is drawn.
 
+use std::ops::Range;
+
 use fastrand::Rng;
 use strandline::error::Error;
 use strandline::transaction::{Abort, Transaction};
@@ -221,6 +223,11 @@ fn insert_order(tx: &mut impl Transaction, orders: &Orders, input: &Input, o: u6
     orders.new_order.insert(tx, o, &row)
 }
 
+/// The words of a stock row that New Order writes.
+const STOCK_COUNTS: Range<usize> = stock::S_QUANTITY.words().start..stock::S_REMOTE_CNT.words().end;
+/// The bytes of a stock row up to the last one that New Order writes.
+pub const STOCK_BYTES: u64 = 8 * STOCK_COUNTS.end as u64;
+
 /// Takes a line's quantity out of its supplier's stock; the columns of the row that the order needs, and the
 /// quantity that is left.
 fn take_from_stock(
@@ -231,8 +238,7 @@ fn take_from_stock(
 ) -> Result<([u64; stock::WORDS], u64), Abort> {
     let at = database.stock.row(tx, stock_key(line.supplier, line.item))?;
     let mut row = [0; stock::WORDS];
-    let counts = stock::S_QUANTITY.words().start..stock::S_REMOTE_CNT.words().end;
-    tx.read_range(at.word(counts.start as u64), &mut row[counts.clone()])?;
+    tx.read_range(at.word(STOCK_COUNTS.start as u64), &mut row[STOCK_COUNTS])?;
     of_district(input.district).read(tx, at, &mut row)?;
     stock::S_DATA.read(tx, at, &mut row)?;
     let quantity = stock::S_QUANTITY.number(&row);
@@ -249,7 +255,7 @@ fn take_from_stock(
         let sum = column.number(&row) + more;
         column.set_number(&mut row, sum & u64::from(u32::MAX));
     }
-    tx.write_range(at.word(counts.start as u64), &row[counts])?;
+    tx.write_range(at.word(STOCK_COUNTS.start as u64), &row[STOCK_COUNTS])?;
     Ok((row, left))
 }
 

@@ -41,19 +41,19 @@ pub fn initial_quantity(warehouse: u64, item: u64) -> u64 {
 pub fn populate<R: Runner>(runner: &mut R, database: &Database) -> Result<()> {
     let scale = database.scale;
     let mut random = Rng::with_seed(SEED + 1);
-    database.item.fill(runner, (1..=scale.items).map(|i| (i, item_row(&mut random, i))))?;
-    database
-        .warehouse
-        .fill(runner, (1..=scale.warehouses).map(|w| (w, warehouse_row(&mut random, w, scale))))?;
-    for w in 1..=scale.warehouses {
-        database.stock.fill(runner, (1..=scale.items).map(|i| (stock_key(w, i), stock_row(w, i))))?;
-    }
-    database.district.fill(
+    database.item.fill(runner, None, (1..=scale.items).map(|i| (i, item_row(&mut random, i))))?;
+    database.warehouse.fill(
         runner,
-        scale
-            .all_districts()
-            .map(|(w, d)| (district_key(w, d), district_row(&mut random, w, d, scale.customers))),
+        None,
+        (1..=scale.warehouses).map(|w| (w, warehouse_row(&mut random, w, scale))),
     )?;
+    for w in 1..=scale.warehouses {
+        database.stock.fill(runner, None, (1..=scale.items).map(|i| (stock_key(w, i), stock_row(w, i))))?;
+    }
+    for (w, d) in scale.all_districts() {
+        let row = district_row(&mut random, w, d, scale.customers);
+        database.district.insert_in(runner, &[database.district_lock(w, d)], district_key(w, d), &row)?;
+    }
     for (w, d) in scale.all_districts() {
         district_orders(runner, database, &mut random, w, d)?;
     }
@@ -164,18 +164,24 @@ fn district_orders<R: Runner>(
 ) -> Result<()> {
     let scale = database.scale;
     let all = 1..=scale.customers;
-    database
-        .customer
-        .fill(runner, all.clone().map(|c| (customer_key(w, d, c), customer_row(random, w, d, c))))?;
-    database
-        .history
-        .fill(runner, all.clone().map(|c| (customer_key(w, d, c), history_row(random, w, d, c))))?;
+    database.customer.fill(
+        runner,
+        None,
+        all.clone().map(|c| (customer_key(w, d, c), customer_row(random, w, d, c))),
+    )?;
+    database.history.fill(
+        runner,
+        None,
+        all.clone().map(|c| (customer_key(w, d, c), history_row(random, w, d, c))),
+    )?;
     let orders = database.orders(w, d);
+    let locks = [database.district_lock(w, d)];
     let mut customers: Vec<u64> = all.clone().collect();
     random.shuffle(&mut customers);
     let lines: Vec<u64> = all.clone().map(|_| random.u64(5..=15)).collect();
     orders.order.fill(
         runner,
+        Some(&locks),
         all.clone().zip(customers.iter().zip(&lines)).map(|(o, (&c, &lines))| {
             let mut row = [0; order::WORDS];
             order::O_ID.set_number(&mut row, o);
@@ -193,6 +199,7 @@ fn district_orders<R: Runner>(
     let keys = all.clone().zip(&lines).flat_map(|(o, &lines)| (1..=lines).map(move |line| (o, line)));
     orders.order_line.fill(
         runner,
+        Some(&locks),
         keys.map(|(o, number)| {
             let mut row = [0; order_line::WORDS];
             let delivered = o <= scale.delivered();
@@ -211,6 +218,7 @@ fn district_orders<R: Runner>(
     )?;
     orders.new_order.fill(
         runner,
+        Some(&locks),
         (scale.delivered() + 1..=scale.customers).map(|o| {
             let mut row = [0; new_order::WORDS];
             new_order::NO_O_ID.set_number(&mut row, o);
