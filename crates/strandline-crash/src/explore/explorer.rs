@@ -154,7 +154,7 @@ impl<'a> Explorer<'a> {
 
     /// The oracle on what recovery has left.
     fn verdict(&mut self, level: usize, life: &Life, expected: &Expectation) -> Result<(), String> {
-        let set = expected.judge(&life.home, &self.memories[level].0)?;
+        let set = expected.judge(&life.home, &*self.memories[level].0)?;
         self.counts.states += 1;
         self.counts.nested += u64::from(level > 0);
         // The words are those of S, so the structure is the same for each state that gives this S.

@@ -6,16 +6,16 @@
 
 mod campaign;
 mod crash;
-mod explorer;
+pub(crate) mod explorer;
 mod life;
-mod oracle;
+pub(crate) mod oracle;
 
 mod program;
 mod schedule;
 mod scheme;
 mod state;
 mod story;
-mod trace;
+pub(crate) mod trace;
 mod workload;
 mod world;
 

@@ -118,7 +118,7 @@ pub struct Trace {
 
 impl Trace {
     /// A trace that begins with `initial`.
-    pub(super) fn new(initial: Vec<u64>) -> Self {
+    pub(crate) fn new(initial: Vec<u64>) -> Self {
         let lines = initial.len().div_ceil(8);
         Self { initial, line_index: vec![0; lines], ..Self::default() }
     }
@@ -142,12 +142,12 @@ impl Trace {
     }
 
     /// Time goes on.
-    pub(super) fn tick(&mut self) -> u32 {
+    pub(crate) fn tick(&mut self) -> u32 {
         self.time += 1;
         self.time
     }
 
-    pub(super) fn store(&mut self, thread: u32, word: u32, value: u64, every: bool) -> u32 {
+    pub(crate) fn store(&mut self, thread: u32, word: u32, value: u64, every: bool) -> u32 {
         let time = self.tick();
         self.line_mut(word / 8).stores.push(Store { time, word, value, thread });
         if every {
@@ -157,14 +157,14 @@ impl Trace {
     }
 
     /// Makes the present a crash point; what happens next makes fewer states possible, or more right.
-    pub(super) fn point(&mut self) {
+    pub(crate) fn point(&mut self) {
         if self.points.last() != Some(&self.time) {
             self.points.push(self.time);
         }
     }
 
     /// All stores of `line` up to `upto` are durable now.
-    pub(super) fn complete(&mut self, line: u32, upto: u32) {
+    pub(crate) fn complete(&mut self, line: u32, upto: u32) {
         let time = self.time;
         let slot = self.line_index[line as usize];
         if slot == 0 {
@@ -182,7 +182,7 @@ impl Trace {
         }
     }
 
-    pub(super) fn mark(&mut self, thread: u32, operation: Operation) {
+    pub(crate) fn mark(&mut self, thread: u32, operation: Operation) {
         let time = self.time;
         self.marks.push(Mark { time, thread, operation });
     }
@@ -220,7 +220,7 @@ impl Trace {
     }
 
     /// Ends the trace: the end is a crash point too, and the last values of each transaction are kept.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.point();
         let mut order: Vec<usize> = (0..self.updates.len()).collect();
         order.sort_by_key(|&index| self.updates[index].entered);

@@ -58,6 +58,12 @@ pub trait Runner {
 
     /// What it has done so far.
     fn statistics(&self) -> Statistics;
+
+    /// Whether a transaction that gives up leaves nothing behind; not so for the `volatile` reference alone,
+    /// which has no transactions.
+    fn rolls_back(&self) -> bool {
+        true
+    }
 }
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
