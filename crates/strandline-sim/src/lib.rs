@@ -10,6 +10,7 @@ pub mod description;
 mod machine;
 pub mod network;
 pub mod nvm;
+pub mod run;
 pub mod scheme;
 pub mod statistics;
 

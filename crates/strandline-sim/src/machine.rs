@@ -75,6 +75,7 @@ struct State {
     crashes: Vec<Crash>,
     events: Option<Vec<Announced>>,
     began: u64,
+    accesses_before: u64,
 }
 
 /// How an operation went.
@@ -116,6 +117,7 @@ impl Machine {
             crashes: Vec::new(),
             events: None,
             began: 0,
+            accesses_before: 0,
         };
         Ok(Self {
             state: RefCell::new(state),
@@ -167,6 +169,7 @@ impl Machine {
     pub fn begin_region(&self) {
         let state = &mut *self.state.borrow_mut();
         state.began = state.cores[state.current].clock;
+        state.accesses_before += state.statistics().accesses;
         state.caches.reset_statistics();
         state.cores.iter_mut().for_each(Core::reset_statistics);
         if let Some(scheme) = &mut state.caches.scheme {
@@ -177,6 +180,12 @@ impl Machine {
     /// A thread's time, in cycles.
     pub fn clock(&self, thread: usize) -> u64 {
         self.state.borrow().cores[thread].clock
+    }
+
+    /// Word and line operations so far, before the region of interest too.
+    pub fn accesses(&self) -> u64 {
+        let state = self.state.borrow();
+        state.accesses_before + state.statistics().accesses
     }
 
     /// What was counted since the region of interest began.

@@ -22,7 +22,7 @@ pub use kvstore::KvStoreWorkload;
 pub use names::{Entry, REFERENCES, SCHEMES, SchemeKind, SchemeName, UnknownName, WORKLOADS, WorkloadName};
 pub use rbtree::RbTreeWorkload;
 pub use row::Row;
-pub use selection::Selection;
+pub use selection::{Selection, Visitor};
 pub use sps::SpsWorkload;
 
 use strandline::Result;

@@ -10,6 +10,15 @@ use crate::{
     SpsWorkload, Workload, WorkloadName, measure,
 };
 
+/// Whatever can be done with any workload: a function that is generic over them.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<W: Workload>(self, workload: &W) -> Self::Output;
+}
+
 /// One of the workloads.
 pub struct Selection {
     name: WorkloadName,
@@ -81,6 +90,11 @@ impl Selection {
     /// As there.
     pub fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
         each!(&self.workload, workload => workload.prepare(runner))
+    }
+
+    /// Hands the workload to `visitor`, which is generic over workloads.
+    pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
+        each!(&self.workload, workload => visitor.visit(workload))
     }
 
     /// As [`measure`].

@@ -21,8 +21,7 @@ impl Hierarchy {
         if known.owner != NOBODY {
             return self.fetch_from_owner(core, line, exclusive, home, at);
         }
-        let acknowledged =
-            if exclusive { self.invalidate_others(core, line, home, at) } else { at };
+        let acknowledged = if exclusive { self.invalidate_others(core, line, home, at) } else { at };
         let (data, at) = self.fetch_shared(line, home, at);
         let alone = exclusive || known.sharers == 0;
         self.directory[line as usize] = if alone {
@@ -333,7 +332,9 @@ impl Hierarchy {
             }
         };
         let told = self.network_below(controller, home, Message::Control, accepted);
-        self.network.send(home, Node::Core(core), Message::Control, told)
+        let told = self.network.send(home, Node::Core(core), Message::Control, told);
+        self.memory.waits[core].until = self.memory.waits[core].until.max(told);
+        told
     }
 
     /// Writes words past the caches: copies are written back and leave first. When the memory has accepted it.

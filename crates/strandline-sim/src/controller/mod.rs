@@ -439,4 +439,3 @@ impl Channel {
         self.banks.reset_statistics();
     }
 }
-

@@ -50,6 +50,8 @@ pub struct Core {
     pub overlap: LoadOverlap,
     /// Lines of non-temporal stores.
     pub combining: Vec<Combining>,
+    /// Whether the running fence has asked for everything (pcommit).
+    pub committing: bool,
     /// Where wbinvd has got to.
     pub cursor: usize,
     /// What it has done.
@@ -82,6 +84,7 @@ impl Core {
                 CoreKind::OutOfOrder => cores.load_overlap,
             },
             combining: Vec::with_capacity(cores.write_combining_buffers + 1),
+            committing: false,
             cursor: 0,
             statistics: CoreStatistics::default(),
         }

@@ -44,8 +44,7 @@ pub struct StoreQueue {
 impl StoreQueue {
     /// An empty queue of `capacity` entries, of which `in_flight` may be in the caches at a time.
     pub fn new(capacity: usize, in_flight: usize) -> Self {
-        let empty =
-            Queued { kind: QueuedKind::Store, line: 0, word: 0, value: 0, retired: 0, done: 0 };
+        let empty = Queued { kind: QueuedKind::Store, line: 0, word: 0, value: 0, retired: 0, done: 0 };
         Self {
             ring: vec![empty; capacity + in_flight],
             capacity,

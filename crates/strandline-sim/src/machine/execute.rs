@@ -267,11 +267,10 @@ impl State {
             self.cores[number].statistics.stalls.fence_drain += stall;
             return Postponed;
         }
-        if self.description.persistence.domain != PersistenceDomain::FlushOnFail
-            && !self.persisted(number)
-        {
+        if self.description.persistence.domain != PersistenceDomain::FlushOnFail && !self.persisted(number) {
             return Postponed;
         }
+        self.cores[number].committing = false;
         self.cores[number].statistics.fences += 1;
         self.cores[number].clock += self.description.cores.fence_cycles;
         Done(0)
@@ -280,7 +279,10 @@ impl State {
     fn persisted(&mut self, number: usize) -> bool {
         self.flush_combining(number, None);
         let now = self.cores[number].clock;
-        self.caches.memory.pcommit(number, now);
+        if !self.cores[number].committing {
+            self.cores[number].committing = true;
+            self.caches.memory.pcommit(number, now);
+        }
         let next = self.caches.memory.advance(now);
         let wait = self.caches.memory.waits[number];
         let core = &mut self.cores[number];
