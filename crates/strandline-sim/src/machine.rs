@@ -67,8 +67,10 @@ struct State {
     /// Contents only, no time: set-up.
     functional: bool,
     current: usize,
-    /// A bit for each thread that runs.
-    running: u64,
+    /// The clock of each thread that is suspended; `u64::MAX` of the current one and of those that have ended.
+    clocks: Vec<u64>,
+    /// When each core's store queue issues its next entry.
+    issues_at: Vec<u64>,
     /// Up to here the current thread may go on by itself.
     horizon: u64,
     crashes_at: std::collections::VecDeque<u64>,
@@ -111,7 +113,8 @@ impl Machine {
             volatile_line,
             functional: true,
             current: 0,
-            running: 0,
+            clocks: vec![u64::MAX; description.cores.count],
+            issues_at: vec![u64::MAX; description.cores.count],
             horizon: 0,
             crashes_at: Default::default(),
             crashes: Vec::new(),
@@ -158,7 +161,9 @@ impl Machine {
             let state = &mut *self.state.borrow_mut();
             assert!(threads.len() <= state.cores.len(), "the machine has {} cores", state.cores.len());
             state.functional = false;
-            state.running = u64::MAX >> (64 - threads.len());
+            for thread in 0..threads.len() {
+                state.clocks[thread] = state.cores[thread].clock;
+            }
         }
         let world: Rc<dyn World> = self.clone();
         hosted::run(&world, threads, |running| self.state.borrow_mut().choose(running));
@@ -237,6 +242,7 @@ impl World for Machine {
             state.cores[thread].again = false;
             return value;
         }
+        state.clocks[thread] = state.cores[thread].clock;
         self.postponed.set(true);
         0
     }
@@ -250,6 +256,7 @@ impl World for Machine {
         } else if state.may_run(thread) {
             state.load_range(thread, space, offset, into);
         } else {
+            state.clocks[thread] = state.cores[thread].clock;
             self.postponed.set(true);
         }
     }
@@ -330,14 +337,16 @@ impl State {
 
     /// Picks the thread furthest behind; the position in `running`.
     fn choose(&mut self, running: &[usize]) -> usize {
-        self.running = running.iter().fold(0, |set, &thread| set | 1 << thread);
         let mut best = 0;
+        let mut least = u64::MAX;
         for (position, &thread) in running.iter().enumerate() {
-            if self.cores[thread].clock < self.cores[running[best]].clock {
+            if self.clocks[thread] < least {
                 best = position;
+                least = self.clocks[thread];
             }
         }
         self.current = running[best];
+        self.clocks[self.current] = u64::MAX;
         self.horizon = 0;
         best
     }
@@ -350,14 +359,9 @@ impl State {
 
     fn catch_up(&mut self, thread: usize) -> bool {
         let clock = self.cores[thread].clock;
+        let others = self.clocks.iter().copied().min().unwrap_or(u64::MAX);
         loop {
             let (agent, at) = self.next_agent();
-            let mut others = u64::MAX;
-            let mut set = self.running & !(1 << thread);
-            while set != 0 {
-                others = others.min(self.cores[set.trailing_zeros() as usize].clock);
-                set &= set - 1;
-            }
             if others < clock.min(at) {
                 return false;
             }
@@ -379,13 +383,10 @@ impl State {
         {
             next = (Agent::Scheme, scheme.next_event());
         }
-        for (number, core) in self.cores.iter().enumerate() {
-            if let Some(stores) = &core.stores {
-                let at = stores.next_issue();
-                if at < next.1 {
-                    next = (Agent::Stores(number), at);
-                }
-            }
+        let issue = self.issues_at.iter().copied().min().unwrap_or(u64::MAX);
+        if issue < next.1 {
+            let core = self.issues_at.iter().position(|&at| at == issue).unwrap_or(0);
+            next = (Agent::Stores(core), issue);
         }
         next
     }
@@ -413,11 +414,8 @@ impl State {
         let end = self.cores.iter().map(|core| core.clock).max().unwrap_or(0);
         loop {
             let (agent, at) = self.next_agent();
-            let last = match agent {
-                Agent::Stores(_) => at == u64::MAX,
-                Agent::Scheme | Agent::Crash => at > end,
-            };
-            if last {
+            let drained = self.issues_at.iter().all(|&at| at == u64::MAX);
+            if drained && at > end {
                 break;
             }
             self.act(agent, at);

@@ -11,7 +11,7 @@ use strandline::memory::hosted::Thread;
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::{Blurred, NoPersistence, Scheme, VolatileWorker};
+use strandline::scheme::{Blurred, NoPersistence, RecoveryReport, Scheme, VolatileWorker};
 use strandline::transaction::{Runner, Statistics as TransactionStatistics, Worker};
 use strandline::{Concurrency, Result};
 use strandline_workloads::{
@@ -360,16 +360,21 @@ impl Driver<'_> {
     }
 }
 
-/// The pool's words after recovery from what a power failure has left: the hardware's, then the software's.
+/// The pool's words after recovery from what a power failure has left, the hardware's and then the software's,
+/// and what the latter did.
 ///
 /// # Errors
 /// Recovery failed.
-pub fn recover(prepared: &Prepared, hardware: &Entry, mut image: Vec<u64>) -> Result<Vec<u64>> {
+pub fn recover(
+    prepared: &Prepared,
+    hardware: &Entry,
+    mut image: Vec<u64>,
+) -> Result<(Vec<u64>, RecoveryReport)> {
     (hardware.recover)(&mut image);
     let world = plain(image, &prepared.shared);
     let hosted: Rc<dyn World> = world.clone();
-    strandline::scheme::recover(&prepared.view(Hosted::new(hosted, 0)), |_| ())?;
-    Ok(world.contents())
+    let report = strandline::scheme::recover(&prepared.view(Hosted::new(hosted, 0)), |_| ())?;
+    Ok((world.contents(), report))
 }
 
 /// Memory without time.

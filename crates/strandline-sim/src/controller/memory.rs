@@ -40,6 +40,8 @@ pub struct MemorySide {
     domain: PersistenceDomain,
     fence: FenceKind,
     regions: Regions,
+    match_latency: u64,
+    queue_wait: u64,
     /// For each core.
     pub waits: Vec<Wait>,
     /// Lines moved, by cause.
@@ -77,6 +79,8 @@ impl MemorySide {
             domain: machine.persistence.domain,
             fence: machine.persistence.fence,
             regions,
+            match_latency: controllers.match_latency,
+            queue_wait: 0,
             waits: vec![Wait::default(); machine.cores.count],
             traffic: Traffic::default(),
         }
@@ -160,6 +164,7 @@ impl MemorySide {
         let (channel, local) = self.place(line);
         let waits_for_media = self.domain == PersistenceDomain::Media;
         let waiters = core.map_or(0, |core| u64::from(waits_for_media) << core);
+        let arrived = at + self.match_latency;
         let (accepted, already) =
             self.channels[channel].write((line, local), (data, mask), waiters, at, &mut self.medium);
         if let Some(core) = core {
@@ -171,7 +176,13 @@ impl MemorySide {
             }
         }
         self.settle(channel);
+        self.queue_wait = accepted - arrived;
         accepted
+    }
+
+    /// Cycles that the last write waited because the queue was full, taken out.
+    pub fn take_queue_wait(&mut self) -> u64 {
+        std::mem::take(&mut self.queue_wait)
     }
 
     /// Makes `core` wait for what is held of a line that no cache has modified.

@@ -359,8 +359,11 @@ impl Channel {
             let begin = self.could_begin(bank).unwrap_or(at).max(at);
             self.begin(bank, begin);
         }
-        let mut ends: Vec<u64> =
-            self.in_flight.iter().map(|&slot| self.held[usize::from(slot)].done).collect();
+        let ends = self.in_flight.iter().map(|&slot| self.held[usize::from(slot)].done);
+        if over == 1 {
+            return ends.min().unwrap_or(at).max(at);
+        }
+        let mut ends: Vec<u64> = ends.collect();
         ends.sort_unstable();
         ends.get(over - 1).map_or(at, |&end| end.max(at))
     }

@@ -126,7 +126,9 @@ impl State {
         }
         core.statistics.store_queue_occupancy.add(occupancy as u64);
         stores.push(Queued { kind, line, word, value, retired: core.clock, done: 0 });
-        self.horizon = self.horizon.min(stores.next_issue());
+        let next = stores.next_issue();
+        self.issues_at[number] = next;
+        self.horizon = self.horizon.min(next);
         self.count_store(number, kind);
         Done(0)
     }
@@ -150,6 +152,7 @@ impl State {
             Reply::Go(done) => stores.issue(at, done),
             Reply::Wait(until) => stores.delay(until.max(at + 1)),
         }
+        self.issues_at[core] = stores.next_issue();
     }
 
     /// A store takes effect at `now`; when it is complete.
@@ -177,10 +180,13 @@ impl State {
             }
             QueuedKind::NonTemporal => {
                 let buffers = self.description.cores.write_combining_buffers;
+                let mut wait = 0;
                 if let Some(full) = self.cores[core].combine(line, word, value, buffers) {
+                    self.caches.memory.take_queue_wait();
                     self.caches.write_past(core, full.line, &full.data, full.mask, now);
+                    wait = self.caches.memory.take_queue_wait();
                 }
-                Reply::Go(now + 1)
+                Reply::Go(now + 1 + wait)
             }
             QueuedKind::WriteBack => {
                 if !self.cores[core].combining.is_empty() {
@@ -188,8 +194,10 @@ impl State {
                 }
                 let kind = self.description.persistence.write_back;
                 let evict = kind != WriteBackKind::Clwb;
+                self.caches.memory.take_queue_wait();
                 let done = self.caches.write_back(core, line, evict, now, Origin::ForcedWriteBack);
-                Reply::Go(if kind == WriteBackKind::Clflush { done } else { now + 1 })
+                let wait = self.caches.memory.take_queue_wait();
+                Reply::Go(if kind == WriteBackKind::Clflush { done } else { now + 1 + wait })
             }
         }
     }
