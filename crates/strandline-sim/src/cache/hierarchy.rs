@@ -281,6 +281,6 @@ impl Hierarchy {
 
     /// The flags that a fill starts with: modified, writable, or neither.
     pub(super) fn flags(dirty: bool, exclusive: bool) -> u8 {
-        u8::from(dirty) * DIRTY | u8::from(exclusive) * EXCLUSIVE
+        (u8::from(dirty) * DIRTY) | (u8::from(exclusive) * EXCLUSIVE)
     }
 }

@@ -187,12 +187,13 @@ impl MemorySide {
 
     /// Makes `core` wait for what is held of a line that no cache has modified.
     pub fn wait_for(&mut self, line: u32, core: usize, at: u64) {
-        let wait = &mut self.waits[core];
+        let (channel, _) = self.place(line);
         if self.domain != PersistenceDomain::Media {
-            wait.until = wait.until.max(at);
+            // A victim may still be on its way to the queue.
+            let accepted = self.channels[channel].accepted(line, &self.medium);
+            self.waits[core].until = self.waits[core].until.max(at).max(accepted);
             return;
         }
-        let (channel, _) = self.place(line);
         let (new, until) = self.channels[channel].wait_for(line, 1 << core, &self.medium);
         let wait = &mut self.waits[core];
         wait.unresolved += new.count_ones();
@@ -248,7 +249,9 @@ impl MemorySide {
         if self.domain != PersistenceDomain::Media {
             for channel in &self.channels {
                 for (line, data, mask, accepted) in channel.contents() {
-                    if line < self.persistent_lines && accepted <= at {
+                    // What has left a cache and is not accepted yet is within the caches' domain.
+                    let inside = accepted <= at || self.domain == PersistenceDomain::FlushOnFail;
+                    if line < self.persistent_lines && inside {
                         super::merge(&mut words[line as usize * 8..][..8], &data, mask);
                     }
                 }

@@ -368,6 +368,14 @@ impl Channel {
         ends.get(over - 1).map_or(at, |&end| end.max(at))
     }
 
+    /// When the write of `line` that is held was accepted; 0 if none is.
+    pub fn accepted(&self, line: u32, medium: &Medium) -> u64 {
+        match medium.held[line as usize] {
+            NOT_HELD => 0,
+            slot => self.held[usize::from(slot)].arrival,
+        }
+    }
+
     /// Makes the cores in `waiters` wait for the write of `line` that is held, if one is: the new waiters of a
     /// write that has not begun, or when one under way ends.
     pub fn wait_for(&mut self, line: u32, waiters: u64, medium: &Medium) -> (u64, u64) {

@@ -90,6 +90,9 @@ pub trait HardwareScheme {
     fn reset_statistics(&mut self);
 }
 
+/// Makes a scheme's hardware for a machine.
+pub type Make = fn(&crate::Description) -> Box<dyn HardwareScheme>;
+
 /// A hardware scheme that can be chosen.
 pub struct Entry {
     /// The name on the command line.
@@ -99,7 +102,7 @@ pub struct Entry {
     /// What it is, in a line.
     pub description: &'static str,
     /// Makes one for a machine; `None` for no hardware beside caches and controllers.
-    pub make: Option<fn(&crate::Description) -> Box<dyn HardwareScheme>>,
+    pub make: Option<Make>,
     /// Repairs the pool's words that a power failure has left, before any software runs.
     pub recover: fn(&mut [u64]),
 }
