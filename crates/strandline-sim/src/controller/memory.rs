@@ -202,9 +202,13 @@ impl MemorySide {
 
     /// Where a fence is a pcommit, makes `core` wait for everything held.
     pub fn pcommit(&mut self, core: usize, at: u64) {
-        if self.fence != FenceKind::Pcommit {
-            return;
+        if self.fence == FenceKind::Pcommit {
+            self.wait_for_all(core, at);
         }
+    }
+
+    /// Makes `core` wait for everything held: after wbinvd, for victims too that left the caches before it.
+    pub fn wait_for_all(&mut self, core: usize, at: u64) {
         for channel in 0..self.nvm_channels {
             self.channels[channel].advance(at, &mut self.medium);
             self.settle(channel);

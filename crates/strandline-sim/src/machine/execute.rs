@@ -324,6 +324,7 @@ impl State {
                 return Postponed;
             }
             let Some((place, line)) = self.caches.next_line(self.cores[number].cursor) else {
+                self.caches.memory.wait_for_all(number, now);
                 return Done(1);
             };
             self.cores[number].cursor = place;
