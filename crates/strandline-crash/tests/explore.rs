@@ -23,7 +23,14 @@ fn none_violated(case: Case, outcome: &Outcome) {
 
 fn exhausted(workload: Workload, setting: Setting, preemptions: u32) {
     let case = Case { scheme: SCHEMES[0], workload, threads: 2, setting, omitted: None };
-    let bounds = Bounds { preemptions, transactions: 2, states: 1 << 20, limit: Duration::from_secs(100) };
+    let bounds = Bounds {
+        preemptions,
+        transactions: 2,
+        states: 1 << 20,
+        recovery_crashes: 0,
+        reduced: true,
+        limit: Duration::from_secs(100),
+    };
     let outcome = exhaust(case, bounds, |_| ()).unwrap();
     none_violated(case, &outcome);
     assert_eq!(outcome.counts.cut_short, 0, "not exhausted within the bounds");

@@ -11,11 +11,11 @@ use strandline::memory::hosted::Thread;
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::{Blurred, NoPersistence, RecoveryReport, Scheme, VolatileWorker};
+use strandline::scheme::{NoPersistence, RecoveryReport, Scheme, SchemeVisitor, VolatileWorker};
 use strandline::transaction::{Runner, Statistics as TransactionStatistics, Worker};
 use strandline::{Concurrency, Result};
 use strandline_workloads::{
-    SchemeKind, SchemeName, Selection, Sizes, Transactions, Visitor, Workload, WorkloadName,
+    SchemeName, Selection, Sizes, Transactions, Workload, WorkloadName, WorkloadVisitor,
 };
 
 use crate::controller::Regions;
@@ -259,19 +259,32 @@ struct Driver<'a> {
     run: &'a Run,
 }
 
-impl Visitor for Driver<'_> {
+impl WorkloadVisitor for Driver<'_> {
     type Output = Result<Vec<ThreadResult>>;
 
     fn visit<W: Workload>(self, workload: &W) -> Self::Output {
-        let concurrency = match self.run.scheme.single_writer {
-            true => Concurrency::SingleWriter,
-            false => Concurrency::Stm,
-        };
         match self.run.scheme.kind {
-            SchemeKind::Volatile => self.drive(workload, &OfVolatile),
-            SchemeKind::NoPersistence => self.drive(workload, &Of::<NoPersistence>::new(concurrency)),
-            SchemeKind::Blurred => self.drive(workload, &Of::<Blurred>::new(concurrency)),
+            None => self.drive(workload, &OfVolatile),
+            Some(kind) => kind.visit(Drive { driver: &self, workload }),
         }
+    }
+}
+
+/// A run under a scheme that is known by its kind.
+struct Drive<'a, W> {
+    driver: &'a Driver<'a>,
+    workload: &'a W,
+}
+
+impl<W: Workload> SchemeVisitor for Drive<'_, W> {
+    type Output = Result<Vec<ThreadResult>>;
+
+    fn visit<S: Scheme + Send>(self) -> Self::Output {
+        if S::HELPER {
+            return Err(Error::Unsupported("a scheme with a helper thread on the simulated machine".into()));
+        }
+        let lease = Of::<S>::new(self.driver.run.scheme.concurrency);
+        self.driver.drive(self.workload, &lease)
     }
 }
 
@@ -355,6 +368,7 @@ impl Driver<'_> {
         for _ in 0..self.run.transactions {
             part.transaction(&mut runner)?;
         }
+        runner.drain()?;
         let ended = self.machine.clock(index);
         Ok(ThreadResult { before, after: runner.statistics(), began, ended })
     }
@@ -367,13 +381,17 @@ impl Driver<'_> {
 /// Recovery failed.
 pub fn recover(
     prepared: &Prepared,
+    scheme: SchemeName,
     hardware: &Entry,
     mut image: Vec<u64>,
 ) -> Result<(Vec<u64>, RecoveryReport)> {
     (hardware.recover)(&mut image);
     let world = plain(image, &prepared.shared);
     let hosted: Rc<dyn World> = world.clone();
-    let report = strandline::scheme::recover(&prepared.view(Hosted::new(hosted, 0)), |_| ())?;
+    let Some(kind) = scheme.kind else {
+        return Err(Error::Unsupported("recovery of the volatile pseudo-scheme".into()));
+    };
+    let report = kind.recover(&prepared.view(Hosted::new(hosted, 0)), &mut |_| ())?;
     Ok((world.contents(), report))
 }
 

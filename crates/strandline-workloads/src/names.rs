@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use strandline::Concurrency;
+use strandline::scheme::SchemeKind;
+
 /// Something that has a name in `strandline list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Entry {
@@ -14,10 +17,8 @@ pub struct Entry {
     pub description: &'static str,
 }
 
-const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
-
 /// All workloads.
-pub const WORKLOADS: [Entry; 5] = [
+pub const WORKLOADS: [Entry; 12] = [
     Entry {
         name: "sps",
         source: "Blurred Persistence, Table I (from Mnemosyne/NV-Heaps)",
@@ -43,36 +44,54 @@ pub const WORKLOADS: [Entry; 5] = [
         source: "Blurred Persistence, Table I (there Tokyo Cabinet)",
         description: "deletes or inserts random 16-byte keys of a key-value store: sizes as hash",
     },
+    Entry {
+        name: "btree",
+        source: "ATOM, Table II; WrAP, 4.2",
+        description: "deletes or inserts random keys of a B-tree with sorted arrays in its nodes: sizes as bplustree",
+    },
+    Entry {
+        name: "set",
+        source: "WrAP, 4.2 (std::set)",
+        description: "deletes or inserts random keys of an ordered set: sizes as rbtree",
+    },
+    Entry {
+        name: "multiset",
+        source: "WrAP, 4.2 (std::multiset)",
+        description: "deletes or inserts random keys of an ordered multiset: sizes as rbtree",
+    },
+    Entry {
+        name: "queue",
+        source: "ATOM, Table II (copy while locked)",
+        description: "inserts or deletes entries of a bounded queue: 65,536 entries, half full",
+    },
+    Entry {
+        name: "sdg",
+        source: "Loose-Ordering Consistency, Table 2; ATOM, Table II",
+        description: "deletes or inserts edges of a scale-free graph: 131,072 vertices, 500,000 edges, half present",
+    },
+    Entry {
+        name: "tpcc-new-order",
+        source: "TPC-C 5.11; Deferred Commit, 7.1; ATOM, V",
+        description: "enters an order of 5 to 15 lines: one warehouse of the specification's size, tables in B+ trees",
+    },
+    Entry {
+        name: "tatp-update-location",
+        source: "TATP; Deferred Commit, 7.1",
+        description: "stores where a subscriber's handset is: 100,000 subscribers, tables in hash tables",
+    },
 ];
 
-/// All schemes, in the modes that they run in.
-pub const SCHEMES: [Entry; 5] = [
-    Entry {
-        name: "volatile",
-        source: "reference",
-        description: "plain loads and stores under one lock: no transactions, nothing survives",
-    },
-    Entry {
-        name: "np",
-        source: BLURRED,
-        description: "transactions (STM) without persistence: the upper bound",
-    },
-    Entry {
-        name: "np+single-writer",
-        source: BLURRED,
-        description: "the same, one writer at a time instead of STM",
-    },
-    Entry {
-        name: "bppm",
-        source: BLURRED,
-        description: "execution in the log with torn bits, one fence per commit, bulk persistence (STM)",
-    },
-    Entry {
-        name: "bppm+single-writer",
-        source: BLURRED,
-        description: "the same, one writer at a time instead of STM",
-    },
-];
+/// The pseudo-scheme that others are measured against.
+const VOLATILE: Entry = Entry {
+    name: "volatile",
+    source: "reference",
+    description: "plain loads and stores under one lock: no transactions, nothing survives",
+};
+
+/// All schemes, in the modes that they run in, in the order of [`SchemeName::all`].
+pub fn schemes() -> Vec<Entry> {
+    SchemeName::all().map(SchemeName::entry).collect()
+}
 
 /// What is measured beside the schemes, in rows of the same form.
 pub const REFERENCES: [Entry; 2] = [
@@ -107,40 +126,54 @@ impl fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// A scheme without its mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchemeKind {
-    /// Plain loads and stores under one lock.
-    Volatile,
-    /// Transactions without persistence.
-    NoPersistence,
-    /// Blurred Persistence.
-    Blurred,
-}
-
 /// A scheme in one of its modes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SchemeName {
-    /// The scheme.
-    pub kind: SchemeKind,
-    /// Whether it runs in single-writer mode; `volatile` has no modes.
-    pub single_writer: bool,
+    /// The scheme; `None` for `volatile`, which has no transactions.
+    pub kind: Option<SchemeKind>,
+    /// How its transactions are isolated.
+    pub concurrency: Concurrency,
 }
 
 impl SchemeName {
-    /// All schemes, in the order of [`SCHEMES`].
-    pub const ALL: [Self; 5] = [
-        Self { kind: SchemeKind::Volatile, single_writer: false },
-        Self { kind: SchemeKind::NoPersistence, single_writer: false },
-        Self { kind: SchemeKind::NoPersistence, single_writer: true },
-        Self { kind: SchemeKind::Blurred, single_writer: false },
-        Self { kind: SchemeKind::Blurred, single_writer: true },
-    ];
+    /// `volatile`, then all of [`SchemeKind::ALL`] in all their modes.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let volatile = Self { kind: None, concurrency: Concurrency::Stm };
+        let modes = |&kind: &SchemeKind| {
+            kind.modes().iter().map(move |&concurrency| Self { kind: Some(kind), concurrency })
+        };
+        std::iter::once(volatile).chain(SchemeKind::ALL.iter().flat_map(modes))
+    }
 
     /// The name in `strandline list`.
     pub fn name(self) -> &'static str {
-        let index = Self::ALL.iter().position(|&scheme| scheme == self);
-        SCHEMES[index.unwrap_or_default()].name
+        self.kind.map_or(VOLATILE.name, |kind| kind.name(self.concurrency))
+    }
+
+    /// What `strandline list` says of it.
+    pub fn entry(self) -> Entry {
+        let Some(kind) = self.kind else { return VOLATILE };
+        let description = match self.concurrency {
+            Concurrency::SingleWriter => "the same, one writer at a time instead of STM",
+            Concurrency::Locks => "the same, with locks instead of STM",
+            Concurrency::Stm => kind.description(),
+        };
+        Entry { name: self.name(), source: kind.source(), description }
+    }
+
+    /// Whether the `sync` domain carries it.
+    pub fn in_sync(self) -> bool {
+        self.kind.is_some_and(SchemeKind::in_sync)
+    }
+
+    /// Whether it runs on real memory; the others exist for the recorder, the crash checker and the simulator.
+    pub fn is_native(self) -> bool {
+        self.kind.is_none_or(SchemeKind::is_native)
+    }
+
+    /// Whether what it acknowledges survives.
+    pub fn is_durable(self) -> bool {
+        self.kind.is_some_and(SchemeKind::is_durable)
     }
 }
 
@@ -148,8 +181,8 @@ impl FromStr for SchemeName {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        let index = SCHEMES.iter().position(|entry| entry.name == name);
-        index.map(|index| Self::ALL[index]).ok_or_else(|| UnknownName::new("scheme", name, &SCHEMES))
+        let found = Self::all().find(|scheme| scheme.name() == name);
+        found.ok_or_else(|| UnknownName::new("scheme", name, &schemes()))
     }
 }
 
@@ -166,11 +199,38 @@ pub enum WorkloadName {
     BPlusTree,
     /// Key-value store.
     KvStore,
+    /// B-tree.
+    BTree,
+    /// Ordered set.
+    Set,
+    /// Ordered multiset.
+    MultiSet,
+    /// Bounded queue.
+    Queue,
+    /// Scale-free graph.
+    Sdg,
+    /// TPC-C's New Order.
+    TpccNewOrder,
+    /// TATP's Update Location.
+    TatpUpdateLocation,
 }
 
 impl WorkloadName {
     /// All workloads, in the order of [`WORKLOADS`].
-    pub const ALL: [Self; 5] = [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore];
+    pub const ALL: [Self; 12] = [
+        Self::Sps,
+        Self::Hash,
+        Self::RbTree,
+        Self::BPlusTree,
+        Self::KvStore,
+        Self::BTree,
+        Self::Set,
+        Self::MultiSet,
+        Self::Queue,
+        Self::Sdg,
+        Self::TpccNewOrder,
+        Self::TatpUpdateLocation,
+    ];
 
     /// The name in `strandline list`.
     pub fn name(self) -> &'static str {

@@ -101,6 +101,11 @@ pub enum Error {
         /// The domain asked for.
         asked: String,
     },
+    /// The pool was used without persistence and not closed afterwards.
+    #[error(
+        "the pool was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is undefined; restore it from a backup, or create it anew"
+    )]
+    Unprotected,
     /// `Flush` and `FlushOnFail` need memory that is persistent.
     #[error(
         "the file is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system"
@@ -133,6 +138,11 @@ pub enum Error {
         /// Records that the log holds.
         records: u64,
     },
+    /// A write to a word that none of the locks declared by its transaction protects.
+    #[error(
+        "the transaction writes address {0:#x}, which its lock set does not cover; declare a lock for it, or declare none and let them be found"
+    )]
+    OutsideLockSet(u64),
     /// Every log is leased.
     #[error("all {0} logs of the pool are in use; drop a worker or create the pool with more logs")]
     NoFreeLog(u64),

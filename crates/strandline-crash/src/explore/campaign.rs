@@ -1,12 +1,14 @@
 //! Whole explorations: exhaustive within bounds, and sampled.
 
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use strandline::Result;
 
-use super::explorer::{Counts, Explorer, Violation, panic_text};
+use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
 use super::life::{Case, Ground, Life, Script};
 use super::schedule::Policy;
 use super::workload::{Plan, Workload};
@@ -24,12 +26,20 @@ pub struct Outcome {
     pub transactions: u32,
     /// How long it took.
     pub seconds: f64,
+    /// Seconds of processor time that it took.
+    pub cpu_seconds: f64,
+}
+
+/// Seconds of processor time that this process has taken.
+fn cpu_seconds() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 impl Outcome {
-    /// Crash states judged in a second.
+    /// Crash states judged in a second of processor time.
     pub fn states_per_second(&self) -> f64 {
-        self.counts.states as f64 / self.seconds.max(1e-9)
+        self.counts.states as f64 / self.cpu_seconds.max(1e-9)
     }
 }
 
@@ -55,6 +65,11 @@ pub struct Bounds {
     pub transactions: u32,
     /// States judged at one crash point, at most.
     pub states: u64,
+    /// Power failures in recovery, one in the recovery after the other, at most.
+    pub recovery_crashes: usize,
+    /// Whether a schedule that comes to a known state is cut off there; otherwise every schedule is run to its
+    /// end, which checks the reduction.
+    pub reduced: bool,
     /// Stop after this time.
     pub limit: Duration,
 }
@@ -69,9 +84,10 @@ fn live(
     image: Vec<u64>,
     script: &Script,
     policy: Policy,
+    shared: Option<&BTreeSet<u32>>,
     random: &mut Rng,
 ) -> Result<Life, Violation> {
-    let lived = catch_unwind(AssertUnwindSafe(|| ground.live(image, script, policy, random)));
+    let lived = catch_unwind(AssertUnwindSafe(|| ground.live(image, script, policy, shared, random)));
     match lived {
         Ok(lived) => lived.map_err(failure),
         Err(panic) => Err(failure(format!("the program panics: {}", panic_text(&*panic)))),
@@ -92,6 +108,7 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
         seed: 0,
         transactions: sampling.transactions,
         seconds: 0.0,
+        cpu_seconds: cpu_seconds(),
     };
     for number in 0..sampling.histories {
         let seed = sampling.seed.wrapping_add(number);
@@ -106,6 +123,7 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
     }
     outcome.counts = explorer.counts;
     outcome.seconds = started.elapsed().as_secs_f64();
+    outcome.cpu_seconds = cpu_seconds() - outcome.cpu_seconds;
     Ok(outcome)
 }
 
@@ -129,7 +147,7 @@ fn sample_one(
             },
         };
         let script = Script::Shaped { transactions: 1 + random.u32(..transactions), life };
-        let lived = live(ground, image, &script, policy, &mut random)?;
+        let lived = live(ground, image, &script, policy, None, &mut random)?;
         explorer.turn_to();
         image = Vec::new();
         // Most points are just before a completion; the more interesting ones follow a step left out.
@@ -144,7 +162,7 @@ fn sample_one(
                 }
                 None => random.usize(..points.len()),
             };
-            let nested = if pick == 5 || random.u8(..16) == 0 { random.u32(1..3) } else { 0 };
+            let nested = if pick == 5 || random.u8(..16) == 0 { random.usize(1..3) } else { 0 };
             image = explorer.some_states(&lived, points[at], 12, nested, &mut random)?;
         }
     }
@@ -152,8 +170,8 @@ fn sample_one(
 }
 
 /// Explores `case` exhaustively: all schedules with at most so many preemptions, all crash points that can
-/// show a violation, all surviving states that recovery and oracle can tell apart; and crashes in recovery by
-/// sample. With an abort among the transactions.
+/// show a violation, all surviving states that recovery and oracle can tell apart, and likewise crashes in
+/// recovery. With an abort among the transactions.
 ///
 /// # Errors
 /// The workload does not fit its pool.
@@ -170,71 +188,142 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
     };
     let plans = (0..case.threads as u64)
         .map(|thread| (0..u64::from(bounds.transactions)).map(|number| plan(thread, number)).collect());
-    let mut exhaustion = Exhaustion {
-        script: Script::Fixed(plans.collect()),
-        ground: &ground,
-        explorer: Explorer::new(&ground),
-        bounds,
-        started: Instant::now(),
-        stopped: false,
-    };
+    let script = Script::Fixed(plans.collect());
+    let (started, cpu) = (Instant::now(), cpu_seconds());
+    let mut counts;
     let mut violation = None;
-    for first in 0..case.threads {
-        violation = exhaustion.schedules(first, &mut Vec::new(), 0, &mut progress).err();
-        if violation.is_some() {
+    let mut shared = BTreeSet::new();
+    loop {
+        let mut exhaustion = Exhaustion {
+            script: &script,
+            ground: &ground,
+            explorer: Explorer::new(&ground),
+            bounds,
+            started,
+            shared: &shared,
+            found_shared: BTreeSet::new(),
+            visited: HashMap::new(),
+        };
+        let stopped = match exhaustion.explore(&mut progress) {
+            Ok(complete) => !complete,
+            Err(found) => {
+                violation = Some(found);
+                false
+            }
+        };
+        counts = exhaustion.explorer.counts;
+        counts.cut_short += u64::from(stopped);
+        counts.schedule_states = exhaustion.visited.len() as u64;
+        let found = exhaustion.found_shared;
+        if violation.is_some() || stopped || found.is_empty() {
             break;
         }
+        shared.extend(found);
     }
-    let mut counts = exhaustion.explorer.counts;
-    counts.cut_short += u64::from(exhaustion.stopped);
-    let seconds = exhaustion.started.elapsed().as_secs_f64();
-    Ok(Outcome { counts, violation, seed: 0, transactions: bounds.transactions, seconds })
+    let (seconds, cpu_seconds) = (started.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    Ok(Outcome { counts, violation, seed: 0, transactions: bounds.transactions, seconds, cpu_seconds })
 }
 
+/// One exhaustive exploration, under one list of shared lines.
 struct Exhaustion<'a> {
-    script: Script,
+    script: &'a Script,
     ground: &'a Ground,
     explorer: Explorer<'a>,
     bounds: Bounds,
     started: Instant,
-    stopped: bool,
+    shared: &'a BTreeSet<u32>,
+    found_shared: BTreeSet<u32>,
+    /// For each state, and who goes on in it, the most preemptions that were left there.
+    visited: HashMap<(u64, usize), u32>,
+}
+
+/// A schedule to be run: its choices, and when the last of them was made.
+struct Schedule {
+    choices: Vec<(u32, usize)>,
+    from: u32,
 }
 
 impl Exhaustion<'_> {
-    /// The schedule that thread `first` begins with these preemptions, and all that add further ones. Crash
-    /// points before the last preemption belong to a schedule with fewer.
-    fn schedules(
+    /// Whether `thread` has not yet gone on in `state` with `left` preemptions or more.
+    fn is_new(&mut self, state: u64, thread: usize, left: u32) -> bool {
+        if !self.bounds.reduced {
+            return true;
+        }
+        match self.visited.entry((state, thread)) {
+            Entry::Occupied(mut before) if *before.get() < left => {
+                before.insert(left);
+                true
+            }
+            Entry::Occupied(_) => false,
+            Entry::Vacant(none) => {
+                none.insert(left);
+                true
+            }
+        }
+    }
+
+    /// Explores all schedules, those with fewer preemptions first, so that a state is first come to with as many
+    /// left as possible; `false`: time is up.
+    fn explore(&mut self, progress: &mut impl FnMut(&Counts)) -> Result<bool, Violation> {
+        let begin =
+            (0..self.ground.case.threads).map(|first| Schedule { choices: vec![(0, first)], from: 0 });
+        let mut waiting: Vec<Vec<Schedule>> = vec![begin.collect()];
+        waiting.resize_with(self.bounds.preemptions as usize + 1, Vec::new);
+        for used in 0..waiting.len() {
+            while let Some(schedule) = waiting[used].pop() {
+                if self.started.elapsed() > self.bounds.limit {
+                    return Ok(false);
+                }
+                self.run(&schedule, used, &mut waiting)?;
+                progress(&self.explorer.counts);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Runs a schedule to its end or to a state that was there before, judges the crashes of what is new, and
+    /// notes the schedules that branch off.
+    fn run(
         &mut self,
-        first: usize,
-        preemptions: &mut Vec<(u32, usize)>,
-        after: u32,
-        progress: &mut impl FnMut(&Counts),
+        schedule: &Schedule,
+        used: usize,
+        waiting: &mut [Vec<Schedule>],
     ) -> Result<(), Violation> {
-        if self.started.elapsed() > self.bounds.limit {
-            self.stopped = true;
-            return Ok(());
-        }
-        let policy = Policy::Listed { first, preemptions: preemptions.clone() };
+        let policy = Policy::Guided(schedule.choices.clone());
         let image = self.ground.image.clone();
-        let mut random = Rng::with_seed(1);
-        let life = live(self.ground, image, &self.script, policy, &mut random)?;
+        let shared = Some(self.shared);
+        let life = live(self.ground, image, self.script, policy, shared, &mut Rng::with_seed(1))?;
         self.explorer.turn_to();
-        for &point in life.trace.points.iter().filter(|&&point| point >= life.began) {
-            self.explorer.all_states(&life, point, self.bounds.states)?;
-        }
-        progress(&self.explorer.counts);
-        if preemptions.len() < self.bounds.preemptions as usize {
-            for at in after + 1..=life.candidates {
-                for to in 0..self.ground.case.threads {
-                    // With two threads there is one to go on with.
-                    if self.ground.case.threads == 2 && to == 1 {
-                        continue;
-                    }
-                    preemptions.push((at, if self.ground.case.threads == 2 { usize::MAX } else { to }));
-                    self.schedules(first, preemptions, at, progress)?;
-                    preemptions.pop();
+        self.found_shared.extend(&life.found_shared);
+        let left = self.bounds.preemptions - used as u32;
+        let mut until = u32::MAX;
+        for choice in &life.choices {
+            if !self.is_new(choice.state, choice.chosen, left) {
+                until = choice.time;
+                break;
+            }
+            let cost = u32::from(choice.preempts);
+            if cost > left {
+                continue;
+            }
+            for &other in &choice.others {
+                if self.is_new(choice.state, other, left - cost) {
+                    let mut choices = schedule.choices.clone();
+                    choices.push((choice.number, other));
+                    waiting[used + cost as usize].push(Schedule { choices, from: choice.time });
                 }
             }
+        }
+        // What came before the last choice belongs to the schedule from which this one branches off, and what
+        // comes after a known state to the schedule that was there first.
+        let depth = Depth {
+            states: self.bounds.states,
+            recovery_crashes: self.bounds.recovery_crashes,
+            until: self.started + self.bounds.limit,
+        };
+        let from = schedule.from.max(life.began);
+        for &point in life.trace.points.iter().filter(|&&point| (from..=until).contains(&point)) {
+            self.explorer.all_states(&life, point, depth)?;
         }
         Ok(())
     }

@@ -1,33 +1,39 @@
 //! Judging the crashes of a life, counting them, and telling a violation so that it can be understood.
 
 use std::any::Any;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::time::Instant;
 
 use fastrand::Rng;
 use strandline::log::RECORD_BLOCKS;
 use strandline::memory::{Hosted, World};
 use strandline::pool::Layout;
 
-use super::crash::{CrashMemory, Decision};
+use super::crash::{CrashMemory, Decision, mix};
 use super::life::{Ground, Life};
-use super::oracle::{Expectation, Home};
+use super::oracle::Expectation;
 use super::story;
 use super::trace::Trace;
 use super::workload::{Model, apply};
-use super::world::X86World;
 
 /// What was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
     /// Histories: runs of the threads.
     pub histories: u64,
+    /// States of a schedule, with who goes on in them, that differ (exhaustive).
+    pub schedule_states: u64,
     /// Crash points tried.
     pub points: u64,
     /// Crash points left out because an equal one was tried before: the same words open to the same values,
     /// the same expectation.
     pub equal_points: u64,
+    /// Crash points in recoveries, likewise.
+    pub recovery_points: u64,
+    /// As `equal_points`, of crash points in recoveries.
+    pub equal_recovery_points: u64,
     /// Crash states judged: recoveries run to their end and judged.
     pub states: u64,
     /// Those of `states` in which power had failed during recovery too.
@@ -39,8 +45,11 @@ pub struct Counts {
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, more: Self) {
         self.histories += more.histories;
+        self.schedule_states += more.schedule_states;
         self.points += more.points;
         self.equal_points += more.equal_points;
+        self.recovery_points += more.recovery_points;
+        self.equal_recovery_points += more.equal_recovery_points;
         self.states += more.states;
         self.nested += more.nested;
         self.cut_short += more.cut_short;
@@ -63,7 +72,7 @@ pub struct Violation {
 }
 
 /// The text of a panic.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned()
 }
@@ -71,32 +80,43 @@ pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
 /// Judges crashes on one ground.
 pub struct Explorer<'a> {
     ground: &'a Ground,
-    memory: Rc<CrashMemory>,
-    hosted: Rc<dyn World>,
-    /// Sets S for which the structure has been checked, of the present life.
+    /// The memory after the first power failure, after one in its recovery, and so on.
+    memories: Vec<(Rc<CrashMemory>, Rc<dyn World>)>,
+    /// Of each further power failure under way, how many operations of recovery came before it.
+    crashes: Vec<usize>,
+    /// Sets S for which the structure has been checked.
     checked: HashSet<u64>,
-    /// The structure's contents when the present life's threads began.
-    began_with: Option<Model>,
-    /// Crash points already explored, by everything that matters.
-    seen: HashSet<u64>,
+    /// The structure's contents when threads began, and a number for the memory in which they are.
+    began_with: Option<(u64, Model)>,
+    /// Crash points already explored, by everything that matters, with the number of further power failures
+    /// that were allowed there.
+    seen: HashMap<u64, usize>,
     fresh: bool,
     /// What was explored.
     pub counts: Counts,
 }
 
+/// How far the exploration of one crash point goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Depth {
+    /// States judged, at most, for each power failure.
+    pub states: u64,
+    /// Power failures in recovery, one in the recovery after the other, at most.
+    pub recovery_crashes: usize,
+    /// Stop then.
+    pub until: Instant,
+}
+
 impl<'a> Explorer<'a> {
     /// On `ground`.
     pub fn new(ground: &'a Ground) -> Self {
-        let memory =
-            Rc::new(CrashMemory::new(ground.image.len(), ground.shared.bytes(), ground.data.clone()));
-        let hosted = memory.clone();
         Self {
             ground,
-            memory,
-            hosted,
+            memories: Vec::new(),
+            crashes: Vec::new(),
             checked: HashSet::new(),
             began_with: None,
-            seen: HashSet::new(),
+            seen: HashMap::new(),
             fresh: true,
             counts: Counts::default(),
         }
@@ -104,35 +124,56 @@ impl<'a> Explorer<'a> {
 
     /// Turns to another life.
     pub fn turn_to(&mut self) {
-        self.checked.clear();
-        self.began_with = None;
+        if self.checked.len() > 1 << 16 {
+            self.checked.clear();
+        }
         self.fresh = true;
         self.counts.histories += 1;
     }
 
-    /// One run: recovery on the memory as it decides, and the oracle.
-    fn judge(&mut self, life: &Life, expected: &Expectation) -> Result<(), String> {
-        let view = self.ground.view(Hosted::new(self.hosted.clone(), 0));
-        let recover = self.ground.case.scheme.recover;
-        let recovered = catch_unwind(AssertUnwindSafe(|| recover(&view)));
-        match recovered {
-            Err(panic) => return Err(format!("recovery panics: {}", panic_text(&*panic))),
-            Ok(Err(error)) => return Err(format!("recovery fails: {error}")),
-            Ok(Ok(())) => {}
+    fn memory(&mut self, level: usize) -> Rc<CrashMemory> {
+        while self.memories.len() <= level {
+            let ground = self.ground;
+            let memory =
+                Rc::new(CrashMemory::new(ground.image.len(), ground.shared.bytes(), ground.data.clone()));
+            self.memories.push((memory.clone(), memory));
         }
-        let set = expected.judge(&life.home, &self.memory)?;
+        self.memories[level].0.clone()
+    }
+
+    /// Recovery on the memory of `level` as it decides.
+    fn recover(&self, level: usize) -> Result<(), String> {
+        let view = self.ground.view(Hosted::new(self.memories[level].1.clone(), 0));
+        let recover = self.ground.case.scheme.recover;
+        match catch_unwind(AssertUnwindSafe(|| recover(&view))) {
+            Err(panic) => Err(format!("recovery panics: {}", panic_text(&*panic))),
+            Ok(Err(error)) => Err(format!("recovery fails: {error}")),
+            Ok(Ok(())) => Ok(()),
+        }
+    }
+
+    /// The oracle on what recovery has left.
+    fn verdict(&mut self, level: usize, life: &Life, expected: &Expectation) -> Result<(), String> {
+        let set = expected.judge(&life.home, &*self.memories[level].0)?;
         self.counts.states += 1;
+        self.counts.nested += u64::from(level > 0);
         // The words are those of S, so the structure is the same for each state that gives this S.
-        if self.checked.insert(expected.key(set)) {
-            self.check_structure(life, &expected.members(set))?;
+        if self.checked.insert(mix(expected.key(set), life.home.settled_key())) {
+            self.check_structure(level, life, &expected.members(set))?;
         }
         Ok(())
     }
 
+    /// One run: recovery, and the oracle.
+    fn judge(&mut self, level: usize, life: &Life, expected: &Expectation) -> Result<(), String> {
+        self.recover(level)?;
+        self.verdict(level, life, expected)
+    }
+
     /// The structure's own check, and its sequential model.
-    fn check_structure(&mut self, life: &Life, members: &[usize]) -> Result<(), String> {
-        let found = self.contents()?;
-        if self.began_with.is_none() {
+    fn check_structure(&mut self, level: usize, life: &Life, members: &[usize]) -> Result<(), String> {
+        let found = self.contents(self.memories[level].1.clone())?;
+        if self.began_with.as_ref().is_none_or(|(key, _)| *key != life.home.settled_key()) {
             // The set of no transaction: what the threads found.
             let before = Rc::new(CrashMemory::new(
                 self.ground.image.len(),
@@ -142,12 +183,9 @@ impl<'a> Explorer<'a> {
             let settled = Trace::new(life.home.settled().to_vec());
             before.crash(&settled, 0, self.ground.case.setting, None, true);
             before.search();
-            let other = std::mem::replace(&mut self.hosted, before);
-            let contents = self.contents();
-            self.hosted = other;
-            self.began_with = Some(contents?);
+            self.began_with = Some((life.home.settled_key(), self.contents(before)?));
         }
-        let mut model = self.began_with.clone().unwrap_or_default();
+        let mut model = self.began_with.as_ref().map(|(_, model)| model.clone()).unwrap_or_default();
         let mut members: Vec<_> = members.to_vec();
         members.sort_by_key(|&index| life.trace.updates[index].id);
         for index in members {
@@ -160,54 +198,94 @@ impl<'a> Explorer<'a> {
         Ok(())
     }
 
-    fn contents(&self) -> Result<Model, String> {
-        let view = Hosted::new(self.hosted.clone(), 0);
+    fn contents(&self, world: Rc<dyn World>) -> Result<Model, String> {
+        let view = Hosted::new(world, 0);
         let contents = self.ground.case.scheme.code.contents;
         catch_unwind(AssertUnwindSafe(|| contents(self.ground, &view)))
             .map_err(|panic| format!("the structure's check panics: {}", panic_text(&*panic)))?
             .map_err(|error| format!("the structure's check: {error}"))
     }
 
-    fn crash(&mut self, trace: &Trace, time: u32) {
+    fn crash(&mut self, trace: &Trace, time: u32) -> Rc<CrashMemory> {
         let case = &self.ground.case;
-        self.memory.crash(trace, time, case.setting, case.omitted, self.fresh);
+        let memory = self.memory(0);
+        memory.crash(trace, time, case.setting, case.omitted, self.fresh);
         self.fresh = false;
         self.counts.points += 1;
+        memory
     }
 
-    /// Every state of a crash of `life` at `time`, up to `bound` states.
+    /// Every state of a crash of `life` at `time`, and of further crashes in recovery, up to `depth`.
     ///
     /// # Errors
     /// A violation.
-    pub fn all_states(&mut self, life: &Life, time: u32, bound: u64) -> Result<(), Violation> {
-        let expected = Expectation::at(&life.trace, &life.home, time);
-        self.crash(&life.trace, time);
-        let same = self.memory.fingerprint()
-            ^ self.memory.settled(&life.trace).rotate_left(21)
-            ^ expected.fingerprint().rotate_left(42);
-        if !self.seen.insert(same) {
+    pub fn all_states(&mut self, life: &Life, time: u32, depth: Depth) -> Result<(), Violation> {
+        let expected = Expectation::at(&life.trace, &life.home, &life.effects, time);
+        let memory = self.crash(&life.trace, time);
+        if !self.is_new(memory.fingerprint(), &expected, depth.recovery_crashes) {
             self.counts.points -= 1;
             self.counts.equal_points += 1;
             return Ok(());
         }
-        let first = self.counts.states;
-        self.memory.search();
+        self.crashes.clear();
+        self.search(0, life, &expected, time, depth)
+    }
+
+    /// Whether this crash has not been explored yet with `left` further ones or more.
+    fn is_new(&mut self, fingerprint: u64, expected: &Expectation, left: usize) -> bool {
+        let before = self.seen.entry(mix(fingerprint, expected.fingerprint())).or_insert(0);
+        let new = *before < left + 1;
+        *before = (*before).max(left + 1);
+        new
+    }
+
+    /// Every state of the memory of `level`.
+    fn search(
+        &mut self,
+        level: usize,
+        life: &Life,
+        expected: &Expectation,
+        time: u32,
+        depth: Depth,
+    ) -> Result<(), Violation> {
+        let memory = self.memory(level);
+        memory.search();
+        let mut judged = 0;
         loop {
-            if let Err(what) = self.judge(life, &expected) {
-                return Err(self.violation(life, &expected, time, what));
+            let deeper = level < depth.recovery_crashes;
+            if deeper {
+                memory.record();
             }
-            if !self.memory.next() {
+            self.recover(level).map_err(|what| self.violation(level, life, expected, time, what))?;
+            if deeper {
+                for crash in memory.recorded() {
+                    let left = depth.recovery_crashes - level - 1;
+                    if !self.is_new(crash.fingerprint, expected, left) {
+                        self.counts.equal_recovery_points += 1;
+                        continue;
+                    }
+                    self.counts.recovery_points += 1;
+                    self.memory(level + 1).crash_again(&memory, &crash);
+                    self.crashes.push(crash.operations);
+                    self.search(level + 1, life, expected, time, depth)?;
+                    self.crashes.pop();
+                }
+            }
+            self.verdict(level, life, expected)
+                .map_err(|what| self.violation(level, life, expected, time, what))?;
+            judged += 1;
+            if !memory.next() {
                 return Ok(());
             }
-            if self.counts.states - first >= bound {
+            if judged >= depth.states || (judged % 256 == 0 && Instant::now() > depth.until) {
                 self.counts.cut_short += 1;
                 return Ok(());
             }
         }
     }
 
-    /// `states` states of a crash of `life` at `time`, at random; of one of them also crashes in recovery.
-    /// Returns what memory held before recovery, for the next life, and what it may be then.
+    /// `states` states of a crash of `life` at `time`, at random, and power fails `nested` times more in
+    /// recovery. Returns what memory held at last before recovery, for the next life, and what it may be then.
     ///
     /// # Errors
     /// A violation.
@@ -216,126 +294,88 @@ impl<'a> Explorer<'a> {
         life: &Life,
         time: u32,
         states: u32,
-        nested: u32,
+        nested: usize,
         random: &mut Rng,
     ) -> Result<Vec<u64>, Violation> {
-        let expected = Expectation::at(&life.trace, &life.home, time);
-        self.crash(&life.trace, time);
+        let expected = Expectation::at(&life.trace, &life.home, &life.effects, time);
+        let mut memory = self.crash(&life.trace, time);
+        self.crashes.clear();
         for _ in 0..states {
-            self.memory.random(random);
-            if let Err(what) = self.judge(life, &expected) {
-                return Err(self.violation(life, &expected, time, what));
-            }
+            memory.random(random);
+            self.judge(0, life, &expected).map_err(|what| self.violation(0, life, &expected, time, what))?;
         }
-        let mut image = self.memory.survivors(random);
-        for depth in 0..nested {
-            image =
-                self.nested(life, &expected, image, 4, random).map_err(|(what, trace, recovery_time)| {
-                    let mut history = self.history(&life.trace, time);
-                    history.push(format!("-- power fails; recovery number {} begins", depth + 1));
-                    history.extend(self.history(&trace, recovery_time));
-                    let length = history.len();
-                    Violation {
-                        what: format!("{what} (power failed during recovery too)"),
-                        lost: self.lost(&trace, recovery_time),
-                        recovery: self.recovery_story(),
-                        history,
-                        length,
-                    }
-                })?;
-        }
-        Ok(image)
-    }
-
-    /// Recovery on `image`, power failing in it: judges `states` states at each of its crash points. Returns
-    /// what one of them left.
-    fn nested(
-        &mut self,
-        life: &Life,
-        expected: &Expectation,
-        image: Vec<u64>,
-        states: u32,
-        random: &mut Rng,
-    ) -> Result<Vec<u64>, (String, Box<Trace>, u32)> {
-        let case = &self.ground.case;
-        let (bytes, data) = (self.ground.shared.bytes(), self.ground.data.clone());
-        let world = Rc::new(X86World::new(image, bytes, data, 1, case.setting, case.omitted));
-        let hosted: Rc<dyn World> = world.clone();
-        let view = self.ground.view(Hosted::new(hosted, 0));
-        let done = catch_unwind(AssertUnwindSafe(|| (case.scheme.recover)(&view)));
-        let trace = Box::new(world.finish());
-        if !matches!(done, Ok(Ok(()))) {
-            let time = trace.time;
-            return Err(("recovery fails the second time".into(), trace, time));
-        }
-        // Words that recovery stores and no transaction wrote must not change; the oracle sees those that the
-        // last recovery stored, and those that only the first one stored are looked at here.
-        let points = trace.points.clone();
-        let mut left = None;
-        self.fresh = true;
-        let chosen = random.usize(..points.len());
-        for (i, &time) in points.iter().enumerate() {
-            self.crash(&trace, time);
-            for _ in 0..states {
-                self.memory.random(random);
-                let result = self.judge(life, expected).and_then(|()| self.untouched(&trace, &life.home));
-                if let Err(what) = result {
-                    return Err((what, trace, time));
+        for level in 0..nested {
+            memory.random(random);
+            memory.record();
+            self.recover(level).map_err(|what| self.violation(level, life, &expected, time, what))?;
+            let mut crashes = memory.recorded();
+            random.shuffle(&mut crashes);
+            crashes.truncate(6);
+            let deeper = self.memory(level + 1);
+            // The last one is where power fails once more, or the next life begins.
+            let last = crashes.last().map_or(0, |crash| crash.operations);
+            for crash in crashes {
+                self.counts.recovery_points += 1;
+                deeper.crash_again(&memory, &crash);
+                self.crashes.push(crash.operations);
+                for _ in 0..4 {
+                    deeper.random(random);
+                    self.judge(level + 1, life, &expected)
+                        .map_err(|what| self.violation(level + 1, life, &expected, time, what))?;
                 }
-                self.counts.nested += 1;
+                self.crashes.pop();
             }
-            if i == chosen {
-                left = Some(self.memory.survivors(random));
-            }
+            self.crashes.push(last);
+            memory = deeper;
         }
-        self.fresh = true;
-        Ok(left.unwrap_or_else(|| trace.initial.clone()))
-    }
-
-    /// Words outside every transaction's writes are what they were, though a recovery stored them.
-    fn untouched(&self, trace: &Trace, home: &Home) -> Result<(), String> {
-        let stores = trace.lines.iter().flat_map(|line| &line.stores);
-        for store in stores.filter(|store| self.ground.data.contains(&(store.word as usize))) {
-            let (found, expected) = (self.memory.load_word(store.word), home.settled()[store.word as usize]);
-            if found != expected && !home.contains(store.word) {
-                return Err(format!(
-                    "word {:#x}, which no transaction wrote, holds {found:#x} instead of {expected:#x}",
-                    8 * store.word
-                ));
-            }
-        }
-        Ok(())
+        Ok(memory.survivors(random))
     }
 
     /// Makes the violation that has just been found smaller, and tells it: as much as possible survives.
-    fn violation(&mut self, life: &Life, expected: &Expectation, time: u32, what: String) -> Violation {
+    fn violation(
+        &mut self,
+        level: usize,
+        life: &Life,
+        expected: &Expectation,
+        time: u32,
+        what: String,
+    ) -> Violation {
         let counts = self.counts;
+        let memory = self.memory(level);
         let mut kept: Vec<Decision> =
-            self.memory.decisions().into_iter().filter(|d| d.chosen + 1 < d.of).collect();
+            memory.decisions().into_iter().filter(|d| d.chosen + 1 < d.of).collect();
         let mut what = what;
         let mut at = 0;
         while at < kept.len() {
             let mut fewer = kept.clone();
             fewer.remove(at);
-            self.memory.given(fewer.clone());
-            match self.judge(life, expected) {
+            memory.given(fewer.clone());
+            match self.judge(level, life, expected) {
                 Err(still) => (kept, what) = (fewer, still),
                 Ok(()) => at += 1,
             }
         }
-        self.memory.given(kept);
-        if let Err(last) = self.judge(life, expected) {
+        memory.given(kept);
+        if let Err(last) = self.judge(level, life, expected) {
             what = last;
         }
         self.counts = counts;
-        let history = self.history(&life.trace, time);
-        Violation {
-            what,
-            lost: self.lost(&life.trace, time),
-            recovery: self.recovery_story(),
-            length: history.len(),
-            history,
+        let mut history = story::history(&life.trace, life.began, time, |word| self.describe(word));
+        let mut lost = Vec::new();
+        for (level, &operations) in self.crashes.iter().enumerate().take(level) {
+            let memory = &self.memories[level].0;
+            lost.extend(story::lost(&memory.decisions(), |word| self.describe(word)));
+            history.push(format!("power fails; recovery number {} begins", level + 1));
+            history.extend(story::recovery(&memory.recorded_operations()[..operations], |word| {
+                self.describe(word)
+            }));
         }
+        if level > 0 {
+            what += &format!(" (power failed {level} times more, in recovery)");
+            lost.push("lost in recovery:".into());
+        }
+        lost.extend(story::lost(&memory.decisions(), |word| self.describe(word)));
+        Violation { what, lost, recovery: self.recovery_story(level), length: history.len(), history }
     }
 
     /// What a word of the pool is.
@@ -359,22 +399,14 @@ impl<'a> Explorer<'a> {
         format!("home {at:#x}")
     }
 
-    fn history(&self, trace: &Trace, time: u32) -> Vec<String> {
-        story::history(trace, time, |word| self.describe(word))
-    }
-
-    fn lost(&self, trace: &Trace, time: u32) -> Vec<String> {
-        story::lost(trace, time, &self.memory.decisions(), |word| self.describe(word))
-    }
-
     /// What recovery did in the present run: the words of transactions that it stored.
-    fn recovery_story(&self) -> Vec<String> {
-        let mut story: Vec<String> = self
-            .memory
+    fn recovery_story(&self, level: usize) -> Vec<String> {
+        let memory = &self.memories[level].0;
+        let mut story: Vec<String> = memory
             .stored()
-            .filter(|&word| self.memory.load_word(word) != self.memory.before(word))
+            .filter(|&word| memory.load_word(word) != memory.before(word))
             .take(30)
-            .map(|word| format!("stored {} = {:#x}", self.describe(word), self.memory.load_word(word)))
+            .map(|word| format!("stored {} = {:#x}", self.describe(word), memory.load_word(word)))
             .collect();
         if story.is_empty() {
             story.push("replayed nothing".into());

@@ -1,6 +1,7 @@
 //! One life of a pool: recovery, then threads that run transactions, in an [`X86World`].
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -12,7 +13,7 @@ use strandline::transaction::Worker;
 use strandline::{Result, Runner};
 
 use super::oracle::Home;
-use super::schedule::Policy;
+use super::schedule::{ChoicePoint, Policy};
 use super::scheme::CheckedScheme;
 use super::trace::Trace;
 use super::workload::{Effect, Model, Plan, Workload};
@@ -58,8 +59,10 @@ pub struct Life {
     pub effects: Vec<Vec<Effect>>,
     /// When recovery had ended and threads began.
     pub began: u32,
-    /// Candidates for preemptions.
-    pub candidates: u32,
+    /// Choice points of a guided run.
+    pub choices: Vec<ChoicePoint>,
+    /// Lines that turned out to be shared, where states are told apart (`state.rs`).
+    pub found_shared: BTreeSet<u32>,
 }
 
 /// What the threads of a life are to do.
@@ -129,7 +132,7 @@ impl Ground {
         image
     }
 
-    /// Lives: recovery on `image`, then the threads.
+    /// Lives: recovery on `image`, then the threads. With `shared`, states are told apart (`state.rs`).
     ///
     /// # Errors
     /// Recovery or a transaction failed.
@@ -138,6 +141,7 @@ impl Ground {
         image: Vec<u64>,
         script: &Script,
         policy: Policy,
+        shared: Option<&BTreeSet<u32>>,
         random: &mut Rng,
     ) -> Result<Life, String> {
         let case = &self.case;
@@ -161,20 +165,28 @@ impl Ground {
                 }) as hosted::Thread<'_>
             })
             .collect();
-        let candidates = world.run(bodies, policy, random.u64(..));
+        if let Some(shared) = shared {
+            world.tell_states(shared.clone());
+        }
+        let choices = world.run(bodies, policy, random.u64(..));
         if let Some(failure) = failure.take() {
             return Err(failure);
         }
+        let found_shared = world.found_shared();
         let trace = world.finish();
         if let Some(fault) = trace.faults.first() {
             return Err(fault.clone());
         }
         let mut done: Vec<_> = done.into_iter().map(|list| list.into_inner().into_iter()).collect();
-        let effects =
-            trace.updates.iter().map(|update| done[update.thread as usize].next().unwrap_or_default());
-        let effects = effects.collect();
+        // In the order in which each thread ran them.
+        let mut order: Vec<usize> = (0..trace.updates.len()).collect();
+        order.sort_by_key(|&index| trace.updates[index].began);
+        let mut effects = vec![Vec::new(); order.len()];
+        for index in order {
+            effects[index] = done[trace.updates[index].thread as usize].next().unwrap_or_default();
+        }
         let home = Home::new(&trace, settled, &self.data);
-        Ok(Life { trace, home, effects, began, candidates })
+        Ok(Life { trace, home, effects, began, choices, found_shared })
     }
 }
 

@@ -6,20 +6,22 @@
 
 mod campaign;
 mod crash;
-mod explorer;
+pub(crate) mod explorer;
 mod life;
-mod oracle;
+pub(crate) mod oracle;
 
 mod program;
 mod schedule;
 mod scheme;
+mod state;
 mod story;
-mod trace;
+pub(crate) mod trace;
 mod workload;
 mod world;
 
 pub use campaign::{Bounds, Outcome, Sampling, exhaust, sample};
 pub use crash::{CrashMemory, Decision};
+pub(crate) use explorer::panic_text;
 pub use explorer::{Counts, Violation};
 pub use life::{Case, Code};
 
@@ -27,5 +29,5 @@ pub use program::{Crashed, Options, Refused, Report, check};
 pub use schedule::Policy;
 pub use scheme::{ALL as SCHEMES, CheckedScheme};
 pub use trace::Trace;
-pub use workload::Workload;
+pub use workload::{Plan, Workload};
 pub use world::X86World;

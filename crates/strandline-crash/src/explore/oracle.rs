@@ -8,16 +8,27 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::crash::CrashMemory;
-use super::trace::Trace;
+use super::crash::mix;
+use super::trace::{Trace, Update};
+use super::workload::Effect;
+
+/// A memory that recovery has run on.
+pub trait Recovered {
+    /// The value of word `word`.
+    fn load_word(&self, word: u32) -> u64;
+    /// Words of transactions that recovery may have stored to, among others.
+    fn stored(&self) -> impl Iterator<Item = u32>;
+}
 
 /// The words that a run's transactions and recovery wrote, and what all others hold.
 pub struct Home {
     /// Pool word numbers.
     words: Vec<u32>,
-    slots: HashMap<u32, u32>,
-    /// The pool after the recovery that the run began with.
+    /// For each word of the pool its place in `words`, plus one.
+    slots: Vec<u32>,
+    /// The pool after the recovery that the run began with, and a number for it.
     settled: Vec<u64>,
+    settled_key: u64,
 }
 
 impl Home {
@@ -31,8 +42,10 @@ impl Home {
             .filter(|&word| data.contains(&(word as usize)))
             .collect();
         let words: Vec<u32> = words.into_iter().collect();
-        let slots = words.iter().enumerate().map(|(slot, &word)| (word, slot as u32)).collect();
-        Self { words, slots, settled }
+        let mut slots = vec![0; settled.len()];
+        words.iter().enumerate().for_each(|(slot, &word)| slots[word as usize] = slot as u32 + 1);
+        let settled_key = settled.iter().copied().fold(0, mix);
+        Self { words, slots, settled, settled_key }
     }
 
     /// The pool after the recovery that the run began with.
@@ -40,9 +53,19 @@ impl Home {
         &self.settled
     }
 
+    /// A number for it.
+    pub fn settled_key(&self) -> u64 {
+        self.settled_key
+    }
+
     /// Whether the run's transactions or its first recovery wrote word `word`.
     pub fn contains(&self, word: u32) -> bool {
-        self.slots.contains_key(&word)
+        self.slots[word as usize] != 0
+    }
+
+    /// The place of a word that was written.
+    fn slot(&self, word: u32) -> u32 {
+        self.slots[word as usize] - 1
     }
 }
 
@@ -58,13 +81,29 @@ pub struct Expectation {
     required: Vec<usize>,
     /// The closed sets of optional transactions, a bit for each.
     sets: Vec<u32>,
+    /// For each of `sets`, a number for S: what its transactions did to words and structure.
+    keys: Vec<u64>,
+    /// A number for all that this expects.
+    fingerprint: u64,
     /// What the trace itself shows to be wrong.
     wrong: Option<String>,
 }
 
+/// A number for what a transaction did to words and structure.
+fn change(update: &Update, effects: &[Effect]) -> u64 {
+    let words = update
+        .writes
+        .iter()
+        .fold(mix(update.id, 1), |hash, &(word, value)| mix(mix(hash, word.into()), value));
+    let number = |value: Option<u64>| value.map_or(1, |value| mix(value, 2));
+    effects
+        .iter()
+        .fold(words, |hash, effect| mix(mix(mix(hash, effect.key), number(effect.old)), number(effect.new)))
+}
+
 impl Expectation {
     /// For a crash at `time`.
-    pub fn at(trace: &Trace, home: &Home, time: u32) -> Self {
+    pub fn at(trace: &Trace, home: &Home, effects: &[Vec<Effect>], time: u32) -> Self {
         let entered = trace.updates.iter().filter(|update| update.entered <= time).count();
         let updates = &trace.updates[..entered];
         let mut writers: HashMap<u32, Vec<usize>> = HashMap::new();
@@ -96,7 +135,7 @@ impl Expectation {
         if optional.len() > 8 {
             wrong = Some(format!("{} transactions are in commit at once", optional.len()));
         }
-        let sets = (0..1u32 << optional.len().min(8))
+        let sets: Vec<u32> = (0..1u32 << optional.len().min(8))
             .filter(|set| {
                 optional.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1).all(|(_, &index)| {
                     brings(index).all(|other| {
@@ -113,7 +152,7 @@ impl Expectation {
             home.words.iter().map(|&word| (home.settled[word as usize], 0)).collect();
         for &index in &required {
             for &(word, value) in &updates[index].writes {
-                let slot = &mut values[home.slots[&word] as usize];
+                let slot = &mut values[home.slot(word) as usize];
                 if updates[index].id > slot.1 {
                     *slot = (value, updates[index].id);
                 }
@@ -123,10 +162,22 @@ impl Expectation {
         for (bit, &index) in optional.iter().enumerate() {
             let id = updates[index].id;
             let writes = updates[index].writes.iter();
-            optional_writes.extend(writes.map(|&(word, value)| (home.slots[&word], bit as u32, id, value)));
+            optional_writes.extend(writes.map(|&(word, value)| (home.slot(word), bit as u32, id, value)));
         }
         optional_writes.sort_unstable();
-        Self { values, optional_writes, optional, required: required.into_iter().collect(), sets, wrong }
+        let changes = updates.iter().zip(effects).map(|(update, effects)| change(update, effects));
+        let changes: Vec<u64> = changes.collect();
+        let begin = required.iter().fold(0, |sum: u64, &index| sum.wrapping_add(changes[index]));
+        let keys = sets.iter().map(|set| {
+            let taken = optional.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1);
+            taken.fold(begin, |sum, (_, &index)| sum.wrapping_add(changes[index]))
+        });
+        let keys: Vec<u64> = keys.collect();
+        let fingerprint = keys
+            .iter()
+            .fold(mix(begin, wrong.is_some().into()), |sum: u64, &key| sum.wrapping_add(mix(key, 5)));
+        let required = required.into_iter().collect();
+        Self { values, optional_writes, optional, required, sets, keys, fingerprint, wrong }
     }
 
     /// The value that word `slot` has if `set` is in S.
@@ -145,7 +196,7 @@ impl Expectation {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn judge(&self, home: &Home, memory: &CrashMemory) -> Result<u32, String> {
+    pub fn judge(&self, home: &Home, memory: &impl Recovered) -> Result<u32, String> {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
         }
@@ -172,7 +223,7 @@ impl Expectation {
             }
         }
         for word in memory.stored() {
-            if !home.slots.contains_key(&word) && memory.load_word(word) != home.settled[word as usize] {
+            if memory.load_word(word) != home.settled[word as usize] && !home.contains(word) {
                 return Err(format!(
                     "word {:#x}, which no transaction wrote, holds {:#x} instead of {:#x}",
                     8 * word,
@@ -191,27 +242,17 @@ impl Expectation {
         self.required.iter().copied().chain(taken).collect()
     }
 
-    /// A number for S, equal for equal sets of one trace.
+    /// A number for S, equal only for transactions that did the same.
     pub fn key(&self, set: u32) -> u64 {
-        use std::hash::{DefaultHasher, Hash, Hasher};
-        let mut members = self.members(set);
-        members.sort_unstable();
-        let mut hasher = DefaultHasher::new();
-        members.hash(&mut hasher);
-        hasher.finish()
+        self.sets.iter().position(|&other| other == set).map_or(0, |at| self.keys[at])
     }
 
     /// A number for all that this expects.
     pub fn fingerprint(&self) -> u64 {
-        use std::hash::{DefaultHasher, Hash, Hasher};
-        let mut hasher = DefaultHasher::new();
-        let values = self.values.iter().map(|&(value, _)| value);
-        values.for_each(|value| value.hash(&mut hasher));
-        (&self.optional_writes, &self.sets).hash(&mut hasher);
-        hasher.finish()
+        self.fingerprint
     }
 
-    fn explain(&self, home: &Home, memory: &CrashMemory) -> String {
+    fn explain(&self, home: &Home, memory: &impl Recovered) -> String {
         // The set that comes closest.
         let differences = |set: u32| {
             let slots = home.words.iter().enumerate();

@@ -139,7 +139,7 @@ pub fn check(
         let trace = world.finish();
         report.histories += 1;
         if let Some(fault) = trace.faults.first() {
-            let history = story::history(&trace, trace.time, name);
+            let history = story::history(&trace, 0, trace.time, name);
             return Err(Box::new(Refused { what: fault.clone(), history, lost: Vec::new(), seed }));
         }
         let mut fresh = true;
@@ -201,6 +201,6 @@ fn smallest(
     memory.given(kept);
     // Decisions are those of the last run.
     let _ = verdict();
-    let lost = story::lost(trace, time, &memory.decisions(), name);
-    Refused { what, history: story::history(trace, time, name), lost, seed }
+    let lost = story::lost(&memory.decisions(), name);
+    Refused { what, history: story::history(trace, 0, time, name), lost, seed }
 }

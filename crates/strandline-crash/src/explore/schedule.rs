@@ -22,14 +22,26 @@ pub enum Policy {
         /// One in so many of the candidates next to a fence or an event.
         critical: u32,
     },
-    /// Thread `first` runs until it pauses, ends, or reaches one of the listed candidates (in order), where
-    /// the other thread goes on.
-    Listed {
-        /// The thread that begins.
-        first: usize,
-        /// Candidates and the threads to run after them.
-        preemptions: Vec<(u32, usize)>,
-    },
+    /// At the listed choice points these threads go on; at all others the running one does, or, where it
+    /// pauses or has ended, the next one in the circle. Choice points are counted from 0, the beginning.
+    Guided(Vec<(u32, usize)>),
+}
+
+/// A point after the last one that a [`Policy::Guided`] lists, at which another thread could have gone on.
+#[derive(Clone, Debug)]
+pub struct ChoicePoint {
+    /// Its number.
+    pub number: u32,
+    /// When.
+    pub time: u32,
+    /// A number for the state there (`state.rs`).
+    pub state: u64,
+    /// Who went on.
+    pub chosen: usize,
+    /// Who else could have.
+    pub others: Vec<usize>,
+    /// Whether that takes a preemption.
+    pub preempts: bool,
 }
 
 /// The state of a schedule.
@@ -39,14 +51,15 @@ pub(super) struct Scheduler {
     random: Rng,
     priorities: Vec<i64>,
     lowest: i64,
-    /// Candidates so far.
-    pub candidates: u32,
-    next_preemption: usize,
+    /// Choice points so far.
+    choices: u32,
+    next_listed: usize,
     target: Option<usize>,
     last: usize,
-    begun: bool,
-    /// How many threads run.
-    running: usize,
+    /// Those that run.
+    running: Vec<usize>,
+    /// Choice points after the listed ones.
+    pub points: Vec<ChoicePoint>,
 }
 
 impl Scheduler {
@@ -59,21 +72,25 @@ impl Scheduler {
             random,
             priorities,
             lowest: -1,
-            candidates: 0,
-            next_preemption: 0,
+            choices: 0,
+            next_listed: 0,
             target: None,
-            last: 0,
-            begun: false,
-            running: threads,
+            last: usize::MAX,
+            running: (0..threads).collect(),
+            points: Vec::new(),
         }
     }
 
-    /// Whether `thread` gives way after an operation at which it might.
-    pub fn candidate(&mut self, thread: usize, critical_point: bool) -> bool {
-        if self.running < 2 {
+    /// Whether `thread` gives way after an operation at which it might; `state` tells time and state.
+    pub fn candidate(
+        &mut self,
+        thread: usize,
+        critical_point: bool,
+        state: impl FnOnce() -> (u32, u64),
+    ) -> bool {
+        if self.running.len() < 2 {
             return false;
         }
-        self.candidates += 1;
         match &self.policy {
             Policy::Random { every } => self.random.u32(..(*every).max(1)) == 0,
             Policy::Priorities { every, critical } => {
@@ -84,14 +101,34 @@ impl Scheduler {
                 }
                 change
             }
-            Policy::Listed { preemptions, .. } => match preemptions.get(self.next_preemption) {
-                Some(&(at, to)) if at == self.candidates => {
-                    self.next_preemption += 1;
-                    self.target = Some(to);
-                    true
+            Policy::Guided(_) => {
+                self.target = self.listed();
+                if self.target.is_none() {
+                    self.note(thread, true, state);
                 }
-                _ => false,
-            },
+                self.choices += 1;
+                self.target.is_some()
+            }
+        }
+    }
+
+    /// The thread that the list names for this choice point.
+    fn listed(&mut self) -> Option<usize> {
+        let Policy::Guided(list) = &self.policy else { return None };
+        let &(_, thread) = list.get(self.next_listed).filter(|&&(number, _)| number == self.choices)?;
+        self.next_listed += 1;
+        Some(thread)
+    }
+
+    /// A choice point past the list, where `chosen` goes on.
+    fn note(&mut self, chosen: usize, preempts: bool, state: impl FnOnce() -> (u32, u64)) {
+        if matches!(&self.policy, Policy::Guided(list) if self.next_listed == list.len()) {
+            // Whoever pauses does not go on while others can.
+            let others = self.running.iter().copied();
+            let others =
+                others.filter(|&other| other != chosen && (preempts || other != self.last)).collect();
+            let (time, state) = state();
+            self.points.push(ChoicePoint { number: self.choices, time, state, chosen, others, preempts });
         }
     }
 
@@ -110,21 +147,31 @@ impl Scheduler {
     }
 
     /// The position in `running` of the thread to run next.
-    pub fn choose(&mut self, running: &[usize]) -> usize {
-        self.running = running.len();
+    pub fn choose(&mut self, running: &[usize], state: impl FnOnce() -> (u32, u64)) -> usize {
+        self.running.clear();
+        self.running.extend_from_slice(running);
         let position = match &self.policy {
             Policy::Random { .. } => self.random.usize(..running.len()),
             Policy::Priorities { .. } => {
                 (0..running.len()).max_by_key(|&i| self.priorities[running[i]]).unwrap_or(0)
             }
-            Policy::Listed { first, .. } => {
-                let wanted = if self.begun { self.target.take() } else { Some(*first) };
-                let listed = wanted.and_then(|thread| running.iter().position(|&other| other == thread));
-                // At a pause or an end the next one in the circle goes on.
-                listed.unwrap_or_else(|| running.iter().position(|&other| other > self.last).unwrap_or(0))
+            Policy::Guided(_) => {
+                let place = |thread| running.iter().position(|&other| other == thread);
+                match self.target.take() {
+                    Some(thread) => place(thread).unwrap_or(0),
+                    None => {
+                        let listed = self.listed();
+                        let next = || running.iter().position(|&other| other > self.last).unwrap_or(0);
+                        let position = listed.and_then(place).unwrap_or_else(next);
+                        if listed.is_none() {
+                            self.note(running[position], false, state);
+                        }
+                        self.choices += 1;
+                        position
+                    }
+                }
             }
         };
-        self.begun = true;
         self.last = running[position];
         position
     }

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use strandline::log::Record;
 use strandline::memory::{Hosted, Step};
 use strandline::pool::{Layout, View};
-use strandline::scheme::{Blurred, recover};
+use strandline::scheme::{Blurred, DeferredEagerSync, SynchronousEagerSync, recover};
 use strandline::{Concurrency, Result};
 
 use super::life::Code;
@@ -69,7 +69,46 @@ const BULK_LOG: (Step, &str) = (
      needs was fenced by its commit",
 );
 
-fn recover_blurred(view: &View<Hosted>) -> Result<()> {
+const SCT_STEPS: &[Step] = &[
+    Step::NewLogDirectory,
+    Step::UndoLogHeader,
+    Step::PrepareWriteBack,
+    Step::SynchronousPrepareBarrier,
+    Step::MutateWriteBack,
+    Step::SynchronousMutateBarrier,
+    Step::CommitMarkWriteBack,
+    Step::SynchronousCommitBarrier,
+    Step::RecoveryChecksum,
+    Step::RecoveryWatermarkFilter,
+    Step::RecoverySort,
+    Step::RecoveryDataWriteBack,
+    Step::RecoveryDataFence,
+    Step::RecoveryWatermark,
+    Step::RecoveryWatermarkWriteBack,
+    Step::RecoveryWatermarkFence,
+];
+
+const DCT_STEPS: &[Step] = &[
+    Step::NewLogDirectory,
+    Step::UndoLogHeader,
+    Step::PrepareWriteBack,
+    Step::DeferredPrepareBarrier,
+    Step::MutateWriteBack,
+    Step::DeferredMutateBarrier,
+    Step::DeferredSpinOnConflicts,
+    Step::CommitMarkWriteBack,
+    Step::DeferredCommitBarrier,
+    Step::RecoveryChecksum,
+    Step::RecoveryWatermarkFilter,
+    Step::RecoverySort,
+    Step::RecoveryDataWriteBack,
+    Step::RecoveryDataFence,
+    Step::RecoveryWatermark,
+    Step::RecoveryWatermarkWriteBack,
+    Step::RecoveryWatermarkFence,
+];
+
+fn recovers(view: &View<Hosted>) -> Result<()> {
     recover(view, |_| ()).map(|_| ())
 }
 
@@ -84,14 +123,14 @@ fn leftover_record(layout: &Layout, random: &mut Rng, torn: bool) -> [u64; 2] {
 }
 
 /// All schemes that promise durability.
-pub const ALL: [CheckedScheme; 2] = [
+pub const ALL: [CheckedScheme; 4] = [
     CheckedScheme {
         name: "bppm",
         concurrency: Concurrency::Stm,
         settings: &Setting::ALL,
         steps: BPPM_STEPS,
         redundant: &[BULK_LOG],
-        recover: recover_blurred,
+        recover: recovers,
         leftover: Some(leftover_record),
         code: Code::of::<Blurred>(),
     },
@@ -112,8 +151,31 @@ pub const ALL: [CheckedScheme; 2] = [
                  watermark's write-back, and nobody stores a record over an old one without that lock",
             ),
         ],
-        recover: recover_blurred,
+        recover: recovers,
         leftover: Some(leftover_record),
         code: Code::of::<Blurred>(),
+    },
+    CheckedScheme {
+        name: "sct-eager-sync",
+        concurrency: Concurrency::Locks,
+        settings: &Setting::ALL,
+        steps: SCT_STEPS,
+        redundant: &[(
+            Step::RecoverySort,
+            "a commit is durable before its locks are released, so entries to be undone have no word in common",
+        )],
+        recover: recovers,
+        leftover: None,
+        code: Code::of::<SynchronousEagerSync>(),
+    },
+    CheckedScheme {
+        name: "dct-eager-sync",
+        concurrency: Concurrency::Locks,
+        settings: &Setting::ALL,
+        steps: DCT_STEPS,
+        redundant: &[],
+        recover: recovers,
+        leftover: None,
+        code: Code::of::<DeferredEagerSync>(),
     },
 ];

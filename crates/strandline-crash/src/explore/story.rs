@@ -8,13 +8,13 @@ use super::trace::Trace;
 /// Lines of a history that are told.
 const LONGEST: usize = 60;
 
-/// The history up to `time`, its last part: stores to the pool, write-backs, fences and events. `describe`
+/// The history from `began` up to `time`, its last part: stores to the pool, write-backs, fences and events. `describe`
 /// names a word of the pool.
-pub(super) fn history(trace: &Trace, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
+pub(super) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
     let mut lines: Vec<(u32, String)> = Vec::new();
     for line in &trace.lines {
         let (least, greatest) = line.cuts(time);
-        for (i, store) in line.stores[..greatest].iter().enumerate() {
+        for (i, store) in line.stores[..greatest].iter().enumerate().filter(|(_, store)| store.time > began) {
             let durable = if i < least { ", durable" } else { "" };
             let (thread, value) = (store.thread, store.value);
             lines.push((
@@ -25,7 +25,7 @@ pub(super) fn history(trace: &Trace, time: u32, describe: impl Fn(u32) -> String
     }
     // Consecutive write-backs of one step are one line.
     let mut last: Option<(u32, String, u32, usize)> = None;
-    for mark in trace.marks.iter().take_while(|mark| mark.time <= time) {
+    for mark in trace.marks.iter().filter(|mark| (began + 1..=time).contains(&mark.time)) {
         let thread = mark.thread;
         let what = match mark.operation {
             Operation::WriteBack(at, step) => {
@@ -64,24 +64,38 @@ pub(super) fn history(trace: &Trace, time: u32, describe: impl Fn(u32) -> String
     text
 }
 
-/// What was stored up to `time` and did not survive, by `decisions`.
-pub(super) fn lost(
-    trace: &Trace,
-    time: u32,
-    decisions: &[Decision],
-    describe: impl Fn(u32) -> String,
-) -> Vec<String> {
+/// What was stored and did not survive, by `decisions`.
+pub(super) fn lost(decisions: &[Decision], describe: impl Fn(u32) -> String) -> Vec<String> {
     let lost = decisions.iter().filter(|decision| decision.chosen + 1 < decision.of);
     let tell = |decision: &Decision| {
-        let line = trace.line(decision.word / 8);
-        let stores = line.map_or(&[][..], |line| &line.stores);
-        let newest = stores.iter().rfind(|store| store.word == decision.word && store.time <= time);
-        format!(
-            "{}: {:#x} survived, not {:#x}",
-            describe(decision.word),
-            decision.value,
-            newest.map_or(0, |store| store.value)
-        )
+        format!("{}: {:#x} survived, not {:#x}", describe(decision.word), decision.value, decision.newest)
     };
     lost.map(tell).take(40).collect()
+}
+
+/// What a recovery did before power failed in it; zeros stored one after the other are one line.
+pub(super) fn recovery(operations: &[Operation], describe: impl Fn(u32) -> String) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut zeros = 0;
+    for operation in operations {
+        match operation {
+            Operation::Store(_, _, 0) => {
+                zeros += 1;
+                continue;
+            }
+            _ if zeros > 0 => lines.push(format!("recovery: {} words = 0", std::mem::take(&mut zeros))),
+            _ => {}
+        }
+        match *operation {
+            Operation::Store(_, at, value) => {
+                lines.push(format!("recovery: {} = {value:#x}", describe((at / 8) as u32)));
+            }
+            Operation::Fence(step) => lines.push(format!("recovery: fence ({step:?})")),
+            _ => {}
+        }
+    }
+    if zeros > 0 {
+        lines.push(format!("recovery: {zeros} words = 0"));
+    }
+    lines
 }

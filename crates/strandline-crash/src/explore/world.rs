@@ -3,14 +3,17 @@
 //! write-back covers what it must cover and no more, and leaves a [`Trace`].
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
 use strandline::memory::hosted::{self, Thread};
 use strandline::memory::{Event, Operation, Space, Step, World};
 
-use super::schedule::{Policy, Scheduler};
-use super::trace::{Reader, Trace, Update};
+use super::crash::mix;
+use super::schedule::{ChoicePoint, Policy, Scheduler};
+use super::state::State;
+use super::trace::{Reader, Trace};
 use crate::Setting;
 
 /// After so many operations a run is taken to go on for ever.
@@ -34,8 +37,10 @@ struct View {
     unfenced_non_temporal: bool,
     /// The running transaction's reads.
     reads: Vec<(u32, u32)>,
-    /// The transaction in commit, an index into the trace's.
+    /// The transaction in commit, or the one that is storing in place: an index into the trace's.
     update: Option<u32>,
+    /// Whether a transaction runs, which has neither executed nor entered commit.
+    running: bool,
     /// Candidates until preemption is ordinary again.
     critical: u32,
 }
@@ -53,6 +58,8 @@ pub struct X86World {
     views: RefCell<Vec<View>>,
     trace: RefCell<Trace>,
     scheduler: RefCell<Scheduler>,
+    /// Kept where states are told apart.
+    state: RefCell<Option<State>>,
     switch: Cell<bool>,
     patience: Cell<u64>,
 }
@@ -83,6 +90,7 @@ impl X86World {
             unfenced_non_temporal: false,
             reads: Vec::new(),
             update: None,
+            running: false,
             critical: 0,
         };
         Self {
@@ -96,6 +104,7 @@ impl X86World {
             views: RefCell::new((0..threads).map(|_| view()).collect()),
             trace: RefCell::new(Trace::new(image)),
             scheduler: RefCell::new(Scheduler::new(Policy::Random { every: 1 }, 0, 0)),
+            state: RefCell::default(),
             switch: Cell::new(false),
             patience: Cell::new(PATIENCE),
         }
@@ -111,15 +120,78 @@ impl X86World {
         self.trace.borrow().time
     }
 
-    /// Runs `threads`, interleaved by `policy`; returns the number of candidates for a preemption.
+    /// Runs `threads`, interleaved by `policy`; returns the choice points of a guided run.
     ///
     /// # Panics
     /// A thread panics, or runs for ever.
-    pub fn run(self: &Rc<Self>, threads: Vec<Thread<'_>>, policy: Policy, seed: u64) -> u32 {
+    pub fn run(self: &Rc<Self>, threads: Vec<Thread<'_>>, policy: Policy, seed: u64) -> Vec<ChoicePoint> {
         *self.scheduler.borrow_mut() = Scheduler::new(policy, threads.len(), seed);
         let world: Rc<dyn World> = self.clone();
-        hosted::run(&world, threads, |running| self.scheduler.borrow_mut().choose(running));
-        self.scheduler.borrow().candidates
+        hosted::run(&world, threads, |running| {
+            self.scheduler.borrow_mut().choose(running, || self.present())
+        });
+        std::mem::take(&mut self.scheduler.borrow_mut().points)
+    }
+
+    /// From now on states are told apart; `shared` are the lines that are known to be (`state.rs`).
+    pub fn tell_states(&self, shared: BTreeSet<u32>) {
+        let (threads, lines) = (self.views.borrow().len(), self.persistent.len().div_ceil(8));
+        *self.state.borrow_mut() = Some(State::new(threads, lines, shared));
+    }
+
+    /// Lines that turned out to be shared.
+    pub fn found_shared(&self) -> BTreeSet<u32> {
+        self.state.borrow_mut().take().map(|state| state.found_shared).unwrap_or_default()
+    }
+
+    /// Time, and a number for the state.
+    fn present(&self) -> (u32, u64) {
+        let (trace, views, state) = (self.trace.borrow(), self.views.borrow(), self.state.borrow());
+        let Some(state) = &*state else { return (trace.time, 0) };
+        let mut number = state.number();
+        for (thread, view) in views.iter().enumerate() {
+            for &(line, upto) in &view.asked {
+                let Some(history) = trace.line(line) else { continue };
+                let covered = history.stores.partition_point(|store| store.time <= upto);
+                let (durable, _) = history.cuts(trace.time);
+                if covered > durable {
+                    let pending = (covered - durable) as u64;
+                    number = number.wrapping_add(mix(mix(mix(line.into(), 10), pending), thread as u64));
+                }
+            }
+        }
+        if !state.shared.is_empty() {
+            number = number.wrapping_add(self.order(&trace, &views, state));
+        }
+        (trace.time, number)
+    }
+
+    /// The order of pending stores to shared lines against all that views can refer to.
+    fn order(&self, trace: &Trace, views: &[View], state: &State) -> u64 {
+        let mut pending: Vec<(u32, u32)> = Vec::new();
+        for history in state.shared.iter().filter_map(|&line| trace.line(line)) {
+            let (durable, _) = history.cuts(trace.time);
+            pending.extend(history.stores[durable..].iter().map(|store| (store.time, store.word)));
+        }
+        pending.sort_unstable();
+        let mut number = pending.iter().fold(11, |hash, &(_, word)| mix(hash, word.into()));
+        let rank = |time| pending.partition_point(|&(store, _)| store <= time) as u64;
+        for view in views {
+            number = mix(mix(number, rank(view.ordered)), rank(view.newest));
+            number =
+                state.shared.iter().fold(number, |hash, &line| mix(hash, rank(view.line[line as usize])));
+        }
+        let Some(&(first, _)) = pending.first() else { return number };
+        let mut words = |latest: &[Cell<u32>], known: &dyn Fn(&View, usize) -> u32| {
+            for (word, time) in latest.iter().map(Cell::get).enumerate().filter(|&(_, time)| time >= first) {
+                number = mix(mix(number, word as u64), rank(time));
+                number =
+                    views.iter().fold(number, |hash, view| mix(hash, (known(view, word) >= time).into()));
+            }
+        };
+        words(&self.persistent_latest, &|view, word| view.persistent[word]);
+        words(&self.volatile_latest, &|view, word| view.volatile[word]);
+        number
     }
 
     /// Ends the run and takes its trace out.
@@ -146,6 +218,11 @@ impl X86World {
             Space::Persistent => {
                 if self.data.contains(&index) && view.update.is_none() {
                     view.reads.push((index as u32, time));
+                    if let Some(state) = &mut *self.state.borrow_mut() {
+                        let trace = self.trace.borrow();
+                        let writer = trace.writer(time).map_or(0, |writer| trace.updates[writer].id);
+                        state.performed(thread, writer);
+                    }
                 }
                 &mut view.persistent[index]
             }
@@ -166,11 +243,21 @@ impl X86World {
     fn store(&self, thread: usize, space: Space, offset: u64, value: u64) -> u32 {
         let (word, latest, index) = self.cell(space, offset);
         let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            match space {
+                Space::Persistent => state.stored(index as u32, value),
+                Space::Volatile => state.volatile(index, word.get(), value),
+            }
+        }
         word.set(value);
         let time = match space {
             Space::Persistent => {
                 let every = self.setting == Setting::FlushOnFail;
                 let time = trace.store(thread as u32, index as u32, value, every);
+                if self.data.contains(&index) && view.update.is_none() && view.running {
+                    // It stores in place before it enters commit.
+                    view.update = Some(trace.begin_update(thread as u32, 0, std::mem::take(&mut view.reads)));
+                }
                 if let (true, Some(update)) = (self.data.contains(&index), view.update) {
                     trace.updates[update as usize].writes.push((index as u32, value));
                     trace.home.push((time, update));
@@ -194,6 +281,16 @@ impl X86World {
         let line = (offset / 64) as usize;
         let view = &mut self.views.borrow_mut()[thread];
         let upto = view.line[line].max(view.ordered);
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            let trace = self.trace.borrow();
+            let pending =
+                trace.line(line as u32).map(|history| &history.stores[history.cuts(trace.time).0..]);
+            if pending.unwrap_or_default().iter().any(|store| store.thread as usize != thread)
+                && !state.shared.contains(&(line as u32))
+            {
+                state.found_shared.insert(line as u32);
+            }
+        }
         match view.asked.iter_mut().find(|(asked, _)| *asked as usize == line) {
             Some((_, before)) => *before = upto.max(*before),
             None => view.asked.push((line as u32, upto)),
@@ -201,12 +298,16 @@ impl X86World {
     }
 
     /// All that the thread has asked for is complete.
-    fn complete(view: &mut View, trace: &mut Trace) {
+    fn complete(&self, view: &mut View, trace: &mut Trace) {
         view.unfenced_non_temporal = false;
         if !view.asked.is_empty() {
             trace.tick();
             for (line, upto) in view.asked.drain(..) {
                 trace.complete(line, upto);
+                if let (Some(state), Some(history)) = (&mut *self.state.borrow_mut(), trace.line(line)) {
+                    let first = 8 * line as usize;
+                    state.completed(history, &trace.initial[first..first + 8], trace.time);
+                }
             }
         }
     }
@@ -215,7 +316,7 @@ impl X86World {
         let time = self.store(thread, space, offset, value);
         let view = &mut self.views.borrow_mut()[thread];
         view.ordered = time;
-        Self::complete(view, &mut self.trace.borrow_mut());
+        self.complete(view, &mut self.trace.borrow_mut());
     }
 
     fn event(&self, thread: usize, event: Event) {
@@ -229,25 +330,31 @@ impl X86World {
             Event::Begin | Event::Abort => {
                 view.reads.clear();
                 view.update = None;
+                view.running = event == Event::Begin;
+            }
+            Event::Executed(id) => {
+                if let Some(update) = view.update.take() {
+                    trace.updates[update as usize].id = id;
+                }
+                view.running = false;
             }
             Event::Commit(0) => {
                 let reads = std::mem::take(&mut view.reads);
                 trace.readers.push(Reader { acknowledged: time, reads });
             }
-            Event::Commit(id) => {
-                view.update = Some(trace.updates.len() as u32);
-                trace.updates.push(Update {
-                    id,
-                    thread: thread as u32,
-                    entered: time,
-                    acknowledged: u32::MAX,
-                    reads: std::mem::take(&mut view.reads),
-                    writes: Vec::new(),
-                });
-            }
-            Event::Acknowledged(_) => {
-                if let Some(update) = view.update {
-                    trace.updates[update as usize].acknowledged = time;
+            // By its own thread or another, and perhaps by both.
+            Event::Commit(id) => match trace.update_mut(id) {
+                Some(update) => update.entered = update.entered.min(time),
+                None => {
+                    let update = trace.begin_update(thread as u32, id, std::mem::take(&mut view.reads));
+                    trace.updates[update as usize].entered = time;
+                    view.update = Some(update);
+                    view.running = false;
+                }
+            },
+            Event::Acknowledged(id) => {
+                if let Some(update) = trace.update_mut(id) {
+                    update.acknowledged = time;
                 }
             }
             Event::Unlock(word) if view.unfenced_non_temporal => trace.faults.push(format!(
@@ -308,7 +415,7 @@ impl World for X86World {
                 (candidate, critical) = (true, true);
                 let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
                 view.ordered = view.ordered.max(view.newest);
-                Self::complete(view, trace);
+                self.complete(view, trace);
                 trace.mark(thread as u32, operation);
                 0
             }
@@ -325,18 +432,29 @@ impl World for X86World {
             }
             Operation::WriteBackAll(_) | Operation::Work(_) => 0,
         };
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            state.performed(thread, value);
+        }
         if candidate {
-            let view = &mut self.views.borrow_mut()[thread];
-            if critical {
-                view.critical = CRITICAL_CANDIDATES;
-            }
-            let near = view.critical > 0;
-            view.critical = view.critical.saturating_sub(1);
-            self.switch.set(self.scheduler.borrow_mut().candidate(thread, near));
+            let near = {
+                let view = &mut self.views.borrow_mut()[thread];
+                if critical {
+                    view.critical = CRITICAL_CANDIDATES;
+                }
+                let near = view.critical > 0;
+                view.critical = view.critical.saturating_sub(1);
+                near
+            };
+            let gives_way = self.scheduler.borrow_mut().candidate(thread, near, || self.present());
+            self.switch.set(gives_way);
         } else {
             self.switch.set(paused);
         }
         value
+    }
+
+    fn peek(&self, _: usize, space: Space, offset: u64) -> u64 {
+        self.cell(space, offset).0.get()
     }
 
     fn switches(&self, _: usize) -> bool {

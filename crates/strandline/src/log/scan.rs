@@ -1,6 +1,6 @@
 //! Reading a log after a crash (section III-C, step 1).
 
-use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record};
+use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record, is_abort, is_commit};
 use crate::memory::{Memory, PersistentAddress};
 
 /// One write of a committed transaction.
@@ -29,6 +29,20 @@ fn blocks<M: Memory>(memory: &M, log: PersistentAddress, record: u64) -> [u64; 2
     blocks
 }
 
+/// The record number `record` if both its blocks carry the torn bit `phase`.
+///
+/// The metadata block comes first, and the data block is loaded only if it matters: a crash checker that
+/// decides what survived when it is loaded has so much less to decide.
+fn written<M: Memory>(memory: &M, log: PersistentAddress, record: u64, phase: bool) -> Option<Record> {
+    let at = log.word(record * RECORD_BLOCKS);
+    let metadata = memory.load(at.word(1));
+    if Record::torn_bit([metadata; 2]) != Some(phase) {
+        return None;
+    }
+    let blocks = [memory.load(at), metadata];
+    Record::torn_bit(blocks).map(|_| Record::decode(blocks))
+}
+
 /// Reads the run with torn bit `phase` of the log of `records` records at `log` from its start: the
 /// transactions that a commit record closes. Returns the number of records read.
 ///
@@ -42,29 +56,24 @@ pub fn scan<M: Memory>(
     phase: bool,
     committed: &mut Vec<Committed>,
 ) -> u64 {
-    let written = |at| {
-        let blocks = blocks(memory, log, at);
-        (Record::torn_bit(blocks) == Some(phase)).then(|| Record::decode(blocks))
+    let abort = |at: u64| {
+        is_abort(memory.load(log.word(at * RECORD_BLOCKS + 1))) && written(memory, log, at, phase).is_some()
     };
     let mut pending = Vec::new();
     let mut at = 0;
     while at < records {
-        match written(at) {
+        match written(memory, log, at, phase) {
             Some(Record::Data { mask: 0, .. }) => {}
             Some(Record::Data { address, value, mask }) => {
                 pending.push(Write { address: PersistentAddress::new(address), value, mask });
             }
-            Some(Record::Commit { transaction }) => {
+            Some(Record::Commit { transaction } | Record::CountedCommit { transaction, .. }) => {
                 committed.push(Committed { transaction, writes: std::mem::take(&mut pending) });
             }
             Some(Record::Abort { .. }) => pending.clear(),
             None => {
                 let ahead = at + 1..records.min(at + 1 + ABORT_GROUP_RECORDS);
-                let Some(bridge) =
-                    ahead.into_iter().find(|&ahead| matches!(written(ahead), Some(Record::Abort { .. })))
-                else {
-                    break;
-                };
+                let Some(bridge) = ahead.into_iter().find(|&ahead| abort(ahead)) else { break };
                 pending.clear();
                 at = bridge;
             }
@@ -74,18 +83,88 @@ pub fn scan<M: Memory>(
     at
 }
 
+/// Reads a log whose transactions were durable before their commit records were stored: a commit record whose
+/// both blocks carry the bit `phase` takes the records since the last one, whatever their own torn bits. Returns
+/// the number of records read.
+pub fn scan_fenced<M: Memory>(
+    memory: &M,
+    log: PersistentAddress,
+    records: u64,
+    phase: bool,
+    committed: &mut Vec<Committed>,
+) -> u64 {
+    let mut writes = Vec::new();
+    for at in 0..records {
+        let blocks = blocks(memory, log, at);
+        match Record::decode(blocks) {
+            Record::Commit { transaction } if Record::torn_bit(blocks) == Some(phase) => {
+                committed.push(Committed { transaction, writes: std::mem::take(&mut writes) });
+            }
+            Record::Data { address, value, mask } if mask != 0 => {
+                writes.push(Write { address: PersistentAddress::new(address), value, mask });
+            }
+            // Filling, or what an earlier run left behind the log's end, which no commit record takes.
+            _ => {}
+        }
+    }
+    records
+}
+
+/// Reads a log of counted commit records once, both phases at a time: a commit record counts if its blocks and
+/// those of as many records before it as it says carry the same torn bit. Returns the number of records read.
+pub fn scan_counted<M: Memory>(
+    memory: &M,
+    log: PersistentAddress,
+    records: u64,
+    committed: &mut Vec<Committed>,
+) -> u64 {
+    // The records just read that carry one torn bit; `None` for those that write nothing.
+    let (mut streak, mut phase) = (Vec::new(), None);
+    for at in 0..records {
+        let blocks = blocks(memory, log, at);
+        let torn = Record::torn_bit(blocks);
+        if torn.is_none() || torn != phase {
+            streak.clear();
+            phase = torn;
+        }
+        if torn.is_none() {
+            continue;
+        }
+        let mut write = None;
+        match Record::decode(blocks) {
+            Record::CountedCommit { transaction, records } => {
+                if let Some(first) = (streak.len() as u64).checked_sub(records) {
+                    let writes = streak.drain(first as usize..).flatten().collect();
+                    committed.push(Committed { transaction, writes });
+                    streak.clear();
+                }
+            }
+            Record::Data { address, value, mask } if mask != 0 => {
+                write = Some(Write { address: PersistentAddress::new(address), value, mask });
+            }
+            _ => {}
+        }
+        streak.push(write);
+    }
+    records
+}
+
 /// The highest TxID of any commit record in the log whose two torn bits agree, of either phase, complete
 /// or not, past the log's end too; 0 for none.
 pub fn highest_transaction<M: Memory>(memory: &M, log: PersistentAddress, records: u64) -> u64 {
-    (0..records)
-        .map(|at| blocks(memory, log, at))
-        .filter(|&blocks| Record::torn_bit(blocks).is_some())
-        .filter_map(|blocks| match Record::decode(blocks) {
-            Record::Commit { transaction } => Some(transaction),
-            _ => None,
-        })
-        .max()
-        .unwrap_or(0)
+    let mut highest = 0;
+    for at in (0..records).map(|record| log.word(record * RECORD_BLOCKS)) {
+        let metadata = memory.load(at.word(1));
+        if is_commit(metadata) {
+            let blocks = [memory.load(at), metadata];
+            if let (Some(_), Record::Commit { transaction } | Record::CountedCommit { transaction, .. }) =
+                (Record::torn_bit(blocks), Record::decode(blocks))
+            {
+                highest = highest.max(transaction);
+            }
+        }
+    }
+    highest
 }
 
 #[cfg(test)]
@@ -124,6 +203,34 @@ mod tests {
         // The hole begins at record 2.
         assert_eq!(found(&log(2 + ABORT_GROUP_RECORDS)), [1, 2]);
         assert_eq!(found(&log(3 + ABORT_GROUP_RECORDS)), [1]);
+    }
+
+    /// Words of a log in which the transaction with TxID 1 is whole, one with 2 lacks a block, and one with 3 is
+    /// whole, of the other phase.
+    #[test]
+    fn a_counted_commit_record_takes_as_many_records_as_it_says() {
+        let counted = |transaction, records| Record::CountedCommit { transaction, records };
+        let mut words = vec![0; (2 * RECORDS) as usize];
+        let log = [
+            (0, DATA, true),
+            (1, DATA, true),
+            (2, counted(1, 1), true),
+            (3, DATA, true),
+            (4, DATA, true),
+            (5, counted(2, 2), true),
+            (6, DATA, false),
+            (7, counted(3, 1), false),
+            (8, counted(4, 3), false),
+        ];
+        for (at, record, torn) in log {
+            words[2 * at..][..2].copy_from_slice(&record.encode(torn));
+        }
+        words[2 * 4 + 1] ^= 1;
+        let world: Rc<dyn World> = Rc::new(Recorder::new(words, 8, 0, 1, None));
+        let mut committed = Vec::new();
+        scan_counted(&Hosted::new(world, 0), PersistentAddress::new(0), RECORDS, &mut committed);
+        let found: Vec<_> = committed.iter().map(|found| (found.transaction, found.writes.len())).collect();
+        assert_eq!(found, [(1, 1), (3, 1)]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use super::{Address, Counters, Event, Memory, PersistentAddress, Space, Step, VolatileAddress};
+use super::{Address, Counters, Event, LINE_BYTES, Memory, PersistentAddress, Space, Step, VolatileAddress};
 use crate::sync::Device;
 
 /// One operation of a thread on a [`World`]. Offsets are in bytes.
@@ -42,11 +42,22 @@ pub trait World {
     /// Carries out `operation` of `thread`; the value loaded or the old value, 0 where there is none.
     fn perform(&self, thread: usize, operation: Operation) -> u64;
 
+    /// Loads a word as a hint; a world that judges reads overrides it.
+    fn peek(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        self.perform(thread, Operation::Load(space, offset))
+    }
+
     /// Loads consecutive words; a world that keeps time overrides it to overlap them.
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         for (i, word) in into.iter_mut().enumerate() {
             *word = self.perform(thread, Operation::Load(space, offset + 8 * i as u64));
         }
+    }
+
+    /// Stores consecutive words at once, if this world can; `false`: nothing is done, and they are performed one
+    /// by one.
+    fn store_range(&self, _thread: usize, _space: Space, _offset: u64, _from: &[u64]) -> bool {
+        false
     }
 
     /// Whether another thread may run after the operation that `thread` has just performed.
@@ -78,12 +89,20 @@ pub struct Hosted {
     /// The coroutine's own yielder; null outside a coroutine, where nothing switches.
     yielder: *const Yielder<(), ()>,
     counters: Cell<Counters>,
+    /// The line of the last non-temporal store since the last fence.
+    non_temporal_line: Cell<Option<u64>>,
 }
 
 impl Hosted {
     /// A view for `thread` outside any coroutine: set-up, recovery, single-threaded runs.
     pub fn new(world: Rc<dyn World>, thread: usize) -> Self {
-        Self { world, thread, yielder: std::ptr::null(), counters: Cell::default() }
+        Self {
+            world,
+            thread,
+            yielder: std::ptr::null(),
+            counters: Cell::default(),
+            non_temporal_line: Cell::new(None),
+        }
     }
 
     #[inline]
@@ -162,6 +181,10 @@ impl Memory for Hosted {
         self.perform(Operation::Store(A::SPACE, at.offset(), value));
     }
 
+    fn peek<A: Address>(&self, at: A) -> u64 {
+        self.world.peek(self.thread, A::SPACE, at.offset())
+    }
+
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
         loop {
             self.world.load_range(self.thread, A::SPACE, at.offset(), into);
@@ -173,13 +196,21 @@ impl Memory for Hosted {
     }
 
     fn store_range<A: Address>(&self, at: A, from: &[u64]) {
+        if self.world.store_range(self.thread, A::SPACE, at.offset(), from) {
+            return;
+        }
         for (i, &value) in from.iter().enumerate() {
             self.store(at.word(i as u64), value);
         }
     }
 
     fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
-        self.count(|c| c.non_temporal_bytes += 8);
+        let line = Some(at.line().offset());
+        let new_line = self.non_temporal_line.replace(line) != line;
+        self.count(|c| {
+            c.non_temporal_bytes += 8;
+            c.lines_written_back += u64::from(new_line);
+        });
         self.perform(Operation::StoreNonTemporal(at.offset(), value));
     }
 
@@ -199,9 +230,20 @@ impl Memory for Hosted {
         }
     }
 
+    fn write_back_range(&self, at: PersistentAddress, bytes: u64, step: Step) {
+        if !self.omitted(step) {
+            let lines = at.line().offset()..at.offset() + bytes;
+            for line in lines.step_by(LINE_BYTES as usize) {
+                self.count(|c| c.lines_written_back += 1);
+                self.perform(Operation::WriteBack(line, step));
+            }
+        }
+    }
+
     fn fence(&self, step: Step) {
         if !self.omitted(step) {
             self.count(|c| c.fences += 1);
+            self.non_temporal_line.set(None);
             self.perform(Operation::Fence(step));
         }
     }

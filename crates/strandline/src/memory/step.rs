@@ -22,6 +22,22 @@ pub enum Step {
     AbortRecordWriteBack,
     /// The fence of a commit: after it the transaction is acknowledged.
     CommitFence,
+    /// Writing back the log records that the commit record must not overtake.
+    LogWriteBack,
+    /// The fence between log records and commit record.
+    LogFence,
+    /// Writing back a transaction's home lines before its log is truncated.
+    HomeWriteBack,
+    /// The fence between home lines and truncation.
+    HomeFence,
+    /// Writing back a log's truncation mark.
+    TruncationWriteBack,
+    /// The fence after the truncation mark, before locks are released.
+    TruncationFence,
+    /// A helper that truncates waits for commits that have a lower TxID (a wait).
+    HelperWait,
+    /// A helper truncates in the order of TxIDs (an order).
+    HelperOrder,
     /// Bulk persistence waits for commits at or below the new watermark (a wait).
     BulkWait,
     /// Bulk persistence writes back home lines.
@@ -116,6 +132,12 @@ pub enum Step {
     MutateWriteBack,
     /// DCT: `commitTransaction` waits for the conflicting transactions before it (a wait).
     DeferredSpinOnConflicts,
+    /// SCT and DCT: writing back the mark that makes a log entry invalid.
+    CommitMarkWriteBack,
+    /// SCT and DCT: writing back an undo log's first word, and the fence after it.
+    UndoLogHeader,
+    /// SCT and DCT: recovery takes an entry for valid only by its checksum (a comparison).
+    RecoveryChecksum,
 }
 
 impl Step {

@@ -55,7 +55,7 @@ impl Layout {
     pub const HEADER: PersistentAddress = PersistentAddress::new(0);
     /// The first of the two checkpoint slots of the `Sync` domain; the second lies a page further on.
     pub const CHECKPOINT_SLOTS: PersistentAddress = PersistentAddress::new(PAGE_BYTES);
-    /// Whether the pool is in use, and under which domain.
+    /// Whether the pool is in use, under which domain and by which scheme: a [`PoolState`].
     pub const STATE: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES);
     /// The watermark: every transaction at or below it is in the home locations durably.
     pub const WATERMARK: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES + LINE_BYTES);
@@ -143,12 +143,43 @@ impl Layout {
     }
 }
 
+/// What a pool's state word says. 0 is a pool that was closed cleanly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolState {
+    /// Bits 0 to 7: the number of the domain that has it in use; 0 for none.
+    pub domain: u64,
+    /// Bits 8 to 15: the number of the scheme whose logs it has.
+    pub scheme: u64,
+    /// Bit 16: whether it was used without persistence since it was last closed.
+    pub unprotected: bool,
+    /// The other bits, of which this library knows nothing.
+    pub unknown: u64,
+}
+
+impl PoolState {
+    /// The state in this word.
+    pub fn decode(word: u64) -> Self {
+        Self {
+            domain: word & 0xff,
+            scheme: word >> 8 & 0xff,
+            unprotected: word >> 16 & 1 == 1,
+            unknown: word >> 17,
+        }
+    }
+
+    /// The word for this state.
+    pub fn encode(self) -> u64 {
+        self.domain | self.scheme << 8 | u64::from(self.unprotected) << 16 | self.unknown << 17
+    }
+}
+
 /// Byte offsets of the volatile synchronisation words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLayout {
     lock_mask: u64,
     slots: VolatileAddress,
     slot_count: u64,
+    undo: VolatileAddress,
     sync: VolatileAddress,
     bytes: u64,
 }
@@ -168,8 +199,15 @@ impl SharedLayout {
     pub const PUBLISHED_WATERMARK: VolatileAddress = Self::at_line(5);
     /// Held while a log is leased or given back.
     pub const LEASES: VolatileAddress = Self::at_line(6);
-    const LOCKS: VolatileAddress = Self::at_line(8);
+    /// Single-writer mode under a scheme with a helper: the last TxID that has stored home.
+    pub const HOME: VolatileAddress = Self::at_line(7);
+    /// 1 while the helper waits for something to do.
+    pub const HELPER_WAITS: VolatileAddress = Self::at_line(8);
+    const LOCKS: VolatileAddress = Self::at_line(10);
     const SLOT_LINES: u64 = 2;
+    const SET_LOCK_WORDS: u64 = 4;
+    /// The most entries that an undo log has.
+    pub const UNDO_ENTRIES: u64 = 8;
 
     const fn at_line(line: u64) -> VolatileAddress {
         VolatileAddress::new(line * LINE_BYTES)
@@ -181,9 +219,10 @@ impl SharedLayout {
         let locks = 1u64 << lock_bits;
         let slots = Self::LOCKS.word(locks.next_multiple_of(8));
         let slot_count = layout.geometry.logs;
-        let sync = slots.byte(slot_count * Self::SLOT_LINES * LINE_BYTES);
+        let undo = slots.byte(slot_count * Self::SLOT_LINES * LINE_BYTES);
+        let sync = undo.word(slot_count * Self::UNDO_ENTRIES * Self::undo_words(slot_count));
         let bytes = (sync.offset() + sync_bytes).next_multiple_of(PAGE_BYTES);
-        Self { lock_mask: locks - 1, slots, slot_count, sync, bytes }
+        Self { lock_mask: locks - 1, slots, slot_count, undo, sync, bytes }
     }
 
     /// Bytes that they take.
@@ -206,6 +245,29 @@ impl SharedLayout {
     #[inline(always)]
     pub fn lock(&self, index: u64) -> VolatileAddress {
         Self::LOCKS.word(index)
+    }
+
+    /// Words kept for each entry of an undo log: eight, and one for every entry that may precede it.
+    const fn undo_words(logs: u64) -> u64 {
+        8 + Self::UNDO_ENTRIES * logs
+    }
+
+    /// The volatile words of entry `entry` of the undo log `log`.
+    #[inline(always)]
+    pub fn undo_entry(&self, log: u64, entry: u64) -> VolatileAddress {
+        self.undo.word((log * Self::UNDO_ENTRIES + entry) * Self::undo_words(self.slot_count))
+    }
+
+    /// Locks of lock sets. They share their words with the stripe locks of the STM: a pool is open in one mode.
+    #[inline(always)]
+    pub fn lock_count(&self) -> u64 {
+        ((self.lock_mask + 1) / Self::SET_LOCK_WORDS).max(1)
+    }
+
+    /// The lock of lock sets with this index: the latch, the timestamp, the last holder.
+    #[inline(always)]
+    pub fn set_lock(&self, index: u64) -> VolatileAddress {
+        Self::LOCKS.word(Self::SET_LOCK_WORDS * index)
     }
 
     /// The words of log `index`.

@@ -4,19 +4,41 @@
 //! is right.
 
 mod blurred;
+mod counted;
+mod current;
+mod deferred_commit;
 mod line_set;
+mod mnemosyne;
 mod no_persistence;
+mod persistency;
+mod recovery;
+mod redo;
+mod registry;
+mod synchronous_commit;
 mod volatile;
+mod write_ahead;
 
-pub(crate) use blurred::persist_in_bulk;
-pub use blurred::{Blurred, RecoveryReport, RecoveryStep, recover};
+pub use blurred::{Blurred, ExecutionInLog, VolatileCheckpoint};
+pub use counted::Counted;
+pub use current::recover;
+pub(crate) use current::{adopt, current, drain, forget_logs, logs, mark_unprotected};
+pub use deferred_commit::{DeferredCommit, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict};
+pub(crate) use mnemosyne::wake_helper;
+pub use mnemosyne::{MnemosyneAsynchronous, MnemosyneSynchronous};
 pub use no_persistence::NoPersistence;
+pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
+pub use recovery::{RecoveryReport, RecoveryStep};
+pub use registry::{SchemeKind, SchemeVisitor};
+pub use synchronous_commit::{
+    SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
+};
 pub use volatile::{VolatileTx, VolatileWorker};
+pub use write_ahead::Base;
 
 use crate::error::Error;
-use crate::memory::{Memory, PersistentAddress};
+use crate::memory::{Event, Memory, PersistentAddress};
 use crate::pool::layout::View;
-use crate::transaction::{Concurrency, Statistics, WriteSet};
+use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 
 /// The scheme has no room for another write of the running transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +46,10 @@ pub struct Full;
 
 /// A scheme's state for one worker. Concurrency control is not its business.
 pub trait Scheme: Sized {
-    /// The scheme's name in `strandline list`.
-    const NAME: &'static str;
+    /// The scheme's line in the table of all schemes.
+    const KIND: SchemeKind;
+    /// Whether a helper should run [`Scheme::help`] beside the workers.
+    const HELPER: bool = false;
 
     /// Begins to serve the worker that leases log `index`.
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self;
@@ -33,22 +57,27 @@ pub trait Scheme: Sized {
     fn release<M: Memory>(&mut self, view: &View<M>);
     /// A transaction begins.
     fn begin<M: Memory>(&mut self, view: &View<M>);
-    /// Keeps the new value of a word; returns its place.
+    /// Keeps the new value of a word, whose last one was kept at `previous`; returns its place.
     ///
     /// # Errors
     /// No room.
-    fn write<M: Memory>(&mut self, view: &View<M>, at: PersistentAddress, value: u64) -> Result<u32, Full>;
+    fn write<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        at: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full>;
     /// The value at a place.
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64;
-    /// Log records that committing the running transaction takes, its commit record included.
-    fn records(&self) -> u64;
     /// Where the running transaction's records lie, two words each, and how many they are, for a log shared by
     /// all workers.
     fn running_records(&self) -> (PersistentAddress, u64);
-    /// Makes the running transaction durable under TxID `transaction`.
-    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64);
+    /// Makes the running transaction durable under TxID `transaction`; returns the number of log records that it
+    /// took, its commit record included.
+    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64) -> u64;
     /// After the home stores and before the locks are released: what the scheme does to forget the log.
-    fn truncate<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet);
+    fn stored_home<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet, concurrency: Concurrency);
     /// The running transaction ends without effect.
     fn abort<M: Memory>(&mut self, view: &View<M>);
     /// Makes room after [`Full`] and the abort that followed.
@@ -61,4 +90,57 @@ pub trait Scheme: Sized {
         concurrency: Concurrency,
         statistics: &mut Statistics,
     ) -> Result<(), Error>;
+
+    /// Where isolation is by locks: the running transaction has taken those that it declared.
+    fn locks_taken<M: Memory>(&mut self, _view: &View<M>) {}
+    /// Where isolation is by locks: does all that comes after the body, from making the transaction durable to
+    /// releasing the locks; the worker has log `log`, and `home` are the words to store, each once. Here: as the
+    /// redo schemes do.
+    ///
+    /// # Errors
+    /// The transaction is too large. Nothing has happened then, and the locks are still held.
+    fn commit_locked<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        log: u64,
+        locks: &mut LockSet,
+        home: &[(PersistentAddress, u64)],
+        statistics: &mut Statistics,
+    ) -> Result<(), Error> {
+        let timestamp = locks.next_timestamp(view, 0);
+        locks.stamp(view, timestamp, None);
+        // Conflicting transactions have their order by it, and no counter that all of them share.
+        let transaction = timestamp * view.layout.geometry.logs + log;
+        view.memory.event(Event::Commit(transaction));
+        statistics.log_bytes += crate::log::RECORD_BYTES * self.commit(view, transaction);
+        view.memory.event(Event::Acknowledged(transaction));
+        for &(at, value) in home {
+            view.memory.store(at, value);
+        }
+        locks.release(view);
+        statistics.acknowledged += 1;
+        Ok(())
+    }
+    /// Where isolation is by locks: a transaction ends that has stored nothing. Releases the locks, and waits until
+    /// what it may have read is durable.
+    fn end_locked<M: Memory>(&mut self, view: &View<M>, locks: &mut LockSet) {
+        locks.release(view);
+    }
+    /// Commits what is deferred, and waits until all that was committed is durable; outside any transaction.
+    fn settle<M: Memory>(&mut self, _view: &View<M>, _statistics: &mut Statistics) {}
+
+    /// Recovers a pool whose logs this scheme has written; [`recover`] finds out whose they are.
+    ///
+    /// # Errors
+    /// A log is damaged. Nothing has been changed then.
+    fn recover<M: Memory>(
+        view: &View<M>,
+        begins: &mut dyn FnMut(RecoveryStep),
+    ) -> Result<RecoveryReport, Error>;
+    /// Brings everything that is committed home durably, before the pool is closed or goes over to another
+    /// scheme; no worker exists.
+    fn drain<M: Memory>(view: &View<M>);
+    /// The work of a helper, until `stop` says so: a role that runs on a thread of its own natively, and on a
+    /// coroutine where memory is hosted. Without one, workers do it when they must.
+    fn help<M: Memory>(_: &View<M>, _: Concurrency, _: &dyn Fn() -> bool) {}
 }
