@@ -225,12 +225,13 @@ impl Exhaustion<'_> {
         progress(&self.explorer.counts);
         if preemptions.len() < self.bounds.preemptions as usize {
             for at in after + 1..=life.candidates {
-                for to in 0..self.ground.case.threads {
+                let threads = self.ground.case.threads + self.ground.case.scheme.code.helpers();
+                for to in 0..threads {
                     // With two threads there is one to go on with.
-                    if self.ground.case.threads == 2 && to == 1 {
+                    if threads == 2 && to == 1 {
                         continue;
                     }
-                    preemptions.push((at, if self.ground.case.threads == 2 { usize::MAX } else { to }));
+                    preemptions.push((at, if threads == 2 { usize::MAX } else { to }));
                     self.schedules(first, preemptions, at, progress)?;
                     preemptions.pop();
                 }
