@@ -15,6 +15,9 @@ use strandline::{Concurrency, Result};
 use super::life::Code;
 use crate::Setting;
 
+/// Makes two words of a log with this torn bit.
+pub type Leftover = fn(&Layout, &mut Rng, bool) -> [u64; 2];
+
 /// A scheme in one of its modes.
 #[derive(Clone, Copy)]
 pub struct CheckedScheme {
@@ -32,7 +35,7 @@ pub struct CheckedScheme {
     pub recover: fn(&View<Hosted>) -> Result<()>,
     /// Two words of a log that another life of this memory may have left where this pool has no log yet, for
     /// schemes that make their logs when they first need them.
-    pub leftover: Option<fn(&Layout, &mut Rng, bool) -> [u64; 2]>,
+    pub leftover: Option<Leftover>,
     /// What runs transactions under it.
     pub code: Code,
 }
