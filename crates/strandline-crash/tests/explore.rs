@@ -3,8 +3,14 @@
 use std::time::Duration;
 
 use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
-use strandline_crash::explore::{Bounds, Case, Outcome, SCHEMES, Sampling, Workload, exhaust, sample};
+use strandline_crash::explore::{
+    Bounds, Case, CheckedScheme, Outcome, SCHEMES, Sampling, Workload, exhaust, sample,
+};
 use strandline_crash::{Options, Setting, check};
+
+fn bppm() -> CheckedScheme {
+    SCHEMES.into_iter().find(|scheme| scheme.name == "bppm").unwrap()
+}
 
 fn none_violated(case: Case, outcome: &Outcome) {
     println!(
@@ -22,7 +28,7 @@ fn none_violated(case: Case, outcome: &Outcome) {
 }
 
 fn exhausted(workload: Workload, setting: Setting, preemptions: u32) {
-    let case = Case { scheme: SCHEMES[0], workload, threads: 2, setting, omitted: None };
+    let case = Case { scheme: bppm(), workload, threads: 2, setting, omitted: None };
     let bounds = Bounds {
         preemptions,
         transactions: 2,
@@ -56,7 +62,7 @@ fn no_sampled_crash_breaks_a_scheme() {
             for setting in [Setting::Line, Setting::Word] {
                 for threads in 1..=3 {
                     let case = Case { scheme, workload, threads, setting, omitted: None };
-                    let limit = Duration::from_millis(700);
+                    let limit = Duration::from_millis(60);
                     let sampling = Sampling { histories: 12, seed: 1, transactions: 20, limit };
                     none_violated(case, &sample(case, sampling, |_| ()).unwrap());
                 }
@@ -68,7 +74,7 @@ fn no_sampled_crash_breaks_a_scheme() {
 /// Steps whose omission shows at once; the others take some seconds each (`strandline check --mutants`).
 #[test]
 fn missing_steps_are_found() {
-    let scheme = SCHEMES[0];
+    let scheme = bppm();
     let slow = [Step::WatermarkFence, Step::RestartInert];
     let redundant = |step: &Step| scheme.redundant.iter().any(|(other, _)| other == step);
     for &step in scheme.steps.iter().filter(|step| !slow.contains(step) && !redundant(step)) {

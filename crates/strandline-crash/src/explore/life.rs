@@ -1,6 +1,6 @@
 //! One life of a pool: recovery, then threads that run transactions, in an [`X86World`].
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
@@ -152,19 +152,27 @@ impl Ground {
         let (settled, began) = (world.contents(), world.time());
         let done: Vec<RefCell<Vec<Vec<Effect>>>> = (0..case.threads).map(|_| RefCell::default()).collect();
         let failure = RefCell::new(None);
-        let bodies: Vec<hosted::Thread<'_>> = done
+        let working = Cell::new(case.threads);
+        let mut bodies: Vec<hosted::Thread<'_>> = done
             .iter()
             .enumerate()
             .map(|(thread, done)| {
-                let (failure, mut random) = (&failure, random.fork());
+                let (failure, working, mut random) = (&failure, &working, random.fork());
                 Box::new(move |memory: &Hosted| {
                     let run = case.scheme.code.thread;
                     if let Err(error) = run(self, memory, (thread, script), &mut random, done) {
                         *failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
                     }
+                    working.set(working.get() - 1);
                 }) as hosted::Thread<'_>
             })
             .collect();
+        if let Some(help) = case.scheme.code.help {
+            let working = &working;
+            bodies.push(Box::new(move |memory: &Hosted| {
+                help(self, memory, &|| working.get() == 0);
+            }));
+        }
         if let Some(shared) = shared {
             world.tell_states(shared.clone());
         }
@@ -193,19 +201,29 @@ impl Ground {
 /// What a thread of a life runs: its number and script, its random numbers, and where what it did goes.
 type ThreadCode = fn(&Ground, &Hosted, (usize, &Script), &mut Rng, &RefCell<Vec<Vec<Effect>>>) -> Result<()>;
 
+/// What a helper of a life runs, until the threads have ended.
+type HelperCode = fn(&Ground, &Hosted, &dyn Fn() -> bool);
+
 /// The code that is compiled for each scheme.
 #[derive(Clone, Copy)]
 pub struct Code {
     create: fn(&Ground, &Hosted) -> Result<()>,
     thread: ThreadCode,
+    /// The work of a helper that runs beside the threads.
+    help: Option<HelperCode>,
     pub(super) contents: fn(&Ground, &Hosted) -> Result<Model>,
 }
 
 impl Code {
     /// For scheme `S`.
     pub const fn of<S: Scheme>() -> Self {
-        Self { create: create::<S>, thread: thread::<S>, contents: contents::<S> }
+        let help: Option<HelperCode> = if S::HELPER { Some(help::<S>) } else { None };
+        Self { create: create::<S>, thread: thread::<S>, help, contents: contents::<S> }
     }
+}
+
+fn help<S: Scheme>(ground: &Ground, memory: &Hosted, stop: &dyn Fn() -> bool) {
+    S::help(&ground.view(memory), ground.case.scheme.concurrency, stop);
 }
 
 /// Makes the workload's structure.
