@@ -88,25 +88,26 @@ fn drive<W: Workload, R: Runner + Send>(
             .map(|(mut runner, mut thread)| {
                 let phase = &phase;
                 scope.spawn(move || -> Result<ThreadResult> {
-                    let mut transactions = |runner: &mut R, during| -> Result<()> {
-                        // At least one, however late the system let this thread begin.
-                        loop {
-                            if run.idle_percent == 0 {
-                                thread.transaction(runner)?;
-                            } else {
-                                let since = processor_time();
-                                thread.transaction(runner)?;
-                                idle(run.idle_percent, since);
-                            }
-                            if phase.load(Ordering::Relaxed) != during {
-                                return Ok(());
-                            }
-                        }
-                    };
-                    transactions(&mut runner, WARM_UP)?;
+                    let mut step = |runner: &mut R| transaction(&mut thread, runner, run.idle_percent);
+                    while phase.load(Ordering::Relaxed) == WARM_UP {
+                        step(&mut runner)?;
+                    }
+                    if !helper {
+                        // Persistence in bulk comes once in a log; a part of a log would count it or not.
+                        fill_log(&mut step, &mut runner, 4 * run.duration)?;
+                    }
                     let (since, processor_since) = (Instant::now(), processor_time());
                     let before = runner.statistics();
-                    transactions(&mut runner, TIMED)?;
+                    // At least one, however late the system let this thread begin.
+                    loop {
+                        step(&mut runner)?;
+                        if phase.load(Ordering::Relaxed) == STOP {
+                            break;
+                        }
+                    }
+                    if !helper {
+                        fill_log(&mut step, &mut runner, 4 * run.duration)?;
+                    }
                     let after = runner.statistics();
                     let (seconds, processor) = (since.elapsed(), processor_time() - processor_since);
                     Ok(ThreadResult {
@@ -139,6 +140,37 @@ fn drive<W: Workload, R: Runner + Send>(
         }
         Ok(results)
     })
+}
+
+/// One transaction, and the idle time after it.
+fn transaction<R: Runner>(thread: &mut impl Transactions, runner: &mut R, idle_percent: u64) -> Result<()> {
+    if idle_percent == 0 {
+        return thread.transaction(runner);
+    }
+    let since = processor_time();
+    thread.transaction(runner)?;
+    idle(idle_percent, since);
+    Ok(())
+}
+
+/// Takes steps until the runner's log begins anew, or for `limit`.
+fn fill_log<R: Runner>(
+    step: &mut impl FnMut(&mut R) -> Result<()>,
+    runner: &mut R,
+    limit: Duration,
+) -> Result<()> {
+    /// Looking takes longer than some transactions.
+    const BETWEEN_LOOKS: u64 = 16;
+    let (since, before) = (Instant::now(), runner.statistics());
+    if before.log_bytes == 0 {
+        return Ok(());
+    }
+    while runner.statistics().log_restarts == before.log_restarts && since.elapsed() < limit {
+        for _ in 0..BETWEEN_LOOKS {
+            step(runner)?;
+        }
+    }
+    Ok(())
 }
 
 /// Processor time that this thread has taken.

@@ -41,7 +41,7 @@ impl<'a> Lens<'a> {
     }
 
     fn name(self) -> String {
-        let charge = if self.uncharged { ", bulk persistence uncharged" } else { "" };
+        let charge = if self.uncharged { ", bulk uncharged" } else { "" };
         format!("{}{charge}", self.instruction)
     }
 
