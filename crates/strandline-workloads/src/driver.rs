@@ -94,7 +94,7 @@ fn drive<W: Workload, R: Runner + Send>(
                     }
                     if !helper {
                         // Persistence in bulk comes once in a log; a part of a log would count it or not.
-                        fill_log(&mut step, &mut runner, 4 * run.duration)?;
+                        fill_log(&mut step, &mut runner, 10 * run.duration)?;
                     }
                     let (since, processor_since) = (Instant::now(), processor_time());
                     let before = runner.statistics();
@@ -106,7 +106,7 @@ fn drive<W: Workload, R: Runner + Send>(
                         }
                     }
                     if !helper {
-                        fill_log(&mut step, &mut runner, 4 * run.duration)?;
+                        fill_log(&mut step, &mut runner, 10 * run.duration)?;
                     }
                     let after = runner.statistics();
                     let (seconds, processor) = (since.elapsed(), processor_time() - processor_since);

@@ -77,6 +77,7 @@ fn draw(panel: &Panel, into: &mut String) -> Drawn<()> {
         .y_label_style(font(MUTED))
         .x_label_formatter(&|_| String::new())
         .x_labels(2)
+        .set_all_tick_mark_size(0)
         .draw()?;
     let bottom = SIZE.1 as i32 - 36;
     let centred = |colour| font(colour).pos(Pos::new(HPos::Center, VPos::Top));
