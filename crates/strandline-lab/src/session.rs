@@ -82,7 +82,7 @@ impl Session {
         let (warm_up, duration, repetitions) = match self.effort {
             Effort::Full => (60, 240, 7),
             Effort::Quick => (30, 70, 3),
-            Effort::Trial => (1, 3, 2),
+            Effort::Trial => (1, 1, 2),
         };
         let (warm_up, duration) = (Duration::from_millis(warm_up), Duration::from_millis(duration));
         Pace { warm_up, duration, repetitions }

@@ -156,7 +156,7 @@ pub fn d7(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
     let (epoch, strand, eager) = (largest("epoch"), largest("strand"), largest("eager-sync"));
     let measured = vec![epoch.zip(strand).map(|(epoch, strand)| epoch.max(strand)), eager];
     let named = Measured::Named(vec![("epoch".into(), epoch), ("strand".into(), strand)]);
-    Ok(Finding::headline(claim, measured, Baseline::One, METHOD).beside("each model alone", named))
+    Ok(Finding::headline(claim, measured, Baseline::One, METHOD).beside("each model alone", named, None))
 }
 
 /// Whether `above` is at least `below` at every latency of the figure for which `within` holds.
