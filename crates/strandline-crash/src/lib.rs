@@ -2,5 +2,7 @@
 
 pub mod explore;
 pub mod litmus;
+mod setting;
 
-pub use explore::{Crashed, Options, Refused, Report, Setting, check};
+pub use explore::{Crashed, Options, Refused, Report, check};
+pub use setting::Setting;

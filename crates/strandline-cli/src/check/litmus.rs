@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
-use strandline_crash::litmus::{Limits, Row, Setting, Test};
+use strandline_crash::Setting;
+use strandline_crash::litmus::{Limits, Row, Test};
 
 use crate::failure::{Failure, Outcome};
 

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+use strandline_crash::Setting;
 use strandline_crash::explore::{
-    Bounds, Case, CheckedScheme, Counts, Outcome as Explored, SCHEMES, Sampling, Setting, Violation,
-    Workload, exhaust, sample,
+    Bounds, Case, CheckedScheme, Counts, Outcome as Explored, SCHEMES, Sampling, Violation, Workload,
+    exhaust, sample,
 };
 
 use crate::failure::{Failure, Outcome};

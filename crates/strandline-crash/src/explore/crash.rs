@@ -16,8 +16,8 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline::memory::{Operation, Space, Step, World};
 
-use super::setting::Setting;
 use super::trace::{Store, Trace};
+use crate::Setting;
 
 /// What may have survived of a line whose contents are not certain.
 #[derive(Clone, Debug)]

@@ -15,10 +15,10 @@ use strandline::{Result, Runner};
 use super::oracle::Home;
 use super::schedule::{ChoicePoint, Policy};
 use super::scheme::CheckedScheme;
-use super::setting::Setting;
 use super::trace::Trace;
 use super::workload::{Effect, Model, Plan, Workload};
 use super::world::X86World;
+use crate::Setting;
 
 /// What is checked.
 #[derive(Clone, Copy)]

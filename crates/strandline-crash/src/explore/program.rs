@@ -11,10 +11,10 @@ use strandline::memory::{Hosted, World};
 use super::crash::CrashMemory;
 use super::explorer::panic_text;
 use super::schedule::Policy;
-use super::setting::Setting;
 use super::story;
 use super::trace::Trace;
 use super::world::X86World;
+use crate::Setting;
 
 /// How a program of one's own is checked.
 #[derive(Clone, Debug)]

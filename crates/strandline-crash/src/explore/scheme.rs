@@ -10,7 +10,7 @@ use strandline::scheme::{Blurred, recover};
 use strandline::{Concurrency, Result};
 
 use super::life::Code;
-use super::setting::Setting;
+use crate::Setting;
 
 /// A scheme in one of its modes.
 #[derive(Clone, Copy)]
@@ -61,6 +61,19 @@ const BPPM_STEPS: &[Step] = &[
     Step::RecoveryZero,
     Step::RecoveryZeroWriteBack,
     Step::RecoveryZeroFence,
+    Step::CommitWriteBackPartial,
+    Step::CommitFenceEarly,
+    Step::AbortRecordPartial,
+    Step::BulkDataWriteBackPartial,
+    Step::BulkDataFenceLate,
+    Step::WatermarkHigh,
+    Step::WatermarkFenceLate,
+    Step::RestartWriteBackPartial,
+    Step::RestartPhaseEarly,
+    Step::RecoveryLookAheadShort,
+    Step::RecoveryDataFenceLate,
+    Step::RecoveryWatermarkLow,
+    Step::RecoveryZeroEarly,
 ];
 
 const BULK_LOG: (Step, &str) = (

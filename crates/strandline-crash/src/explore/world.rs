@@ -12,9 +12,9 @@ use strandline::memory::{Event, Operation, Space, Step, World};
 
 use super::crash::mix;
 use super::schedule::{ChoicePoint, Policy, Scheduler};
-use super::setting::Setting;
 use super::state::State;
 use super::trace::{Reader, Trace, Update};
+use crate::Setting;
 
 /// After so many operations a run is taken to go on for ever.
 const PATIENCE: u64 = 20_000_000;

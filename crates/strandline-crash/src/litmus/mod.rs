@@ -1,7 +1,8 @@
 //! Litmus tests: small programs in a text format, and every state that a power failure can leave of them.
 //!
 //! ```
-//! use strandline_crash::litmus::{Limits, Setting, Test};
+//! use strandline_crash::Setting;
+//! use strandline_crash::litmus::{Limits, Test};
 //!
 //! let test = Test::parse(
 //!     "name: commit without a fence
@@ -77,8 +78,8 @@ mod canonical;
 mod future;
 mod parse;
 mod program;
+mod report;
 mod search;
-mod setting;
 mod view;
 
 #[cfg(test)]
@@ -86,5 +87,5 @@ mod tests;
 
 pub use parse::Malformed;
 pub use program::{Ask, Location, Operand, Operation, Test};
+pub use report::{Answer, Row, Verdict};
 pub use search::{CrashStates, Limits, TooLarge};
-pub use setting::{Answer, Row, Setting, Verdict};

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::canonical::{Canonical, Key};
 use super::view::{Stamp, State};
-use super::{Ask, Setting, Test};
+use super::{Ask, Test};
+use crate::Setting;
 
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Reading a log after a crash (section III-C, step 1).
 
 use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record, is_abort, is_commit};
-use crate::memory::{Memory, PersistentAddress};
+use crate::memory::{Memory, PersistentAddress, Step};
 
 /// One write of a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,9 @@ pub fn scan<M: Memory>(
             }
             Some(Record::Abort { .. }) => pending.clear(),
             None => {
-                let ahead = at + 1..records.min(at + 1 + ABORT_GROUP_RECORDS);
+                let short = memory.omitted(Step::RecoveryLookAheadShort);
+                let distance = if short { ABORT_GROUP_RECORDS / 2 } else { ABORT_GROUP_RECORDS };
+                let ahead = at + 1..records.min(at + 1 + distance);
                 let Some(bridge) = ahead.into_iter().find(|&ahead| abort(ahead)) else { break };
                 pending.clear();
                 at = bridge;

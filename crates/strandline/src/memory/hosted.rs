@@ -219,6 +219,11 @@ impl Memory for Hosted {
     fn wake(&self, _: VolatileAddress) {}
 
     fn event(&self, event: Event) {
+        if let Event::PersistBarrier(step) | Event::NewStrand(step) = event
+            && self.omitted(step)
+        {
+            return;
+        }
         self.perform(Operation::Event(event));
     }
 

@@ -74,7 +74,7 @@ pub trait Memory {
     fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64;
     /// Asks for the line of `at` to be written back; durable after the next [`fence`](Memory::fence).
     fn write_back(&self, at: PersistentAddress, step: Step);
-    /// Waits until everything written back by this thread is durable.
+    /// Waits until everything written back by this thread is durable: a sync barrier of eager sync.
     fn fence(&self, step: Step);
     /// A hint that the line of `at` will soon be stored to.
     fn prefetch_for_write(&self, at: PersistentAddress);
@@ -90,7 +90,8 @@ pub trait Memory {
     fn wait(&self, at: VolatileAddress, value: u64);
     /// Wakes all that [`wait`](Memory::wait) on the word at `at`. Store the new value first.
     fn wake(&self, at: VolatileAddress);
-    /// A transaction or persistency boundary, for worlds that record or judge.
+    /// A transaction or persistency boundary, for worlds that record or judge. A barrier or strand whose
+    /// step is [`omitted`](Memory::omitted) is no event.
     fn event(&self, event: Event);
     /// `instructions` instructions of computing between accesses, for worlds that keep time.
     fn work(&self, instructions: u32);

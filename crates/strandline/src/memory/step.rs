@@ -62,6 +62,32 @@ pub enum Step {
     RecoveryZeroWriteBack,
     /// Recovery's fence after zeroing.
     RecoveryZeroFence,
+    /// Not left out but weakened: a commit writes back the first line of its records only.
+    CommitWriteBackPartial,
+    /// Moved: the fence of a commit comes before the write-back.
+    CommitFenceEarly,
+    /// Weakened: an aborted transaction gets the abort record at its end only.
+    AbortRecordPartial,
+    /// Weakened: bulk persistence writes back the first home line only.
+    BulkDataWriteBackPartial,
+    /// Moved: the fence between home lines and watermark comes after the watermark's store.
+    BulkDataFenceLate,
+    /// Weakened: the watermark is stored one too high.
+    WatermarkHigh,
+    /// Moved: the fence after the watermark comes after its publication.
+    WatermarkFenceLate,
+    /// Weakened: a restart writes back the first line only of each range not yet written back.
+    RestartWriteBackPartial,
+    /// Moved: the phase flips before the inert records are stored.
+    RestartPhaseEarly,
+    /// Weakened: recovery looks half as far ahead for an abort record.
+    RecoveryLookAheadShort,
+    /// Moved: recovery's fence after replay comes after the watermark's store.
+    RecoveryDataFenceLate,
+    /// Weakened: recovery raises the watermark to the last complete transaction only, not above incomplete ones.
+    RecoveryWatermarkLow,
+    /// Moved: recovery zeroes the logs before the watermark is durable.
+    RecoveryZeroEarly,
     /// `Sync`: a commit reserves room in the ring (a wait).
     SyncRoom,
     /// `Sync`: a flush of the log makes it durable.
@@ -88,6 +114,34 @@ pub enum Step {
     SyncRecoveryHeapFlush,
     /// `Sync`: recovery takes block numbers above all that an earlier life can have used.
     SyncRecoveryNumbers,
+    /// SCT: between `lockDS` and `prepareLogEntry` (PB1).
+    SynchronousLockBarrier,
+    /// SCT: between `prepareLogEntry` and `mutateDS` (PB2, SB1).
+    SynchronousPrepareBarrier,
+    /// SCT: between `mutateDS` and `commitTransaction` (PB3, SB2).
+    SynchronousMutateBarrier,
+    /// SCT: between `commitTransaction` and `unlockDS` (PB4, SB3).
+    SynchronousCommitBarrier,
+    /// DCT: between `lockDS` and `prepareLogEntry` (PB1).
+    DeferredLockBarrier,
+    /// DCT: between `prepareLogEntry` and `mutateDS` (PB2, SB1).
+    DeferredPrepareBarrier,
+    /// DCT: `commitTransaction` comes after a later barrier than the spin on conflicts and `mutateDS` (PBz, SBx;
+    /// a wait for a barrier that may belong to a later transaction, or under strand a barrier of its own).
+    DeferredMutateBarrier,
+    /// DCT under eager sync: `commit_persisted` is set after a later barrier than `commitTransaction` (SBy; a
+    /// wait for a barrier that may belong to a later transaction).
+    DeferredCommitBarrier,
+    /// SCT and DCT under strand: a transaction begins on a strand of its own (NS1).
+    BeginStrand,
+    /// SCT and DCT under strand: what follows a transaction is on another strand (NS2).
+    EndStrand,
+    /// SCT and DCT: writing back the log entry.
+    PrepareWriteBack,
+    /// SCT and DCT: writing back the data stored in place.
+    MutateWriteBack,
+    /// DCT: `commitTransaction` waits for the conflicting transactions before it (a wait).
+    DeferredSpinOnConflicts,
 }
 
 impl Step {
@@ -112,9 +166,13 @@ impl Step {
 /// A boundary in a thread's execution that records and judges refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A transaction begins (again, after a conflict).
+    /// A transaction begins (again, after a conflict); one that takes its locks first holds them all.
     Begin,
-    /// A transaction has entered commit under this TxID; 0 where it wrote nothing.
+    /// A transaction that stores in place has made its last store under this TxID and is about to release its
+    /// locks. Its thread's stores to data since [`Begin`](Event::Begin) are its writes.
+    Executed(u64),
+    /// A transaction has entered commit under this TxID; 0 where it wrote nothing. Among conflicting
+    /// transactions the later one has the higher TxID.
     Commit(u64),
     /// The transaction with this TxID is durable, and the caller may be told.
     Acknowledged(u64),
@@ -124,8 +182,9 @@ pub enum Event {
     Lock(VolatileAddress),
     /// A lock word is about to be released.
     Unlock(VolatileAddress),
-    /// A persist barrier of a persistency model.
-    PersistBarrier,
-    /// A new strand of strand persistency.
-    NewStrand,
+    /// A persist barrier of epoch and strand persistency: orders this thread's persists before and after it, and
+    /// waits for nothing. (A sync barrier of eager sync is [`Memory::fence`](super::Memory::fence).)
+    PersistBarrier(Step),
+    /// A new strand of strand persistency: clears the thread's persist order so far.
+    NewStrand(Step),
 }

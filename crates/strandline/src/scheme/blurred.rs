@@ -178,13 +178,23 @@ pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
         for index in 0..view.layout.geometry.logs {
             collect_home_lines(view, index, old, watermark, &mut lines);
         }
-        for line in lines.iter() {
+        let partial = memory.omitted(Step::BulkDataWriteBackPartial);
+        for line in lines.iter().take(if partial { 1 } else { usize::MAX }) {
             memory.write_back(line, Step::BulkDataWriteBack);
         }
     }
-    memory.fence(Step::BulkDataFence);
-    memory.store(Layout::WATERMARK, watermark);
+    let late = memory.omitted(Step::BulkDataFenceLate);
+    if !late {
+        memory.fence(Step::BulkDataFence);
+    }
+    memory.store(Layout::WATERMARK, watermark + u64::from(memory.omitted(Step::WatermarkHigh)));
+    if late {
+        memory.fence(Step::BulkDataFence);
+    }
     memory.write_back(Layout::WATERMARK, Step::WatermarkWriteBack);
+    if memory.omitted(Step::WatermarkFenceLate) {
+        memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
+    }
     memory.fence(Step::WatermarkFence);
     memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
 }
@@ -303,9 +313,12 @@ pub fn recover<M: Memory>(view: &View<M>, mut begins: impl FnMut(RecoveryStep)) 
         for phase in [false, true] {
             report.records += scan(memory, log, records, phase, &mut committed);
         }
-        highest = highest.max(highest_transaction(memory, log, records));
+        if !memory.omitted(Step::RecoveryWatermarkLow) {
+            highest = highest.max(highest_transaction(memory, log, records));
+        }
     }
     report.committed = committed.len() as u64;
+    highest = committed.iter().fold(highest, |highest, found| highest.max(found.transaction));
 
     begins(RecoveryStep::Sort);
     if !memory.omitted(Step::RecoveryWatermarkFilter) {
@@ -332,19 +345,33 @@ pub fn recover<M: Memory>(view: &View<M>, mut begins: impl FnMut(RecoveryStep)) 
     for write in writes() {
         memory.write_back(write.address, Step::RecoveryDataWriteBack);
     }
-    memory.fence(Step::RecoveryDataFence);
+    let late = memory.omitted(Step::RecoveryDataFenceLate);
+    if !late {
+        memory.fence(Step::RecoveryDataFence);
+    }
 
     begins(RecoveryStep::Truncate);
+    let zero_logs = || {
+        for &log in &logs {
+            if !memory.omitted(Step::RecoveryZero) {
+                zero(memory, log, view.layout.geometry.log_bytes);
+            }
+            memory.write_back_range(log, view.layout.geometry.log_bytes, Step::RecoveryZeroWriteBack);
+        }
+    };
+    if memory.omitted(Step::RecoveryZeroEarly) {
+        zero_logs();
+    }
     if !memory.omitted(Step::RecoveryWatermark) {
         memory.store(Layout::WATERMARK, highest);
     }
+    if late {
+        memory.fence(Step::RecoveryDataFence);
+    }
     memory.write_back(Layout::WATERMARK, Step::RecoveryWatermarkWriteBack);
     memory.fence(Step::RecoveryWatermarkFence);
-    for &log in &logs {
-        if !memory.omitted(Step::RecoveryZero) {
-            zero(memory, log, view.layout.geometry.log_bytes);
-        }
-        memory.write_back_range(log, view.layout.geometry.log_bytes, Step::RecoveryZeroWriteBack);
+    if !memory.omitted(Step::RecoveryZeroEarly) {
+        zero_logs();
     }
     memory.fence(Step::RecoveryZeroFence);
     memory.store(SharedLayout::CLOCK, highest);

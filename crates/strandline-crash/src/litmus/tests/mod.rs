@@ -8,7 +8,8 @@ mod operational;
 mod programs;
 mod shipped;
 
-use super::{Limits, Setting, Test};
+use super::{Limits, Test};
+use crate::Setting;
 
 /// The test in `text`.
 fn parse(text: &str) -> Test {

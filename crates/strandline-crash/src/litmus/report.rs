@@ -1,52 +1,11 @@
-//! Settings, verdicts, and the rows of a report.
+//! Verdicts, and the rows of a report.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::Serialize;
 
 use super::{CrashStates, Test};
-
-/// What a power failure may tear apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Setting {
-    /// Stores to one line persist in order: what x86 guarantees.
-    Line,
-    /// Each 8-byte location persists by itself: what schemes assume that rely on nothing but 64-bit atomicity.
-    Word,
-    /// Every globally visible store survives: eADR, battery-backed memory.
-    FlushOnFail,
-}
-
-impl Setting {
-    /// All settings.
-    pub const ALL: [Self; 3] = [Self::Line, Self::Word, Self::FlushOnFail];
-
-    /// Its name on the command line and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Line => "line",
-            Self::Word => "word",
-            Self::FlushOnFail => "flush-on-fail",
-        }
-    }
-}
-
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Setting {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|setting| setting.name() == name);
-        known.ok_or_else(|| "expected line, word or flush-on-fail".into())
-    }
-}
+use crate::Setting;
 
 /// The answer to an `ask` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

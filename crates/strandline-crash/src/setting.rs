@@ -3,14 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The settings of the persistency rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What a power failure may tear apart: the settings of the persistency rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Setting {
-    /// One cut for each line: stores to one line persist in order. What x86 guarantees.
+    /// Stores to one line persist in order: what x86 guarantees.
     Line,
-    /// Each 64-bit word has its own cut.
+    /// Each 64-bit word persists by itself: what schemes assume that rely on nothing but 64-bit atomicity.
     Word,
-    /// Every store that threads can see survives.
+    /// Every store that threads can see survives: eADR, battery-backed memory.
     FlushOnFail,
 }
 
