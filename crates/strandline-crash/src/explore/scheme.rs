@@ -119,6 +119,7 @@ pub const ALL: [CheckedScheme; 2] = [
                 Step::BulkWait,
                 "bulk persistence holds the writer's lock, so no commit is under way while it runs",
             ),
+            (Step::WatermarkFenceLate, "as WatermarkFence"),
             (
                 Step::WatermarkFence,
                 "the persisting thread releases the writer's lock by an atomic add, which on x86 completes the \
