@@ -2,7 +2,7 @@
 
 use comfy_table::{Table, presets};
 use serde_json::json;
-use strandline_workloads::{Entry, REFERENCES, SCHEMES, WORKLOADS};
+use strandline_workloads::{Entry, REFERENCES, WORKLOADS, schemes};
 
 use crate::failure::{Failure, Outcome};
 
@@ -44,8 +44,9 @@ const DOMAINS: [Entry; 5] = [
 /// # Errors
 /// None.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let schemes = schemes();
     let kinds: [(&str, &[Entry]); 4] = [
-        ("schemes", &SCHEMES),
+        ("schemes", &schemes),
         ("workloads", &WORKLOADS),
         ("domains", &DOMAINS),
         ("references", &REFERENCES),

@@ -108,7 +108,7 @@ fn show(info: &PoolInfo, json: bool) {
             "version": header.version, "uuid": header.uuid.to_string(), "layout_name": header.layout_name,
             "size": geometry.size, "logs": geometry.logs, "log_bytes": geometry.log_bytes,
             "chunk_bytes": geometry.chunk_bytes, "state": if info.in_use.is_some() { "in-use" } else { "clean" },
-            "domain": info.in_use, "open": info.open, "watermark": info.watermark,
+            "domain": info.in_use, "scheme": info.scheme, "open": info.open, "watermark": info.watermark,
             "logs_in_directory": info.logs, "roots": info.roots, "heap": heap, "recovery": recovery,
         });
         say!("{object:#}");

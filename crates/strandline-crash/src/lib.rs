@@ -1,5 +1,6 @@
 //! The crash checker: every state that a power failure can leave.
 
+pub mod device;
 pub mod explore;
 pub mod litmus;
 mod setting;

@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use strandline::pool::Pool;
-use strandline::scheme::{Blurred, NoPersistence};
+use strandline::scheme::{Scheme, SchemeVisitor};
 use strandline::transaction::Runner;
 use strandline::{Domain, Result};
 
 use crate::row::{Row, ThreadResult};
-use crate::{SchemeKind, SchemeName, Transactions, Workload};
+use crate::{SchemeName, Transactions, Workload};
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,9 @@ pub struct Run {
     pub duration: Duration,
     /// Seeds each thread's random numbers, together with the thread's number.
     pub seed: u64,
+    /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred
+    /// Persistence, section V-C5).
+    pub idle_percent: u64,
 }
 
 const WARM_UP: u8 = 0;
@@ -42,17 +46,31 @@ pub fn measure<W: Workload>(
     run: &Run,
 ) -> Result<Row> {
     let threads = match scheme.kind {
-        SchemeKind::Volatile => drive(workload, run, |index| pool.volatile_worker(index))?,
-        SchemeKind::NoPersistence => drive(workload, run, |_| pool.worker_with::<NoPersistence>())?,
-        SchemeKind::Blurred => drive(workload, run, |_| pool.worker_with::<Blurred>())?,
-    };
-    let durable = scheme.kind == SchemeKind::Blurred;
-    Ok(Row::new(scheme.name(), workload_name, domain.name(), durable, &threads))
+        None => drive(workload, run, false, |index| pool.volatile_worker(index)),
+        Some(kind) => kind.visit(Drive { pool, workload, run }),
+    }?;
+    Ok(Row::new(scheme.name(), workload_name, domain.name(), scheme.is_durable(), &threads))
+}
+
+/// A run under a scheme that is known by its kind.
+struct Drive<'a, W> {
+    pool: &'a Pool,
+    workload: &'a W,
+    run: &'a Run,
+}
+
+impl<W: Workload> SchemeVisitor for Drive<'_, W> {
+    type Output = Result<Vec<ThreadResult>>;
+
+    fn visit<S: Scheme + Send>(self) -> Self::Output {
+        drive(self.workload, self.run, S::HELPER, |_| self.pool.worker_with::<S>())
+    }
 }
 
 fn drive<W: Workload, R: Runner + Send>(
     workload: &W,
     run: &Run,
+    helper: bool,
     worker: impl Fn(u64) -> Result<R>,
 ) -> Result<Vec<ThreadResult>> {
     let mut parts = Vec::new();
@@ -70,25 +88,76 @@ fn drive<W: Workload, R: Runner + Send>(
             .map(|(mut runner, mut thread)| {
                 let phase = &phase;
                 scope.spawn(move || -> Result<ThreadResult> {
-                    while phase.load(Ordering::Relaxed) == WARM_UP {
-                        thread.transaction(&mut runner)?;
-                    }
-                    let (before, since) = (runner.statistics(), Instant::now());
-                    while phase.load(Ordering::Relaxed) == TIMED {
-                        thread.transaction(&mut runner)?;
-                    }
-                    let seconds = since.elapsed().as_secs_f64();
-                    Ok(ThreadResult { before, after: runner.statistics(), seconds })
+                    let mut transactions = |runner: &mut R, during| -> Result<()> {
+                        // At least one, however late the system let this thread begin.
+                        loop {
+                            if run.idle_percent == 0 {
+                                thread.transaction(runner)?;
+                            } else {
+                                let since = processor_time();
+                                thread.transaction(runner)?;
+                                idle(run.idle_percent, since);
+                            }
+                            if phase.load(Ordering::Relaxed) != during {
+                                return Ok(());
+                            }
+                        }
+                    };
+                    transactions(&mut runner, WARM_UP)?;
+                    let (since, processor_since) = (Instant::now(), processor_time());
+                    let before = runner.statistics();
+                    transactions(&mut runner, TIMED)?;
+                    let after = runner.statistics();
+                    let (seconds, processor) = (since.elapsed(), processor_time() - processor_since);
+                    Ok(ThreadResult {
+                        before,
+                        after,
+                        seconds: seconds.as_secs_f64(),
+                        processor_seconds: processor.as_secs_f64(),
+                    })
                 })
             })
             .collect();
         std::thread::sleep(run.warm_up);
+        let since = time_of(ClockId::ProcessCPUTime);
         phase.store(TIMED, Ordering::Relaxed);
         std::thread::sleep(run.duration);
         phase.store(STOP, Ordering::Relaxed);
-        running
+        let of_all = time_of(ClockId::ProcessCPUTime) - since;
+        let results: Result<Vec<ThreadResult>> = running
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+            .collect();
+        let mut results = results?;
+        if helper {
+            // A worker sleeps while it waits for the helper, which works all the while.
+            let of_workers: f64 = results.iter().map(|thread| thread.processor_seconds).sum();
+            let of_helper = of_all.as_secs_f64() - of_workers;
+            for thread in &mut results {
+                thread.processor_seconds = thread.processor_seconds.max(of_helper);
+            }
+        }
+        Ok(results)
     })
+}
+
+/// Processor time that this thread has taken.
+fn processor_time() -> Duration {
+    time_of(ClockId::ThreadCPUTime)
+}
+
+fn time_of(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Executes nothing useful until `percent` of the time since `since` was idle.
+fn idle(percent: u64, since: Duration) {
+    let now = processor_time();
+    let until = now + (now - since) * percent as u32 / (100 - percent.min(99)) as u32;
+    while processor_time() < until {
+        for _ in 0..16 {
+            std::hint::spin_loop();
+        }
+    }
 }

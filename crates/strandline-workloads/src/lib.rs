@@ -10,6 +10,7 @@ mod driver;
 mod hash;
 mod kvstore;
 mod names;
+mod pools;
 mod rbtree;
 mod row;
 mod selection;
@@ -19,7 +20,8 @@ pub use bplustree::BPlusTreeWorkload;
 pub use driver::{Run, measure};
 pub use hash::HashWorkload;
 pub use kvstore::KvStoreWorkload;
-pub use names::{Entry, REFERENCES, SCHEMES, SchemeKind, SchemeName, UnknownName, WORKLOADS, WorkloadName};
+pub use names::{Entry, REFERENCES, SchemeName, UnknownName, WORKLOADS, WorkloadName, schemes};
+pub use pools::{Place, PoolSetting, Prepared};
 pub use rbtree::RbTreeWorkload;
 pub use row::Row;
 pub use selection::Selection;
@@ -58,6 +60,10 @@ pub trait Transactions {
     /// As [`Runner::run`].
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()>;
 }
+
+/// Nanoseconds that the emulated domain adds to each line written back, unless told otherwise (Blurred
+/// Persistence, section V-A).
+pub const DEFAULT_WRITE_LATENCY_NS: u64 = 150;
 
 /// How large the workloads are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

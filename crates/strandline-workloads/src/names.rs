@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use strandline::Concurrency;
+use strandline::scheme::SchemeKind;
+
 /// Something that has a name in `strandline list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Entry {
@@ -13,8 +16,6 @@ pub struct Entry {
     /// What it is.
     pub description: &'static str,
 }
-
-const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
 
 /// All workloads.
 pub const WORKLOADS: [Entry; 5] = [
@@ -45,34 +46,17 @@ pub const WORKLOADS: [Entry; 5] = [
     },
 ];
 
-/// All schemes, in the modes that they run in.
-pub const SCHEMES: [Entry; 5] = [
-    Entry {
-        name: "volatile",
-        source: "reference",
-        description: "plain loads and stores under one lock: no transactions, nothing survives",
-    },
-    Entry {
-        name: "np",
-        source: BLURRED,
-        description: "transactions (STM) without persistence: the upper bound",
-    },
-    Entry {
-        name: "np+single-writer",
-        source: BLURRED,
-        description: "the same, one writer at a time instead of STM",
-    },
-    Entry {
-        name: "bppm",
-        source: BLURRED,
-        description: "execution in the log with torn bits, one fence per commit, bulk persistence (STM)",
-    },
-    Entry {
-        name: "bppm+single-writer",
-        source: BLURRED,
-        description: "the same, one writer at a time instead of STM",
-    },
-];
+/// The pseudo-scheme that others are measured against.
+const VOLATILE: Entry = Entry {
+    name: "volatile",
+    source: "reference",
+    description: "plain loads and stores under one lock: no transactions, nothing survives",
+};
+
+/// All schemes, in the modes that they run in, in the order of [`SchemeName::all`].
+pub fn schemes() -> Vec<Entry> {
+    SchemeName::all().map(SchemeName::entry).collect()
+}
 
 /// What is measured beside the schemes, in rows of the same form.
 pub const REFERENCES: [Entry; 2] = [
@@ -107,40 +91,48 @@ impl fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// A scheme without its mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchemeKind {
-    /// Plain loads and stores under one lock.
-    Volatile,
-    /// Transactions without persistence.
-    NoPersistence,
-    /// Blurred Persistence.
-    Blurred,
-}
-
 /// A scheme in one of its modes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SchemeName {
-    /// The scheme.
-    pub kind: SchemeKind,
-    /// Whether it runs in single-writer mode; `volatile` has no modes.
-    pub single_writer: bool,
+    /// The scheme; `None` for `volatile`, which has no transactions.
+    pub kind: Option<SchemeKind>,
+    /// How its transactions are isolated.
+    pub concurrency: Concurrency,
 }
 
 impl SchemeName {
-    /// All schemes, in the order of [`SCHEMES`].
-    pub const ALL: [Self; 5] = [
-        Self { kind: SchemeKind::Volatile, single_writer: false },
-        Self { kind: SchemeKind::NoPersistence, single_writer: false },
-        Self { kind: SchemeKind::NoPersistence, single_writer: true },
-        Self { kind: SchemeKind::Blurred, single_writer: false },
-        Self { kind: SchemeKind::Blurred, single_writer: true },
-    ];
+    /// `volatile`, then all of [`SchemeKind::ALL`] in all their modes.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let volatile = Self { kind: None, concurrency: Concurrency::Stm };
+        let modes = |&kind: &SchemeKind| {
+            kind.modes().iter().map(move |&concurrency| Self { kind: Some(kind), concurrency })
+        };
+        std::iter::once(volatile).chain(SchemeKind::ALL.iter().flat_map(modes))
+    }
 
     /// The name in `strandline list`.
     pub fn name(self) -> &'static str {
-        let index = Self::ALL.iter().position(|&scheme| scheme == self);
-        SCHEMES[index.unwrap_or_default()].name
+        self.kind.map_or(VOLATILE.name, |kind| kind.name(self.concurrency))
+    }
+
+    /// What `strandline list` says of it.
+    pub fn entry(self) -> Entry {
+        let Some(kind) = self.kind else { return VOLATILE };
+        let description = match self.concurrency {
+            Concurrency::SingleWriter => "the same, one writer at a time instead of STM",
+            Concurrency::Stm => kind.description(),
+        };
+        Entry { name: self.name(), source: kind.source(), description }
+    }
+
+    /// Whether the `sync` domain carries it.
+    pub fn in_sync(self) -> bool {
+        self.kind.is_some_and(SchemeKind::in_sync)
+    }
+
+    /// Whether what it acknowledges survives.
+    pub fn is_durable(self) -> bool {
+        self.kind.is_some_and(SchemeKind::is_durable)
     }
 }
 
@@ -148,8 +140,8 @@ impl FromStr for SchemeName {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        let index = SCHEMES.iter().position(|entry| entry.name == name);
-        index.map(|index| Self::ALL[index]).ok_or_else(|| UnknownName::new("scheme", name, &SCHEMES))
+        let found = Self::all().find(|scheme| scheme.name() == name);
+        found.ok_or_else(|| UnknownName::new("scheme", name, &schemes()))
     }
 }
 

@@ -2,12 +2,12 @@
 
 use strandline::error::Error;
 use strandline::pool::Pool;
-use strandline::transaction::Runner;
+use strandline::transaction::{Runner, Statistics};
 use strandline::{Domain, Result};
 
 use crate::{
     BPlusTreeWorkload, HashWorkload, KvStoreWorkload, RbTreeWorkload, Row, Run, SchemeName, Sizes,
-    SpsWorkload, Workload, WorkloadName, measure,
+    SpsWorkload, Transactions, Workload, WorkloadName, measure,
 };
 
 /// One of the workloads.
@@ -89,5 +89,24 @@ impl Selection {
     /// As there.
     pub fn measure(&self, pool: &Pool, domain: Domain, scheme: SchemeName, run: &Run) -> Result<Row> {
         each!(&self.workload, workload => measure(pool, domain, workload, self.name.name(), scheme, run))
+    }
+
+    /// Runs transactions as long as `go_on` says so, on a pool where [`Selection::prepare`] has run.
+    ///
+    /// # Errors
+    /// As [`Runner::run`].
+    pub fn run_while<R: Runner>(
+        &self,
+        runner: &mut R,
+        seed: u64,
+        mut go_on: impl FnMut(&Statistics) -> bool,
+    ) -> Result<()> {
+        each!(&self.workload, workload => {
+            let mut thread = workload.thread(runner, seed)?;
+            while go_on(&runner.statistics()) {
+                thread.transaction(runner)?;
+            }
+            Ok(())
+        })
     }
 }

@@ -50,11 +50,6 @@ impl Domain {
             .into_iter()
             .find(|domain| domain.code() == code)
     }
-
-    /// The name of the domain with this number.
-    pub(crate) fn name_of(code: u64) -> Option<&'static str> {
-        Self::of_code(code).map(Self::name)
-    }
 }
 
 impl fmt::Display for Domain {

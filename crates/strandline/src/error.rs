@@ -101,6 +101,11 @@ pub enum Error {
         /// The domain asked for.
         asked: String,
     },
+    /// The pool was used without persistence and not closed afterwards.
+    #[error(
+        "the pool was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is undefined; restore it from a backup, or create it anew"
+    )]
+    Unprotected,
     /// `Flush` and `FlushOnFail` need memory that is persistent.
     #[error(
         "the file is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system"

@@ -4,7 +4,10 @@ mod support;
 
 use strandline::memory::Counters;
 use strandline::pool::Geometry;
-use strandline::scheme::{Blurred, NoPersistence, Scheme};
+use strandline::scheme::{
+    Base, Blurred, Counted, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
+    Scheme, VolatileCheckpoint,
+};
 use strandline::transaction::{Statistics, Worker};
 use strandline::{Abort, Concurrency, Read, Runner, Transaction};
 use support::TestPool;
@@ -35,19 +38,98 @@ fn cost<S: Scheme>(
     (lines_written_back, fences, after.log_bytes - before.log_bytes)
 }
 
-#[test]
-fn a_commit_waits_for_one_fence_of_its_log_lines() {
+/// What each transaction of 1 to 100 words costs under `S`: `expected` gives lines written back, fences and bytes
+/// past the cache, for the lines that `n` words of data take (`home`), those that n records take (`data_lines`),
+/// and those that n records and the commit record take (`log_lines`), four records to a line.
+fn commits_cost<S: Scheme>(expected: fn(home: u64, data_lines: u64, log_lines: u64) -> (u64, u64, u64)) {
     for mode in MODES {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker::<Blurred>(mode).unwrap();
-        // Records are 16 bytes, four to a line; a transaction of n words takes n + 1 records, and begins
-        // a line.
+        let mut worker = pool.worker::<S>(mode).unwrap();
         for words in [1u64, 2, 3, 4, 7, 8, 40, 1, 1, 100] {
-            let lines = (words + 1).div_ceil(4);
-            let counted = cost(&mut worker, |w| write_words(w, words).unwrap());
-            assert_eq!(counted, (lines, 1, lines * 64), "{words} words, {mode:?}");
+            let before = worker.statistics();
+            write_words(&mut worker, words).unwrap();
+            let after = worker.statistics();
+            let Counters { lines_written_back, fences, non_temporal_bytes } =
+                after.total - after.bulk - (before.total - before.bulk);
+            let log_lines = (words + 1).div_ceil(4);
+            assert_eq!(
+                (lines_written_back, fences, non_temporal_bytes),
+                expected(words.div_ceil(8), words.div_ceil(4), log_lines),
+                "{words} words under {} in {mode:?}",
+                S::KIND.name(mode)
+            );
+            // A log line is filled up with inert records whatever the scheme.
+            assert_eq!(after.log_bytes - before.log_bytes, 64 * log_lines);
         }
     }
+}
+
+/// BASE: the records' lines, a fence; the line with the commit record, which the last records may share and which
+/// is written back a second time then, a fence; the home lines, a fence; the truncation mark, a fence.
+#[test]
+fn base_waits_four_times() {
+    commits_cost::<Base>(|home, data_lines, _| (data_lines + 1 + home + 1, 4, 0));
+}
+
+/// MNE: all log lines past the cache, a fence; then, synchronously, the home lines, a fence; the mark, a fence.
+#[test]
+fn mnemosyne_waits_three_times_or_once() {
+    commits_cost::<MnemosyneSynchronous>(|home, _, log_lines| (log_lines + home + 1, 3, 64 * log_lines));
+    commits_cost::<MnemosyneAsynchronous>(|_, _, log_lines| (log_lines, 1, 64 * log_lines));
+}
+
+/// BP(XIL): the log lines, a fence; the home lines, a fence; the truncation mark, a fence.
+#[test]
+fn execution_in_log_alone_waits_three_times() {
+    commits_cost::<ExecutionInLog>(|home, _, log_lines| (log_lines + home + 1, 3, 0));
+}
+
+/// BP(VCBP): BASE's log, and no more.
+#[test]
+fn volatile_checkpoint_alone_waits_twice() {
+    commits_cost::<VolatileCheckpoint>(|_, data_lines, _| (data_lines + 1, 2, 0));
+}
+
+/// BPPM, counted or not: the log lines, a fence.
+#[test]
+fn blurred_persistence_waits_once() {
+    commits_cost::<Blurred>(|_, _, log_lines| (log_lines, 1, 0));
+    commits_cost::<Counted>(|_, _, log_lines| (log_lines, 1, 0));
+}
+
+/// The helper writes back each transaction's home lines and the watermark, with a fence after each; without one,
+/// a worker whose log is full does it.
+#[test]
+fn asynchronous_truncation_costs_two_fences_for_each_transaction() {
+    for mode in MODES {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        let mut worker = pool.worker::<MnemosyneAsynchronous>(mode).unwrap();
+        // 1,024 lines; a transaction of 2 or 3 words takes one.
+        for _ in 0..1024 {
+            write_words(&mut worker, 2).unwrap();
+        }
+        let before = worker.statistics();
+        assert_eq!((before.bulk.fences, before.log_restarts), (0, 0));
+        assert_eq!(cost(&mut worker, |w| write_words(w, 2).unwrap()), (1, 1, 64));
+        let after = worker.statistics();
+        assert_eq!(after.log_restarts, 1);
+        let bulk = after.bulk - before.bulk;
+        assert_eq!((bulk.lines_written_back, bulk.fences), (2 * 1024, 2 * 1024));
+    }
+}
+
+/// A word written many times is copied once from an execution area, and logged each time in the log.
+#[test]
+fn an_execution_area_keeps_the_newest_value_alone() {
+    fn bytes<S: Scheme>() -> u64 {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        let mut worker = pool.worker::<S>(Concurrency::Stm).unwrap();
+        worker.run(|tx| (0..11).try_for_each(|i| tx.write(tx.root(1), i))).unwrap();
+        assert_eq!(worker.view(|tx| tx.read(tx.root(1))).unwrap(), 10);
+        worker.statistics().log_bytes
+    }
+    assert_eq!([bytes::<Base>(), bytes::<VolatileCheckpoint>(), bytes::<MnemosyneSynchronous>()], [64; 3]);
+    assert_eq!([bytes::<ExecutionInLog>(), bytes::<Blurred>(), bytes::<Counted>()], [192; 3]);
 }
 
 #[test]
@@ -96,6 +178,35 @@ fn a_commit_writes_back_abort_records_not_yet_durable() {
         assert_eq!(cost(&mut worker, |w| write_words(w, 1).unwrap()), (4, 1, 3 * 16));
         // Durable now: not written back again.
         assert_eq!(cost(&mut worker, |w| write_words(w, 1).unwrap()), (1, 1, 64));
+    }
+}
+
+/// An abort that nothing in the log speaks of: under `bppm-counted` its blocks are not used again, and the next
+/// commit pays for its own lines alone; copied transactions have nothing in the log until they commit.
+#[test]
+fn aborts_cost_later_commits_nothing_but_where_holes_are_bridged() {
+    fn after_an_abort<S: Scheme>(mode: Concurrency) -> (u64, u64, u64) {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        let mut worker = pool.worker::<S>(mode).unwrap();
+        let gives_up = |w: &mut Worker<_, S>| {
+            let given_up: strandline::Result<()> = w.run(|tx| {
+                let at = tx.root(0);
+                (0..100).try_for_each(|i| tx.write(at.word(i), 7))?;
+                Err(Abort::User)
+            });
+            assert!(given_up.is_err());
+        };
+        assert_eq!(cost(&mut worker, gives_up), (0, 0, 0));
+        cost(&mut worker, |w| write_words(w, 1).unwrap())
+    }
+    for mode in MODES {
+        // 100 blocks passed by; two records from record 100 on, which begins line 25, and two inert ones.
+        assert_eq!(after_an_abort::<Counted>(mode), (1, 1, 64));
+        // As ever: one line each for record, commit record, home and mark.
+        assert_eq!(after_an_abort::<Base>(mode), (4, 4, 64));
+        assert_eq!(after_an_abort::<MnemosyneSynchronous>(mode), (3, 3, 64));
+        // The abort records' three lines besides the one that the transaction shares.
+        assert_eq!(after_an_abort::<ExecutionInLog>(mode), (4 + 2, 3, 48));
     }
 }
 

@@ -275,7 +275,7 @@ fn a_swallowed_conflict_does_not_commit() {
 }
 
 fn sync_options() -> Options {
-    let sync = strandline::sync::SyncParameters { ring_blocks: 64, dirty_pages: 32 };
+    let sync = strandline::sync::SyncParameters { ring_blocks: 64, dirty_pages: 32, ..Default::default() };
     Options { domain: Domain::Sync, sync, ..options() }
 }
 

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use strandline_workloads::Row;
+use strandline_workloads::{Prepared, Row};
 
 use super::floor::Floor;
 use super::plan::Plan;
-use super::pools::{Place, Prepared};
 use crate::failure::Failure;
 
 /// A row with the floor that was measured just before it, run by run.
@@ -53,6 +52,7 @@ fn floor_row(name: &str, beside: &Row, floor: f64) -> Row {
         threads: beside.threads,
         domain: beside.domain.clone(),
         tx_per_s: floor,
+        tx_per_processor_s: 0.0,
         abort_ratio: 0.0,
         fences_per_tx: 0.0,
         lines_flushed_per_tx: 0.0,
@@ -71,7 +71,7 @@ fn floor_row(name: &str, beside: &Row, floor: f64) -> Row {
 /// # Errors
 /// A pool cannot be created; a transaction failed.
 pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
-    let place = Place::new(plan)?;
+    let place = plan.place()?;
     progress.set_message("measuring the disk");
     let mut floor = Floor::new(place.folder())?;
     let mut cells = Vec::new();
@@ -81,7 +81,8 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
         // One mode after the other: two pools open at a time would checkpoint into each other's time.
         for (at, &scheme) in plan.schemes.iter().enumerate() {
             progress.set_message(format!("filling {workload}"));
-            let prepared = Prepared::new(plan, &place, &selection, scheme.single_writer)?;
+            let path = plan.file(&place, &selection, scheme.concurrency);
+            let prepared = Prepared::new(&path, &selection, plan.setting(scheme.concurrency))?;
             for repetition in 0..plan.repetitions {
                 for (row, &threads) in plan.threads.iter().enumerate() {
                     progress.set_message(format!("{} on {workload}, durable", scheme.name()));

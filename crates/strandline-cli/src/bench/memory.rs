@@ -1,10 +1,9 @@
 //! Measuring on memory: every domain but `sync`.
 
 use indicatif::ProgressBar;
-use strandline_workloads::Row;
+use strandline_workloads::{Prepared, Row};
 
 use super::plan::Plan;
-use super::pools::{Place, Prepared};
 use crate::failure::Failure;
 
 /// What was measured, and where.
@@ -23,17 +22,16 @@ pub struct Results {
 /// # Errors
 /// A pool cannot be created; a transaction failed.
 pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
-    let place = Place::new(plan)?;
+    let place = plan.place()?;
     let mut results = Results { rows: Vec::new(), place: place.what.clone(), assumed_persistent: false };
     for selection in plan.selections()? {
         progress.set_message(format!("filling {}", selection.name().name()));
-        let mut pools = [None, None];
-        for (mode, pool) in [false, true].into_iter().zip(&mut pools) {
-            if plan.has_mode(mode) {
-                let prepared = Prepared::new(plan, &place, &selection, mode)?;
-                results.assumed_persistent |= prepared.assumed_persistent;
-                *pool = Some(prepared);
-            }
+        let mut pools = Vec::new();
+        for mode in plan.modes() {
+            let path = plan.file(&place, &selection, mode);
+            let prepared = Prepared::new(&path, &selection, plan.setting(mode))?;
+            results.assumed_persistent |= prepared.assumed_persistent;
+            pools.push((mode, prepared));
         }
         let mut runs = vec![Vec::new(); plan.threads.len() * plan.schemes.len()];
         for repetition in 0..plan.repetitions {
@@ -41,8 +39,8 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
             for &threads in &plan.threads {
                 for &scheme in &plan.schemes {
                     progress.set_message(format!("{} on {}", scheme.name(), selection.name().name()));
-                    let prepared = pools[usize::from(scheme.single_writer)].as_ref();
-                    if let (Some(prepared), Some(cell)) = (prepared, cells.next()) {
+                    let prepared = pools.iter().find(|(mode, _)| *mode == scheme.concurrency);
+                    if let (Some((_, prepared)), Some(cell)) = (prepared, cells.next()) {
                         let run = plan.run(threads, repetition);
                         cell.push(selection.measure(prepared.pool(), plan.domain, scheme, &run)?);
                     }

@@ -4,14 +4,13 @@ mod durable;
 mod floor;
 mod memory;
 mod plan;
-mod pools;
 mod tables;
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use strandline::Domain;
-use strandline_workloads::{Row, SchemeKind, SchemeName, Sizes, UnknownName, WorkloadName};
+use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, Row, SchemeName, Sizes, UnknownName, WorkloadName};
 
 use crate::arguments::{DomainName, InstructionName, bytes, seconds};
 use crate::failure::{Failure, Outcome};
@@ -152,7 +151,7 @@ impl Arguments {
         if self.instruction.is_some() && !matches!(domain, DomainName::Emulated | DomainName::Flush) {
             return Err(Failure::Usage("--instruction goes with --domain flush or emulated alone".into()));
         }
-        let carried = |scheme: &SchemeName| domain != DomainName::Sync || scheme.kind == SchemeKind::Blurred;
+        let carried = |scheme: &SchemeName| domain != DomainName::Sync || scheme.in_sync();
         if let Some(scheme) = self.scheme.iter().find(|scheme| !carried(scheme)) {
             return Err(Failure::Usage(format!(
                 "the sync domain carries bppm and bppm+single-writer, not {}",
@@ -160,7 +159,7 @@ impl Arguments {
             )));
         }
         let chosen = |given: &[SchemeName]| -> Vec<SchemeName> {
-            let all = SchemeName::ALL.into_iter().filter(carried);
+            let all = SchemeName::all().filter(carried);
             all.filter(|scheme| given.is_empty() || given.contains(scheme)).collect()
         };
         let workloads = WorkloadName::ALL.into_iter();
@@ -176,7 +175,7 @@ impl Arguments {
             schemes: chosen(&self.scheme),
             workloads: workloads.filter(|w| self.workload.is_empty() || self.workload.contains(w)).collect(),
             threads,
-            domain: domain.domain(self.write_latency_ns.unwrap_or(150)),
+            domain: domain.domain(self.write_latency_ns.unwrap_or(DEFAULT_WRITE_LATENCY_NS)),
             instruction: self.instruction.map(Into::into),
             sizes,
             log_bytes: self.log_size.unwrap_or(1 << 20),

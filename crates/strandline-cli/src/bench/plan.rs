@@ -1,11 +1,13 @@
 //! What is to be measured.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use strandline::Domain;
 use strandline::memory::WriteBackInstruction;
-use strandline_workloads::{Run, SchemeName, Selection, Sizes, WorkloadName};
+use strandline::{Concurrency, Domain};
+use strandline_workloads::{Place, PoolSetting, Run, SchemeName, Selection, Sizes, WorkloadName};
+
+use crate::failure::Failure;
 
 /// Schemes × workloads × threads under one domain.
 pub struct Plan {
@@ -33,7 +35,13 @@ impl Plan {
     /// One measurement with this many threads. The warm-up fetches what another scheme's run has evicted.
     pub fn run(&self, threads: u64, repetition: u64) -> Run {
         let warm_up = (self.duration / 5).clamp(Duration::from_millis(50), Duration::from_millis(500));
-        Run { threads, warm_up, duration: self.duration, seed: self.seed.wrapping_add(repetition) }
+        Run {
+            threads,
+            warm_up,
+            duration: self.duration,
+            seed: self.seed.wrapping_add(repetition),
+            idle_percent: 0,
+        }
     }
 
     /// The workloads, with their sizes.
@@ -44,8 +52,54 @@ impl Plan {
         self.workloads.iter().map(|&name| Selection::new(name, &self.sizes)).collect()
     }
 
-    /// Whether schemes of this mode are to be measured.
-    pub fn has_mode(&self, single_writer: bool) -> bool {
-        self.schemes.iter().any(|scheme| scheme.single_writer == single_writer)
+    /// The modes of the schemes that are to be measured, each once.
+    pub fn modes(&self) -> Vec<Concurrency> {
+        let mut modes = Vec::new();
+        for scheme in &self.schemes {
+            if !modes.contains(&scheme.concurrency) {
+                modes.push(scheme.concurrency);
+            }
+        }
+        modes
+    }
+
+    /// Where the pools go: memory for every domain but `sync`, which needs a file system on a disk; or beside
+    /// the pool that the user named.
+    ///
+    /// # Errors
+    /// There is nowhere to write, or a file of that name exists.
+    pub fn place(&self) -> Result<Place, Failure> {
+        let Some(path) = &self.pool else {
+            let place = if self.domain == Domain::Sync { Place::on_disk() } else { Place::in_memory() };
+            return place.map_err(Failure::io("create a temporary folder"));
+        };
+        if path.exists() {
+            return Err(Failure::Usage(format!(
+                "{} exists; --pool names a file that bench creates and removes",
+                path.display()
+            )));
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        Place::within(parent.unwrap_or(Path::new(".")))
+            .map_err(Failure::io(format!("create a pool at {}", path.display())))
+    }
+
+    /// The pool's file for a workload in one of the modes.
+    pub fn file(&self, place: &Place, selection: &Selection, mode: Concurrency) -> PathBuf {
+        let name = self.pool.as_ref().and_then(|path| path.file_name()).unwrap_or("pool".as_ref());
+        let mut name = name.to_os_string();
+        name.push(format!("-{}-{mode:?}", selection.name().name()));
+        place.folder().join(name)
+    }
+
+    /// How the pools are made.
+    pub fn setting(&self, concurrency: Concurrency) -> PoolSetting {
+        PoolSetting {
+            logs: self.threads.iter().max().copied().unwrap_or(1).max(16),
+            log_bytes: self.log_bytes,
+            domain: self.domain,
+            instruction: self.instruction,
+            concurrency,
+        }
     }
 }

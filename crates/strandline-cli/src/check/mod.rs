@@ -1,7 +1,10 @@
 //! `strandline check`: the crash checker.
 
+mod device;
 mod litmus;
 mod schemes;
+
+use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
 
@@ -12,6 +15,7 @@ use crate::failure::{Failure, Outcome};
     after_help = "Examples:\n  strandline check --samples 500\n  \
     strandline check --scheme bppm --workload sps --threads 2 --exhaustive --preemptions 2\n  \
     strandline check --mutants\n  \
+    strandline check --world device --samples 2000\n  \
     strandline check litmus crates/strandline-crash/litmus/commit1.litmus\n\n\
     Exit code 1 says that a state was found that recovery does not repair (or, with --mutants, that a mutant \
     was not found out)."
@@ -19,6 +23,9 @@ use crate::failure::{Failure, Outcome};
 pub struct Arguments {
     #[command(subcommand)]
     what: Option<What>,
+    /// How crash states come about
+    #[arg(long, value_delimiter = ',', value_enum, default_value = "x86")]
+    world: Vec<World>,
     #[command(flatten)]
     schemes: schemes::Arguments,
 }
@@ -28,13 +35,43 @@ enum What {
     Litmus(litmus::Arguments),
 }
 
+/// The worlds, each a module with a `run`.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum World {
+    /// Power failures as x86 persistency allows them
+    X86,
+    /// The `Sync` domain on a device that loses power, tears writes and fails
+    Device,
+}
+
+/// A world's exploration, its tables printed unless JSON was asked for.
+struct Finished {
+    outcome: Outcome,
+    /// For JSON.
+    rows: Vec<serde_json::Value>,
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// The flags or a litmus file ask for something that cannot be.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    match &arguments.what {
-        Some(What::Litmus(arguments)) => litmus::run(arguments),
-        None => schemes::run(&arguments.schemes),
+    if let Some(What::Litmus(arguments)) = &arguments.what {
+        return litmus::run(arguments);
     }
+    let (mut rows, mut outcome) = (Vec::new(), Outcome::Success);
+    for world in &arguments.world {
+        let finished = match world {
+            World::X86 => schemes::run(&arguments.schemes),
+            World::Device => device::run(&arguments.schemes),
+        }?;
+        rows.extend(finished.rows);
+        if finished.outcome == Outcome::Finding {
+            outcome = Outcome::Finding;
+        }
+    }
+    if arguments.schemes.json {
+        say!("{:#}", json!({ "rows": rows, "seed": arguments.schemes.seed }));
+    }
+    Ok(outcome)
 }

@@ -11,56 +11,58 @@ use strandline_crash::explore::{
     exhaust, sample,
 };
 
+use super::Finished;
 use crate::failure::{Failure, Outcome};
 
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Arguments {
     /// Schemes, by the names of `strandline list`; all that promise durability by default
     #[arg(long, value_delimiter = ',')]
-    scheme: Vec<String>,
+    pub(super) scheme: Vec<String>,
     /// sps, hash, rbtree, bplustree, kvstore, allocator; all by default (sps alone with --mutants)
     #[arg(long, value_delimiter = ',')]
-    workload: Vec<Workload>,
+    pub(super) workload: Vec<Workload>,
     /// line, word, flush-on-fail; all that the scheme claims to survive by default
     #[arg(long, value_delimiter = ',')]
-    setting: Vec<Setting>,
+    pub(super) setting: Vec<Setting>,
     /// Threads that run transactions, 1 to 3; all three by default (2 if exhaustive)
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=3))]
-    threads: Vec<u8>,
+    pub(super) threads: Vec<u8>,
     /// All schedules, crash points and surviving states within the bounds, instead of samples
     #[arg(long)]
-    exhaustive: bool,
+    pub(super) exhaustive: bool,
     /// Preemptions in a schedule, at most (exhaustive)
     #[arg(long, default_value_t = 2)]
-    preemptions: u32,
+    pub(super) preemptions: u32,
     /// Transactions of each thread: exactly so many if exhaustive (2 by default), at most so many if
     /// sampled (24 by default)
     #[arg(long)]
-    transactions: Option<u32>,
+    pub(super) transactions: Option<u32>,
     /// States judged at one crash point, at most (exhaustive)
     #[arg(long, default_value_t = 1 << 20)]
-    states: u64,
+    pub(super) states: u64,
     /// Power failures in recovery, one in the recovery after the other, at most (exhaustive)
     #[arg(long, default_value_t = 1)]
-    recovery_crashes: usize,
+    pub(super) recovery_crashes: usize,
     /// Histories to sample, for each combination
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    samples: u64,
+    pub(super) samples: u64,
     /// Seed of the first history
     #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Leave out every step of the scheme, one at a time, and see that it is noticed
     #[arg(long)]
-    mutants: bool,
+    pub(super) mutants: bool,
     /// Leave out this step, by its name in the code
     #[arg(long)]
-    omit: Option<String>,
+    pub(super) omit: Option<String>,
     /// Seconds for one combination or one mutant, at most
     #[arg(long, default_value_t = 60)]
-    seconds: u64,
+    pub(super) seconds: u64,
     /// Print one JSON object
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// One line of the summary.
@@ -73,7 +75,7 @@ struct Row {
 ///
 /// # Errors
 /// A flag names what there is not.
-pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
     let schemes = arguments.schemes()?;
     // Panics of mutants and of recoveries on impossible states are caught and reported as what they are.
     std::panic::set_hook(Box::new(|_| ()));
@@ -89,14 +91,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     let outcome = if rows.iter().any(wrong) { Outcome::Finding } else { Outcome::Success };
     if arguments.json {
-        let rows: Vec<_> = rows.iter().map(|row| json_row(arguments, row)).collect();
-        say!("{:#}", json!({ "rows": rows, "seed": arguments.seed }));
+        // Printed with those of other worlds.
     } else if arguments.mutants {
         show_mutants(arguments, &rows);
     } else {
         show(arguments, &rows);
     }
-    Ok(outcome)
+    Ok(Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() })
 }
 
 impl Arguments {
@@ -144,7 +145,7 @@ fn redundant(case: &Case) -> Option<&'static str> {
     case.scheme.redundant.iter().find(|(redundant, _)| *redundant == step).map(|&(_, why)| why)
 }
 
-fn progress_bar() -> ProgressBar {
+pub(super) fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
         bar.set_style(style);
@@ -393,6 +394,7 @@ fn show_mutants(arguments: &Arguments, rows: &[Row]) {
 fn json_row(arguments: &Arguments, row: &Row) -> serde_json::Value {
     let Row { case, explored } = row;
     json!({
+        "world": "x86",
         "scheme": case.scheme.name,
         "workload": case.workload.name(),
         "setting": case.setting.name(),

@@ -21,6 +21,7 @@ mod world;
 
 pub use campaign::{Bounds, Outcome, Sampling, exhaust, sample};
 pub use crash::{CrashMemory, Decision};
+pub(crate) use explorer::panic_text;
 pub use explorer::{Counts, Violation};
 pub use life::{Case, Code};
 
@@ -28,5 +29,5 @@ pub use program::{Crashed, Options, Refused, Report, check};
 pub use schedule::Policy;
 pub use scheme::{ALL as SCHEMES, CheckedScheme};
 pub use trace::Trace;
-pub use workload::Workload;
+pub use workload::{Plan, Workload};
 pub use world::X86World;

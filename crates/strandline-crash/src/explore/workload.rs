@@ -60,7 +60,7 @@ impl Workload {
     }
 
     /// Heap chunks of 4 KB that it needs.
-    pub(super) fn chunks(self, threads: u64) -> u64 {
+    pub(crate) fn chunks(self, threads: u64) -> u64 {
         match self {
             Self::Sps => 1,
             Self::Hash | Self::RbTree => 3 + 3 * threads,

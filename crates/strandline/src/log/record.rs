@@ -12,7 +12,7 @@
 //!                 bits 16..63 ADDR: home address, a byte offset into the pool
 //! ```
 //!
-//! A commit record's data is the TxID, an abort record's the back-pointer to the last commit record: its
+//! A commit record's data is the TxID (in `bppm-counted` its ADDR is the number of the transaction's records), an abort record's the back-pointer to the last commit record: its
 //! position in the log plus one, 0 for none in this run.
 
 /// 64-bit blocks in a record.
@@ -47,6 +47,14 @@ pub enum Record {
         /// The transaction's number in the global commit order, from 1.
         transaction: u64,
     },
+    /// The `records` records before it are committed under this TxID: the commit record of `bppm-counted`, which
+    /// keeps the number in the ADDR field, unused in the paper's.
+    CountedCommit {
+        /// The transaction's number in the global commit order, from 1.
+        transaction: u64,
+        /// Its records, at least one.
+        records: u64,
+    },
     /// The records since the last commit record are void.
     Abort {
         /// Position of the last commit record plus one; 0 for none.
@@ -66,6 +74,9 @@ impl Record {
                 (value, u64::from(mask) << MASK_SHIFT | address << ADDRESS_SHIFT)
             }
             Self::Commit { transaction } => (transaction, FLG_DC | FLG_CA),
+            Self::CountedCommit { transaction, records } => {
+                (transaction, FLG_DC | FLG_CA | records << ADDRESS_SHIFT)
+            }
             Self::Abort { back_pointer } => (back_pointer, FLG_DC),
         };
         let torn = u64::from(torn);
@@ -79,7 +90,10 @@ impl Record {
         if metadata & FLG_DC == 0 {
             Self::Data { address: metadata >> ADDRESS_SHIFT, value, mask: (metadata >> MASK_SHIFT) as u8 }
         } else if metadata & FLG_CA != 0 {
-            Self::Commit { transaction: value }
+            match metadata >> ADDRESS_SHIFT {
+                0 => Self::Commit { transaction: value },
+                records => Self::CountedCommit { transaction: value, records },
+            }
         } else {
             Self::Abort { back_pointer: value }
         }
@@ -131,10 +145,11 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn decode_inverts_encode(value: u64, address in 0..1u64 << 48, mask: u8, torn: bool, kind in 0..3) {
+        fn decode_inverts_encode(value: u64, address in 0..1u64 << 48, mask: u8, torn: bool, kind in 0..4) {
             let record = match kind {
                 0 => Record::Data { address, value, mask },
                 1 => Record::Commit { transaction: value },
+                2 => Record::CountedCommit { transaction: value, records: address.max(1) },
                 _ => Record::Abort { back_pointer: value },
             };
             let blocks = record.encode(torn);

@@ -23,6 +23,12 @@ pub struct Committed {
     pub writes: Vec<Write>,
 }
 
+fn blocks<M: Memory>(memory: &M, log: PersistentAddress, record: u64) -> [u64; 2] {
+    let mut blocks = [0; 2];
+    memory.load_range(log.word(record * RECORD_BLOCKS), &mut blocks);
+    blocks
+}
+
 /// The record number `record` if both its blocks carry the torn bit `phase`.
 ///
 /// The metadata block comes first, and the data block is loaded only if it matters: a crash checker that
@@ -61,7 +67,7 @@ pub fn scan<M: Memory>(
             Some(Record::Data { address, value, mask }) => {
                 pending.push(Write { address: PersistentAddress::new(address), value, mask });
             }
-            Some(Record::Commit { transaction }) => {
+            Some(Record::Commit { transaction } | Record::CountedCommit { transaction, .. }) => {
                 committed.push(Committed { transaction, writes: std::mem::take(&mut pending) });
             }
             Some(Record::Abort { .. }) => pending.clear(),
@@ -79,6 +85,72 @@ pub fn scan<M: Memory>(
     at
 }
 
+/// Reads a log whose transactions were durable before their commit records were stored: a commit record whose
+/// both blocks carry the bit `phase` takes the records since the last one, whatever their own torn bits. Returns
+/// the number of records read.
+pub fn scan_fenced<M: Memory>(
+    memory: &M,
+    log: PersistentAddress,
+    records: u64,
+    phase: bool,
+    committed: &mut Vec<Committed>,
+) -> u64 {
+    let mut writes = Vec::new();
+    for at in 0..records {
+        let blocks = blocks(memory, log, at);
+        match Record::decode(blocks) {
+            Record::Commit { transaction } if Record::torn_bit(blocks) == Some(phase) => {
+                committed.push(Committed { transaction, writes: std::mem::take(&mut writes) });
+            }
+            Record::Data { address, value, mask } if mask != 0 => {
+                writes.push(Write { address: PersistentAddress::new(address), value, mask });
+            }
+            // Filling, or what an earlier run left behind the log's end, which no commit record takes.
+            _ => {}
+        }
+    }
+    records
+}
+
+/// Reads a log of counted commit records once, both phases at a time: a commit record counts if its blocks and
+/// those of as many records before it as it says carry the same torn bit. Returns the number of records read.
+pub fn scan_counted<M: Memory>(
+    memory: &M,
+    log: PersistentAddress,
+    records: u64,
+    committed: &mut Vec<Committed>,
+) -> u64 {
+    // The records just read that carry one torn bit; `None` for those that write nothing.
+    let (mut streak, mut phase) = (Vec::new(), None);
+    for at in 0..records {
+        let blocks = blocks(memory, log, at);
+        let torn = Record::torn_bit(blocks);
+        if torn.is_none() || torn != phase {
+            streak.clear();
+            phase = torn;
+        }
+        if torn.is_none() {
+            continue;
+        }
+        let mut write = None;
+        match Record::decode(blocks) {
+            Record::CountedCommit { transaction, records } => {
+                if let Some(first) = (streak.len() as u64).checked_sub(records) {
+                    let writes = streak.drain(first as usize..).flatten().collect();
+                    committed.push(Committed { transaction, writes });
+                    streak.clear();
+                }
+            }
+            Record::Data { address, value, mask } if mask != 0 => {
+                write = Some(Write { address: PersistentAddress::new(address), value, mask });
+            }
+            _ => {}
+        }
+        streak.push(write);
+    }
+    records
+}
+
 /// The highest TxID of any commit record in the log, of either phase, complete or not, past the log's end
 /// too; 0 for none. A commit record whose two torn bits differ names the TxID that zeroing its data block will
 /// leave (the crash checker found it: TxID 1 in a run of phase 0 has a data block of zero, so that zeroing
@@ -90,7 +162,8 @@ pub fn highest_transaction<M: Memory>(memory: &M, log: PersistentAddress, record
         if is_commit(metadata) {
             let blocks = [memory.load(at), metadata];
             let torn = Record::torn_bit(blocks).is_none();
-            if let Record::Commit { transaction } = Record::decode(if torn { [0, metadata] } else { blocks })
+            if let Record::Commit { transaction } | Record::CountedCommit { transaction, .. } =
+                Record::decode(if torn { [0, metadata] } else { blocks })
             {
                 highest = highest.max(transaction);
             }
@@ -147,6 +220,34 @@ mod tests {
         };
         let lost = 0x1235;
         assert_eq!((highest(data), highest(lost)), (1, 1));
+    }
+
+    /// Words of a log in which the transaction with TxID 1 is whole, one with 2 lacks a block, and one with 3 is
+    /// whole, of the other phase.
+    #[test]
+    fn a_counted_commit_record_takes_as_many_records_as_it_says() {
+        let counted = |transaction, records| Record::CountedCommit { transaction, records };
+        let mut words = vec![0; (2 * RECORDS) as usize];
+        let log = [
+            (0, DATA, true),
+            (1, DATA, true),
+            (2, counted(1, 1), true),
+            (3, DATA, true),
+            (4, DATA, true),
+            (5, counted(2, 2), true),
+            (6, DATA, false),
+            (7, counted(3, 1), false),
+            (8, counted(4, 3), false),
+        ];
+        for (at, record, torn) in log {
+            words[2 * at..][..2].copy_from_slice(&record.encode(torn));
+        }
+        words[2 * 4 + 1] ^= 1;
+        let world: Rc<dyn World> = Rc::new(Recorder::new(words, 8, 0, 1, None));
+        let mut committed = Vec::new();
+        scan_counted(&Hosted::new(world, 0), PersistentAddress::new(0), RECORDS, &mut committed);
+        let found: Vec<_> = committed.iter().map(|found| (found.transaction, found.writes.len())).collect();
+        assert_eq!(found, [(1, 1), (3, 1)]);
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! A thread's log as Blurred Persistence writes it: transactions execute in it, and within a run no word of
-//! it is stored twice, but for abort records laid over a transaction that is already aborted.
+//! A thread's log. Within a run no word of it is stored twice, but for abort records laid over a transaction
+//! that is already aborted. Transactions execute in it as Blurred Persistence has it, or are copied into it when
+//! they commit (`copying.rs`).
 
 use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, RECORD_BYTES, Record};
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, Slot, View, pack, unpack};
 
-const RECORDS_PER_LINE: u32 = (LINE_BYTES / RECORD_BYTES) as u32;
+pub(super) const RECORDS_PER_LINE: u32 = (LINE_BYTES / RECORD_BYTES) as u32;
 
 /// The log has no room for another record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,14 +15,14 @@ pub struct LogFull;
 /// The writing end of one log, owned by the worker that leases it.
 pub struct ThreadLog {
     start: PersistentAddress,
-    slot: Slot,
-    records: u32,
+    pub(super) slot: Slot,
+    pub(super) records: u32,
     /// The next record to be written.
-    position: u32,
+    pub(super) position: u32,
     /// The running transaction's first record.
     begin: u32,
     /// The torn bit of this run.
-    phase: bool,
+    pub(super) phase: bool,
     run: u32,
     /// Position of the last commit record plus one, 0 for none in this run.
     last_commit: u32,
@@ -34,8 +35,9 @@ pub struct ThreadLog {
 }
 
 impl ThreadLog {
-    /// Leases the log `index` where it stands, making it first if the pool does not have it yet.
-    pub fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
+    /// Leases the log `index` where it stands, making it first if the pool does not have it yet. Its last
+    /// `reserved` records are not for transactions.
+    pub fn lease<M: Memory>(view: &View<M>, index: u64, reserved: u32) -> Self {
         let (memory, slot, start) = (&view.memory, view.shared.slot(index), view.layout.log(index));
         let entry = Layout::LOG_DIRECTORY.word(index);
         if memory.load(entry) == 0 {
@@ -53,7 +55,7 @@ impl ThreadLog {
         Self {
             start,
             slot,
-            records: view.layout.log_records() as u32,
+            records: view.layout.log_records() as u32 - reserved,
             position,
             begin: position,
             phase: memory.load(resting.word(1)) == 0,
@@ -83,6 +85,11 @@ impl ThreadLog {
         self.records.into()
     }
 
+    /// The address of the first reserved record.
+    pub fn reserved(&self) -> PersistentAddress {
+        self.at(self.records)
+    }
+
     /// Whether nothing was written in this run.
     pub fn is_empty(&self) -> bool {
         self.position == 0
@@ -93,13 +100,6 @@ impl ThreadLog {
         self.position - self.begin
     }
 
-    /// Records that the running transaction takes up if it commits now: its own, the commit record, and
-    /// inert ones up to the end of the line.
-    #[inline(always)]
-    pub fn committed_length(&self) -> u32 {
-        (self.position + 1).next_multiple_of(RECORDS_PER_LINE) - self.begin
-    }
-
     /// The highest TxID in this run, 0 for none.
     pub fn last_transaction(&self) -> u64 {
         self.last_transaction
@@ -107,7 +107,7 @@ impl ThreadLog {
 
     /// The record at `position`: its address in the pool.
     #[inline(always)]
-    fn at(&self, position: u32) -> PersistentAddress {
+    pub(super) fn at(&self, position: u32) -> PersistentAddress {
         self.start.word(u64::from(position) * RECORD_BLOCKS)
     }
 
@@ -166,19 +166,23 @@ impl ThreadLog {
 
     /// Commits the running transaction under `transaction`: durable when this returns. Stores the commit
     /// record, writes back the transaction's records and every abort record since the last commit, and
-    /// fences once.
-    ///
-    /// Inert records fill the last line up. A transaction that began in a line already written back would
-    /// have to fetch it again, from memory where clwb evicts, and write it back a second time.
+    /// fences once. Returns the number of records written, filling included.
     #[inline]
-    pub fn commit<M: Memory>(&mut self, memory: &M, transaction: u64) {
-        let commit = self.position;
-        memory.store_range(self.at(commit), &Record::Commit { transaction }.encode(self.phase));
-        let (from, to) = (self.begin, (commit + 1).next_multiple_of(RECORDS_PER_LINE));
-        let inert = Record::INERT.encode(self.phase);
-        for record in commit + 1..to {
-            memory.store_range(self.at(record), &inert);
-        }
+    pub fn commit<M: Memory>(&mut self, memory: &M, transaction: u64) -> u64 {
+        self.commit_as(memory, Record::Commit { transaction }, transaction)
+    }
+
+    /// The same with a commit record that says how many records the transaction has.
+    #[inline]
+    pub fn commit_counted<M: Memory>(&mut self, memory: &M, transaction: u64) -> u64 {
+        let records = self.length().into();
+        self.commit_as(memory, Record::CountedCommit { transaction, records }, transaction)
+    }
+
+    #[inline(always)]
+    fn commit_as<M: Memory>(&mut self, memory: &M, commit: Record, transaction: u64) -> u64 {
+        let from = self.begin;
+        let to = self.store_commit(memory, self.position, commit);
         if memory.omitted(Step::CommitFenceEarly) {
             memory.fence(Step::CommitFence);
         }
@@ -190,10 +194,33 @@ impl ThreadLog {
         if !memory.omitted(Step::CommitFenceEarly) {
             memory.fence(Step::CommitFence);
         }
+        self.committed_to(memory, to, transaction)
+    }
+
+    /// Stores the commit record at `position`; returns where the next transaction begins.
+    ///
+    /// Inert records fill the last line up. A transaction that began in a line already written back would
+    /// have to fetch it again, from memory where clwb evicts, and write it back a second time.
+    #[inline(always)]
+    pub(super) fn store_commit<M: Memory>(&self, memory: &M, position: u32, commit: Record) -> u32 {
+        memory.store_range(self.at(position), &commit.encode(self.phase));
+        let to = (position + 1).next_multiple_of(RECORDS_PER_LINE);
+        let inert = Record::INERT.encode(self.phase);
+        for record in position + 1..to {
+            memory.store_range(self.at(record), &inert);
+        }
+        to
+    }
+
+    /// The running transaction is durable as `transaction`, and the next one begins at `to`. Returns the number
+    /// of records that it took.
+    #[inline(always)]
+    pub(super) fn committed_to<M: Memory>(&mut self, memory: &M, to: u32, transaction: u64) -> u64 {
         self.position = to;
         self.last_commit = to;
         self.last_transaction = transaction;
         memory.store(self.slot.committed(), pack(self.run, to));
+        u64::from(to - self.begin)
     }
 
     #[cold]
@@ -230,6 +257,15 @@ impl ThreadLog {
         self.unwritten.push((self.begin, end + 1));
         self.position = end + 1;
         self.begin = self.position;
+    }
+
+    /// Ends the running transaction where nothing but a count tells its records from others: its blocks are not
+    /// used again, and nothing says that it was there.
+    pub fn abandon(&mut self) {
+        if self.length() > 0 {
+            self.unwritten.push((self.begin, self.position));
+            self.begin = self.position;
+        }
     }
 
     /// Begins the log anew. All its transactions must be at or below the published watermark: inert records
@@ -275,7 +311,7 @@ impl ThreadLog {
     }
 
     #[inline(always)]
-    fn write_back<M: Memory>(&self, memory: &M, from: u32, to: u32, step: Step) {
+    pub(super) fn write_back<M: Memory>(&self, memory: &M, from: u32, to: u32, step: Step) {
         let mut line = self.at(from).line();
         let end = self.at(to);
         while line < end {

@@ -77,12 +77,20 @@ pub struct Hosted {
     /// The coroutine's own yielder; null outside a coroutine, where nothing switches.
     yielder: *const Yielder<(), ()>,
     counters: Cell<Counters>,
+    /// The line of the last non-temporal store since the last fence.
+    non_temporal_line: Cell<Option<u64>>,
 }
 
 impl Hosted {
     /// A view for `thread` outside any coroutine: set-up, recovery, single-threaded runs.
     pub fn new(world: Rc<dyn World>, thread: usize) -> Self {
-        Self { world, thread, yielder: std::ptr::null(), counters: Cell::default() }
+        Self {
+            world,
+            thread,
+            yielder: std::ptr::null(),
+            counters: Cell::default(),
+            non_temporal_line: Cell::new(None),
+        }
     }
 
     #[inline]
@@ -161,7 +169,12 @@ impl Memory for Hosted {
     }
 
     fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
-        self.count(|c| c.non_temporal_bytes += 8);
+        let line = Some(at.line().offset());
+        let new_line = self.non_temporal_line.replace(line) != line;
+        self.count(|c| {
+            c.non_temporal_bytes += 8;
+            c.lines_written_back += u64::from(new_line);
+        });
         self.perform(Operation::StoreNonTemporal(at.offset(), value));
     }
 
@@ -194,6 +207,7 @@ impl Memory for Hosted {
     fn fence(&self, step: Step) {
         if !self.omitted(step) {
             self.count(|c| c.fences += 1);
+            self.non_temporal_line.set(None);
             self.perform(Operation::Fence(step));
         }
     }

@@ -22,6 +22,22 @@ pub enum Step {
     AbortRecordWriteBack,
     /// The fence of a commit: after it the transaction is acknowledged.
     CommitFence,
+    /// Writing back the log records that the commit record must not overtake.
+    LogWriteBack,
+    /// The fence between log records and commit record.
+    LogFence,
+    /// Writing back a transaction's home lines before its log is truncated.
+    HomeWriteBack,
+    /// The fence between home lines and truncation.
+    HomeFence,
+    /// Writing back a log's truncation mark.
+    TruncationWriteBack,
+    /// The fence after the truncation mark, before locks are released.
+    TruncationFence,
+    /// A helper that truncates waits for commits that have a lower TxID (a wait).
+    HelperWait,
+    /// A helper truncates in the order of TxIDs (an order).
+    HelperOrder,
     /// Bulk persistence waits for commits at or below the new watermark (a wait).
     BulkWait,
     /// Bulk persistence writes back home lines.

@@ -3,20 +3,19 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
 use super::header::Header;
 use super::heap::{self, HeapUsage};
-use super::layout::{Geometry, Layout, PAGE_BYTES, ROOTS, SharedLayout, View};
+use super::helper::Helper;
+use super::layout::{Geometry, Layout, PAGE_BYTES, PoolState, ROOTS, SharedLayout, View};
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::memory::{Mapping, MappingKind, Memory, Native, Step, WriteBackInstruction};
-use crate::scheme::{
-    Blurred, RecoveryReport, RecoveryStep, Scheme, VolatileWorker, persist_in_bulk, recover,
-};
+use crate::scheme::{self, Blurred, RecoveryReport, RecoveryStep, Scheme, SchemeKind, VolatileWorker};
 use crate::sync::{Device, FileDevice, SharedLog, SyncParameters, SyncRecoveryReport};
 use crate::transaction::{Concurrency, Worker};
 
@@ -102,6 +101,8 @@ pub struct Pool {
     read_only: bool,
     /// The device, the shared log and its checkpoints, in the `Sync` domain.
     sync: Option<SyncPool>,
+    /// The helper of the scheme that runs, where it has one.
+    helper: Mutex<Option<Helper>>,
     recovery: Recovery,
     closed: bool,
 }
@@ -216,6 +217,7 @@ impl Pool {
             options: options.clone(),
             read_only,
             sync,
+            helper: Mutex::new(None),
             recovery: Recovery::default(),
             // Until recovery has succeeded there is nothing to close.
             closed: true,
@@ -247,12 +249,20 @@ impl Pool {
             }
             running = next.map(|step| (step, Instant::now()));
         };
-        let report = recover(&view, |step| tick(Some(step)))?;
+        let state = PoolState::decode(view.memory.load(Layout::STATE));
+        let report = if state == PoolState::default() {
+            // Everything is home, and the logs may be any scheme's.
+            tick(Some(RecoveryStep::Truncate));
+            scheme::forget_logs(&view)?
+        } else {
+            scheme::recover(&view, |step| tick(Some(step)))?
+        };
         tick(None);
         let [scan, sort, replay, truncate] = times;
         self.recovery = Recovery { report, sync: None, scan, sort, replay, truncate };
         if !self.read_only {
-            view.memory.store(Layout::STATE, self.options.domain.code());
+            let state = PoolState { domain: self.options.domain.code(), ..state };
+            view.memory.store(Layout::STATE, state.encode());
             view.memory.write_back(Layout::STATE, Step::MarkState);
             view.memory.fence(Step::MarkState);
             self.closed = false;
@@ -284,13 +294,17 @@ impl Pool {
         self.worker_with()
     }
 
-    /// A worker under another scheme, for the laboratory.
+    /// A worker under another scheme, for the laboratory. The pool goes over to that scheme, and is recovered by it.
     ///
     /// # Errors
-    /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone.
+    /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone, or workers under another
+    /// scheme exist.
     pub fn worker_with<S: Scheme>(&self) -> Result<Worker<Native, S>> {
-        if self.options.domain == Domain::Sync && S::NAME != Blurred::NAME {
-            return Err(Error::Unsupported(format!("scheme {} in the sync domain", S::NAME)));
+        if self.options.domain == Domain::Sync && !S::KIND.in_sync() {
+            return Err(Error::Unsupported(format!(
+                "scheme {} instead of bppm",
+                S::KIND.name(self.options.concurrency)
+            )));
         }
         let mut worker = Worker::lease(
             self.native_view()?,
@@ -299,6 +313,16 @@ impl Pool {
         )?;
         if self.read_only {
             worker.make_read_only();
+            return Ok(worker);
+        }
+        let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
+        if !S::HELPER {
+            // No worker of the scheme that it helped exists any more.
+            if let Some(helper) = helper.take() {
+                helper.stop(worker.memory());
+            }
+        } else if helper.is_none() {
+            *helper = Some(Helper::start::<S>(self.native_view()?, self.options.concurrency)?);
         }
         Ok(worker)
     }
@@ -312,7 +336,9 @@ impl Pool {
         if self.read_only || self.options.domain == Domain::Sync {
             return Err(Error::Unsupported("the volatile pseudo-scheme".into()));
         }
-        Ok(VolatileWorker::new(self.native_view()?, index))
+        let view = self.native_view()?;
+        scheme::mark_unprotected(&view);
+        Ok(VolatileWorker::new(view, index))
     }
 
     /// What opening the pool had to do.
@@ -346,6 +372,12 @@ impl Pool {
         self.close_once()
     }
 
+    fn stop_helper<M: Memory>(&self, memory: &M) {
+        if let Some(helper) = self.helper.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            helper.stop(memory);
+        }
+    }
+
     fn close_once(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());
@@ -356,6 +388,7 @@ impl Pool {
             self.closed = false;
             return Err(Error::Parameter("the pool cannot be closed while a worker exists".into()));
         }
+        self.stop_helper(memory);
         if let Some(sync) = &mut self.sync {
             if let Some(mut checkpointer) = sync.checkpointer.take() {
                 checkpointer.stop(memory, &sync.log);
@@ -363,10 +396,18 @@ impl Pool {
             let report = sync.log.checkpoint(&view)?;
             return write_state(&*sync.device, 0, Some(report.watermark));
         }
-        persist_in_bulk(&view);
+        scheme::drain(&view, scheme::current(&view)?);
         // Under any domain but MAP_SYNC's, what a clean pool promises has to be in the file itself.
+        let unprotected = PoolState::decode(memory.load(Layout::STATE)).unprotected;
         let synchronize = || match self.mapping {
             MappingKind::Shared => self.persistent.synchronize(),
+            MappingKind::SharedSynchronous if unprotected => {
+                // Nobody knows what was stored.
+                let bytes = self.layout.end().offset() - self.layout.data.offset();
+                memory.write_back_range(self.layout.data, bytes, Step::MarkState);
+                memory.fence(Step::MarkState);
+                Ok(())
+            }
             MappingKind::SharedSynchronous | MappingKind::Private => Ok(()),
         };
         synchronize()?;
@@ -382,6 +423,7 @@ impl Drop for Pool {
         // Whatever fails here, the pool stays marked as in use and is recovered when it is next opened.
         let _ = self.close_once();
         let Ok(view) = self.native_view() else { return };
+        self.stop_helper(&view.memory);
         if let Some(SyncPool { log, checkpointer: Some(checkpointer), .. }) = &mut self.sync {
             checkpointer.stop(&view.memory, log);
             log.abandon(&view.memory);
@@ -396,6 +438,8 @@ pub struct PoolInfo {
     pub header: Header,
     /// The domain that has or had the pool in use; `None` if it was closed cleanly.
     pub in_use: Option<&'static str>,
+    /// The scheme whose logs it has then.
+    pub scheme: Option<&'static str>,
     /// Whether somebody has it open now.
     pub open: bool,
     /// Every transaction up to this TxID is in its home locations.
@@ -419,20 +463,31 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<PoolInfo> {
     let file = File::open(path).map_err(|e| Error::io(format!("open the pool {}", path.display()), e))?;
     let header = read_header(&file)?;
     let state = read_word(&file, Layout::STATE.offset())?;
-    let in_use = match state {
-        0 => None,
-        code => Some(Domain::name_of(code).ok_or_else(|| Error::Damaged(format!("its state is {code}")))?),
-    };
+    let (mut in_use, mut scheme) = (None, None);
+    if state != 0 {
+        let (domain, kind) = decode_state(state)?;
+        in_use = Some(domain.name());
+        scheme = Some(kind.name(kind.modes()[0]));
+    }
     let open = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err();
     let mut logs = 0;
     for index in 0..header.geometry.logs {
         logs += u64::from(read_word(&file, Layout::LOG_DIRECTORY.word(index).offset())? != 0);
     }
     let watermark = read_word(&file, Layout::WATERMARK.offset())?;
-    let mut info =
-        PoolInfo { header, in_use, open, watermark, logs, roots: Vec::new(), usage: None, recovery: None };
+    let mut info = PoolInfo {
+        header,
+        in_use,
+        scheme,
+        open,
+        watermark,
+        logs,
+        roots: Vec::new(),
+        usage: None,
+        recovery: None,
+    };
     if !open {
-        let domain = Domain::of_code(state).unwrap_or(Domain::Process);
+        let domain = decode_state(state).map_or(Domain::Process, |(domain, _)| domain);
         let options = Options { domain, layout_name: info.header.layout_name.clone(), ..Options::default() };
         let pool = Pool::open_read_only(path, &options)?;
         let view = pool.native_view()?;
@@ -476,15 +531,28 @@ fn read_word(file: &File, offset: u64) -> Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
+/// The domain and the scheme of a pool in use.
+fn decode_state(word: u64) -> Result<(Domain, SchemeKind)> {
+    let state = PoolState::decode(word);
+    match Domain::of_code(state.domain) {
+        Some(domain) if state.unknown == 0 => Ok((domain, SchemeKind::of_code(state.scheme)?)),
+        _ => Err(Error::Damaged(format!("its state word is {word:#x}"))),
+    }
+}
+
 /// A cleanly closed pool opens under any domain, otherwise only under the one that wrote it.
-fn check_state(state: u64, domain: Domain) -> Result<()> {
-    if state == 0 || state == domain.code() {
+fn check_state(word: u64, domain: Domain) -> Result<()> {
+    if word == 0 {
         return Ok(());
     }
-    match Domain::name_of(state) {
-        Some(wrote) => Err(Error::WrongDomain { wrote: wrote.into(), asked: domain.name().into() }),
-        None => Err(Error::Damaged(format!("its state word is {state:#x}"))),
+    let (wrote, _) = decode_state(word)?;
+    if PoolState::decode(word).unprotected {
+        return Err(Error::Unprotected);
     }
+    if wrote.code() != domain.code() {
+        return Err(Error::WrongDomain { wrote: wrote.name().into(), asked: domain.name().into() });
+    }
+    Ok(())
 }
 
 /// Allocates the file's space and writes its header last: a file without it is not a pool.

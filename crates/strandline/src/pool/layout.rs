@@ -55,7 +55,7 @@ impl Layout {
     pub const HEADER: PersistentAddress = PersistentAddress::new(0);
     /// The first of the two checkpoint slots of the `Sync` domain; the second lies a page further on.
     pub const CHECKPOINT_SLOTS: PersistentAddress = PersistentAddress::new(PAGE_BYTES);
-    /// Whether the pool is in use, and under which domain.
+    /// Whether the pool is in use, under which domain and by which scheme: a [`PoolState`].
     pub const STATE: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES);
     /// The watermark: every transaction at or below it is in the home locations durably.
     pub const WATERMARK: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES + LINE_BYTES);
@@ -143,6 +143,36 @@ impl Layout {
     }
 }
 
+/// What a pool's state word says. 0 is a pool that was closed cleanly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolState {
+    /// Bits 0 to 7: the number of the domain that has it in use; 0 for none.
+    pub domain: u64,
+    /// Bits 8 to 15: the number of the scheme whose logs it has.
+    pub scheme: u64,
+    /// Bit 16: whether it was used without persistence since it was last closed.
+    pub unprotected: bool,
+    /// The other bits, of which this library knows nothing.
+    pub unknown: u64,
+}
+
+impl PoolState {
+    /// The state in this word.
+    pub fn decode(word: u64) -> Self {
+        Self {
+            domain: word & 0xff,
+            scheme: word >> 8 & 0xff,
+            unprotected: word >> 16 & 1 == 1,
+            unknown: word >> 17,
+        }
+    }
+
+    /// The word for this state.
+    pub fn encode(self) -> u64 {
+        self.domain | self.scheme << 8 | u64::from(self.unprotected) << 16 | self.unknown << 17
+    }
+}
+
 /// Byte offsets of the volatile synchronisation words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLayout {
@@ -168,7 +198,11 @@ impl SharedLayout {
     pub const PUBLISHED_WATERMARK: VolatileAddress = Self::at_line(5);
     /// Held while a log is leased or given back.
     pub const LEASES: VolatileAddress = Self::at_line(6);
-    const LOCKS: VolatileAddress = Self::at_line(8);
+    /// Single-writer mode under a scheme with a helper: the last TxID that has stored home.
+    pub const HOME: VolatileAddress = Self::at_line(7);
+    /// 1 while the helper waits for something to do.
+    pub const HELPER_WAITS: VolatileAddress = Self::at_line(8);
+    const LOCKS: VolatileAddress = Self::at_line(10);
     const SLOT_LINES: u64 = 2;
 
     const fn at_line(line: u64) -> VolatileAddress {

@@ -3,11 +3,12 @@
 mod file;
 pub mod header;
 pub(crate) mod heap;
+mod helper;
 pub mod layout;
 mod sync_files;
 
 pub use file::{Options, Pool, PoolInfo, Recovery, inspect};
 pub use header::Header;
 pub use heap::HeapUsage;
-pub use layout::{Geometry, Layout, ROOTS, SharedLayout, View};
+pub use layout::{Geometry, Layout, PoolState, ROOTS, SharedLayout, View};
 pub use sync_files::log_path;

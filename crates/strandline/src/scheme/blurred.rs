@@ -1,5 +1,6 @@
-//! Blurred Persistence, BPPM (Lu, Shu, Sun; sections III and IV): execution in the log, and volatile
-//! checkpoints with bulk persistence.
+//! Blurred Persistence (Lu, Shu, Sun; sections III and IV): execution in the log (XIL), and volatile checkpoints
+//! with bulk persistence (VCBP). Both together are BPPM; each alone, with the conventional other half of
+//! `write_ahead.rs`, is BP(XIL) and BP(VCBP).
 //!
 //! # The protocol
 //!
@@ -11,9 +12,12 @@
 //! *Commit.* With all locks held, the worker publishes that it is in commit, takes the TxID, validates, and
 //! only then stores the commit record (one that is evicted *is* a commit). It writes back the transaction's
 //! records and every abort record since its last commit, and fences once: the transaction is acknowledged.
+//! In BP(VCBP), which has no torn bits to trust, the records are copied when the transaction commits, written
+//! back and fenced before the commit record, and that is fenced too.
 //!
 //! *Volatile checkpoint.* The new values are stored home and stay in the cache. A crash may find any part of
-//! them home: all of them are durable in the log.
+//! them home: all of them are durable in the log. In BP(XIL) they are written back and fenced, and the log is
+//! truncated, before the locks are released.
 //!
 //! *Bulk persistence*, when a log is full. W is the last TxID taken. Once every commit at or below W has
 //! stored home, all home lines of transactions above the old watermark and up to W, of all logs, are written
@@ -22,157 +26,141 @@
 //! everything up to W. Without the watermark one log's older version could be replayed over another's newer,
 //! already truncated one.
 //!
-//! *Restart.* A log begins anew when all its TxIDs are at or below the published watermark. What was
-//! never written back is, holes and inert records over the rest included, so that the new run finds every
-//! word with the other torn bit; then the phase flips.
+//! *Restart.* A log begins anew when all its TxIDs are at or below the published watermark (in BP(XIL): when all
+//! its transactions are truncated, which they are). What was never written back is, holes and inert records over
+//! the rest included, so that the new run finds every word with the other torn bit; then the phase flips.
 //!
 //! *Abort.* An abort record at the end and over every 32nd record bridges the holes that are left; nothing is
 //! written back until the next commit.
 //!
-//! # Recovery
-//!
-//! Scan every log once per phase; sort what is committed by TxID; replay what lies above the watermark; write
-//! back and fence. Raise the watermark above every TxID that any commit record names, complete or not, and
-//! fence: zeroing may make an incomplete transaction look complete. Only then zero the logs. A crash anywhere
-//! repeats it all, to the same result: replay is idempotent, and what lies at or below the watermark is home.
+//! Recovery: `recovery.rs`.
 
 use super::line_set::LineSet;
-use super::{Full, Scheme};
-use crate::error::{Error, Result};
-use crate::log::{Committed, RECORD_BYTES, Record, ThreadLog, highest_transaction, merge, scan, zero};
+use super::recovery::Reading;
+use super::redo::{Checkpoint, CheckpointWay, Logging, LoggingWay, Redo};
+use super::write_ahead::{Copying, EachTransaction};
+use crate::log::{LogFull, RECORD_BYTES, Record, ThreadLog};
 use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
+/// BPPM: execution in the log and bulk persistence.
+pub type Blurred = Redo<Executing, BulkPersistence>;
+/// BP(XIL): execution in the log alone.
+pub type ExecutionInLog = Redo<Executing, EachTransaction>;
+/// BP(VCBP): volatile checkpoint with bulk persistence alone.
+pub type VolatileCheckpoint = Redo<Copying, BulkPersistence>;
+
 const LINE_RECORDS: u64 = LINE_BYTES / RECORD_BYTES;
 
-/// BPPM's state for one worker: its log.
-pub struct Blurred {
-    log: ThreadLog,
-    /// In the `Sync` domain the log is a volatile execution area that begins anew with each transaction.
-    volatile: bool,
-    /// Whether the running transaction began in an empty log.
-    began_empty: bool,
+/// Execution in the log: a value's place is its record's position.
+#[derive(Default)]
+pub struct Executing;
+
+impl Logging for Executing {
+    const WAY: LoggingWay = LoggingWay::Executed;
+    const READING: Reading = Reading::TornBits;
+
+    #[inline(always)]
+    fn begin(&mut self) {}
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        memory: &M,
+        log: &mut ThreadLog,
+        (at, value): (PersistentAddress, u64),
+        _: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        log.append(memory, at, value)
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
+        log.value(memory, place)
+    }
+
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+        log.commit(memory, transaction)
+    }
+
+    fn abort<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog) {
+        log.abort(memory);
+    }
 }
 
-impl Scheme for Blurred {
-    const NAME: &'static str = "bppm";
+/// Volatile checkpoint with bulk persistence.
+pub struct BulkPersistence;
 
-    fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
-        Self {
-            log: ThreadLog::lease(view, index),
-            volatile: view.memory.device().is_some(),
-            began_empty: true,
-        }
-    }
-
-    fn release<M: Memory>(&mut self, view: &View<M>) {
-        if !self.volatile {
-            self.log.release(&view.memory);
-        }
-    }
+impl Checkpoint for BulkPersistence {
+    const WAY: CheckpointWay = CheckpointWay::Bulk;
+    const RESERVED: u32 = 0;
 
     #[inline(always)]
-    fn begin<M: Memory>(&mut self, _: &View<M>) {
-        if self.volatile {
-            self.log.begin_volatile();
-        } else {
-            self.log.begin();
-        }
-        self.began_empty = self.log.is_empty();
-    }
+    fn stored_home<M: Memory>(_: &View<M>, _: &ThreadLog, _: &WriteSet, _: Concurrency) {}
 
-    #[inline(always)]
-    fn write<M: Memory>(&mut self, view: &View<M>, at: PersistentAddress, value: u64) -> Result<u32, Full> {
-        self.log.append(&view.memory, at, value).map_err(|_| Full)
-    }
-
-    #[inline(always)]
-    fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
-        self.log.value(&view.memory, place)
-    }
-
-    #[inline(always)]
-    fn records(&self) -> u64 {
-        if self.volatile {
-            // The shared log is not padded.
-            u64::from(self.log.length()) + 1
-        } else {
-            u64::from(self.log.committed_length())
-        }
-    }
-
-    fn running_records(&self) -> (PersistentAddress, u64) {
-        self.log.running()
-    }
-
-    #[inline]
-    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64) {
-        self.log.commit(&view.memory, transaction);
-    }
-
-    #[inline(always)]
-    fn truncate<M: Memory>(&mut self, _: &View<M>, _: &WriteSet) {}
-
-    fn abort<M: Memory>(&mut self, view: &View<M>) {
-        if !self.volatile {
-            self.log.abort(&view.memory);
-        }
-    }
-
-    fn make_room<M: Memory>(
-        &mut self,
+    fn release_log<M: Memory>(
         view: &View<M>,
+        log: &ThreadLog,
         concurrency: Concurrency,
         statistics: &mut Statistics,
-    ) -> Result<(), Error> {
-        if self.began_empty {
-            return Err(Error::TransactionTooLarge { records: self.log.records() });
-        }
+    ) {
         let memory = &view.memory;
-        let covered = || self.log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
-        if !covered() {
-            memory.lock(SharedLayout::BULK);
-            // Whoever held it may have persisted this log's transactions too.
-            if !covered() {
-                match concurrency {
-                    Concurrency::Stm => persist_in_bulk(view),
-                    Concurrency::SingleWriter => {
-                        memory.lock(SharedLayout::WRITER);
-                        persist_in_bulk(view);
-                        memory.unlock(SharedLayout::WRITER);
-                    }
-                }
-                statistics.bulk_persists += 1;
-            }
-            memory.unlock(SharedLayout::BULK);
+        let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
+        if covered() {
+            return;
         }
-        self.log.restart(memory);
-        statistics.log_restarts += 1;
-        Ok(())
+        memory.lock(SharedLayout::BULK);
+        // Whoever held it may have persisted this log's transactions too.
+        if !covered() {
+            match concurrency {
+                Concurrency::Stm => persist_in_bulk(view),
+                Concurrency::SingleWriter => {
+                    memory.lock(SharedLayout::WRITER);
+                    persist_in_bulk(view);
+                    memory.unlock(SharedLayout::WRITER);
+                }
+            }
+            statistics.bulk_persists += 1;
+        }
+        memory.unlock(SharedLayout::BULK);
+    }
+
+    fn drain<M: Memory>(view: &View<M>) {
+        view.memory.lock(SharedLayout::BULK);
+        persist_in_bulk(view);
+        view.memory.unlock(SharedLayout::BULK);
+    }
+}
+
+/// Waits until every commit with a TxID at or below `last` has stored home.
+pub(super) fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) {
+    let memory = &view.memory;
+    if memory.omitted(step) {
+        return;
+    }
+    for slot in view.shared.slots() {
+        loop {
+            let state = memory.load(slot.commit_state());
+            if state == 0 || state > last + 2 {
+                break;
+            }
+            memory.pause();
+        }
     }
 }
 
 /// Persists all transactions so far in bulk and moves the watermark up; the caller holds
 /// [`SharedLayout::BULK`]. Commits go on meanwhile.
-pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
+fn persist_in_bulk<M: Memory>(view: &View<M>) {
     let memory = &view.memory;
     let old = memory.load(SharedLayout::PUBLISHED_WATERMARK);
     let watermark = memory.load(SharedLayout::CLOCK);
     if watermark == old {
         return;
     }
-    if !memory.omitted(Step::BulkWait) {
-        for slot in view.shared.slots() {
-            loop {
-                let state = memory.load(slot.commit_state());
-                if state == 0 || state > watermark + 2 {
-                    break;
-                }
-                memory.pause();
-            }
-        }
-    }
+    wait_for_commits(view, watermark, Step::BulkWait);
     if !memory.write_back_all(Step::BulkDataWriteBack) {
         let mut lines = LineSet::new(view.layout.geometry.size);
         for index in 0..view.layout.geometry.logs {
@@ -213,8 +201,8 @@ fn collect_home_lines<M: Memory>(view: &View<M>, index: u64, old: u64, watermark
         _ => 0,
     };
     let mut upto = from;
-    // The lines of the transaction being read, until its commit record is.
-    let mut pending: Vec<PersistentAddress> = Vec::new();
+    // The words of the transaction being read, until its commit record is, and where they were read.
+    let mut pending: Vec<(u32, PersistentAddress)> = Vec::new();
     let mut blocks = [0; LINE_WORDS as usize];
     'log: for line in u64::from(from) / LINE_RECORDS..u64::from(end).div_ceil(LINE_RECORDS) {
         memory.load_range(log.byte(line * LINE_BYTES), &mut blocks);
@@ -225,16 +213,21 @@ fn collect_home_lines<M: Memory>(view: &View<M>, index: u64, old: u64, watermark
             }
             match Record::decode(*record) {
                 Record::Data { mask: 0, .. } => {}
-                Record::Data { address, .. } => pending.push(PersistentAddress::new(address)),
+                Record::Data { address, .. } => pending.push((at, PersistentAddress::new(address))),
                 Record::Abort { .. } => pending.clear(),
-                Record::Commit { transaction } => {
+                commit @ (Record::Commit { transaction } | Record::CountedCommit { transaction, .. }) => {
                     if transaction > watermark {
                         break 'log;
                     }
-                    if transaction > old {
-                        for &at in pending.iter().filter(|&&at| view.layout.is_data(at, 1)) {
-                            lines.insert(at);
-                        }
+                    let first = match commit {
+                        // What lies before that was aborted.
+                        Record::CountedCommit { records, .. } => u64::from(at).saturating_sub(records),
+                        _ => 0,
+                    };
+                    let words = pending.iter().filter(|&&(word, _)| u64::from(word) >= first);
+                    for &(_, at) in words.filter(|&&(_, at)| transaction > old && view.layout.is_data(at, 1))
+                    {
+                        lines.insert(at);
                     }
                     pending.clear();
                     upto = at + 1;
@@ -247,135 +240,4 @@ fn collect_home_lines<M: Memory>(view: &View<M>, index: u64, old: u64, watermark
         memory.write_back_range(log.byte(RECORD_BYTES * u64::from(from)), bytes, Step::BulkLogWriteBack);
     }
     memory.store(slot.persisted(), pack(run, upto));
-}
-
-/// A step of recovery, for whoever takes the time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecoveryStep {
-    /// Reading the logs.
-    Scan,
-    /// Sorting the committed transactions.
-    Sort,
-    /// Storing them home and making that durable.
-    Replay,
-    /// Raising the watermark and zeroing the logs.
-    Truncate,
-}
-
-/// What recovery found and did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RecoveryReport {
-    /// Logs in the directory.
-    pub logs: u64,
-    /// Log records read.
-    pub records: u64,
-    /// Committed transactions found.
-    pub committed: u64,
-    /// Of these, replayed: above the watermark.
-    pub replayed: u64,
-    /// Words stored home.
-    pub words: u64,
-    /// The watermark afterwards; new TxIDs start above it.
-    pub watermark: u64,
-}
-
-/// Recovers the pool from its logs (section III-C); `begins` is told when a step begins. Run by one thread,
-/// before any transaction. Idempotent: a crash inside it is recovered by running it again.
-///
-/// # Errors
-/// The log directory or a log names an address where none can be. Nothing has been changed then.
-pub fn recover<M: Memory>(view: &View<M>, mut begins: impl FnMut(RecoveryStep)) -> Result<RecoveryReport> {
-    let memory = &view.memory;
-    let records = view.layout.log_records();
-    let mut report = RecoveryReport::default();
-
-    begins(RecoveryStep::Scan);
-    let mut logs = Vec::new();
-    for index in 0..view.layout.geometry.logs {
-        let entry = memory.load(Layout::LOG_DIRECTORY.word(index));
-        let log = view.layout.log(index);
-        match entry {
-            0 => {}
-            entry if entry == log.offset() => logs.push(log),
-            entry => {
-                return Err(Error::Damaged(format!(
-                    "log {index} should lie at {:#x}, the directory says {entry:#x}",
-                    log.offset()
-                )));
-            }
-        }
-    }
-    report.logs = logs.len() as u64;
-    let mut committed: Vec<Committed> = Vec::new();
-    let mut highest = memory.load(Layout::WATERMARK);
-    let watermark = highest;
-    for &log in &logs {
-        for phase in [false, true] {
-            report.records += scan(memory, log, records, phase, &mut committed);
-        }
-        if !memory.omitted(Step::RecoveryWatermarkLow) {
-            highest = highest.max(highest_transaction(memory, log, records));
-        }
-    }
-    report.committed = committed.len() as u64;
-    highest = committed.iter().fold(highest, |highest, found| highest.max(found.transaction));
-
-    begins(RecoveryStep::Sort);
-    if !memory.omitted(Step::RecoveryWatermarkFilter) {
-        committed.retain(|found| found.transaction > watermark);
-    }
-    if !memory.omitted(Step::RecoverySort) {
-        committed.sort_by_key(|found| found.transaction);
-    }
-    report.replayed = committed.len() as u64;
-    let writes = || committed.iter().flat_map(|found| &found.writes);
-    if let Some(wild) = writes().find(|write| !view.layout.is_data(write.address, 1)) {
-        return Err(Error::Damaged(format!("a log record names the address {:#x}", wild.address.offset())));
-    }
-
-    begins(RecoveryStep::Replay);
-    for write in writes() {
-        let value = match write.mask {
-            0xff => write.value,
-            mask => merge(memory.load(write.address), write.value, mask),
-        };
-        memory.store(write.address, value);
-        report.words += 1;
-    }
-    for write in writes() {
-        memory.write_back(write.address, Step::RecoveryDataWriteBack);
-    }
-    let late = memory.omitted(Step::RecoveryDataFenceLate);
-    if !late {
-        memory.fence(Step::RecoveryDataFence);
-    }
-
-    begins(RecoveryStep::Truncate);
-    let zero_logs = || {
-        for &log in &logs {
-            if !memory.omitted(Step::RecoveryZero) {
-                zero(memory, log, view.layout.geometry.log_bytes);
-            }
-            memory.write_back_range(log, view.layout.geometry.log_bytes, Step::RecoveryZeroWriteBack);
-        }
-    };
-    if memory.omitted(Step::RecoveryZeroEarly) {
-        zero_logs();
-    }
-    if !memory.omitted(Step::RecoveryWatermark) {
-        memory.store(Layout::WATERMARK, highest);
-    }
-    if late {
-        memory.fence(Step::RecoveryDataFence);
-    }
-    memory.write_back(Layout::WATERMARK, Step::RecoveryWatermarkWriteBack);
-    memory.fence(Step::RecoveryWatermarkFence);
-    if !memory.omitted(Step::RecoveryZeroEarly) {
-        zero_logs();
-    }
-    memory.fence(Step::RecoveryZeroFence);
-    memory.store(SharedLayout::CLOCK, highest);
-    memory.store(SharedLayout::PUBLISHED_WATERMARK, highest);
-    report.watermark = highest;
-    Ok(report)
 }

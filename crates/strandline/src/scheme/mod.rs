@@ -4,14 +4,28 @@
 //! is right.
 
 mod blurred;
+mod counted;
+mod current;
 mod line_set;
+mod mnemosyne;
 mod no_persistence;
+mod recovery;
+mod redo;
+mod registry;
 mod volatile;
+mod write_ahead;
 
-pub(crate) use blurred::persist_in_bulk;
-pub use blurred::{Blurred, RecoveryReport, RecoveryStep, recover};
+pub use blurred::{Blurred, ExecutionInLog, VolatileCheckpoint};
+pub use counted::Counted;
+pub use current::recover;
+pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
+pub(crate) use mnemosyne::wake_helper;
+pub use mnemosyne::{MnemosyneAsynchronous, MnemosyneSynchronous};
 pub use no_persistence::NoPersistence;
+pub use recovery::{RecoveryReport, RecoveryStep};
+pub use registry::{SchemeKind, SchemeVisitor};
 pub use volatile::{VolatileTx, VolatileWorker};
+pub use write_ahead::Base;
 
 use crate::error::Error;
 use crate::memory::{Memory, PersistentAddress};
@@ -24,8 +38,10 @@ pub struct Full;
 
 /// A scheme's state for one worker. Concurrency control is not its business.
 pub trait Scheme: Sized {
-    /// The scheme's name in `strandline list`.
-    const NAME: &'static str;
+    /// The scheme's line in the table of all schemes.
+    const KIND: SchemeKind;
+    /// Whether a helper should run [`Scheme::help`] beside the workers.
+    const HELPER: bool = false;
 
     /// Begins to serve the worker that leases log `index`.
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self;
@@ -33,22 +49,27 @@ pub trait Scheme: Sized {
     fn release<M: Memory>(&mut self, view: &View<M>);
     /// A transaction begins.
     fn begin<M: Memory>(&mut self, view: &View<M>);
-    /// Keeps the new value of a word; returns its place.
+    /// Keeps the new value of a word, whose last one was kept at `previous`; returns its place.
     ///
     /// # Errors
     /// No room.
-    fn write<M: Memory>(&mut self, view: &View<M>, at: PersistentAddress, value: u64) -> Result<u32, Full>;
+    fn write<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        at: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full>;
     /// The value at a place.
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64;
-    /// Log records that committing the running transaction takes, its commit record included.
-    fn records(&self) -> u64;
     /// Where the running transaction's records lie, two words each, and how many they are, for a log shared by
     /// all workers.
     fn running_records(&self) -> (PersistentAddress, u64);
-    /// Makes the running transaction durable under TxID `transaction`.
-    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64);
+    /// Makes the running transaction durable under TxID `transaction`; returns the number of log records that it
+    /// took, its commit record included.
+    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64) -> u64;
     /// After the home stores and before the locks are released: what the scheme does to forget the log.
-    fn truncate<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet);
+    fn stored_home<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet, concurrency: Concurrency);
     /// The running transaction ends without effect.
     fn abort<M: Memory>(&mut self, view: &View<M>);
     /// Makes room after [`Full`] and the abort that followed.
@@ -61,4 +82,19 @@ pub trait Scheme: Sized {
         concurrency: Concurrency,
         statistics: &mut Statistics,
     ) -> Result<(), Error>;
+
+    /// Recovers a pool whose logs this scheme has written; [`recover`] finds out whose they are.
+    ///
+    /// # Errors
+    /// A log is damaged. Nothing has been changed then.
+    fn recover<M: Memory>(
+        view: &View<M>,
+        begins: &mut dyn FnMut(RecoveryStep),
+    ) -> Result<RecoveryReport, Error>;
+    /// Brings everything that is committed home durably, before the pool is closed or goes over to another
+    /// scheme; no worker exists.
+    fn drain<M: Memory>(view: &View<M>);
+    /// The work of a helper, until `stop` says so: a role that runs on a thread of its own natively, and on a
+    /// coroutine where memory is hosted. Without one, workers do it when they must.
+    fn help<M: Memory>(_: &View<M>, _: Concurrency, _: &dyn Fn() -> bool) {}
 }

@@ -9,7 +9,6 @@
 //! |---|---|
 //! | `device.rs` | [`Device`], the few operations on files that everything else is written over |
 //! | `file_device.rs` | [`FileDevice`], the device of real files |
-//! | `faulty_device.rs` | [`FaultyDevice`], a test device that loses power and fails |
 //! | `block.rs` | the format of a block, and of the log file's header |
 //! | `slot.rs` | the format of a checkpoint slot |
 //! | `shared_log.rs` | reservation, append, group flush, dirty pages |
@@ -22,7 +21,6 @@
 mod block;
 mod checkpoint;
 mod device;
-mod faulty_device;
 mod file_device;
 mod recovery;
 mod shared_log;
@@ -33,7 +31,6 @@ mod tests;
 pub use block::{BLOCK_BYTES, RECORDS_PER_BLOCK};
 pub use checkpoint::CheckpointReport;
 pub use device::{AlignedBuffer, Device, DeviceFile};
-pub use faulty_device::{Fault, FaultyDevice};
 pub use file_device::FileDevice;
 pub use recovery::{SyncRecoveryReport, create, read_log_header};
 pub use shared_log::{SharedLog, SyncParameters};

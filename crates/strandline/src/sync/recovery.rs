@@ -171,8 +171,8 @@ impl Replay<'_> {
                 report.dropped = 0;
                 return Ok(());
             }
-            Record::Abort { .. } => {
-                return Err(Error::Damaged("the shared log has an abort record".into()));
+            Record::Abort { .. } | Record::CountedCommit { .. } => {
+                return Err(Error::Damaged("the shared log has a record of another kind of log".into()));
             }
         }
         report.dropped += 1;

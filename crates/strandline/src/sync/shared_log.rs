@@ -57,12 +57,14 @@ pub struct SyncParameters {
     pub ring_blocks: u64,
     /// Dirty 4 KB pages at which a checkpoint is wanted; at twice as many, commits wait for it.
     pub dirty_pages: u64,
+    /// 4 KB blocks of memory, beyond what the largest transaction takes, in which blocks wait to be written.
+    pub staging_blocks: u64,
 }
 
 impl Default for SyncParameters {
     /// A ring of 64 MB; a checkpoint at 64 MB of dirty pages.
     fn default() -> Self {
-        Self { ring_blocks: 16384, dirty_pages: 16384 }
+        Self { ring_blocks: 16384, dirty_pages: 16384, staging_blocks: 32 }
     }
 }
 
@@ -72,7 +74,10 @@ impl SyncParameters {
     /// # Errors
     /// [`Error::Parameter`].
     pub fn check(&self) -> Result<()> {
-        if !(block::MINIMAL_RING..=block::MAXIMAL_RING).contains(&self.ring_blocks) || self.dirty_pages == 0 {
+        if !(block::MINIMAL_RING..=block::MAXIMAL_RING).contains(&self.ring_blocks)
+            || self.dirty_pages == 0
+            || self.staging_blocks > block::MAXIMAL_RING
+        {
             return Err(Error::Parameter(format!(
                 "a log of {} blocks and a bound of {} dirty pages is not possible: 2 to 2^32 blocks, at least one page",
                 self.ring_blocks, self.dirty_pages
@@ -82,8 +87,6 @@ impl SyncParameters {
     }
 }
 
-/// Blocks of staging beyond what the largest transaction takes; few in tests, so that it fills up there.
-const STAGING_SLACK: u64 = if cfg!(test) { 1 } else { 32 };
 /// The most blocks in one write.
 const WRITE_BLOCKS: u64 = 256;
 /// Words copied at a time.
@@ -173,7 +176,7 @@ impl SharedLog {
 
     /// Enough for the largest transaction, a whole thread log, and some more.
     fn staging_blocks(layout: &Layout, parameters: SyncParameters) -> u64 {
-        (Self::blocks_for(layout.log_records() + 1) + STAGING_SLACK).min(parameters.ring_blocks)
+        (Self::blocks_for(layout.log_records() + 1) + parameters.staging_blocks).min(parameters.ring_blocks)
     }
 
     /// Blocks that a transaction of `records` records reserves.

@@ -12,7 +12,7 @@ use super::Abort;
 use super::write_set::{LineEntry, WriteSet};
 
 /// How transactions are isolated from one another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Concurrency {
     /// Word-based software transactional memory: encounter-time locking, write-back, timestamp extension,
     /// as in TinySTM. Transactions that touch different lines run in parallel.
@@ -137,27 +137,22 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             self.statistics.read_only += 1;
             return Ok(());
         }
-        let log_records = self.writes_logged();
-        if self.shared_log.is_some() {
-            self.commit_shared()?;
+        let log_records = if self.shared_log.is_some() {
+            self.commit_shared()?
         } else {
             match self.concurrency {
                 Concurrency::Stm => self.commit_stm()?,
                 Concurrency::SingleWriter => self.commit_single_writer(),
             }
-        }
+        };
         self.statistics.commits += 1;
         self.statistics.log_bytes += log_records * crate::log::RECORD_BYTES;
         Ok(())
     }
 
-    fn writes_logged(&self) -> u64 {
-        self.scheme.records()
-    }
-
     /// Commit through the shared log of the `Sync` domain.
-    fn commit_shared(&mut self) -> Result<(), Abort> {
-        let Some(log) = self.shared_log else { return Ok(()) };
+    fn commit_shared(&mut self) -> Result<u64, Abort> {
+        let Some(log) = self.shared_log else { return Ok(0) };
         let (from, records) = self.scheme.running_records();
         let reservation = match log.enter(&self.view, self.slot, records + 1) {
             Ok(reservation) => reservation,
@@ -187,7 +182,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         match log.wait_durable(&self.view, transaction) {
             Ok(()) => {
                 self.view.memory.event(Event::Acknowledged(transaction));
-                Ok(())
+                Ok(records + 1)
             }
             // The transaction is in the volatile state and cannot be taken back; its outcome is unknown.
             Err(error) => {
@@ -315,9 +310,11 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     /// Keeps a new value and records its place in entry `entry`.
     #[inline(always)]
     pub(super) fn keep(&mut self, entry: u32, at: PersistentAddress, value: u64) -> Result<(), Abort> {
-        match self.scheme.write(&self.view, at, value) {
+        let word = LineEntry::word_of(at);
+        let previous = self.writes.entries[entry as usize].place(word);
+        match self.scheme.write(&self.view, at, value, previous) {
             Ok(place) => {
-                self.writes.entries[entry as usize].set_place(LineEntry::word_of(at), place);
+                self.writes.entries[entry as usize].set_place(word, place);
                 Ok(())
             }
             Err(Full) => Err(self.doom(Abort::LogFull)),
@@ -423,13 +420,15 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
     }
 }
 
-/// The commit that STM and single-writer mode share: the scheme makes the log durable under `transaction`.
+/// The commit that STM and single-writer mode share: the scheme makes the log durable under `transaction`, and says
+/// how many log records that took.
 impl<M: Memory, S: Scheme> Engine<M, S> {
     #[inline]
-    pub(super) fn make_durable(&mut self, transaction: u64) {
+    pub(super) fn make_durable(&mut self, transaction: u64) -> u64 {
         self.view.memory.event(Event::Commit(transaction));
         self.gather_home();
-        self.scheme.commit(&self.view, transaction);
+        let log_records = self.scheme.commit(&self.view, transaction);
         self.view.memory.event(Event::Acknowledged(transaction));
+        log_records
     }
 }

@@ -83,13 +83,14 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     }
 
     #[inline]
-    pub(super) fn commit_single_writer(&mut self) {
+    pub(super) fn commit_single_writer(&mut self) -> u64 {
         let transaction = self.view.memory.load(SharedLayout::CLOCK) + 1;
         self.view.memory.store(SharedLayout::CLOCK, transaction);
-        self.make_durable(transaction);
+        let log_records = self.make_durable(transaction);
         self.store_home_in_sequence();
-        self.scheme.truncate(&self.view, &self.writes);
+        self.scheme.stored_home(&self.view, &self.writes, self.concurrency);
         self.release_token();
+        log_records
     }
 
     /// Stores home while the sequence is odd.

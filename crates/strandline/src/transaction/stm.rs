@@ -222,7 +222,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     }
 
     #[inline]
-    pub(super) fn commit_stm(&mut self) -> Result<(), Abort> {
+    pub(super) fn commit_stm(&mut self) -> Result<u64, Abort> {
         let state = self.slot.commit_state();
         self.view.memory.store(state, 1);
         // Sequentially consistent, so the state is visible before the TxID is taken.
@@ -231,13 +231,13 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         if transaction != self.snapshot + 1 && !self.validate() {
             return Err(self.doom(Abort::Conflict));
         }
-        self.make_durable(transaction);
+        let log_records = self.make_durable(transaction);
         self.store_home();
-        self.scheme.truncate(&self.view, &self.writes);
+        self.scheme.stored_home(&self.view, &self.writes, self.concurrency);
         self.release_locks(Some(transaction));
         self.view.memory.store(state, 0);
         self.release_token();
-        Ok(())
+        Ok(log_records)
     }
 
     /// Releases all locks, with a new version or the old ones.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, PersistentAddress};
 use crate::pool::heap::{Access, Arena};
 use crate::pool::layout::{SharedLayout, View};
-use crate::scheme::Scheme;
+use crate::scheme::{self, Scheme};
 use crate::sync::SharedLog;
 
 use super::engine::{Concurrency, Engine, Statistics};
@@ -49,18 +49,21 @@ pub struct Tx<M: Memory, S: Scheme> {
 }
 
 impl<M: Memory, S: Scheme> Worker<M, S> {
-    /// Leases a free log of the pool.
+    /// Leases a free log of the pool, whose logs become scheme `S`'s if they are not yet.
     ///
     /// # Errors
-    /// [`Error::NoFreeLog`]: as many workers exist as the pool has logs.
+    /// [`Error::NoFreeLog`]: as many workers exist as the pool has logs. [`Error::Unsupported`]: a worker under
+    /// another scheme exists.
     pub fn lease(view: View<M>, concurrency: Concurrency, shared_log: Option<SharedLog>) -> Result<Self> {
         let logs = view.layout.geometry.logs;
         view.memory.lock(SharedLayout::LEASES);
+        let adopted = scheme::adopt::<M, S>(&view);
         let free = (0..logs).find(|&index| view.memory.load(view.shared.slot(index).leased()) == 0);
-        if let Some(index) = free {
+        if let (Ok(()), Some(index)) = (&adopted, free) {
             view.memory.store(view.shared.slot(index).leased(), 1);
         }
         view.memory.unlock(SharedLayout::LEASES);
+        adopted?;
         let index = free.ok_or(Error::NoFreeLog(logs))?;
         let scheme = S::lease(&view, index);
         let engine = Engine::new(view, index, scheme, concurrency, shared_log);

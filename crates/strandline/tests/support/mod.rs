@@ -2,8 +2,6 @@
 
 #![allow(dead_code)]
 
-pub mod crash;
-
 use std::rc::Rc;
 
 use strandline::memory::recorder::Recorder;

@@ -1,10 +1,11 @@
 //! Tests of the litmus checker: the shipped files, malformed files, and two other explorers to compare with.
 
 mod differential;
+mod format;
 mod limits;
-mod mistakes;
 mod naive;
 mod operational;
+mod planted;
 mod programs;
 mod shipped;
 

@@ -6,17 +6,23 @@ use std::collections::{BTreeSet, HashSet};
 use super::{Setting, Test};
 use crate::litmus::view::{Stamp, State};
 
-/// All crash states under a setting.
-pub fn explore(test: &Test, setting: Setting) -> BTreeSet<Vec<u64>> {
-    let mut found = BTreeSet::new();
+/// All crash states under each of the settings, of the configurations that `steps` leads to: those of a thread out of one.
+pub fn explore(
+    test: &Test,
+    settings: &[Setting],
+    steps: impl Fn(&State, usize) -> Vec<State>,
+) -> Vec<BTreeSet<Vec<u64>>> {
+    let mut found = vec![BTreeSet::new(); settings.len()];
     let mut visited = HashSet::new();
     let mut stack = vec![State::initial(test)];
     while let Some(state) = stack.pop() {
         if !visited.insert(state.clone()) {
             continue;
         }
-        crash(test, setting, &state, &mut found);
-        stack.extend((0..test.threads.len()).flat_map(|thread| state.steps(test, thread)));
+        for (&setting, found) in std::iter::zip(settings, &mut found) {
+            crash(test, setting, &state, found);
+        }
+        stack.extend((0..test.threads.len()).flat_map(|thread| steps(&state, thread)));
     }
     found
 }

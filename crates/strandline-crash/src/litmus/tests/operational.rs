@@ -9,6 +9,8 @@
 //!   `word`, of its location); whatever reaches the front of a queue may persist at any time.
 //! - A `clflush` leaves only when the queues of its line are empty. A `clflushopt` leaves a marker in them. A
 //!   fence, and a read-modify-write, waits until no marker of its thread is left.
+//!   To persist earlier than somebody waits for it permits nothing more, so that here it happens then, or at the
+//!   crash.
 //! - A load takes the last store of its thread's buffer, else what is visible.
 
 use std::collections::{BTreeSet, HashSet};
@@ -46,14 +48,41 @@ struct Machine {
 }
 
 impl Machine {
-    /// Markers at the front of their queues go at once: nothing ever waits for one to stay.
-    fn settle(&mut self) {
-        for queue in &mut self.queues {
-            let markers =
-                queue.iter().take_while(|pending| matches!(pending, Pending::Marker { .. })).count();
-            queue.drain(..markers);
+    /// The first `count` entries of a queue persist.
+    fn persist(&mut self, queue: usize, count: usize) {
+        for pending in self.queues[queue].drain(..count) {
+            if let Pending::Store { location, value } = pending {
+                self.persistent[location] = value;
+            }
         }
     }
+
+    /// Nothing that the thread has written back remains in a queue.
+    fn wait_for_markers(&mut self, thread: usize) {
+        for queue in 0..self.queues.len() {
+            let last = self.queues[queue].iter().rposition(|pending| *pending == Pending::Marker { thread });
+            self.persist(queue, last.map_or(0, |last| last + 1));
+        }
+    }
+}
+
+/// Every persistent memory that a crash may leave: of each queue, some entries persist.
+fn crash(queues: &[Vec<Pending>], memory: &mut Vec<u64>, found: &mut BTreeSet<Vec<u64>>) {
+    let Some((queue, others)) = queues.split_first() else {
+        if !found.contains(memory) {
+            found.insert(memory.clone());
+        }
+        return;
+    };
+    crash(others, memory, found);
+    let before = memory.clone();
+    for pending in queue {
+        if let Pending::Store { location, value } = *pending {
+            memory[location] = value;
+            crash(others, memory, found);
+        }
+    }
+    memory.clone_from(&before);
 }
 
 struct World<'t> {
@@ -73,11 +102,13 @@ pub fn explore(test: &Test, setting: Setting) -> BTreeSet<Vec<u64>> {
     };
     let mut found = BTreeSet::new();
     let mut visited = HashSet::from([start.clone()]);
+    let mut crashes = HashSet::new();
     let mut stack = vec![start];
     while let Some(machine) = stack.pop() {
-        found.insert(machine.persistent.clone());
-        for mut next in world.steps(&machine) {
-            next.settle();
+        if crashes.insert((machine.queues.clone(), machine.persistent.clone())) {
+            crash(&machine.queues, &mut machine.persistent.clone(), &mut found);
+        }
+        for next in world.steps(&machine) {
             if visited.insert(next.clone()) {
                 stack.push(next);
             }
@@ -103,21 +134,33 @@ impl World<'_> {
     fn steps(&self, machine: &Machine) -> Vec<Machine> {
         let mut steps = Vec::new();
         for thread in 0..machine.threads.len() {
+            if self.only_fills_buffer(machine, thread) {
+                // Nobody else sees it, and it neither waits nor looks: no other order can show anything.
+                steps.clear();
+                self.issue(machine, thread, &mut steps);
+                return steps;
+            }
             self.issue(machine, thread, &mut steps);
             for at in 0..machine.threads[thread].buffer.len() {
                 self.propagate(machine, thread, at, &mut steps);
             }
         }
-        for queue in 0..machine.queues.len() {
-            if !machine.queues[queue].is_empty() {
-                let mut next = machine.clone();
-                if let Pending::Store { location, value } = next.queues[queue].remove(0) {
-                    next.persistent[location] = value;
-                }
-                steps.push(next);
-            }
-        }
         steps
+    }
+
+    fn only_fills_buffer(&self, machine: &Machine, thread: usize) -> bool {
+        let next = self.test.threads[thread].get(machine.threads[thread].next);
+        next.is_some_and(|operation| match operation {
+            Operation::Store { .. }
+            | Operation::Clflush { .. }
+            | Operation::WriteBack { .. }
+            | Operation::Sfence
+            | Operation::If { .. } => true,
+            Operation::Load { .. }
+            | Operation::CompareExchange { .. }
+            | Operation::FetchAdd { .. }
+            | Operation::Mfence => false,
+        })
     }
 
     /// The thread's next instruction.
@@ -135,7 +178,7 @@ impl World<'_> {
             });
             own.unwrap_or(machine.visible[location])
         };
-        let drained = this.buffer.is_empty() && !waiting(machine, thread);
+        let drained = this.buffer.is_empty();
         let mut next = machine.clone();
         next.threads[thread].next += 1;
         let me = &mut next.threads[thread];
@@ -158,6 +201,7 @@ impl World<'_> {
                     return;
                 }
                 next.threads[thread].registers[register] = machine.visible[location];
+                next.wait_for_markers(thread);
                 self.make_visible(&mut next, location, value(new));
             }
             Operation::FetchAdd { register, location, amount } => {
@@ -166,6 +210,7 @@ impl World<'_> {
                 }
                 let old = machine.visible[location];
                 me.registers[register] = old;
+                next.wait_for_markers(thread);
                 self.make_visible(&mut next, location, old.wrapping_add(value(amount)));
             }
             Operation::Clflush { line } => me.buffer.push(Entry::Flush { line }),
@@ -175,6 +220,7 @@ impl World<'_> {
                 if !drained {
                     return;
                 }
+                next.wait_for_markers(thread);
             }
             Operation::If { register, equals, operations } => {
                 if this.registers[register] != equals {
@@ -206,8 +252,8 @@ impl World<'_> {
         match entry {
             Entry::Store { location, value } => self.make_visible(&mut next, location, value),
             Entry::Flush { line } => {
-                if self.queues(line).any(|queue| !machine.queues[queue].is_empty()) {
-                    return;
+                for queue in self.queues(line) {
+                    next.persist(queue, next.queues[queue].len());
                 }
             }
             Entry::FlushOptimized { line } => {
@@ -215,11 +261,7 @@ impl World<'_> {
                     next.queues[queue].push(Pending::Marker { thread });
                 }
             }
-            Entry::Fence => {
-                if waiting(machine, thread) {
-                    return;
-                }
-            }
+            Entry::Fence => next.wait_for_markers(thread),
         }
         steps.push(next);
     }
@@ -233,9 +275,4 @@ impl World<'_> {
         }
         machine.queues[self.queue(location)].push(Pending::Store { location, value });
     }
-}
-
-/// Whether a write-back of the thread is asked for and not complete.
-fn waiting(machine: &Machine, thread: usize) -> bool {
-    machine.queues.iter().flatten().any(|pending| *pending == Pending::Marker { thread })
 }

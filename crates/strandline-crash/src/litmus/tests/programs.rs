@@ -15,26 +15,21 @@ pub struct Shape {
     pub operations: usize,
 }
 
-/// A program. Every store has a value of its own, and each thread ends by storing both its registers to a line of
-/// its own: what was loaded shows in what persists. Without that hardly any program told a model that lets
-/// loads read too old a store from the right one.
+/// What a thread stores that has loaded 0.
+const ZERO: u64 = 99;
+
+/// A program. Nearly every store has a value of its own, and each thread ends by recording what it loaded on a line of its
+/// own, so that it shows in what persists; 0, which would not show, as [`ZERO`].
 pub fn random(rng: &mut Rng, shape: Shape) -> Test {
     // The first locations make sure that each line has one.
     let line =
         |rng: &mut Rng, index: usize| if index < shape.lines { index } else { rng.usize(..shape.lines) };
     let mut lines: Vec<usize> = (0..shape.locations).map(|index| line(rng, index)).collect();
-    let mut threads: Vec<Vec<Operation>> = Vec::new();
+    let mut threads = Vec::new();
     for thread in 0..shape.threads {
-        let length = rng.usize(2..=shape.operations);
-        let value = |at: usize| (10 * (thread + 1) + at) as u64;
-        let mut operations: Vec<Operation> =
-            (0..length).map(|at| operation(rng, shape, value(at), length - at - 1)).collect();
-        let loaded: Vec<usize> = operations.iter().filter_map(Operation::writes_register).collect();
-        for register in (0..2).filter(|register| loaded.contains(register)) {
-            let (location, value) = (lines.len(), Operand::Register(register));
-            operations.push(Operation::Store { location, value, non_temporal: false });
-            lines.push(shape.lines + thread);
-        }
+        let length = rng.usize(2..=shape.operations).max(rng.usize(2..=shape.operations));
+        let mut operations = Program { rng: &mut *rng, shape, thread, operations: Vec::new() }.of(length);
+        record(rng, &mut operations, &mut lines, shape.lines + thread);
         threads.push(operations);
     }
     let location = |(index, &line)| Location { name: format!("l{index}"), line };
@@ -47,22 +42,126 @@ pub fn random(rng: &mut Rng, shape: Shape) -> Test {
     }
 }
 
-fn operation(rng: &mut Rng, shape: Shape, value: u64, left: usize) -> Operation {
-    let location = rng.usize(..shape.locations);
-    let line = rng.usize(..shape.lines);
-    let register = rng.usize(..2);
-    let value = if rng.u8(..8) == 0 { Operand::Register(register) } else { Operand::Number(value) };
-    match rng.u8(..24) {
-        0..=5 => Operation::Store { location, value, non_temporal: false },
-        6 => Operation::Store { location, value, non_temporal: true },
-        7..=12 => Operation::Load { register, location },
-        13 => Operation::CompareExchange { register, location, expected: Operand::Number(0), new: value },
-        14 => Operation::FetchAdd { register, location, amount: Operand::Number(rng.u64(..=1)) },
-        15 | 16 => Operation::Clflush { line },
-        17 | 18 => Operation::WriteBack { line },
-        19 | 20 => Operation::Sfence,
-        21 | 22 => Operation::Mfence,
-        _ if left > 0 => Operation::If { register, equals: 0, operations: rng.usize(1..=left) },
-        _ => Operation::Store { location, value, non_temporal: false },
+/// Appends stores of the registers to new locations on `line`, or of a mark where there is nothing to record.
+fn record(rng: &mut Rng, operations: &mut Vec<Operation>, lines: &mut Vec<usize>, line: usize) {
+    let mut store = |value| {
+        lines.push(line);
+        Operation::Store { location: lines.len() - 1, value, non_temporal: false }
+    };
+    let loaded: Vec<usize> = operations.iter().filter_map(Operation::writes_register).collect();
+    for register in (0..2).filter(|register| loaded.contains(register)) {
+        if rng.bool() {
+            operations.push(store(Operand::Register(register)));
+        } else {
+            operations.push(Operation::If { register, equals: 0, operations: 1 });
+            operations.push(store(Operand::Number(ZERO)));
+        }
+    }
+    if loaded.is_empty() {
+        operations.push(store(Operand::Number(ZERO)));
+    }
+}
+
+/// One thread's program.
+struct Program<'r> {
+    rng: &'r mut Rng,
+    shape: Shape,
+    thread: usize,
+    operations: Vec<Operation>,
+}
+
+impl Program<'_> {
+    /// Single operations, and runs of them over two locations of different lines, without which most rules about
+    /// views and fences hardly ever show.
+    fn of(mut self, length: usize) -> Vec<Operation> {
+        while self.operations.len() < length {
+            // The same two in all threads, so that they meet.
+            let (x, y) = if self.rng.bool() { (0, 1) } else { (1, 0) };
+            let run = match self.rng.u8(..13) {
+                0 | 1 => vec![self.store(x), self.fence(), self.load(y)],
+                2 => vec![self.load(x), self.load(y)],
+                3 => vec![self.store(x), self.store(y)],
+                4 => vec![self.load(x), self.write_back(y), self.fence()],
+                5 | 12 => vec![self.store(x), self.fence(), self.write_back(y), self.fence()],
+                6 => vec![self.store(x), self.write_back(y), self.fence()],
+                7 => vec![self.store(x), self.write_back(x), self.fence()],
+                8 => vec![self.store(x), self.load(x), self.load(y)],
+                _ => vec![self.any()],
+            };
+            self.operations.extend(run);
+        }
+        self.operations.truncate(length);
+        // An `if` must not reach beyond the end.
+        for (index, operation) in self.operations.iter_mut().enumerate() {
+            if let Operation::If { operations, .. } = operation {
+                *operations = (*operations).min(length - index - 1);
+            }
+        }
+        self.operations
+    }
+
+    fn register(&mut self) -> usize {
+        self.rng.usize(..2)
+    }
+
+    /// A value that no other store has; now and then what was loaded.
+    fn value(&mut self) -> Operand {
+        match self.rng.u8(..8) {
+            0 => Operand::Register(self.register()),
+            _ => Operand::Number(10 * (self.thread as u64 + 1) + self.rng.u64(..10)),
+        }
+    }
+
+    fn store(&mut self, location: usize) -> Operation {
+        let non_temporal = self.rng.u8(..8) == 0;
+        Operation::Store { location, value: self.value(), non_temporal }
+    }
+
+    /// A load, now and then by a compare-and-swap that fails.
+    fn load(&mut self, location: usize) -> Operation {
+        let register = self.register();
+        match self.rng.u8(..6) {
+            0 => {
+                let never = Operand::Number(u64::MAX);
+                Operation::CompareExchange { register, location, expected: never, new: never }
+            }
+            _ => Operation::Load { register, location },
+        }
+    }
+
+    fn write_back(&mut self, location: usize) -> Operation {
+        // The first locations have their numbers' lines.
+        let line = location % self.shape.lines;
+        if self.rng.u8(..4) == 0 { Operation::Clflush { line } } else { Operation::WriteBack { line } }
+    }
+
+    /// Whatever orders: a fence, or a read-modify-write.
+    fn fence(&mut self) -> Operation {
+        match self.rng.u8(..4) {
+            0 | 1 => Operation::Sfence,
+            2 => Operation::Mfence,
+            _ => self.modify(),
+        }
+    }
+
+    fn modify(&mut self) -> Operation {
+        let (register, location) = (self.register(), self.rng.usize(..self.shape.locations));
+        if self.rng.bool() {
+            Operation::FetchAdd { register, location, amount: Operand::Number(self.rng.u64(..=1)) }
+        } else {
+            Operation::CompareExchange { register, location, expected: Operand::Number(0), new: self.value() }
+        }
+    }
+
+    fn any(&mut self) -> Operation {
+        let location = self.rng.usize(..self.shape.locations);
+        match self.rng.u8(..20) {
+            0..=5 => self.store(location),
+            6..=9 => self.load(location),
+            10 | 11 => self.modify(),
+            12..=15 => self.write_back(location),
+            16..=18 => self.fence(),
+            _ => Operation::If { register: self.register(), equals: 0, operations: self.rng.usize(1..=2) },
+        }
     }
 }

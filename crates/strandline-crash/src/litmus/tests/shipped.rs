@@ -47,6 +47,9 @@ const TABLE: &[(&str, Expected, Expected, Expected)] = &[
     ("overwritten", (5, "FA"), (5, "FA"), (4, "FF")),
     ("write_back_too_early", (4, "A"), (4, "A"), (3, "F")),
     ("store_after_write_back", (5, "FA"), (5, "FA"), (4, "FF")),
+    ("nt_store_then_rmw", (5, "FA"), (5, "FA"), (4, "FF")),
+    ("store_between_write_back_and_fence", (5, "FFA"), (6, "FAA"), (4, "FFF")),
+    ("nested_if", (4, "AA"), (4, "AA"), (3, "FA")),
     // Between threads.
     ("write_back_after_rmw", (6, "F"), (6, "F"), (4, "F")),
     ("write_back_after_sfence", (14, "F"), (14, "F"), (9, "F")),

@@ -1,4 +1,4 @@
-//! A device for tests: two files in memory that can fail as real ones do.
+//! A device that can fail as real ones do: two files in memory.
 //!
 //! Each file has a *cache*, which reads show, and a *medium*, which survives a power failure. A sector of 512
 //! bytes that was written and not flushed has versions beside the medium's; at a power failure one of them is what
@@ -6,32 +6,41 @@
 //! when a flush fails: the medium keeps some version of each sector, and the cache goes on showing the newest as
 //! if nothing had happened, never to be written again unless somebody stores it anew.
 //!
-//! [`FaultyDevice::fail_after`] chooses the operation that fails. It is deterministic for its seed.
+//! [`FaultyDevice::fail_after`] chooses the operation that fails, [`FaultyDevice::power_cycle`] what survives: at
+//! random, reproducible by its seed, or [`FaultyDevice::power_cycle_choosing`] each sector's version in turn.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 
-use rustix::io::Errno;
+use strandline::sync::{Device, DeviceFile};
 
-use super::device::{Device, DeviceFile};
+use super::journal::Journal;
 
 const SECTOR: usize = 512;
+
+/// "Input/output error".
+pub(super) const EIO: i32 = 5;
+/// "No space left on device".
+pub(super) const ENOSPC: i32 = 28;
 
 /// How an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// With this error number of the system (`EIO` is 5, `ENOSPC` 28); later operations succeed.
+    /// With this error number of the system; later operations succeed.
     Error(i32),
     /// The power fails during it: this and every later operation fails, until [`FaultyDevice::power_cycle`].
     PowerOff,
+    /// The process is killed before it: this and every later operation fails and does nothing, until
+    /// [`FaultyDevice::power_cycle`] or [`FaultyDevice::clear_fault`].
+    Kill,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Contents {
     cache: Vec<u8>,
     medium: Vec<u8>,
-    /// What was written to a sector since the medium last was what the cache shows.
+    /// What was written to a sector since the medium last was what the cache shows, without repetitions.
     pending: BTreeMap<usize, Vec<[u8; SECTOR]>>,
 }
 
@@ -50,7 +59,11 @@ impl Contents {
         self.cache[offset..offset + from.len()].copy_from_slice(from);
         for sector in Self::sectors(offset, from.len()) {
             let bytes = self.cached(sector);
-            self.pending.entry(sector).or_default().push(bytes);
+            let same = |other: &[u8; SECTOR]| *other == bytes;
+            let versions = self.pending.entry(sector).or_default();
+            if !versions.last().is_some_and(same) {
+                versions.push(bytes);
+            }
         }
     }
 
@@ -91,6 +104,27 @@ impl Contents {
     }
 }
 
+impl Contents {
+    /// As [`Contents::lose`] for all sectors, `choose` choosing the number of a version below its argument. Only
+    /// versions that differ are told apart; the last one is what the cache shows.
+    fn lose_choosing(&mut self, choose: &mut impl FnMut(usize) -> usize) {
+        for (sector, versions) in std::mem::take(&mut self.pending) {
+            let mut distinct = vec![];
+            let on_medium = &self.medium[sector * SECTOR..(sector + 1) * SECTOR];
+            for (index, version) in versions.iter().enumerate() {
+                if version[..] != *on_medium && !versions[index + 1..].contains(version) {
+                    distinct.push(*version);
+                }
+            }
+            let choice = if distinct.is_empty() { 0 } else { choose(distinct.len() + 1) };
+            if choice > 0 {
+                self.settle(sector, &distinct[choice - 1]);
+            }
+        }
+    }
+}
+
+#[derive(Clone)]
 struct Random(Cell<u64>);
 
 impl Random {
@@ -104,7 +138,8 @@ impl Random {
     }
 }
 
-/// Two files in memory, with faults on demand. A test device.
+/// Two files in memory, with faults on demand. A clone goes its own way.
+#[derive(Clone)]
 pub struct FaultyDevice {
     heap: RefCell<Contents>,
     log: RefCell<Contents>,
@@ -112,12 +147,14 @@ pub struct FaultyDevice {
     operations: Cell<u64>,
     fault: Cell<Option<(u64, Fault)>>,
     off: Cell<bool>,
+    killed: Cell<bool>,
     direct: bool,
+    journal: Journal,
 }
 
 impl FaultyDevice {
     /// Two empty files; `seed` chooses what survives. `direct` is what [`Device::is_direct`] answers.
-    pub fn new(seed: u64, direct: bool) -> Self {
+    pub(super) fn new(seed: u64, direct: bool, journal: Journal) -> Self {
         Self {
             heap: RefCell::default(),
             log: RefCell::default(),
@@ -125,7 +162,9 @@ impl FaultyDevice {
             operations: Cell::new(0),
             fault: Cell::new(None),
             off: Cell::new(false),
+            killed: Cell::new(false),
             direct,
+            journal,
         }
     }
 
@@ -134,9 +173,10 @@ impl FaultyDevice {
         self.fault.set(Some((self.operations.get() + operations, fault)));
     }
 
-    /// No operation fails from now on, if the power is on.
+    /// No operation fails from now on, if the power is on: another process.
     pub fn clear_fault(&self) {
         self.fault.set(None);
+        self.killed.set(false);
     }
 
     /// Whether the power has failed.
@@ -152,12 +192,42 @@ impl FaultyDevice {
     /// The power fails, if it has not yet, and comes back: what was not durable survives or does not.
     pub fn power_cycle(&self) {
         for contents in [&self.heap, &self.log] {
-            let mut contents = contents.borrow_mut();
-            contents.lose(0..usize::MAX, &self.random);
-            contents.cache = contents.medium.clone();
+            contents.borrow_mut().lose(0..usize::MAX, &self.random);
+        }
+        self.power_returns();
+    }
+
+    /// As [`FaultyDevice::power_cycle`], but of each sector that has several versions, `choose` chooses one: a
+    /// number below its argument, 0 for what was durable.
+    pub fn power_cycle_choosing(&self, mut choose: impl FnMut(usize) -> usize) {
+        for contents in [&self.heap, &self.log] {
+            contents.borrow_mut().lose_choosing(&mut choose);
+        }
+        self.power_returns();
+    }
+
+    fn power_returns(&self) {
+        self.journal.note(|| {
+            let lost = |file| {
+                let contents = self.file(file).borrow();
+                let sectors = contents.cache.chunks_exact(SECTOR).zip(contents.medium.chunks_exact(SECTOR));
+                let lost = sectors.enumerate().filter(|(_, (cache, medium))| cache != medium);
+                let places: Vec<String> =
+                    lost.map(|(sector, _)| format!("{} {:#x}", file.name(), sector * SECTOR)).collect();
+                places.join(", ")
+            };
+            format!(
+                "power returns; sectors that are not as the cache showed them: [{}] [{}]",
+                lost(DeviceFile::Heap),
+                lost(DeviceFile::Log)
+            )
+        });
+        for contents in [&self.heap, &self.log] {
+            let contents = &mut *contents.borrow_mut();
+            contents.cache.clone_from(&contents.medium);
         }
         self.off.set(false);
-        self.fault.set(None);
+        self.clear_fault();
     }
 
     /// A copy of what reads of the file show.
@@ -173,27 +243,48 @@ impl FaultyDevice {
     }
 
     /// Counts an operation; the fault that it meets.
-    fn operation(&self) -> Option<Fault> {
+    fn operation(&self, what: &str, file: DeviceFile, offset: u64, length: usize) -> Option<Fault> {
         let number = self.operations.get();
         self.operations.set(number + 1);
         if self.off.get() {
             return Some(Fault::PowerOff);
         }
-        let (_, fault) = self.fault.get().filter(|&(at, _)| at == number)?;
-        self.fault.set(None);
-        Some(fault)
+        if self.killed.get() {
+            return Some(Fault::Kill);
+        }
+        let fault = self.fault.get().filter(|&(at, _)| at == number).map(|(_, fault)| fault);
+        if fault.is_some() {
+            self.fault.set(None);
+        }
+        self.journal.note(|| {
+            let how = match fault {
+                None => String::new(),
+                Some(Fault::Error(error)) => format!(": FAILS, {}", io::Error::from_raw_os_error(error)),
+                Some(Fault::PowerOff) => ": the POWER FAILS".into(),
+                Some(Fault::Kill) => ": the process is KILLED before it".into(),
+            };
+            format!("device {number}: {what} {} {offset:#x}+{length}{how}", file.name())
+        });
+        fault
     }
 
     fn error(fault: Fault) -> io::Error {
         io::Error::from_raw_os_error(match fault {
             Fault::Error(number) => number,
-            Fault::PowerOff => Errno::IO.raw_os_error(),
+            Fault::PowerOff | Fault::Kill => EIO,
         })
     }
 
-    /// Cuts the power; `true` if this operation is the one during which it fails.
+    /// Cuts the power, or ends the process; `true` if this operation has an effect nevertheless.
     fn fails_now(&self, fault: Fault) -> bool {
-        fault != Fault::PowerOff || !self.off.replace(true)
+        match fault {
+            Fault::Error(_) => true,
+            Fault::PowerOff => !self.off.replace(true),
+            Fault::Kill => {
+                self.killed.set(true);
+                false
+            }
+        }
     }
 
     fn place(&self, file: DeviceFile, offset: u64, length: usize) -> io::Result<usize> {
@@ -207,7 +298,7 @@ impl FaultyDevice {
 
 impl Device for FaultyDevice {
     fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        if let Some(fault) = self.operation() {
+        if let Some(fault) = self.operation("read", file, offset, into.len()) {
             self.fails_now(fault);
             return Err(Self::error(fault));
         }
@@ -218,15 +309,17 @@ impl Device for FaultyDevice {
 
     fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
         let at = self.place(file, offset, from.len())?;
-        let fault = self.operation();
+        let fault = self.operation("write", file, offset, from.len());
         let mut contents = self.file(file).borrow_mut();
         match fault {
             None => contents.put(at, from),
-            Some(fault) if self.fails_now(fault) => {
+            Some(fault @ Fault::Error(_)) if self.fails_now(fault) => {
                 // Some of it was written: from nothing to everything.
                 let sectors = self.random.below((from.len() / SECTOR + 1) as u64) as usize;
                 contents.put(at, &from[..sectors * SECTOR]);
             }
+            // What of it survives is chosen when the power returns.
+            Some(fault) if self.fails_now(fault) => contents.put(at, from),
             Some(_) => {}
         }
         fault.map_or(Ok(()), |fault| Err(Self::error(fault)))
@@ -234,7 +327,7 @@ impl Device for FaultyDevice {
 
     fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
         let at = self.place(file, offset, from.len())?;
-        let fault = self.operation();
+        let fault = self.operation("write durably", file, offset, from.len());
         let mut contents = self.file(file).borrow_mut();
         let sectors = Contents::sectors(at, from.len());
         match fault {
@@ -242,25 +335,30 @@ impl Device for FaultyDevice {
                 contents.put(at, from);
                 contents.make_durable(sectors);
             }
-            Some(fault) if self.fails_now(fault) => {
+            Some(fault @ Fault::Error(_)) if self.fails_now(fault) => {
                 // Not even begun, or written and then lost in part.
                 if self.random.below(4) != 0 {
                     contents.put(at, from);
                     contents.lose(sectors, &self.random);
                 }
             }
+            Some(fault) if self.fails_now(fault) => contents.put(at, from),
             Some(_) => {}
         }
         fault.map_or(Ok(()), |fault| Err(Self::error(fault)))
     }
 
     fn flush(&self, file: DeviceFile) -> io::Result<()> {
-        let fault = self.operation();
+        let fault = self.operation("flush", file, 0, 0);
         let mut contents = self.file(file).borrow_mut();
         match fault {
             None => contents.make_durable_all(),
-            Some(fault) if self.fails_now(fault) => contents.lose(0..usize::MAX, &self.random),
-            Some(_) => {}
+            Some(fault @ Fault::Error(_)) if self.fails_now(fault) => {
+                contents.lose(0..usize::MAX, &self.random);
+            }
+            Some(fault) => {
+                self.fails_now(fault);
+            }
         }
         fault.map_or(Ok(()), |fault| Err(Self::error(fault)))
     }
@@ -270,7 +368,7 @@ impl Device for FaultyDevice {
     }
 
     fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
-        if let Some(fault) = self.operation() {
+        if let Some(fault) = self.operation("grow", file, 0, bytes as usize) {
             self.fails_now(fault);
             return Err(Self::error(fault));
         }
@@ -301,7 +399,7 @@ mod tests {
     use super::*;
 
     fn device(seed: u64) -> FaultyDevice {
-        let device = FaultyDevice::new(seed, false);
+        let device = FaultyDevice::new(seed, false, Journal::default());
         device.grow(DeviceFile::Heap, 8192).unwrap();
         device
     }

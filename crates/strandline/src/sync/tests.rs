@@ -1,4 +1,5 @@
-//! The same protocol on real files, with operating-system threads.
+//! The protocol on real files, with operating-system threads. What becomes of it when devices fail and power is
+//! lost is tested by `strandline-crash`, in its device world.
 
 use std::fs::{File, OpenOptions};
 use std::sync::Arc;
@@ -6,7 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::Domain;
-use crate::memory::{Mapping, MappingKind, Native};
+use crate::memory::{Mapping, MappingKind, Memory, Native};
+use crate::pool::layout::{Geometry, Layout, SharedLayout, View};
+use crate::scheme::Blurred;
+use crate::transaction::{Concurrency, Read, Runner, Transaction, Worker};
+
+const UUID: [u8; 16] = *b"strandline tests";
 
 struct Files {
     folder: tempfile::TempDir,
@@ -102,7 +108,7 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
     for (buffered, concurrency) in
         [(false, Concurrency::Stm), (true, Concurrency::SingleWriter), (true, Concurrency::Stm)]
     {
-        let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8 };
+        let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
         let files = Files::create(SMALL, parameters, buffered);
         let (counter, others) = (files.layout.root(0), files.layout.chunks);
         for life in 1..=2 {
@@ -132,7 +138,11 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
 fn nobody_waits_for_ever() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
         let geometry = Geometry { logs: 8, ..SMALL };
-        let files = Files::create(geometry, SyncParameters { ring_blocks: 7, dirty_pages: 2 }, true);
+        let files = Files::create(
+            geometry,
+            SyncParameters { ring_blocks: 7, dirty_pages: 2, staging_blocks: 1 },
+            true,
+        );
         let (view, _) = files.open();
         let chunks = files.layout.chunks;
         files.run(&view, 8, concurrency, |number, worker| {

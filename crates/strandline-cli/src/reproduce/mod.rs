@@ -1,0 +1,167 @@
+//! `strandline reproduce`: a paper's evaluation, measured again and judged.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use comfy_table::{Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use strandline_lab::machine::{self, Machine};
+use strandline_lab::{Effort, Error, Evaluation, PAPERS, Paper, Settings, Verdict, reproduce};
+
+use crate::failure::{Failure, Outcome};
+
+/// Measure a paper's figures again, judge its claims, and write a report.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    strandline reproduce blurred --quick\n  \
+    strandline reproduce blurred --claim B2 --claim B19 --out report\n\n\
+    Writes index.html and results.json. Exit code 1 says that a claim is contradicted.")]
+pub struct Arguments {
+    /// Papers by name; default: all that are there
+    papers: Vec<String>,
+    /// Only this claim and the figure it needs; may be given several times
+    #[arg(long = "claim", value_name = "ID")]
+    claims: Vec<String>,
+    /// What to measure on
+    #[arg(long, value_enum, default_value = "native")]
+    machine: MachineName,
+    /// Fewer points and shorter measurements, three minutes at most
+    #[arg(long)]
+    quick: bool,
+    /// Seeds the random numbers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The folder for the report; default: reproduce-PAPER
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Print results.json instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum MachineName {
+    /// This machine's processor and memory.
+    Native,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Usage(text) => Self::Usage(text),
+            Error::Library(error) => Self::Library(error),
+            Error::Io { .. } => Self::Other(error.to_string()),
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A paper or a claim does not exist; a pool or the report cannot be written.
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let MachineName::Native = arguments.machine;
+    let papers = arguments.papers()?;
+    let out = arguments.out.clone().unwrap_or_else(|| {
+        let names: Vec<_> = papers.iter().map(|paper| paper.name).collect();
+        PathBuf::from(format!("reproduce-{}", names.join("-")))
+    });
+    // Better to fail before measuring for half an hour.
+    std::fs::create_dir_all(&out).map_err(Failure::io(format!("create {}", out.display())))?;
+    let (here, date) = (Machine::here(), machine::now());
+    let progress = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}, {eta} to go") {
+        progress.set_style(style);
+    }
+    let mut evaluations = Vec::new();
+    for paper in papers {
+        let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
+        let claims = arguments.claims.iter().filter(|id| paper.claim(id).is_some()).cloned().collect();
+        let settings = Settings { effort, seed: arguments.seed, claims };
+        progress.reset();
+        evaluations.push(reproduce(paper, &settings, &progress)?);
+    }
+    progress.finish_and_clear();
+
+    let commit = machine::commit();
+    let command = arguments.command();
+    let results = strandline_lab::json(&evaluations, &here, commit.as_deref(), &command);
+    let results = serde_json::to_string_pretty(&results)
+        .map_err(|error| Failure::Other(format!("cannot write the results: {error}")))?;
+    let page = strandline_lab::html(&evaluations, &here, commit.as_deref(), &command, &date);
+    write(&out.join("results.json"), &results)?;
+    write(&out.join("index.html"), &page)?;
+    if arguments.json {
+        say!("{results}");
+    } else {
+        for evaluation in &evaluations {
+            say!("{}\n{}\n", evaluation.paper.title, table(evaluation));
+        }
+        say!("The report: {}", out.join("index.html").display());
+    }
+    let findings = evaluations.iter().flat_map(|evaluation| &evaluation.rows);
+    let contradicted = findings.filter(|(_, finding)| finding.verdict == Verdict::Contradicts).count();
+    Ok(if contradicted == 0 { Outcome::Success } else { Outcome::Finding })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(Failure::io(format!("write {}", path.display())))
+}
+
+fn table(evaluation: &Evaluation) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_FULL_CONDENSED)
+        .set_header(["claim", "verdict", "paper", "measured", "where"]);
+    for (claim, finding) in &evaluation.rows {
+        table.add_row([
+            claim.id.clone(),
+            finding.verdict.name().into(),
+            claim.value.to_string(),
+            finding.in_short(),
+            claim.place.clone(),
+        ]);
+    }
+    table
+}
+
+impl Arguments {
+    /// The papers that are asked for; those with the claims that are asked for, if none is named.
+    fn papers(&self) -> Result<Vec<&'static Paper>, Failure> {
+        let mut papers = Vec::new();
+        for name in &self.papers {
+            papers.push(Paper::named(name)?);
+        }
+        let has = |id: &String| {
+            let among = if self.papers.is_empty() { PAPERS } else { &papers[..] };
+            among.iter().any(|paper| paper.claim(id).is_some())
+        };
+        if let Some(unknown) = self.claims.iter().find(|id| !has(id)) {
+            let papers =
+                if self.papers.is_empty() { "any paper here".into() } else { self.papers.join(", ") };
+            return Err(Failure::Usage(format!(
+                "there is no claim {unknown:?} in {papers}; ids are a paper's letter and a number, such as B2"
+            )));
+        }
+        if papers.is_empty() {
+            papers = PAPERS.to_vec();
+        }
+        let asked =
+            |paper: &&Paper| self.claims.is_empty() || self.claims.iter().any(|id| paper.claim(id).is_some());
+        Ok(papers.into_iter().filter(asked).collect())
+    }
+
+    /// The command that repeats this run.
+    fn command(&self) -> String {
+        let mut command = vec!["strandline reproduce".to_owned()];
+        command.extend(self.papers.iter().cloned());
+        command.extend(self.claims.iter().map(|id| format!("--claim {id}")));
+        if self.quick {
+            command.push("--quick".into());
+        }
+        if self.seed != 1 {
+            command.push(format!("--seed {}", self.seed));
+        }
+        command.join(" ")
+    }
+}

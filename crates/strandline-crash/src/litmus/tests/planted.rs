@@ -1,0 +1,221 @@
+//! A differential test is worth as much as the errors that it notices: here each rule of the model is broken in
+//! turn, and the random programs of `differential.rs` must tell the broken model from the right one.
+
+use fastrand::Rng;
+
+use super::differential::{PROGRAMS, crash_states};
+use super::programs::random;
+use super::{Setting, Test, naive};
+use crate::litmus::view::{Stamp, State};
+use crate::litmus::{Operand, Operation};
+
+/// An error in the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Error {
+    StoreNotInCoherence,
+    LoadIgnoresCoherence,
+    LoadIgnoresReadView,
+    LoadLeavesReadView,
+    LoadLeavesPersistView,
+    LoadOfOwnStoreRaisesViews,
+    ModifyLeavesReadView,
+    ModifyLeavesPersistView,
+    ModifyCompletesNothing,
+    ModifyReadsOldValue,
+    FailedCompareExchangeCompletes,
+    FailedCompareExchangeReadsLatest,
+    MfenceLeavesReadView,
+    MfenceLeavesPersistView,
+    MfenceCompletesNothing,
+    SfenceRaisesReadView,
+    SfenceLeavesPersistView,
+    SfenceCompletesNothing,
+    SfenceCompletesForAllThreads,
+    ClflushOnlyAsks,
+    ClflushCoversItsLineOnly,
+    WriteBackIgnoresCoherence,
+    WriteBackIgnoresPersistView,
+    WriteBackCoversAll,
+    WriteBackCompletes,
+    NonTemporalStoreIsAStore,
+    NonTemporalStoreIsDurable,
+}
+
+const ERRORS: [Error; 27] = [
+    Error::StoreNotInCoherence,
+    Error::LoadIgnoresCoherence,
+    Error::LoadIgnoresReadView,
+    Error::LoadLeavesReadView,
+    Error::LoadLeavesPersistView,
+    Error::LoadOfOwnStoreRaisesViews,
+    Error::ModifyLeavesReadView,
+    Error::ModifyLeavesPersistView,
+    Error::ModifyCompletesNothing,
+    Error::ModifyReadsOldValue,
+    Error::FailedCompareExchangeCompletes,
+    Error::FailedCompareExchangeReadsLatest,
+    Error::MfenceLeavesReadView,
+    Error::MfenceLeavesPersistView,
+    Error::MfenceCompletesNothing,
+    Error::SfenceRaisesReadView,
+    Error::SfenceLeavesPersistView,
+    Error::SfenceCompletesNothing,
+    Error::SfenceCompletesForAllThreads,
+    Error::ClflushOnlyAsks,
+    Error::ClflushCoversItsLineOnly,
+    Error::WriteBackIgnoresCoherence,
+    Error::WriteBackIgnoresPersistView,
+    Error::WriteBackCoversAll,
+    Error::WriteBackCompletes,
+    Error::NonTemporalStoreIsAStore,
+    Error::NonTemporalStoreIsDurable,
+];
+
+fn raise(view: &mut Stamp, to: Stamp) {
+    *view = (*view).max(to);
+}
+
+/// The steps of a thread, one rule broken: made from those of the right model.
+fn broken_steps(error: Error, test: &Test, state: &State, thread: usize) -> Vec<State> {
+    let Some(&operation) = test.threads[thread].get(state.threads[thread].next) else { return Vec::new() };
+    let before = &state.threads[thread];
+    // What the rules look at, and then what they have done.
+    let mut from = state.clone();
+    match (error, operation) {
+        (Error::LoadIgnoresCoherence, Operation::Load { location, .. }) => {
+            from.threads[thread].coh[location] = 0;
+        }
+        (Error::LoadIgnoresReadView, Operation::Load { .. }) => from.threads[thread].vrn = 0,
+        (Error::WriteBackIgnoresPersistView, Operation::WriteBack { .. }) => from.threads[thread].vpr = 0,
+        _ => {}
+    }
+    let mut steps = from.steps(test, thread);
+    if let (Error::FailedCompareExchangeReadsLatest, Operation::CompareExchange { location, .. }) =
+        (error, operation)
+    {
+        let latest = state.last_store(location, Stamp::MAX);
+        steps.retain(|next| stored(state, next) || next.threads[thread].coh[location] == latest);
+    }
+    for next in &mut steps {
+        let modified = stored(state, next);
+        let newest = next.memory.len() as Stamp;
+        let me = &mut next.threads[thread];
+        match (error, operation) {
+            (Error::StoreNotInCoherence, Operation::Store { location, non_temporal: false, .. }) => {
+                me.coh[location] = before.coh[location];
+            }
+            (Error::LoadIgnoresCoherence, Operation::Load { location, .. }) => {
+                raise(&mut me.coh[location], before.coh[location]);
+            }
+            (Error::LoadIgnoresReadView, Operation::Load { .. }) => raise(&mut me.vrn, before.vrn),
+            (Error::LoadLeavesReadView, Operation::Load { .. }) => me.vrn = before.vrn,
+            (Error::LoadLeavesPersistView, Operation::Load { .. }) => me.vpr = before.vpr,
+            (Error::LoadOfOwnStoreRaisesViews, Operation::Load { location, .. }) => {
+                let read = me.coh[location];
+                raise(&mut me.vrn, read);
+                raise(&mut me.vpr, read);
+            }
+            (
+                Error::ModifyLeavesReadView
+                | Error::ModifyLeavesPersistView
+                | Error::ModifyCompletesNothing
+                | Error::ModifyReadsOldValue,
+                Operation::CompareExchange { .. } | Operation::FetchAdd { .. },
+            ) if modified => match (error, operation) {
+                (Error::ModifyLeavesReadView, _) => me.vrn = before.vrn,
+                (Error::ModifyLeavesPersistView, _) => me.vpr = before.vpr,
+                (Error::ModifyCompletesNothing, _) => next.vpc.clone_from(&state.vpc),
+                (_, Operation::FetchAdd { register, location, amount: Operand::Number(amount) }) => {
+                    let old = state.value(before.coh[location]);
+                    me.registers[register] = old;
+                    if let Some(message) = next.memory.last_mut() {
+                        message.value = old + amount;
+                    }
+                }
+                _ => {}
+            },
+            (Error::FailedCompareExchangeCompletes, Operation::CompareExchange { .. }) if !modified => {
+                complete(next, thread);
+            }
+            (Error::MfenceLeavesReadView, Operation::Mfence) => me.vrn = before.vrn,
+            (Error::MfenceLeavesPersistView, Operation::Mfence)
+            | (Error::SfenceLeavesPersistView, Operation::Sfence) => me.vpr = before.vpr,
+            (Error::MfenceCompletesNothing, Operation::Mfence)
+            | (Error::SfenceCompletesNothing, Operation::Sfence)
+            | (Error::ClflushOnlyAsks, Operation::Clflush { .. }) => next.vpc.clone_from(&state.vpc),
+            (Error::SfenceRaisesReadView, Operation::Sfence) => {
+                let cohmax = me.cohmax();
+                raise(&mut me.vrn, cohmax);
+            }
+            (Error::SfenceCompletesForAllThreads, Operation::Sfence) => {
+                (0..test.threads.len()).for_each(|other| complete(next, other));
+            }
+            (Error::ClflushCoversItsLineOnly, Operation::Clflush { line }) => {
+                next.vpc[line] = state.vpc[line].max(coherence(test, state, thread, line));
+            }
+            (Error::WriteBackIgnoresCoherence, Operation::WriteBack { line }) => {
+                me.vpa[line] = before.vpa[line].max(before.vpr);
+            }
+            (Error::WriteBackIgnoresPersistView, Operation::WriteBack { .. }) => me.vpr = before.vpr,
+            (Error::WriteBackCoversAll, Operation::WriteBack { line }) => {
+                let cohmax = me.cohmax();
+                raise(&mut me.vpa[line], cohmax);
+            }
+            (Error::WriteBackCompletes, Operation::WriteBack { line }) => {
+                let asked = me.vpa[line];
+                raise(&mut next.vpc[line], asked);
+            }
+            (Error::NonTemporalStoreIsAStore, Operation::Store { non_temporal: true, .. }) => {
+                me.vpa.clone_from(&before.vpa);
+            }
+            (Error::NonTemporalStoreIsDurable, Operation::Store { location, non_temporal: true, .. }) => {
+                raise(&mut next.vpc[test.locations[location].line], newest);
+            }
+            _ => {}
+        }
+    }
+    steps
+}
+
+fn stored(before: &State, after: &State) -> bool {
+    after.memory.len() > before.memory.len()
+}
+
+/// What the thread has asked for is complete.
+fn complete(state: &mut State, thread: usize) {
+    for (complete, &asked) in state.vpc.iter_mut().zip(&state.threads[thread].vpa) {
+        raise(complete, asked);
+    }
+}
+
+fn coherence(test: &Test, state: &State, thread: usize, line: usize) -> Stamp {
+    let on_line = test.locations.iter().zip(&state.threads[thread].coh).filter(|(l, _)| l.line == line);
+    on_line.map(|(_, &coh)| coh).max().unwrap_or(0)
+}
+
+#[test]
+fn random_programs_notice_every_broken_rule() {
+    let mut unnoticed = ERRORS.to_vec();
+    let mut programs = 0;
+    for (shape, count) in PROGRAMS {
+        for seed in 0..count {
+            let test = random(&mut Rng::with_seed(seed), shape);
+            let right = crash_states(&test, &[Setting::Line]);
+            programs += 1;
+            unnoticed.retain(|&error| {
+                let broken = naive::explore(&test, &[Setting::Line], |state, thread| {
+                    broken_steps(error, &test, state, thread)
+                });
+                let noticed = broken != right;
+                if noticed {
+                    println!("{error:?}: program {programs}");
+                }
+                !noticed
+            });
+            if unnoticed.is_empty() {
+                return;
+            }
+        }
+    }
+    panic!("unnoticed in {programs} programs: {unnoticed:?}");
+}

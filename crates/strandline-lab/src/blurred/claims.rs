@@ -1,0 +1,538 @@
+//! How claims B1 to B20 are judged: functions of what the figures measured.
+
+use strandline_workloads::WorkloadName;
+
+use super::{figures, label, recovery};
+use crate::claim::Claim;
+use crate::measurements::{Key, Measurements};
+use crate::native::{ABORTS, THROUGHPUT, UNCHARGED};
+use crate::paper::{Finding, Measured, Order};
+use crate::session::{Effort, Error, Session};
+use crate::verdict::{self, Baseline, TOLERANCE};
+
+/// A figure's throughputs under one instruction, bulk persistence charged or not.
+#[derive(Clone, Copy)]
+pub struct Lens<'a> {
+    all: &'a Measurements,
+    figure: &'static str,
+    instruction: &'a str,
+    uncharged: bool,
+}
+
+impl<'a> Lens<'a> {
+    /// What a claim is judged by: the paper's instruction, everything charged.
+    pub fn judged(all: &'a Measurements, figure: &'static str) -> Self {
+        Self { all, figure, instruction: "clflush", uncharged: false }
+    }
+
+    /// The other ways to look at the figure.
+    fn others(self) -> impl Iterator<Item = Self> {
+        let better = self.all.settings(self.figure).into_iter().find_map(|setting| {
+            let instruction = setting.rsplit(", ").next()?;
+            (instruction != self.instruction).then_some(instruction)
+        });
+        [Some(self.instruction), better]
+            .into_iter()
+            .flatten()
+            .flat_map(move |instruction| {
+                [false, true].map(move |uncharged| Self { instruction, uncharged, ..self })
+            })
+            .skip(1)
+    }
+
+    fn name(self) -> String {
+        let charge = if self.uncharged { ", bulk persistence uncharged" } else { "" };
+        format!("{}{charge}", self.instruction)
+    }
+
+    /// A quantity of a system, of a workload where the figure has several.
+    fn quantity(self, workload: Option<&str>, system: &str, quantity: &str, x: &str) -> Option<f64> {
+        let setting = workload.map(|workload| format!("{workload}, {}", self.instruction));
+        let setting = setting.as_deref().unwrap_or(self.instruction);
+        self.all.median(Key { figure: self.figure, setting, system, quantity }, x)
+    }
+
+    /// Transactions per second.
+    fn of(self, workload: Option<&str>, system: &str, x: &str) -> Option<f64> {
+        let quantity = if self.uncharged { UNCHARGED } else { THROUGHPUT };
+        self.quantity(workload, system, quantity, x)
+    }
+
+    /// One system's throughput over another's.
+    fn ratio(self, system: &str, over: &str, x: &str) -> Option<f64> {
+        Some(self.of(None, system, x)? / self.of(None, over, x)?)
+    }
+
+    /// The share of the throughput that BASE loses against NP which a system regains.
+    fn regained(self, workload: Option<&str>, system: &str, x: &str) -> Option<f64> {
+        let base = self.of(workload, "base", x)?;
+        Some((self.of(workload, system, x)? - base) / (self.of(workload, "np", x)? - base))
+    }
+
+    /// [`Lens::ratio`] on each of Fig. 7's workloads.
+    fn ratios(self, system: &str, over: &str) -> Option<Vec<f64>> {
+        WorkloadName::ALL.into_iter().map(|workload| self.ratio(system, over, workload.name())).collect()
+    }
+
+    fn mean(self, system: &str, over: &str) -> Option<f64> {
+        self.ratios(system, over).map(|ratios| mean(&ratios))
+    }
+
+    /// Smallest, largest and mean of [`Lens::ratios`].
+    fn range(self, system: &str, over: &str) -> [Option<f64>; 3] {
+        let ratios = self.ratios(system, over);
+        let ratios = ratios.as_deref();
+        [
+            ratios.map(|all| all.iter().copied().fold(f64::INFINITY, f64::min)),
+            ratios.map(|all| all.iter().copied().fold(0.0, f64::max)),
+            ratios.map(mean),
+        ]
+    }
+}
+
+fn mean(all: &[f64]) -> f64 {
+    all.iter().sum::<f64>() / all.len() as f64
+}
+
+/// A headline judged by the figure's first lens, with the others beside it.
+fn headline<'a>(
+    claim: &Claim,
+    lens: Lens<'a>,
+    baseline: Baseline,
+    method: &str,
+    numbers: impl Fn(Lens<'a>) -> Vec<Option<f64>>,
+) -> Finding {
+    let finding = Finding::headline(claim, numbers(lens), baseline, method);
+    lens.others()
+        .fold(finding, |finding, other| finding.beside(other.name(), Measured::Numbers(numbers(other))))
+}
+
+fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
+    Order { order: text.into(), holds }
+}
+
+/// All the values, if all were measured and they are two at least.
+fn known(values: impl Iterator<Item = Option<f64>>) -> Option<Vec<f64>> {
+    values.collect::<Option<Vec<_>>>().filter(|values| values.len() > 1)
+}
+
+fn rising(values: &[f64]) -> bool {
+    values.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+fn falling(values: &[f64]) -> bool {
+    values.windows(2).all(|pair| pair[0] > pair[1])
+}
+
+/// No value lies further from the mean than a headline may from the paper's number.
+fn constant(values: &[f64]) -> bool {
+    let mean = mean(values);
+    values.iter().all(|value| (value - mean).abs() <= TOLERANCE * mean)
+}
+
+/// A trend over a parameter says less with fewer points.
+fn weaker(finding: Finding, session: &Session) -> Finding {
+    if session.effort == Effort::Full {
+        finding
+    } else {
+        finding
+            .note("--quick: judged by the parameter's first, middle and last value, and by few repetitions.")
+    }
+}
+
+const FIG7: &str = "Fig. 7: medians of the interleaved repetitions, divided for each workload.";
+
+pub fn b1(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig7");
+    Ok(headline(claim, lens, Baseline::One, FIG7, |lens| lens.range("bppm", "base")[..2].to_vec()))
+}
+
+pub fn b2(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig7");
+    Ok(headline(claim, lens, Baseline::One, FIG7, |lens| vec![lens.mean("bppm", "base")]))
+}
+
+pub fn b3(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let method =
+        "Fig. 7: medians divided for each workload, then the mean. MNE truncates synchronously (mne-sync).";
+    let lens = Lens::judged(all, "fig7");
+    Ok(headline(claim, lens, Baseline::One, method, |lens| vec![lens.mean("bppm", "mne-sync")]))
+}
+
+pub fn b4(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig7");
+    Ok(headline(claim, lens, Baseline::One, FIG7, |lens| vec![lens.mean("base", "np")]))
+}
+
+pub fn b5(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig7");
+    Ok(headline(claim, lens, Baseline::One, FIG7, |lens| lens.range("xil", "base").to_vec()))
+}
+
+pub fn b6(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig7");
+    Ok(headline(claim, lens, Baseline::One, FIG7, |lens| lens.range("vcbp", "base").to_vec()))
+}
+
+pub fn b18(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let method = "Fig. 7: (BPPM - 1) / (NP - 1) of the means of throughputs normalised to BASE, as B2 and B4 give 0.527.";
+    let lens = Lens::judged(all, "fig7");
+    Ok(headline(claim, lens, Baseline::Zero, method, |lens| {
+        let share = |bppm: f64, np: f64| (bppm - 1.0) / (np - 1.0);
+        vec![lens.mean("bppm", "base").zip(lens.mean("np", "base")).map(|(bppm, np)| share(bppm, np))]
+    }))
+}
+
+pub fn b19(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig7");
+    let above = |system: &str, other: &str, x: &str| lens.ratio(system, other, x).map(|ratio| ratio > 1.0);
+    let mut orders: Vec<_> = WorkloadName::ALL
+        .into_iter()
+        .map(|workload| {
+            order(format!("{}: BP(VCBP) > BP(XIL)", workload.name()), above("vcbp", "xil", workload.name()))
+        })
+        .collect();
+    for (upper, lower) in [("np", "bppm"), ("bppm", "vcbp"), ("vcbp", "xil"), ("xil", "base")] {
+        let pair = lens.mean(upper, "base").zip(lens.mean(lower, "base"));
+        let text = format!("on average {} > {}", label(upper), label(lower));
+        orders.push(order(text, pair.map(|(upper, lower)| upper > lower)));
+    }
+    let means = |lens: Lens| {
+        let systems = ["np", "bppm", "vcbp", "xil", "mne-sync"];
+        systems.map(|system| (format!("mean {} / BASE", label(system)), lens.mean(system, "base"))).to_vec()
+    };
+    let finding = Finding::trend(means(lens), orders, FIG7);
+    Ok(lens
+        .others()
+        .fold(finding, |finding, other| finding.beside(other.name(), Measured::Named(means(other)))))
+}
+
+pub fn b7(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
+    if session.cores < 8 {
+        return Ok(Finding::not_run(format!(
+            "Not run on native memory: the claim is about 1, 2, 4 and 8 threads, and this machine has {} cores. More \
+             threads than cores would measure the scheduler. Fig. 8 shows what could be measured.",
+            session.cores
+        )));
+    }
+    let lens = Lens::judged(all, "fig8");
+    let (mut orders, mut numbers) = (Vec::new(), Vec::new());
+    for workload in ["hash", "rbtree"] {
+        for system in ["base", "mne-sync", "bppm", "np"] {
+            let values = known(["1", "2", "4", "8"].into_iter().map(|x| lens.of(Some(workload), system, x)));
+            let name = format!("{workload}, {}", label(system));
+            orders
+                .push(order(format!("{name}: rises to 4 threads"), values.as_ref().map(|v| rising(&v[..3]))));
+            orders.push(order(format!("{name}: falls at 8 threads"), values.map(|v| falling(&v[2..]))));
+        }
+        for x in ["4", "8"] {
+            let aborts = lens.quantity(Some(workload), "bppm", ABORTS, x);
+            numbers.push((format!("{workload}, BPPM: abort ratio at {x} threads"), aborts));
+        }
+    }
+    Ok(Finding::trend(numbers, orders, "Fig. 8: orders of the medians; the abort ratios are shown."))
+}
+
+pub fn b8(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig8");
+    let paper = claim.value.numbers();
+    let threads: Vec<_> = figures::THREADS.into_iter().filter(|&threads| threads <= session.cores).collect();
+    let measured = |lens: Lens| -> Vec<(String, Option<f64>)> {
+        let of = |workload: &str, threads: &u64| {
+            let x = threads.to_string();
+            (format!("{workload}, {x} threads"), lens.regained(Some(workload), "bppm", &x))
+        };
+        let hash = threads.iter().map(|threads| of("hash", threads));
+        hash.chain(threads.iter().map(|threads| of("rbtree", threads))).collect()
+    };
+    let numbers = measured(lens);
+    let expected: Vec<f64> = paper.iter().flat_map(|&number| threads.iter().map(move |_| number)).collect();
+    let values: Vec<_> = numbers.iter().map(|(_, value)| *value).collect();
+    let mut finding = Finding::trend(
+        numbers,
+        Vec::new(),
+        "Fig. 8: (BPPM - BASE) / (NP - BASE) of the medians at each \
+        number of threads.",
+    );
+    finding.verdict = verdict::headline(&values, &expected, Baseline::Zero);
+    if session.cores < 8 {
+        finding = finding.note(format!(
+            "Judged at up to {} threads; the rest is not run, since this machine has no cores for it.",
+            threads.last().copied().unwrap_or(1)
+        ));
+    }
+    Ok(lens
+        .others()
+        .fold(finding, |finding, other| finding.beside(other.name(), Measured::Named(measured(other)))))
+}
+
+pub fn b9(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig9");
+    let xs = all.xs("fig9");
+    let method = "Fig. 9: (BPPM - BASE) / (NP - BASE) of the medians, at values of 8 and of 4096 bytes. The orders are \
+                  shown, the numbers judged.";
+    let mut finding = headline(claim, lens, Baseline::Zero, method, |lens| {
+        ["8", "4096"].map(|x| lens.regained(None, "bppm", x)).to_vec()
+    });
+    let shares = known(xs.iter().map(|x| lens.regained(None, "bppm", x)));
+    let per_second = known(xs.iter().map(|x| lens.of(None, "bppm", x)));
+    let bytes = known(xs.iter().map(|x| Some(lens.of(None, "bppm", x)? * x.parse::<f64>().ok()?)));
+    finding.orders = vec![
+        order("the overhead removed falls with the value size", shares.map(|v| falling(&v))),
+        order("BPPM: transactions per second fall", per_second.map(|v| falling(&v))),
+        order("BPPM: bytes per second rise", bytes.map(|v| rising(&v))),
+    ];
+    Ok(weaker(finding, session))
+}
+
+pub fn b10(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig10");
+    let xs = all.xs("fig10");
+    let rate = |lens: Lens, system: &str, x: &str| Some(lens.of(None, system, x)? * x.parse::<f64>().ok()?);
+    let values = |system: &str| known(xs.iter().map(|x| rate(lens, system, x)));
+    let mut orders =
+        vec![order("NP stays constant (within 10% of its mean)", values("np").map(|v| constant(&v)))];
+    for system in ["base", "mne-sync", "bppm"] {
+        orders.push(order(format!("{} rises", label(system)), values(system).map(|v| rising(&v))));
+    }
+    let growth = |lens: Lens| {
+        let grown = |system: &str| Some(rate(lens, system, xs.last()?)? / rate(lens, system, xs.first()?)?);
+        ["np", "base", "mne-sync", "bppm"]
+            .map(|system| (format!("{}: last / first", label(system)), grown(system)))
+            .to_vec()
+    };
+    let method =
+        "Fig. 10: operations per second (transactions per second times operations in each), medians.";
+    let finding = Finding::trend(growth(lens), orders, method);
+    let finding = lens
+        .others()
+        .fold(finding, |finding, other| finding.beside(other.name(), Measured::Named(growth(other))));
+    Ok(weaker(finding, session))
+}
+
+pub fn b11(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig11");
+    let xs = all.xs("fig11");
+    let (mut orders, mut numbers) = (Vec::new(), Vec::new());
+    for workload in WorkloadName::ALL.map(WorkloadName::name) {
+        let values = known(xs.iter().map(|x| lens.of(Some(workload), "bppm", x)));
+        let values = values.as_deref();
+        let growth = values.map(|v| v[v.len() - 1] / v[0]);
+        orders
+            .push(order(format!("{workload}: little change (within 10% of its mean)"), values.map(constant)));
+        orders.push(order(
+            format!("{workload}: higher with the largest log"),
+            growth.map(|growth| growth > 1.0),
+        ));
+        numbers.push((format!("{workload}: largest log / smallest"), growth));
+    }
+    Ok(weaker(Finding::trend(numbers, orders, "Fig. 11: medians of BPPM over the log size."), session))
+}
+
+pub fn b12(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let sizes: Vec<_> = all
+        .xs("fig12")
+        .into_iter()
+        .filter_map(|x| Some((x, figures::LOGS.iter().find(|(_, name)| *name == x)?.0 as f64)))
+        .collect();
+    let at = |instruction: &str, x: &str| {
+        let key = Key {
+            figure: "fig12",
+            setting: instruction,
+            system: recovery::TOTAL,
+            quantity: recovery::MILLISECONDS,
+        };
+        all.median(key, x)
+    };
+    let numbers = |instruction: &str| {
+        let ends = sizes.first().zip(sizes.last());
+        let ends = ends.map(|((small, _), (large, _))| (at(instruction, small), at(instruction, large)));
+        let (small, large) = ends.unwrap_or_default();
+        vec![
+            ("smallest log, ms".to_owned(), small),
+            ("largest log, ms".to_owned(), large),
+            ("growth".to_owned(), large.zip(small).map(|(large, small)| large / small)),
+        ]
+    };
+    let times = known(sizes.iter().map(|(x, _)| at("clflush", x)));
+    let bytes: Vec<_> = sizes.iter().map(|(_, bytes)| *bytes).collect();
+    let fit = times.as_deref().map(|times| determination(&bytes, times));
+    let mut measured = numbers("clflush");
+    measured.push(("linear fit, R2".into(), fit));
+    let orders = vec![
+        order("recovery takes longer with each larger log", times.as_deref().map(rising)),
+        order("almost linearly: a straight line explains 95% of the variance", fit.map(|fit| fit >= 0.95)),
+    ];
+    let mut finding = Finding::trend(
+        measured,
+        orders,
+        "Fig. 12: medians of the four steps of recovery together, logs 95% full. Growth and linearity are judged.",
+    );
+    for instruction in all.settings("fig12").into_iter().filter(|&instruction| instruction != "clflush") {
+        finding = finding.beside(instruction, Measured::Named(numbers(instruction)));
+    }
+    Ok(weaker(finding, session))
+}
+
+/// The coefficient of determination of a straight line through the points: 1 where they lie on it.
+fn determination(x: &[f64], y: &[f64]) -> f64 {
+    let (mean_x, mean_y) = (mean(x), mean(y));
+    let sum = |of: &dyn Fn(f64, f64) -> f64| -> f64 {
+        x.iter().zip(y).map(|(x, y)| of(x - mean_x, y - mean_y)).sum()
+    };
+    let (xx, xy, yy) = (sum(&|x, _| x * x), sum(&|x, y| x * y), sum(&|_, y| y * y));
+    if xx == 0.0 || yy == 0.0 { 0.0 } else { xy * xy / (xx * yy) }
+}
+
+const FIG13: &str = "Fig. 13: medians of the interleaved repetitions.";
+
+pub fn b13(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig13");
+    Ok(headline(claim, lens, Baseline::One, FIG13, |lens| vec![lens.ratio("bppm", "base", "35")]))
+}
+
+pub fn b14(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig13");
+    Ok(headline(claim, lens, Baseline::One, FIG13, |lens| vec![lens.ratio("bppm", "base", "2000")]))
+}
+
+pub fn b15(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig13");
+    let mut finding =
+        headline(claim, lens, Baseline::One, FIG13, |lens| vec![lens.ratio("vcbp", "base", "2000")]);
+    let above = lens.ratio("vcbp", "bppm", "2000").map(|ratio| ratio > 1.0);
+    finding.orders = vec![order("BP(VCBP) > BPPM at 2000 ns", above)];
+    Ok(finding)
+}
+
+pub fn b20(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig13");
+    let xs = all.xs("fig13");
+    let values = |system: &str| known(xs.iter().map(|x| lens.of(None, system, x)));
+    let mut orders: Vec<_> = ["base", "mne-sync", "xil", "vcbp", "bppm"]
+        .map(|system| {
+            order(format!("{} falls with the latency", label(system)), values(system).map(|v| falling(&v)))
+        })
+        .to_vec();
+    orders.push(order("NP hardly changes (within 10% of its mean)", values("np").map(|v| constant(&v))));
+    let gains = |lens: Lens| (lens.ratio("bppm", "base", "35"), lens.ratio("bppm", "base", "2000"));
+    let (low, high) = gains(lens);
+    orders.push(order(
+        "BPPM / BASE is higher at 2000 ns than at 35",
+        low.zip(high).map(|(low, high)| high > low),
+    ));
+    let below = lens.ratio("bppm", "vcbp", "2000").map(|ratio| ratio < 1.0);
+    orders.push(order("BPPM < BP(VCBP) at 2000 ns", below));
+    let numbers = |lens: Lens| {
+        let (low, high) = gains(lens);
+        vec![
+            ("BPPM / BASE at 35 ns".to_owned(), low),
+            ("BPPM / BASE at 2000 ns".to_owned(), high),
+            ("BP(VCBP) / BPPM at 2000 ns".to_owned(), lens.ratio("vcbp", "bppm", "2000")),
+        ]
+    };
+    let finding = Finding::trend(numbers(lens), orders, FIG13);
+    let finding = lens
+        .others()
+        .fold(finding, |finding, other| finding.beside(other.name(), Measured::Named(numbers(other))));
+    Ok(weaker(finding, session))
+}
+
+pub fn b16(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(all, "fig14");
+    let xs = all.xs("fig14");
+    let mut orders: Vec<_> = ["np", "base", "mne-sync", "mne-async", "bppm"]
+        .map(|system| {
+            let values = known(xs.iter().map(|x| lens.of(None, system, x)));
+            order(format!("{} rises as idle time falls", named(system)), values.map(|v| rising(&v)))
+        })
+        .to_vec();
+    let ratio = |system, over, x: &str| lens.ratio(system, over, x);
+    orders.push(order(
+        "MNE-ASYNC < MNE-SYNC without idle time",
+        ratio("mne-async", "mne-sync", "0").map(|r| r < 1.0),
+    ));
+    for other in ["mne-sync", "mne-async"] {
+        let ratios: Option<Vec<_>> = xs.iter().map(|x| ratio("bppm", other, x)).collect();
+        let above = ratios.filter(|all| !all.is_empty()).map(|all| all.iter().all(|&ratio| ratio > 1.0));
+        orders.push(order(format!("BPPM > {} at every idle time", named(other)), above));
+    }
+    let numbers = |lens: Lens| {
+        vec![
+            ("BPPM / MNE-SYNC without idle time".to_owned(), lens.ratio("bppm", "mne-sync", "0")),
+            ("MNE-ASYNC / MNE-SYNC without idle time".to_owned(), lens.ratio("mne-async", "mne-sync", "0")),
+            ("MNE-ASYNC / MNE-SYNC at 90% idle time".to_owned(), lens.ratio("mne-async", "mne-sync", "90")),
+        ]
+    };
+    let finding = Finding::trend(numbers(lens), orders, "Fig. 14: medians over the share of idle time.");
+    let finding = lens
+        .others()
+        .fold(finding, |finding, other| finding.beside(other.name(), Measured::Named(numbers(other))));
+    Ok(weaker(finding, session))
+}
+
+/// The paper tells the two MNEs apart in Fig. 14 alone.
+fn named(system: &str) -> &'static str {
+    if system == "mne-sync" { "MNE-SYNC" } else { label(system) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::Spread;
+    use crate::verdict::Verdict;
+
+    /// A Fig. 7 in which every system has the throughput of this factor on every workload.
+    fn fig7(factors: &[(&str, f64)]) -> Measurements {
+        let mut all = Measurements::default();
+        for &(system, factor) in factors {
+            for (at, workload) in WorkloadName::ALL.into_iter().enumerate() {
+                let key = Key { figure: "fig7", setting: "clflush", system, quantity: THROUGHPUT };
+                all.add(key, workload.name(), Spread::exactly(factor * (at + 1) as f64));
+            }
+        }
+        all
+    }
+
+    fn judge(id: &str, all: &Measurements) -> Finding {
+        use indicatif::ProgressBar;
+        let session = Session { effort: Effort::Full, seed: 1, cores: 2, progress: ProgressBar::hidden() };
+        let claim = super::super::PAPER.data().find(|claim| claim.id == id).unwrap();
+        (super::super::PAPER.claim(id).unwrap().judge)(claim, &session, all).unwrap()
+    }
+
+    #[test]
+    fn ratios_follow_from_the_measurements() {
+        let all = fig7(&[("base", 100.0), ("bppm", 186.3), ("np", 264.0), ("xil", 90.0), ("vcbp", 163.0)]);
+        let finding = judge("B2", &all);
+        assert_eq!(finding.verdict, Verdict::Holds);
+        assert!(matches!(finding.measured, Measured::Numbers(n) if (n[0].unwrap() - 1.863).abs() < 1e-9));
+        assert_eq!(judge("B4", &all).verdict, Verdict::Holds);
+        assert_eq!(judge("B18", &all).verdict, Verdict::Holds, "0.863 / 1.64 = 0.526");
+        assert_eq!(judge("B5", &all).verdict, Verdict::Contradicts, "XIL below BASE");
+        assert_eq!(judge("B1", &all).verdict, Verdict::Short, "no spread over the workloads");
+        assert_eq!(judge("B3", &all).verdict, Verdict::NotRun, "no MNE");
+        let orders = judge("B19", &all);
+        assert_eq!(orders.verdict, Verdict::Short);
+        let broken: Vec<_> = orders.orders.iter().filter(|order| order.holds != Some(true)).collect();
+        assert!(matches!(broken[..], [order] if order.order.contains("BP(XIL) > BASE")), "{broken:?}");
+    }
+
+    #[test]
+    fn nothing_measured_is_not_run() {
+        for number in 1..=22 {
+            let id = format!("B{number}");
+            if !["B17", "B21", "B22"].contains(&id.as_str()) {
+                assert_eq!(judge(&id, &Measurements::default()).verdict, Verdict::NotRun, "{id}");
+            }
+        }
+    }
+
+    #[test]
+    fn shapes() {
+        assert!(rising(&[1.0, 2.0]) && !rising(&[1.0, 1.0]) && falling(&[2.0, 1.0]));
+        assert!(constant(&[95.0, 100.0, 105.0]) && !constant(&[80.0, 100.0, 120.0]));
+        assert!(determination(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]) > 0.999);
+        assert!(determination(&[1.0, 2.0, 3.0], &[1.0, 9.0, 2.0]) < 0.5);
+    }
+}

@@ -1,0 +1,260 @@
+//! How the figures are drawn.
+
+use strandline_workloads::WorkloadName;
+
+use super::{SYSTEMS, figures, recovery};
+use crate::measurements::{Key, Measurements, Spread};
+use crate::native::{ABORTS, THROUGHPUT};
+use crate::paper::{Curve, Form, Mark, Panel};
+
+/// What is drawn of one setting of a figure.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    all: &'a Measurements,
+    figure: &'static str,
+    setting: &'a str,
+}
+
+impl<'a> Source<'a> {
+    fn spread(self, system: &str, quantity: &str, x: &str) -> Option<Spread> {
+        self.all.spread(Key { figure: self.figure, setting: self.setting, system, quantity }, x)
+    }
+
+    /// A curve for each system that was measured; `value` makes a point of it.
+    fn curves(self, xs: &[String], value: impl Fn(&str, &str) -> Option<Spread>) -> Vec<Curve> {
+        let curve = |(system, name, colour): (&str, &str, usize)| Curve {
+            name: name.into(),
+            colour,
+            values: xs.iter().map(|x| value(system, x)).collect(),
+        };
+        let any = |curve: &Curve| curve.values.iter().any(Option::is_some);
+        SYSTEMS.into_iter().map(curve).filter(any).collect()
+    }
+
+    /// Throughput in thousands of transactions.
+    fn thousands(self, system: &str, x: &str) -> Option<Spread> {
+        self.spread(system, THROUGHPUT, x).map(|spread| spread.scaled(1e-3))
+    }
+
+    /// Throughput over BASE's median.
+    fn normalised(self, system: &str, x: &str) -> Option<Spread> {
+        let base = self.spread("base", THROUGHPUT, x)?.median;
+        Some(self.spread(system, THROUGHPUT, x)?.scaled(base.recip()))
+    }
+
+    /// The share of BASE's loss that a system regains.
+    fn regained(self, system: &str, x: &str) -> Option<Spread> {
+        if matches!(system, "base" | "np") {
+            return None;
+        }
+        let base = self.spread("base", THROUGHPUT, x)?.median;
+        let np = self.spread("np", THROUGHPUT, x)?.median;
+        let Spread { low, median, high } = self.spread(system, THROUGHPUT, x)?;
+        let share = |value: f64| (value - base) / (np - base);
+        Some(Spread { low: share(low), median: share(median), high: share(high) })
+    }
+}
+
+fn sources<'a>(all: &'a Measurements, figure: &'static str) -> impl Iterator<Item = Source<'a>> {
+    all.settings(figure).into_iter().map(move |setting| Source { all, figure, setting })
+}
+
+fn lines(title: String, x_label: &str, y_label: &str, x: &[String], curves: Vec<Curve>) -> Panel {
+    Panel {
+        title,
+        form: Form::Lines,
+        x_label: x_label.into(),
+        y_label: y_label.into(),
+        x: x.to_vec(),
+        curves,
+        marks: Vec::new(),
+    }
+}
+
+fn mark(curve: &str, x: &str, value: f64) -> Mark {
+    Mark { curve: Some(curve.into()), x: x.into(), value, range: None }
+}
+
+fn owned(xs: Vec<&str>) -> Vec<String> {
+    xs.into_iter().map(Into::into).collect()
+}
+
+const MEAN: &str = "mean";
+
+pub fn fig7(all: &Measurements) -> Vec<Panel> {
+    let mut x = owned(all.xs("fig7"));
+    x.push(MEAN.into());
+    let panel = |source: Source| {
+        let mean = |system: &str| {
+            let values = WorkloadName::ALL.map(|workload| source.normalised(system, workload.name()));
+            let values: Option<Vec<_>> = values.into_iter().collect();
+            let mean = |of: fn(&Spread) -> f64| {
+                values.as_ref().map(|all| all.iter().map(of).sum::<f64>() / all.len() as f64)
+            };
+            Some(Spread { low: mean(|s| s.low)?, median: mean(|s| s.median)?, high: mean(|s| s.high)? })
+        };
+        let value =
+            |system: &str, x: &str| if x == MEAN { mean(system) } else { source.normalised(system, x) };
+        let range = |curve: &str, value: f64, low: f64, high: f64| Mark {
+            range: Some((low, high)),
+            ..mark(curve, MEAN, value)
+        };
+        Panel {
+            title: source.setting.into(),
+            form: Form::Bars,
+            x_label: String::new(),
+            y_label: "throughput / BASE".into(),
+            curves: source.curves(&x, value),
+            x: x.clone(),
+            // B1, B2, B4, B5, B6, B19; of NP and MNE the text gives averages over the others.
+            marks: vec![
+                mark("MNE", MEAN, 1.067),
+                range("BP(XIL)", 1.213, 1.097, 1.505),
+                range("BP(VCBP)", 1.635, 1.522, 1.848),
+                range("BPPM", 1.863, 1.563, 2.437),
+                mark("NP", MEAN, 1.0 / 0.379),
+            ],
+        }
+    };
+    sources(all, "fig7").map(panel).collect()
+}
+
+pub fn fig8(all: &Measurements) -> Vec<Panel> {
+    let x: Vec<String> = figures::THREADS.iter().map(u64::to_string).collect();
+    let (mut throughput, mut aborts, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    for source in sources(all, "fig8") {
+        let title = |what: &str| format!("{what}: {}", source.setting);
+        let curves = source.curves(&x, |system, x| source.thousands(system, x));
+        throughput.push(lines(title("Throughput"), "threads", "1000 tx/s", &x, curves));
+        let percent =
+            |system: &str, x: &str| source.spread(system, ABORTS, x).map(|spread| spread.scaled(100.0));
+        let mut panel = lines(title("Aborts"), "threads", "% of attempts", &x, source.curves(&x, percent));
+        panel.marks = [("4", 1.0), ("8", 50.0)]
+            .map(|(x, value)| Mark { curve: None, x: x.into(), value, range: None })
+            .to_vec();
+        aborts.push(panel);
+        let curves = source.curves(&x, |system, x| source.regained(system, x));
+        let mut panel = lines(title("Overhead removed"), "threads", "share of BASE's loss", &x, curves);
+        let paper = if source.setting.starts_with("hash") { 0.4 } else { 0.43 };
+        panel.marks = x.iter().map(|x| mark("BPPM", x, paper)).collect();
+        shares.push(panel);
+    }
+    throughput.into_iter().chain(shares).chain(aborts).collect()
+}
+
+pub fn fig9(all: &Measurements) -> Vec<Panel> {
+    let x = owned(all.xs("fig9"));
+    let panels = |source: Source| {
+        let curves = source.curves(&x, |system, x| source.thousands(system, x));
+        let throughput =
+            lines(format!("Throughput: {}", source.setting), "bytes in a value", "1000 tx/s", &x, curves);
+        let megabytes = |system: &str, x: &str| {
+            let bytes: f64 = x.parse().ok()?;
+            source.spread(system, THROUGHPUT, x).map(|spread| spread.scaled(1e-6 * bytes))
+        };
+        let curves = source.curves(&x, megabytes);
+        let bytes = lines(format!("Bytes: {}", source.setting), "bytes in a value", "MB/s", &x, curves);
+        let curves = source.curves(&x, |system, x| source.regained(system, x));
+        let title = format!("Overhead removed: {}", source.setting);
+        let mut share = lines(title, "bytes in a value", "share of BASE's loss", &x, curves);
+        share.marks = vec![mark("BPPM", "8", 0.397), mark("BPPM", "4096", 0.23)];
+        [throughput, share, bytes]
+    };
+    sources(all, "fig9").flat_map(panels).collect()
+}
+
+pub fn fig10(all: &Measurements) -> Vec<Panel> {
+    let x = owned(all.xs("fig10"));
+    let panel = |source: Source| {
+        let operations = |system: &str, x: &str| {
+            let operations: f64 = x.parse().ok()?;
+            source.thousands(system, x).map(|spread| spread.scaled(operations))
+        };
+        let curves = source.curves(&x, operations);
+        lines(
+            format!("I/O throughput: {}", source.setting),
+            "operations in a transaction",
+            "1000 operations/s",
+            &x,
+            curves,
+        )
+    };
+    sources(all, "fig10").map(panel).collect()
+}
+
+pub fn fig11(all: &Measurements) -> Vec<Panel> {
+    let x = owned(all.xs("fig11"));
+    let mut instructions: Vec<&str> = Vec::new();
+    for instruction in all.settings("fig11").iter().filter_map(|setting| setting.rsplit(", ").next()) {
+        if !instructions.contains(&instruction) {
+            instructions.push(instruction);
+        }
+    }
+    let panel = |instruction: &str| {
+        let curve = |(colour, workload): (usize, WorkloadName)| {
+            let setting = format!("{}, {instruction}", workload.name());
+            let source = Source { all, figure: "fig11", setting: &setting };
+            let first = x.first().and_then(|x| source.spread("bppm", THROUGHPUT, x));
+            let relative =
+                |x: &String| Some(source.spread("bppm", THROUGHPUT, x)?.scaled(first?.median.recip()));
+            Curve { name: workload.name().into(), colour, values: x.iter().map(relative).collect() }
+        };
+        let curves = WorkloadName::ALL.into_iter().enumerate().map(curve).collect();
+        lines(format!("BPPM: {instruction}"), "log size", "throughput / that of the smallest log", &x, curves)
+    };
+    instructions.into_iter().map(panel).collect()
+}
+
+pub fn fig12(all: &Measurements) -> Vec<Panel> {
+    let x = owned(all.xs("fig12"));
+    let panels = |source: Source| {
+        let curve = |(colour, step): (usize, &str)| Curve {
+            name: step.into(),
+            colour,
+            values: x.iter().map(|x| source.spread(step, recovery::MILLISECONDS, x)).collect(),
+        };
+        let steps = ["truncate", "replay", "scan", "sort"].into_iter().enumerate();
+        let total = (5, recovery::TOTAL);
+        let curves = std::iter::once(total).chain(steps).map(curve).collect();
+        let time = lines(format!("Recovery: {}", source.setting), "log size", "ms", &x, curves);
+        let at = |x: &String| source.spread(recovery::TOTAL, recovery::MILLISECONDS, x);
+        let first = x.first().and_then(at);
+        let growth = |x: &String| Some(at(x)?.scaled(first?.median.recip()));
+        let curve = Curve { name: recovery::TOTAL.into(), colour: 5, values: x.iter().map(growth).collect() };
+        let title = format!("Growth: {}", source.setting);
+        let mut relative = lines(title, "log size", "time / that of the smallest log", &x, vec![curve]);
+        relative.marks = vec![mark(recovery::TOTAL, "2 MB", 49.8 / 3.2)];
+        [time, relative]
+    };
+    sources(all, "fig12").flat_map(panels).collect()
+}
+
+pub fn fig13(all: &Measurements) -> Vec<Panel> {
+    let x = owned(all.xs("fig13"));
+    let panels = |source: Source| {
+        let curves = source.curves(&x, |system, x| source.thousands(system, x));
+        let throughput =
+            lines(format!("Throughput: {}", source.setting), "write latency, ns", "1000 tx/s", &x, curves);
+        let curves = source.curves(&x, |system, x| {
+            (!matches!(system, "base" | "np")).then(|| source.normalised(system, x)).flatten()
+        });
+        let title = format!("Gain: {}", source.setting);
+        let mut gain = lines(title, "write latency, ns", "throughput / BASE", &x, curves);
+        gain.marks =
+            vec![mark("BPPM", "35", 1.741), mark("BPPM", "2000", 3.0), mark("BP(VCBP)", "2000", 5.0)];
+        [throughput, gain]
+    };
+    sources(all, "fig13").flat_map(panels).collect()
+}
+
+pub fn fig14(all: &Measurements) -> Vec<Panel> {
+    let x = owned(all.xs("fig14"));
+    let panel = |source: Source| {
+        let mut curves = source.curves(&x, |system, x| source.thousands(system, x));
+        for curve in curves.iter_mut().filter(|curve| curve.name == "MNE") {
+            curve.name = "MNE-SYNC".into();
+        }
+        lines(format!("Throughput: {}", source.setting), "idle time, %", "1000 tx/s", &x, curves)
+    };
+    sources(all, "fig14").map(panel).collect()
+}

@@ -1,0 +1,153 @@
+//! What is measured for each figure.
+
+use strandline::memory::WriteBackInstruction;
+use strandline::pool::Geometry;
+use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, Sizes, WorkloadName};
+
+use crate::native::Cell;
+use crate::session::Session;
+
+/// Threads of Fig. 8.
+pub const THREADS: [u64; 4] = [1, 2, 4, 8];
+/// Bytes in a value in Fig. 9.
+const VALUE_BYTES: [u64; 5] = [8, 64, 256, 1024, 4096];
+/// Operations in a transaction in Fig. 10. The paper does not name them.
+const OPERATIONS: [u64; 6] = [1, 2, 4, 8, 16, 32];
+/// Bytes in a log in Figs. 11 and 12, in whole pages, and what the paper calls them.
+pub const LOGS: [(u64, &str); 5] = [
+    (25 * 4096, "0.1 MB"),
+    (512 << 10, "0.5 MB"),
+    (1 << 20, "1 MB"),
+    (1536 << 10, "1.5 MB"),
+    (2 << 20, "2 MB"),
+];
+/// Nanoseconds of Fig. 13.
+const LATENCIES: [u64; 5] = [35, 95, 150, 1000, 2000];
+/// Percent of Fig. 14.
+const IDLE: [u64; 6] = [90, 70, 50, 30, 10, 0];
+/// Keys where values are large.
+const KEYS_OF_LARGE_VALUES: u64 = 65_536;
+
+/// The paper's default setting.
+fn cell(session: &Session, system: &'static str, instruction: WriteBackInstruction) -> Cell {
+    Cell {
+        setting: instruction.name().into(),
+        x: String::new(),
+        system,
+        workload: WorkloadName::Hash,
+        sizes: session.sizes(),
+        log_bytes: Geometry::default().log_bytes,
+        threads: 1,
+        latency_ns: DEFAULT_WRITE_LATENCY_NS,
+        instruction,
+        idle_percent: 0,
+    }
+}
+
+/// The sizes with values of so many bytes, and no more keys than fit.
+fn large_values(session: &Session, value_bytes: u64) -> Sizes {
+    let sizes = session.sizes();
+    let hash_keys = sizes.hash_keys.min(KEYS_OF_LARGE_VALUES);
+    Sizes { value_bytes, hash_keys, buckets: hash_keys / 2, ..sizes }
+}
+
+pub fn fig7(session: &Session) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for workload in WorkloadName::ALL {
+        for instruction in session.instructions() {
+            for system in ["base", "mne-sync", "xil", "vcbp", "bppm", "bppm-counted", "np"] {
+                let x = workload.name().into();
+                cells.push(Cell { workload, x, ..cell(session, system, instruction) });
+            }
+        }
+    }
+    cells
+}
+
+pub fn fig8(session: &Session) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for workload in [WorkloadName::Hash, WorkloadName::RbTree] {
+        for instruction in session.sweep_instructions() {
+            for threads in THREADS.into_iter().filter(|&threads| threads <= session.cores) {
+                for system in ["base", "mne-sync", "bppm", "np"] {
+                    let setting = format!("{}, {}", workload.name(), instruction.name());
+                    let cell = cell(session, system, instruction);
+                    cells.push(Cell { workload, setting, threads, x: threads.to_string(), ..cell });
+                }
+            }
+        }
+    }
+    cells
+}
+
+pub fn fig9(session: &Session) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for value_bytes in session.points(&VALUE_BYTES) {
+        for instruction in session.sweep_instructions() {
+            for system in ["base", "mne-sync", "bppm", "np"] {
+                let sizes = large_values(session, value_bytes);
+                cells.push(Cell { sizes, x: value_bytes.to_string(), ..cell(session, system, instruction) });
+            }
+        }
+    }
+    cells
+}
+
+pub fn fig10(session: &Session) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for instruction in session.sweep_instructions() {
+        for operations in session.points(&OPERATIONS) {
+            for system in ["base", "mne-sync", "bppm", "np"] {
+                let sizes = Sizes { operations, ..session.sizes() };
+                cells.push(Cell { sizes, x: operations.to_string(), ..cell(session, system, instruction) });
+            }
+        }
+    }
+    cells
+}
+
+pub fn fig11(session: &Session) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for workload in WorkloadName::ALL {
+        for (log_bytes, x) in session.points(&LOGS) {
+            for instruction in session.sweep_instructions() {
+                for system in ["bppm"] {
+                    let setting = format!("{}, {}", workload.name(), instruction.name());
+                    let cell = cell(session, system, instruction);
+                    cells.push(Cell { workload, setting, log_bytes, x: x.into(), ..cell });
+                }
+            }
+        }
+    }
+    cells
+}
+
+pub fn fig13(session: &Session) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for instruction in session.sweep_instructions() {
+        for latency_ns in session.points(&LATENCIES) {
+            for system in ["base", "mne-sync", "xil", "vcbp", "bppm", "np"] {
+                cells.push(Cell {
+                    latency_ns,
+                    x: latency_ns.to_string(),
+                    ..cell(session, system, instruction)
+                });
+            }
+        }
+    }
+    cells
+}
+
+pub fn fig14(session: &Session) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for instruction in session.sweep_instructions() {
+        for idle_percent in session.points(&IDLE) {
+            for system in ["base", "mne-sync", "mne-async", "bppm", "np"] {
+                let sizes = large_values(session, 1024);
+                let x = idle_percent.to_string();
+                cells.push(Cell { sizes, idle_percent, x, ..cell(session, system, instruction) });
+            }
+        }
+    }
+    cells
+}

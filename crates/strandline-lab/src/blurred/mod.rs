@@ -1,0 +1,150 @@
+//! Blurred Persistence: Figs. 7 to 14 and claims B1 to B22 (section V).
+
+mod claims;
+mod draw;
+mod figures;
+mod format;
+mod recovery;
+
+use crate::paper::{ClaimSpec, FigureSpec, Paper};
+
+/// The paper.
+pub static PAPER: Paper = Paper {
+    name: "blurred",
+    letter: 'B',
+    title: "Blurred Persistence in Transactional Persistent Memory",
+    citation: "Y. Lu, J. Shu, L. Sun, MSST 2015",
+    setting: "The paper ran on a quad-core AMD Opteron at 2.4 GHz and added 150 ns to each memory flush. Here the same \
+              schemes run on this machine's memory, on one STM (word-based, encounter-time locking, as TinySTM); each line \
+              that is written back costs 150 ns more, busy-waited. Verdicts are taken with clflush, the paper's \
+              instruction; beside it stands the best instruction of this processor. The paper's wbinvd is privileged: \
+              bulk persistence writes its lines back one by one, each is charged, and a second series shows it \
+              uncharged, as the paper's single instruction would be.",
+    figures: &FIGURES,
+    claims: &CLAIMS,
+};
+
+macro_rules! native_figure {
+    ($id:ident, $number:literal, $title:literal, $method:literal) => {
+        FigureSpec {
+            id: stringify!($id),
+            number: $number,
+            title: $title,
+            method: $method,
+            steps: |session| crate::native::Cell::steps(&figures::$id(session), session),
+            run: |session, into| {
+                crate::native::measure(session, stringify!($id), &figures::$id(session), into)
+            },
+            draw: draw::$id,
+        }
+    };
+}
+
+static FIGURES: [FigureSpec; 8] = [
+    native_figure!(
+        fig7,
+        "Fig. 7",
+        "Single thread, five workloads",
+        "Each workload at its default size, one operation in a transaction, values of 8 bytes, one thread. \
+         Throughput is normalised to BASE; the last group is the mean of the five normalised values."
+    ),
+    native_figure!(
+        fig8,
+        "Fig. 8",
+        "Threads: throughput, aborts, overhead removed",
+        "Hash table and red-black tree over 1, 2, 4 and 8 threads, as far as this machine has cores for them: \
+         threads that share a core would measure the scheduler."
+    ),
+    native_figure!(
+        fig9,
+        "Fig. 9",
+        "Value size",
+        "Hash table with 32,768 of 65,536 keys present (so that values of 4 KB fit), one thread. The overhead \
+         removed is (BPPM - BASE) / (NP - BASE)."
+    ),
+    native_figure!(
+        fig10,
+        "Fig. 10",
+        "Transaction size",
+        "Hash table, one thread, 1 to 32 operations in a transaction (the paper does not say how many). I/O \
+         throughput is transactions per second times operations in each."
+    ),
+    native_figure!(
+        fig11,
+        "Fig. 11",
+        "Log size",
+        "BPPM on each workload, one thread, logs of 0.1 to 2 MB. Curves are relative to the log of 0.1 MB."
+    ),
+    FigureSpec {
+        id: "fig12",
+        number: "Fig. 12",
+        title: "Recovery time",
+        method: "Hash table under BPPM: transactions fill the log to 95%, the pool is left as a killed process \
+                 would leave it and opened again. The time is that of the four steps of recovery: scan, sort, replay \
+                 (with write-back), truncate (zeroing and write-back).",
+        steps: recovery::steps,
+        run: recovery::run,
+        draw: draw::fig12,
+    },
+    native_figure!(
+        fig13,
+        "Fig. 13",
+        "Write latency",
+        "Hash table, one thread, 35 to 2000 ns added to each line written back, never to evictions."
+    ),
+    native_figure!(
+        fig14,
+        "Fig. 14",
+        "Idle time",
+        "Hash table with values of 1024 bytes and 65,536 keys, one thread, which is idle after each transaction for \
+         the given share of its time."
+    ),
+];
+
+macro_rules! claim {
+    ($id:literal, $figure:expr, $judge:path) => {
+        ClaimSpec { id: $id, figure: $figure, judge: $judge }
+    };
+}
+
+static CLAIMS: [ClaimSpec; 22] = [
+    claim!("B1", Some("fig7"), claims::b1),
+    claim!("B2", Some("fig7"), claims::b2),
+    claim!("B3", Some("fig7"), claims::b3),
+    claim!("B4", Some("fig7"), claims::b4),
+    claim!("B5", Some("fig7"), claims::b5),
+    claim!("B6", Some("fig7"), claims::b6),
+    claim!("B7", Some("fig8"), claims::b7),
+    claim!("B8", Some("fig8"), claims::b8),
+    claim!("B9", Some("fig9"), claims::b9),
+    claim!("B10", Some("fig10"), claims::b10),
+    claim!("B11", Some("fig11"), claims::b11),
+    claim!("B12", Some("fig12"), claims::b12),
+    claim!("B13", Some("fig13"), claims::b13),
+    claim!("B14", Some("fig13"), claims::b14),
+    claim!("B15", Some("fig13"), claims::b15),
+    claim!("B16", Some("fig14"), claims::b16),
+    claim!("B17", None, format::b17),
+    claim!("B18", Some("fig7"), claims::b18),
+    claim!("B19", Some("fig7"), claims::b19),
+    claim!("B20", Some("fig13"), claims::b20),
+    claim!("B21", None, format::b21),
+    claim!("B22", None, format::b22),
+];
+
+/// The systems: scheme, the paper's name for it, colour.
+const SYSTEMS: [(&str, &str, usize); 8] = [
+    ("base", "BASE", 0),
+    ("mne-sync", "MNE", 1),
+    ("mne-async", "MNE-ASYNC", 2),
+    ("xil", "BP(XIL)", 3),
+    ("vcbp", "BP(VCBP)", 4),
+    ("bppm", "BPPM", 5),
+    ("bppm-counted", "BPPM-counted (ours)", 6),
+    ("np", "NP", 7),
+];
+
+/// The paper's name for a scheme.
+fn label(system: &str) -> &'static str {
+    SYSTEMS.iter().find(|(scheme, ..)| *scheme == system).map_or("", |(_, label, _)| label)
+}

@@ -1,0 +1,72 @@
+//! Fig. 12: how long recovery takes.
+
+use std::time::Duration;
+
+use strandline::{Concurrency, Domain};
+use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, PoolSetting, Prepared, Selection, WorkloadName};
+
+use super::figures::LOGS;
+use crate::measurements::{Key, Measurements, Spread};
+use crate::session::{Error, Session};
+
+/// Milliseconds of the steps of recovery; the system is the step, or [`TOTAL`].
+pub const MILLISECONDS: &str = "ms";
+/// All steps.
+pub const TOTAL: &str = "recovery";
+
+pub fn steps(session: &Session) -> u64 {
+    let settings = session.points(&LOGS).len() * session.sweep_instructions().len();
+    settings as u64 * session.pace().repetitions
+}
+
+/// Fills logs, abandons pools and opens them again, the sizes in turn.
+pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
+    let place = session.place()?;
+    let domain = Domain::Emulated { write_latency_ns: DEFAULT_WRITE_LATENCY_NS };
+    let selection = Selection::new(WorkloadName::Hash, &session.sizes())?;
+    for instruction in session.sweep_instructions() {
+        let logs = session.points(&LOGS);
+        let mut pools = Vec::new();
+        for (log_bytes, _) in &logs {
+            let path = place.folder().join(format!("recovery-{log_bytes}"));
+            let (log_bytes, instruction) = (*log_bytes, Some(instruction));
+            let setting =
+                PoolSetting { logs: 1, log_bytes, domain, instruction, concurrency: Concurrency::Stm };
+            pools.push((Prepared::new(&path, &selection, setting)?, Vec::new()));
+        }
+        for repetition in 0..session.pace().repetitions {
+            for ((log_bytes, _), (pool, times)) in logs.iter().zip(&mut pools) {
+                pool.crash(|pool| {
+                    let mut worker = pool.worker()?;
+                    let seed = session.seed.wrapping_add(repetition);
+                    selection.run_while(&mut worker, seed, |so_far| {
+                        so_far.log_restarts == 0 && so_far.log_bytes < log_bytes / 100 * 95
+                    })?;
+                    Ok(worker)
+                })?;
+                times.push(*pool.pool().recovery());
+                session.progress.inc(1);
+            }
+        }
+        for ((_, x), (_, times)) in logs.iter().zip(&pools) {
+            let mut add = |system, quantity, of: &dyn Fn(&strandline::pool::Recovery) -> f64| {
+                let values: Vec<f64> = times.iter().map(of).collect();
+                if let Some(spread) = Spread::of(&values) {
+                    into.add(
+                        Key { figure: "fig12", setting: instruction.name(), system, quantity },
+                        x,
+                        spread,
+                    );
+                }
+            };
+            let ms = |time: Duration| 1000.0 * time.as_secs_f64();
+            add("scan", MILLISECONDS, &|r| ms(r.scan));
+            add("sort", MILLISECONDS, &|r| ms(r.sort));
+            add("replay", MILLISECONDS, &|r| ms(r.replay));
+            add("truncate", MILLISECONDS, &|r| ms(r.truncate));
+            add(TOTAL, MILLISECONDS, &|r| ms(r.scan + r.sort + r.replay + r.truncate));
+            add(TOTAL, "transactions replayed", &|r| r.replayed() as f64);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! The laboratory: the figures and tables of the persistent-memory papers, measured again, and their claims,
+//! judged by what was measured.
+//!
+//! A [`Paper`] is a list of figures (how each is measured and drawn) and of claims (how each is judged). What
+//! figures measure are [`Measurements`], series of numbers by name; claims are functions of these. The
+//! papers' numbers are the data file `papers/claims.toml`. No constant is tuned so that a figure comes out,
+//! and no verdict is typed. `docs/laboratory.md` explains how to add a paper.
+
+pub mod blurred;
+mod claim;
+pub mod machine;
+mod measurements;
+pub mod native;
+mod paper;
+mod report;
+mod results;
+mod session;
+mod verdict;
+
+pub use claim::{Claim, Kind, Value, claims};
+pub use measurements::{Key, Measurements, Series, Spread};
+pub use paper::{
+    Beside, ClaimSpec, Curve, FigureSpec, Finding, Form, Mark, Measured, Order, PAPERS, Panel, Paper,
+};
+pub use report::html;
+pub use results::json;
+pub use session::{Effort, Error, Evaluation, Pace, Session, Settings, reproduce};
+pub use verdict::{Baseline, TOLERANCE, Verdict, exact, headline, trend};

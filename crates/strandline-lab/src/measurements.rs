@@ -1,0 +1,160 @@
+//! What a run measured: series of numbers, which figures draw and claims are judged by.
+
+/// The median of repetitions, and between which values the middle half of them lies.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Spread {
+    /// A quarter of the repetitions lie below.
+    pub low: f64,
+    /// The median.
+    pub median: f64,
+    /// A quarter of the repetitions lie above.
+    pub high: f64,
+}
+
+impl Spread {
+    /// The spread of these repetitions; `None` of none.
+    pub fn of(repetitions: &[f64]) -> Option<Self> {
+        let mut sorted = repetitions.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let last = sorted.len().checked_sub(1)?;
+        // Between neighbours the value is interpolated.
+        let at = |share: f64| {
+            let place = share * last as f64;
+            let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+            below + (above - below) * place.fract()
+        };
+        Some(Self { low: at(0.25), median: at(0.5), high: at(0.75) })
+    }
+
+    /// One value, known without repetition.
+    pub fn exactly(value: f64) -> Self {
+        Self { low: value, median: value, high: value }
+    }
+
+    /// All of it by a positive factor.
+    #[must_use]
+    pub fn scaled(self, by: f64) -> Self {
+        Self { low: self.low * by, median: self.median * by, high: self.high * by }
+    }
+}
+
+/// What a series is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key<'a> {
+    /// The figure's id.
+    pub figure: &'a str,
+    /// The setting within it, such as the workload or the instruction.
+    pub setting: &'a str,
+    /// The system.
+    pub system: &'a str,
+    /// The quantity, with its unit.
+    pub quantity: &'a str,
+}
+
+/// One quantity of one system over the figure's parameter.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Series {
+    figure: String,
+    setting: String,
+    system: String,
+    quantity: String,
+    points: Vec<Point>,
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+struct Point {
+    x: String,
+    #[serde(flatten)]
+    spread: Spread,
+}
+
+impl Series {
+    /// What it is of.
+    pub fn key(&self) -> Key<'_> {
+        Key { figure: &self.figure, setting: &self.setting, system: &self.system, quantity: &self.quantity }
+    }
+}
+
+/// All series of a run.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+#[serde(transparent)]
+pub struct Measurements(Vec<Series>);
+
+impl Measurements {
+    /// Adds a point to a series.
+    pub fn add(&mut self, key: Key, x: &str, spread: Spread) {
+        let point = Point { x: x.into(), spread };
+        match self.0.iter_mut().find(|series| series.key() == key) {
+            Some(series) => series.points.push(point),
+            None => self.0.push(Series {
+                figure: key.figure.into(),
+                setting: key.setting.into(),
+                system: key.system.into(),
+                quantity: key.quantity.into(),
+                points: vec![point],
+            }),
+        }
+    }
+
+    /// The spread at `x`.
+    pub fn spread(&self, key: Key, x: &str) -> Option<Spread> {
+        let series = self.0.iter().find(|series| series.key() == key)?;
+        series.points.iter().find(|point| point.x == x).map(|point| point.spread)
+    }
+
+    /// The median at `x`.
+    pub fn median(&self, key: Key, x: &str) -> Option<f64> {
+        self.spread(key, x).map(|spread| spread.median)
+    }
+
+    /// The settings of a figure, in the order in which they were measured.
+    pub fn settings(&self, figure: &str) -> Vec<&str> {
+        unique(self.of(figure).map(|series| series.setting.as_str()))
+    }
+
+    /// The values of a figure's parameter, in the order in which they were measured.
+    pub fn xs(&self, figure: &str) -> Vec<&str> {
+        unique(self.of(figure).flat_map(|series| series.points.iter().map(|point| point.x.as_str())))
+    }
+
+    /// A figure's series.
+    pub fn of<'a>(&'a self, figure: &str) -> impl Iterator<Item = &'a Series> {
+        self.0.iter().filter(move |series| series.figure == figure)
+    }
+}
+
+fn unique<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_quartiles() {
+        assert_eq!(Spread::of(&[]), None);
+        assert_eq!(Spread::of(&[3.0]), Some(Spread::exactly(3.0)));
+        assert_eq!(Spread::of(&[5.0, 1.0, 2.0, 4.0, 3.0]), Some(Spread { low: 2.0, median: 3.0, high: 4.0 }));
+        assert_eq!(Spread::of(&[1.0, 2.0]), Some(Spread { low: 1.25, median: 1.5, high: 1.75 }));
+    }
+
+    #[test]
+    fn series_are_found_again() {
+        let mut all = Measurements::default();
+        let key = |system| Key { figure: "f", setting: "s", system, quantity: "q" };
+        all.add(key("a"), "1", Spread::exactly(7.0));
+        all.add(key("a"), "2", Spread::exactly(8.0));
+        all.add(key("b"), "1", Spread::exactly(9.0));
+        assert_eq!(all.median(key("a"), "2"), Some(8.0));
+        assert_eq!(all.median(key("b"), "2"), None);
+        assert_eq!((all.xs("f"), all.settings("f")), (vec!["1", "2"], vec!["s"]));
+        assert_eq!(all.of("g").count(), 0);
+    }
+}

@@ -1,0 +1,162 @@
+//! Measuring software schemes on this machine's memory.
+//!
+//! A shared machine must not decide an order. So everything that is compared is measured in turn, again and
+//! again (A B C A B C …), on one prepared pool for each structure; medians are shown with the middle half of
+//! the repetitions; and rates are per second of the threads' own processor time, which does not go on while
+//! another program has the core. On a core of one's own that is the time on the wall.
+
+use std::path::PathBuf;
+
+use strandline::memory::WriteBackInstruction;
+use strandline::{Concurrency, Domain};
+use strandline_workloads::{
+    Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadName,
+};
+
+use crate::measurements::{Key, Measurements, Spread};
+use crate::session::{Error, Session};
+
+/// Transactions per second of processor time.
+pub const THROUGHPUT: &str = "tx/s";
+/// The same, less the emulated latency of the lines that bulk persistence wrote back: the paper's `wbinvd`
+/// is one instruction.
+pub const UNCHARGED: &str = "tx/s, bulk persistence uncharged";
+/// Attempts that met a conflict, of all.
+pub const ABORTS: &str = "abort ratio";
+
+/// Logs in a pool: enough for any number of threads that is measured.
+const LOGS: u64 = 8;
+
+/// One point of a figure.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The series' setting.
+    pub setting: String,
+    /// The figure's parameter.
+    pub x: String,
+    /// The scheme's name in `strandline list`.
+    pub system: &'static str,
+    /// What runs.
+    pub workload: WorkloadName,
+    /// Its sizes.
+    pub sizes: Sizes,
+    /// Bytes in each log.
+    pub log_bytes: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Nanoseconds added to each line written back.
+    pub latency_ns: u64,
+    /// The write-back instruction.
+    pub instruction: WriteBackInstruction,
+    /// The share of the time that threads are idle.
+    pub idle_percent: u64,
+}
+
+impl Cell {
+    /// How many measurements these cells take.
+    pub fn steps(cells: &[Self], session: &Session) -> u64 {
+        cells.len() as u64 * session.pace().repetitions
+    }
+
+    fn pool(&self) -> (WorkloadName, Sizes, u64) {
+        // How many operations a transaction has does not change what it works on.
+        (self.workload, Sizes { operations: 1, ..self.sizes }, self.log_bytes)
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Emulated { write_latency_ns: self.latency_ns }
+    }
+
+    fn path(&self, place: &Place) -> PathBuf {
+        let Sizes { value_bytes, .. } = self.sizes;
+        place.folder().join(format!("{}-{value_bytes}-{}", self.workload.name(), self.log_bytes))
+    }
+
+    fn prepare(&self, place: &Place) -> Result<Prepared, Error> {
+        let selection = Selection::new(self.workload, &self.sizes)?;
+        let setting = PoolSetting {
+            logs: LOGS,
+            log_bytes: self.log_bytes,
+            domain: self.domain(),
+            instruction: Some(self.instruction),
+            concurrency: Concurrency::Stm,
+        };
+        Ok(Prepared::new(&self.path(place), &selection, setting)?)
+    }
+
+    fn measure(&self, pool: &mut Prepared, session: &Session, repetition: u64) -> Result<Row, Error> {
+        pool.reopen(self.domain(), Some(self.instruction))?;
+        let scheme: SchemeName = self.system.parse().map_err(|error| Error::Usage(format!("{error}")))?;
+        let pace = session.pace();
+        let run = Run {
+            threads: self.threads,
+            warm_up: pace.warm_up,
+            duration: pace.duration,
+            seed: session.seed.wrapping_add(repetition),
+            idle_percent: self.idle_percent,
+        };
+        let selection = Selection::new(self.workload, &self.sizes)?;
+        Ok(selection.measure(pool.pool(), self.domain(), scheme, &run)?)
+    }
+
+    /// What this cell's repetitions say.
+    fn record(&self, figure: &str, rows: &[Row], into: &mut Measurements) {
+        let uncharged = |row: &Row| {
+            let charged_ns = row.bulk_lines_flushed_per_tx * self.latency_ns as f64;
+            let threads = self.threads as f64;
+            threads / (threads / row.tx_per_processor_s - charged_ns * 1e-9)
+        };
+        let quantities: [(&str, &dyn Fn(&Row) -> f64); 9] = [
+            (THROUGHPUT, &|row| row.tx_per_processor_s),
+            (UNCHARGED, &uncharged),
+            (ABORTS, &|row| row.abort_ratio),
+            ("tx/s by the wall clock", &|row| row.tx_per_s),
+            ("fences/tx", &|row| row.fences_per_tx),
+            ("lines/tx", &|row| row.lines_flushed_per_tx),
+            ("bulk lines/tx", &|row| row.bulk_lines_flushed_per_tx),
+            ("log bytes/tx", &|row| row.log_bytes_per_tx),
+            ("bulk persists", &|row| row.bulk_persists as f64),
+        ];
+        for (quantity, of) in quantities {
+            let values: Vec<f64> = rows.iter().map(of).collect();
+            if let Some(spread) = Spread::of(&values) {
+                let key = Key { figure, setting: &self.setting, system: self.system, quantity };
+                into.add(key, &self.x, spread);
+            }
+        }
+    }
+}
+
+/// Measures the cells of a figure: one workload after the other, and all cells of a workload in turn.
+///
+/// # Errors
+/// A pool cannot be created; a transaction failed.
+pub fn measure(
+    session: &Session,
+    figure: &str,
+    cells: &[Cell],
+    into: &mut Measurements,
+) -> Result<(), Error> {
+    let place = session.place()?;
+    for group in cells.chunk_by(|a, b| a.workload == b.workload) {
+        let mut pools = Vec::new();
+        for cell in group {
+            if !pools.iter().any(|(key, _)| *key == cell.pool()) {
+                pools.push((cell.pool(), cell.prepare(&place)?));
+            }
+        }
+        let mut rows = vec![Vec::new(); group.len()];
+        for repetition in 0..session.pace().repetitions {
+            for (cell, rows) in group.iter().zip(&mut rows) {
+                if let Some((_, pool)) = pools.iter_mut().find(|(key, _)| *key == cell.pool()) {
+                    rows.push(cell.measure(pool, session, repetition)?);
+                }
+                session.progress.inc(1);
+            }
+        }
+        for (cell, rows) in group.iter().zip(&rows) {
+            cell.record(figure, rows, into);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,297 @@
+//! Papers: their figures, and how their claims are judged. Adding one is adding a module with a [`Paper`] to
+//! [`PAPERS`].
+
+use crate::claim::{Claim, claims, readable};
+use crate::measurements::{Measurements, Spread};
+use crate::session::{Error, Session};
+use crate::verdict::{self, Baseline, Verdict};
+
+/// All papers that can be reproduced.
+pub const PAPERS: &[&Paper] = &[&crate::blurred::PAPER];
+
+/// A paper whose evaluation is measured again.
+#[derive(Debug)]
+pub struct Paper {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The letter that its claims' ids begin with.
+    pub letter: char,
+    /// Its title.
+    pub title: &'static str,
+    /// Authors, venue and year.
+    pub citation: &'static str,
+    /// What was built, on what, and how that differs from the paper's machine.
+    pub setting: &'static str,
+    /// Its figures, in the paper's order.
+    pub figures: &'static [FigureSpec],
+    /// How its claims are judged: one entry for each claim of the data file.
+    pub claims: &'static [ClaimSpec],
+}
+
+impl Paper {
+    /// The paper of this name.
+    ///
+    /// # Errors
+    /// There is none; the error lists what there is.
+    pub fn named(name: &str) -> Result<&'static Self, Error> {
+        PAPERS.iter().copied().find(|paper| paper.name == name).ok_or_else(|| {
+            let names: Vec<_> = PAPERS.iter().map(|paper| paper.name).collect();
+            Error::Usage(format!("there is no paper {name:?} here; choose from: {}", names.join(", ")))
+        })
+    }
+
+    /// The paper's claims in the data file.
+    pub fn data(&self) -> impl Iterator<Item = &'static Claim> + use<> {
+        let letter = self.letter;
+        claims().iter().filter(move |claim| claim.id.starts_with(letter))
+    }
+
+    /// How the claim of this id is judged.
+    pub fn claim(&self, id: &str) -> Option<&'static ClaimSpec> {
+        self.claims.iter().find(|claim| claim.id == id)
+    }
+}
+
+/// A figure, or a table.
+#[derive(Debug)]
+pub struct FigureSpec {
+    /// The id that series and claims use.
+    pub id: &'static str,
+    /// The number in the paper.
+    pub number: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// How it is measured here.
+    pub method: &'static str,
+    /// Measurements that [`FigureSpec::run`] makes, for showing progress.
+    pub steps: fn(&Session) -> u64,
+    /// Measures it.
+    pub run: fn(&Session, &mut Measurements) -> Result<(), Error>,
+    /// Draws it from what was measured.
+    pub draw: fn(&Measurements) -> Vec<Panel>,
+}
+
+/// How one claim is judged.
+#[derive(Debug)]
+pub struct ClaimSpec {
+    /// The claim's id.
+    pub id: &'static str,
+    /// The figure it stands beside, which has to be measured for it; `None` for claims about the code.
+    pub figure: Option<&'static str>,
+    /// Judges it.
+    pub judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
+}
+
+/// What was measured for a claim.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(untagged)]
+pub enum Measured {
+    /// Numbers, as the claim lists them; `None` where one was not measured.
+    Numbers(Vec<Option<f64>>),
+    /// Numbers by what they are, where they are more than the claim's.
+    Named(Vec<(String, Option<f64>)>),
+}
+
+impl Measured {
+    /// The numbers in a line, without their names.
+    pub fn in_short(&self) -> String {
+        let number = |number: Option<f64>| number.map_or("–".into(), readable);
+        let texts: Vec<String> = match self {
+            Self::Numbers(numbers) => numbers.iter().copied().map(number).collect(),
+            Self::Named(numbers) => numbers.iter().map(|(_, value)| number(*value)).collect(),
+        };
+        if texts.is_empty() { "–".into() } else { texts.join(", ") }
+    }
+}
+
+/// An order that a trend states, and whether it is true of the medians.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Order {
+    /// The order, in words.
+    pub order: String,
+    /// Whether it is true; `None` if it could not be measured.
+    pub holds: Option<bool>,
+}
+
+/// The same numbers under another setting: shown, not judged.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Beside {
+    /// The setting.
+    pub setting: String,
+    /// The numbers, as in [`Finding::measured`].
+    pub measured: Measured,
+}
+
+/// A claim's verdict, with what led to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What was measured.
+    pub measured: Measured,
+    /// What that means.
+    pub verdict: Verdict,
+    /// A trend's orders.
+    pub orders: Vec<Order>,
+    /// Other settings.
+    pub beside: Vec<Beside>,
+    /// How it was measured and judged.
+    pub method: String,
+    /// What else is known: reasons, limits.
+    pub notes: Vec<String>,
+}
+
+impl Finding {
+    fn new(measured: Measured, verdict: Verdict, method: impl Into<String>) -> Self {
+        Self {
+            measured,
+            verdict,
+            orders: Vec::new(),
+            beside: Vec::new(),
+            method: method.into(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// A headline, against the claim's numbers.
+    pub fn headline(
+        claim: &Claim,
+        measured: Vec<Option<f64>>,
+        baseline: Baseline,
+        method: impl Into<String>,
+    ) -> Self {
+        let verdict = verdict::headline(&measured, claim.value.numbers(), baseline);
+        Self::new(Measured::Numbers(measured), verdict, method)
+    }
+
+    /// An exact claim, against the claim's numbers.
+    pub fn exact(claim: &Claim, measured: Vec<Option<f64>>, method: impl Into<String>) -> Self {
+        let verdict = verdict::exact(&measured, claim.value.numbers());
+        Self::new(Measured::Numbers(measured), verdict, method)
+    }
+
+    /// A trend: its orders decide, its numbers are shown.
+    pub fn trend(
+        measured: Vec<(String, Option<f64>)>,
+        orders: Vec<Order>,
+        method: impl Into<String>,
+    ) -> Self {
+        let verdict = verdict::trend(&orders.iter().map(|order| order.holds).collect::<Vec<_>>());
+        Self { orders, ..Self::new(Measured::Named(measured), verdict, method) }
+    }
+
+    /// A claim that was not run.
+    pub fn not_run(why: impl Into<String>) -> Self {
+        Self::new(Measured::Numbers(Vec::new()), Verdict::NotRun, why)
+    }
+
+    /// What was found in a few words: how many of a trend's orders are true, the numbers of other claims.
+    pub fn in_short(&self) -> String {
+        match &self.measured {
+            Measured::Named(_) if !self.orders.is_empty() => {
+                let known = self.orders.iter().filter(|order| order.holds.is_some()).count();
+                let holding = self.orders.iter().filter(|order| order.holds == Some(true)).count();
+                let unknown = self.orders.len() - known;
+                let rest = if unknown == 0 { String::new() } else { format!(", {unknown} not measured") };
+                format!("{holding} of {} orders{rest}", self.orders.len())
+            }
+            measured => measured.in_short(),
+        }
+    }
+
+    /// With a note.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// With numbers of another setting, if there are any.
+    #[must_use]
+    pub fn beside(mut self, setting: impl Into<String>, measured: Measured) -> Self {
+        let any = match &measured {
+            Measured::Numbers(numbers) => numbers.iter().any(Option::is_some),
+            Measured::Named(numbers) => numbers.iter().any(|(_, number)| number.is_some()),
+        };
+        if any {
+            self.beside.push(Beside { setting: setting.into(), measured });
+        }
+        self
+    }
+}
+
+/// How a panel is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Groups of bars.
+    Bars,
+    /// Lines over a parameter.
+    Lines,
+}
+
+/// One plot of a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    /// What it shows.
+    pub title: String,
+    /// Bars or lines.
+    pub form: Form,
+    /// The parameter.
+    pub x_label: String,
+    /// The quantity.
+    pub y_label: String,
+    /// The parameter's values, evenly spaced as in the paper.
+    pub x: Vec<String>,
+    /// What is drawn.
+    pub curves: Vec<Curve>,
+    /// The paper's numbers.
+    pub marks: Vec<Mark>,
+}
+
+/// One system's values in a panel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// The system.
+    pub name: String,
+    /// Which colour it has: the same in all panels of a paper.
+    pub colour: usize,
+    /// A value for each of the panel's x.
+    pub values: Vec<Option<Spread>>,
+}
+
+/// A number of the paper, drawn where it belongs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// The curve it belongs to; `None` for all.
+    pub curve: Option<String>,
+    /// The x it belongs to.
+    pub x: String,
+    /// The number.
+    pub value: f64,
+    /// The paper's smallest and largest value, where it gives a range.
+    pub range: Option<(f64, f64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_claim_of_a_paper_is_judged_by_a_figure_that_exists() {
+        for paper in PAPERS {
+            let mut ids: Vec<_> = paper.data().map(|claim| claim.id.as_str()).collect();
+            let mut judged: Vec<_> = paper.claims.iter().map(|claim| claim.id).collect();
+            ids.sort_unstable();
+            judged.sort_unstable();
+            assert_eq!(ids, judged, "{}", paper.name);
+            for claim in paper.claims {
+                let exists = |id| paper.figures.iter().any(|figure| figure.id == id);
+                assert!(claim.figure.is_none_or(exists), "{}", claim.id);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_paper_lists_what_there_is() {
+        let error = Paper::named("blured").unwrap_err().to_string();
+        assert!(error.contains("blured") && error.contains("blurred"), "{error}");
+    }
+}

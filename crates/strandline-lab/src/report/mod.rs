@@ -1,0 +1,276 @@
+//! The report: one HTML page that needs nothing else.
+
+mod plot;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::claim::{Claim, Kind, readable};
+use crate::machine::Machine;
+use crate::paper::{FigureSpec, Finding, Measured, Panel};
+use crate::session::{Effort, Evaluation};
+use crate::verdict::Verdict;
+
+const STYLE: &str = include_str!("style.css");
+
+/// The whole page.
+pub fn html(
+    evaluations: &[Evaluation],
+    machine: &Machine,
+    commit: Option<&str>,
+    command: &str,
+    date: &str,
+) -> String {
+    let titles: Vec<_> = evaluations.iter().map(|evaluation| evaluation.paper.title).collect();
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Strandline: " (titles.join(", ")) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    header {
+                        p.eyebrow { "Strandline laboratory" }
+                        @for evaluation in evaluations {
+                            h1 { (evaluation.paper.title) }
+                            p.citation { (evaluation.paper.citation) ", measured again" }
+                        }
+                        (facts(machine, commit, command, date))
+                    }
+                    @for evaluation in evaluations {
+                        (paper(evaluation))
+                    }
+                    footer {
+                        p {
+                            "Verdicts are computed from this run. Exact claims hold when equal. Trends hold when every \
+                             stated order is true of the medians, fall short when some are, and are contradicted when none \
+                             is. Headlines hold when every number lies within 10% of the paper's; otherwise they are \
+                             contradicted if one lies on the other side of its baseline, and else fall short."
+                        }
+                    }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn facts(machine: &Machine, commit: Option<&str>, command: &str, date: &str) -> Markup {
+    let memory = format!("{} GB", readable((machine.memory_mb as f64 / 1024.0).round()));
+    html! {
+        dl.facts {
+            div { dt { "Machine" } dd {
+                (machine.processor) ", " (machine.cores) " cores, " (machine.caches.join(", ")) ", " (memory)
+            } }
+            div { dt { "Write-back" } dd { (machine.instructions.join(", ")) } }
+            div { dt { "System" } dd { "Linux " (machine.kernel) ", load " (readable(machine.load)) " at the start" } }
+            div { dt { "Date" } dd { (date) } }
+            div { dt { "Commit" } dd { code { (commit.unwrap_or("unknown")) } } }
+            div { dt { "Command" } dd { code { (command) } } }
+        }
+    }
+}
+
+fn paper(evaluation: &Evaluation) -> Markup {
+    let count = |verdict| evaluation.rows.iter().filter(|(_, finding)| finding.verdict == verdict).count();
+    let of_figure = |figure: Option<&'static str>| {
+        evaluation.rows.iter().filter(move |(claim, _)| {
+            evaluation.paper.claim(&claim.id).is_some_and(|spec| spec.figure == figure)
+        })
+    };
+    let others: Vec<_> = of_figure(None).collect();
+    html! {
+        ul.tally {
+            @for verdict in Verdict::ALL {
+                li class=(verdict.name()) { b { (count(verdict)) } " " (verdict.name()) }
+            }
+        }
+        p.setting { (evaluation.paper.setting) }
+        p.setting {
+            (effort(evaluation)) " Seed " (evaluation.seed) ". The run took "
+            (readable((evaluation.seconds / 6.0).round() / 10.0)) " minutes."
+        }
+        nav {
+            @for figure in &evaluation.figures { a href={ "#" (figure.id) } { (figure.number) } }
+            @if !others.is_empty() { a href="#others" { "Format and set-up" } }
+            a href="#all" { "All claims" }
+        }
+        @for figure in &evaluation.figures {
+            (section(figure, &(figure.draw)(&evaluation.measurements), of_figure(Some(figure.id))))
+        }
+        @if !others.is_empty() {
+            section #others {
+                h2 { "Format and set-up" }
+                div.claims { @for (claim, finding) in others { (card(claim, finding)) } }
+            }
+        }
+        (summary(evaluation))
+    }
+}
+
+fn effort(evaluation: &Evaluation) -> String {
+    let pace = evaluation.pace;
+    let how = match evaluation.effort {
+        Effort::Full => "Everything was measured",
+        Effort::Quick => {
+            "A quick run: parameters at three values, clflush alone beyond Fig. 7, short and few measurements, which \
+             weakens every verdict about an order. It was measured"
+        }
+        Effort::Trial => {
+            "A trial of the machinery on tiny structures: the figures mean nothing. It was measured"
+        }
+    };
+    format!(
+        "{how} {} times for {} ms in turn with what it is compared with; medians are shown, and the middle half of the \
+         repetitions as a thin line. Rates are per second of the threads' own processor time, so that other programs on the \
+         machine do not decide an order.",
+        pace.repetitions,
+        pace.duration.as_millis()
+    )
+}
+
+fn section<'a>(
+    figure: &FigureSpec,
+    panels: &[Panel],
+    claims: impl Iterator<Item = &'a (&'static Claim, Finding)>,
+) -> Markup {
+    html! {
+        section id=(figure.id) {
+            h2 { span.number { (figure.number) } " " (figure.title) }
+            p.method { (figure.method) }
+            div.panels { @for panel in panels { (plot(panel)) } }
+            @if panels.iter().all(|panel| panel.curves.is_empty()) {
+                p { "Nothing could be measured: this processor has no instruction that writes a line back." }
+            }
+            (numbers(panels))
+            div.claims { @for (claim, finding) in claims { (card(claim, finding)) } }
+        }
+    }
+}
+
+fn plot(panel: &Panel) -> Markup {
+    html! {
+        figure {
+            figcaption {
+                b { (panel.title) } span.unit { (panel.y_label) }
+            }
+            ul.legend {
+                @for curve in &panel.curves {
+                    li { i style={ "background:var(--series-" (curve.colour % plot::COLOURS) ")" } {} (curve.name) }
+                }
+                @if !panel.marks.is_empty() { li { i.mark {} "the paper's number" } }
+            }
+            (PreEscaped(plot::svg(panel)))
+        }
+    }
+}
+
+/// The plots' numbers as tables.
+fn numbers(panels: &[Panel]) -> Markup {
+    html! {
+        details {
+            summary { "The numbers" }
+            div.tables {
+                @for panel in panels {
+                    table {
+                        caption { (panel.title) ", " (panel.y_label) }
+                        thead { tr { th {} @for x in &panel.x { th { (x) } } } }
+                        tbody {
+                            @for curve in &panel.curves {
+                                tr {
+                                    th { (curve.name) }
+                                    @for value in &curve.values {
+                                        td { @if let Some(spread) = value { (readable(spread.median)) } @else { "–" } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Exact => "exact",
+        Kind::Headline => "headline",
+        Kind::Trend => "trend",
+    }
+}
+
+fn card(claim: &Claim, finding: &Finding) -> Markup {
+    html! {
+        article class={ "claim " (finding.verdict.name()) } id=(claim.id) {
+            h3 {
+                span.id { (claim.id) }
+                span.badge { (finding.verdict.name()) }
+                span.kind { (kind(claim.kind)) ", " (claim.place) }
+            }
+            p { (claim.what) }
+            dl.values {
+                div { dt { "paper" } dd { (claim.value) " " span.unit { (claim.unit) } } }
+                div { dt { "measured" } dd { (measured(&finding.measured)) } }
+                @for beside in &finding.beside {
+                    div.beside { dt { (beside.setting) } dd { (measured(&beside.measured)) } }
+                }
+            }
+            @if !finding.orders.is_empty() {
+                ul.orders {
+                    @for order in &finding.orders {
+                        @let (class, sign) = match order.holds {
+                            Some(true) => ("true", "✓"),
+                            Some(false) => ("false", "✗"),
+                            None => ("unknown", "–"),
+                        };
+                        li class=(class) { span.sign { (sign) } " " (order.order) }
+                    }
+                }
+            }
+            @for note in &finding.notes { p.note { (note) } }
+            p.how { (finding.method) }
+        }
+    }
+}
+
+fn measured(measured: &Measured) -> Markup {
+    match measured {
+        Measured::Named(numbers) if !numbers.is_empty() => html! {
+            ul.named {
+                @for (name, value) in numbers {
+                    li { span { (name) } " " b { (value.map_or("–".into(), readable)) } }
+                }
+            }
+        },
+        all => html! { (all.in_short()) },
+    }
+}
+
+fn summary(evaluation: &Evaluation) -> Markup {
+    html! {
+        section #all {
+            h2 { "All claims" }
+            div.scroll {
+                table.all {
+                    thead { tr { th { "Claim" } th { "Verdict" } th { "Paper" } th { "Measured" } th { "Where" } } }
+                    tbody {
+                        @for (claim, finding) in &evaluation.rows {
+                            tr class=(finding.verdict.name()) {
+                                th { a href={ "#" (claim.id) } { (claim.id) } }
+                                td { span.badge { (finding.verdict.name()) } }
+                                td { (claim.value) }
+                                td { (finding.in_short()) }
+                                td { (claim.place) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

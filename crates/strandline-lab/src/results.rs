@@ -1,0 +1,87 @@
+//! `results.json`: a row per claim, the series of the figures, the machine and the commit.
+
+use serde_json::{Value, json};
+
+use crate::claim::Claim;
+use crate::machine::Machine;
+use crate::paper::{Finding, Measured};
+use crate::session::{Effort, Evaluation};
+
+/// Everything that a run found, as `results.json` has it.
+pub fn json(evaluations: &[Evaluation], machine: &Machine, commit: Option<&str>, command: &str) -> Value {
+    let claims: Vec<_> =
+        evaluations.iter().flat_map(|e| &e.rows).map(|(claim, finding)| row(claim, finding)).collect();
+    let papers: Vec<_> = evaluations
+        .iter()
+        .map(|evaluation| {
+            json!({
+                "paper": evaluation.paper.name,
+                "effort": match evaluation.effort {
+                    Effort::Full => "full",
+                    Effort::Quick => "quick",
+                    Effort::Trial => "trial",
+                },
+                "repetitions": evaluation.pace.repetitions,
+                "seconds_of_each": evaluation.pace.duration.as_secs_f64(),
+                "seed": evaluation.seed,
+                "seconds": evaluation.seconds,
+                "series": evaluation.measurements,
+            })
+        })
+        .collect();
+    json!({
+        "claims": claims,
+        "machine": machine,
+        "commit": commit,
+        "command": command,
+        "papers": papers,
+    })
+}
+
+fn row(claim: &Claim, finding: &Finding) -> Value {
+    let mut row = json!({
+        "id": claim.id,
+        "where": claim.place,
+        "what": claim.what,
+        "paper": claim.value,
+        "measured": measured(&finding.measured),
+        "verdict": finding.verdict,
+        "method": finding.method,
+        "kind": claim.kind,
+        "unit": claim.unit,
+    });
+    let mut add = |name: &str, value: Value| {
+        if let Some(row) = row.as_object_mut() {
+            row.insert(name.into(), value);
+        }
+    };
+    if !finding.orders.is_empty() {
+        add("orders", json!(finding.orders));
+    }
+    if !finding.beside.is_empty() {
+        let beside = finding.beside.iter();
+        add(
+            "beside",
+            beside.map(|b| json!({ "setting": b.setting, "measured": measured(&b.measured) })).collect(),
+        );
+    }
+    if !finding.notes.is_empty() {
+        add("notes", json!(finding.notes));
+    }
+    row
+}
+
+/// A single number alone, several as a list, named ones as an object; null for none.
+fn measured(measured: &Measured) -> Value {
+    match measured {
+        Measured::Numbers(numbers) => match numbers.as_slice() {
+            [] => Value::Null,
+            [number] => json!(number),
+            numbers => json!(numbers),
+        },
+        Measured::Named(numbers) if numbers.is_empty() => Value::Null,
+        Measured::Named(numbers) => {
+            Value::Object(numbers.iter().map(|(name, number)| (name.clone(), json!(number))).collect())
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! One run of the laboratory: how thoroughly it measures, where, and what came out.
+
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use strandline::memory::WriteBackInstruction;
+use strandline_workloads::{Place, Sizes};
+
+use crate::claim::Claim;
+use crate::measurements::Measurements;
+use crate::paper::{FigureSpec, Finding, Paper};
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What was asked for does not exist.
+    #[error("{0}")]
+    Usage(String),
+    /// The library refused.
+    #[error(transparent)]
+    Library(#[from] strandline::Error),
+    /// The system refused.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+/// How thoroughly to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Every point of every figure, with both write-back instructions: within half an hour.
+    Full,
+    /// Fewer points, shorter and fewer repetitions, one instruction where figures sweep a parameter: within
+    /// three minutes.
+    Quick,
+    /// The machinery on tiny structures: seconds, and figures that say nothing.
+    Trial,
+}
+
+/// How long one measurement takes, and how often it is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Before anything counts: caches and page tables get used to the pool.
+    pub warm_up: Duration,
+    /// The part that counts.
+    pub duration: Duration,
+    /// Repetitions, interleaved with those of everything that is compared.
+    pub repetitions: u64,
+}
+
+/// What to reproduce, and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How thoroughly.
+    pub effort: Effort,
+    /// Seeds the workloads' random numbers.
+    pub seed: u64,
+    /// Only these claims, and the figures that they need; none for all.
+    pub claims: Vec<String>,
+}
+
+/// A run under way.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// How thoroughly it measures.
+    pub effort: Effort,
+    /// Seeds the workloads' random numbers.
+    pub seed: u64,
+    /// Processors that threads can run on at the same time.
+    pub cores: u64,
+    /// Shows how far it is.
+    pub progress: ProgressBar,
+}
+
+impl Session {
+    /// How long and how often to measure.
+    pub fn pace(&self) -> Pace {
+        let (warm_up, duration, repetitions) = match self.effort {
+            Effort::Full => (60, 240, 7),
+            Effort::Quick => (30, 70, 3),
+            Effort::Trial => (1, 3, 2),
+        };
+        let (warm_up, duration) = (Duration::from_millis(warm_up), Duration::from_millis(duration));
+        Pace { warm_up, duration, repetitions }
+    }
+
+    /// The workloads' sizes, before a figure changes one.
+    pub fn sizes(&self) -> Sizes {
+        if self.effort == Effort::Trial { Sizes::small() } else { Sizes::default() }
+    }
+
+    /// Those of a figure's points that this effort measures: all, or the first, the middle and the last.
+    pub fn points<T: Copy>(&self, all: &[T]) -> Vec<T> {
+        if self.effort == Effort::Full || all.len() <= 3 {
+            return all.to_vec();
+        }
+        vec![all[0], all[all.len() / 2], all[all.len() - 1]]
+    }
+
+    /// The paper's instruction, and the best one if that is another; none where lines cannot be written back.
+    pub fn instructions(&self) -> Vec<WriteBackInstruction> {
+        let mut all: Vec<_> = [Some(WriteBackInstruction::Clflush), WriteBackInstruction::best()]
+            .into_iter()
+            .flatten()
+            .filter(|instruction| instruction.is_supported())
+            .collect();
+        all.dedup();
+        all
+    }
+
+    /// [`Session::instructions`] for figures that sweep a parameter: the first alone, unless in full.
+    pub fn sweep_instructions(&self) -> Vec<WriteBackInstruction> {
+        let mut all = self.instructions();
+        if self.effort != Effort::Full {
+            all.truncate(1);
+        }
+        all
+    }
+
+    /// A folder for pools.
+    ///
+    /// # Errors
+    /// There is nowhere to write.
+    pub fn place(&self) -> Result<Place, Error> {
+        Place::in_memory().map_err(|source| Error::Io { what: "create a folder for pools".into(), source })
+    }
+}
+
+/// What a run found about one paper.
+#[derive(Debug)]
+pub struct Evaluation {
+    /// The paper.
+    pub paper: &'static Paper,
+    /// The figures that were measured.
+    pub figures: Vec<&'static FigureSpec>,
+    /// What they are drawn from.
+    pub measurements: Measurements,
+    /// The claims with their findings.
+    pub rows: Vec<(&'static Claim, Finding)>,
+    /// How it was measured.
+    pub effort: Effort,
+    /// Length and number of the measurements.
+    pub pace: Pace,
+    /// The seed.
+    pub seed: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Measures a paper's figures and judges its claims.
+///
+/// # Errors
+/// A claim's id is unknown; a pool cannot be created; a transaction failed.
+pub fn reproduce(
+    paper: &'static Paper,
+    settings: &Settings,
+    progress: &ProgressBar,
+) -> Result<Evaluation, Error> {
+    let since = Instant::now();
+    for id in &settings.claims {
+        if paper.claim(id).is_none() {
+            let ids: Vec<_> = paper.claims.iter().map(|claim| claim.id).collect();
+            return Err(Error::Usage(format!(
+                "{} has no claim {id:?}; choose from {}",
+                paper.name,
+                ids.join(", ")
+            )));
+        }
+    }
+    let session = Session {
+        effort: settings.effort,
+        seed: settings.seed,
+        cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
+        progress: progress.clone(),
+    };
+    let chosen = |id: &str| settings.claims.is_empty() || settings.claims.iter().any(|claim| claim == id);
+    let needed = |figure: &FigureSpec| {
+        settings.claims.is_empty()
+            || paper.claims.iter().any(|claim| chosen(claim.id) && claim.figure == Some(figure.id))
+    };
+    let figures: Vec<_> = paper.figures.iter().filter(|figure| needed(figure)).collect();
+    progress.set_length(figures.iter().map(|figure| (figure.steps)(&session)).sum());
+    let mut measurements = Measurements::default();
+    for figure in &figures {
+        progress.set_message(format!("{}: {}", figure.number, figure.title));
+        (figure.run)(&session, &mut measurements)?;
+    }
+    let mut rows = Vec::new();
+    for claim in paper.data().filter(|claim| chosen(&claim.id)) {
+        if let Some(spec) = paper.claim(&claim.id) {
+            rows.push((claim, (spec.judge)(claim, &session, &measurements)?));
+        }
+    }
+    Ok(Evaluation {
+        paper,
+        figures,
+        measurements,
+        rows,
+        effort: session.effort,
+        pace: session.pace(),
+        seed: session.seed,
+        seconds: since.elapsed().as_secs_f64(),
+    })
+}

@@ -1,0 +1,107 @@
+//! The whole machinery on tiny structures: every figure is measured and drawn, every claim judged, and the
+//! report stands on its own. What is measured here means nothing.
+
+use std::collections::BTreeSet;
+
+use indicatif::ProgressBar;
+use serde_json::Value;
+use strandline_lab::machine::Machine;
+use strandline_lab::{Effort, PAPERS, Settings, Verdict, claims, html, json, reproduce};
+
+fn settings(claims: &[&str]) -> Settings {
+    Settings { effort: Effort::Trial, seed: 7, claims: claims.iter().map(|&id| id.into()).collect() }
+}
+
+#[test]
+fn every_paper_gives_a_report() {
+    let progress = ProgressBar::hidden();
+    let evaluations: Vec<_> =
+        PAPERS.iter().map(|paper| reproduce(paper, &settings(&[]), &progress).unwrap()).collect();
+    assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
+
+    for evaluation in &evaluations {
+        for figure in &evaluation.figures {
+            let panels = (figure.draw)(&evaluation.measurements);
+            let measured = evaluation.measurements.of(figure.id).count() > 0;
+            let drawn =
+                panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| curve.values.iter().flatten());
+            assert_eq!(drawn.count() > 0, measured, "{}", figure.id);
+            for panel in panels {
+                assert!(
+                    panel.curves.iter().all(|curve| curve.values.len() == panel.x.len()),
+                    "{}",
+                    panel.title
+                );
+            }
+        }
+    }
+
+    let machine = Machine::here();
+    let results = json(&evaluations, &machine, Some("abc"), "strandline reproduce");
+    // Numbers that are not finite would read back as null.
+    let results: Value = serde_json::from_str(&results.to_string()).unwrap();
+    let letters: BTreeSet<_> = PAPERS.iter().map(|paper| paper.letter).collect();
+    let expected: Vec<_> =
+        claims().iter().filter(|claim| letters.contains(&claim.id.chars().next().unwrap())).collect();
+    let rows = results["claims"].as_array().unwrap();
+    assert_eq!(rows.len(), expected.len());
+    let verdicts = Verdict::ALL.map(Verdict::name);
+    for (row, claim) in rows.iter().zip(expected) {
+        assert_eq!(row["id"], claim.id.as_str());
+        for field in ["where", "what", "method"] {
+            assert!(!row[field].as_str().unwrap().is_empty(), "{row}");
+        }
+        assert!(!row["paper"].is_null() && row.get("measured").is_some(), "{row}");
+        assert!(verdicts.contains(&row["verdict"].as_str().unwrap()), "{row}");
+    }
+    assert_eq!(results["machine"]["cores"], machine.cores);
+    assert_eq!(results["commit"], "abc");
+    assert!(results["papers"][0]["series"].as_array().is_some());
+
+    let page = html(&evaluations, &machine, None, "strandline reproduce <all>", "today");
+    for evaluation in &evaluations {
+        for (claim, _) in &evaluation.rows {
+            assert!(page.contains(&format!("id=\"{}\"", claim.id)), "{} has a card", claim.id);
+        }
+    }
+    assert!(page.contains("reproduce &lt;all&gt;"));
+    stands_on_its_own(&page);
+    tags_match(&page);
+}
+
+/// Nothing is loaded from anywhere.
+fn stands_on_its_own(page: &str) {
+    for load in ["http:", "https:", "src=", "<link", "<script", "@import", "url(", "//cdn"] {
+        assert!(!page.contains(load), "{load}");
+    }
+    let targets = page.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    for target in targets {
+        let id = target.strip_prefix('#').expect("links lead into the page");
+        assert!(page.contains(&format!("id=\"{id}\"")), "{target}");
+    }
+}
+
+/// Every element that begins ends, in order.
+fn tags_match(page: &str) {
+    let mut open = Vec::new();
+    let body = page.strip_prefix("<!DOCTYPE html>").unwrap();
+    for tag in body.split('<').skip(1) {
+        let tag = tag.split('>').next().unwrap();
+        let name: String = tag.chars().take_while(|c| c.is_alphanumeric() || *c == '/').collect();
+        if let Some(name) = name.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name), "in {tag}");
+        } else if !tag.ends_with('/') && name != "meta" {
+            open.push(name);
+        }
+    }
+    assert_eq!(open, Vec::<String>::new());
+}
+
+#[test]
+fn one_claim_runs_one_figure() {
+    let evaluation = reproduce(PAPERS[0], &settings(&["B12"]), &ProgressBar::hidden()).unwrap();
+    assert_eq!(evaluation.figures.iter().map(|figure| figure.id).collect::<Vec<_>>(), ["fig12"]);
+    assert_eq!(evaluation.rows.len(), 1);
+    let error = reproduce(PAPERS[0], &settings(&["B99"]), &ProgressBar::hidden()).unwrap_err();
+    assert!(error.to_string().contains("B22"), "{error}");
+}

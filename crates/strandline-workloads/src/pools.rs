@@ -1,0 +1,174 @@
+//! Pools for measuring: where they lie, how they are made, and that they are gone afterwards.
+
+use std::path::{Path, PathBuf};
+
+use strandline::error::Error;
+use strandline::memory::WriteBackInstruction;
+use strandline::pool::{Geometry, Options, Pool};
+use strandline::transaction::Concurrency;
+use strandline::{Domain, Result};
+use tempfile::TempDir;
+
+use crate::Selection;
+
+/// Room for arenas' half-used chunks.
+const SPARE_BYTES: u64 = 64 << 20;
+const CHUNK_BYTES: u64 = 256 << 10;
+
+/// A folder for pools, which goes with all that is in it when this is dropped.
+pub struct Place {
+    folder: TempDir,
+    /// What to tell about it.
+    pub what: String,
+}
+
+impl Place {
+    /// A folder in memory (`/dev/shm`), or on a disk where there is no such thing.
+    ///
+    /// # Errors
+    /// There is nowhere to write.
+    pub fn in_memory() -> std::io::Result<Self> {
+        match create(Path::new("/dev/shm")) {
+            Ok(folder) => Ok(Self { what: format!("{} (ordinary DRAM)", folder.path().display()), folder }),
+            Err(_) => Self::on_disk(),
+        }
+    }
+
+    /// A folder for temporary files.
+    ///
+    /// # Errors
+    /// There is nowhere to write.
+    pub fn on_disk() -> std::io::Result<Self> {
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// A folder within `parent`.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn within(parent: &Path) -> std::io::Result<Self> {
+        let folder = create(parent)?;
+        Ok(Self { what: format!("{}", folder.path().display()), folder })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+fn create(parent: &Path) -> std::io::Result<TempDir> {
+    tempfile::Builder::new().prefix("strandline-").tempdir_in(parent)
+}
+
+/// How a pool for measuring is made and opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSetting {
+    /// Logs, at least one for each thread.
+    pub logs: u64,
+    /// Bytes in each log.
+    pub log_bytes: u64,
+    /// The persistence domain.
+    pub domain: Domain,
+    /// The write-back instruction; `None` for the best there is.
+    pub instruction: Option<WriteBackInstruction>,
+    /// How transactions are isolated.
+    pub concurrency: Concurrency,
+}
+
+impl PoolSetting {
+    fn options(&self, size: u64) -> Options {
+        Options {
+            geometry: Geometry { size, logs: self.logs, log_bytes: self.log_bytes, chunk_bytes: CHUNK_BYTES },
+            domain: self.domain,
+            concurrency: self.concurrency,
+            instruction: self.instruction,
+            ..Options::default()
+        }
+    }
+}
+
+/// A pool that holds a workload's structure, open; its file goes when it is dropped.
+pub struct Prepared {
+    /// `None` only while it is reopened or dropped.
+    pool: Option<Pool>,
+    path: PathBuf,
+    setting: PoolSetting,
+    /// Whether the memory is really persistent, or only taken to be.
+    pub assumed_persistent: bool,
+}
+
+impl Prepared {
+    /// Creates a pool at `path` and fills it with the workload's structure.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; the workload does not fit.
+    pub fn new(path: &Path, selection: &Selection, setting: PoolSetting) -> Result<Self> {
+        let size = setting
+            .logs
+            .checked_mul(setting.log_bytes)
+            .and_then(|bytes| bytes.checked_add(selection.heap_bytes() + SPARE_BYTES))
+            .ok_or_else(|| Error::Parameter("the logs are too large".into()))?;
+        // Filling needs no durability of each step, whatever is measured later: it is closed cleanly.
+        let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
+        let pool = Pool::create(path, &filling.options(size.next_multiple_of(4096)))?;
+        let mut prepared =
+            Self { pool: Some(pool), path: path.to_owned(), setting: filling, assumed_persistent: false };
+        selection.prepare(&mut prepared.pool().volatile_worker(0)?)?;
+        prepared.reopen(setting.domain, setting.instruction)?;
+        Ok(prepared)
+    }
+
+    /// Closes the pool and opens it under another domain or with another instruction; does nothing if it is
+    /// open so.
+    ///
+    /// # Errors
+    /// As [`Pool::close`] and [`Pool::open`].
+    pub fn reopen(&mut self, domain: Domain, instruction: Option<WriteBackInstruction>) -> Result<()> {
+        let setting = PoolSetting { domain, instruction, ..self.setting };
+        if setting == self.setting && self.pool.is_some() {
+            return Ok(());
+        }
+        if let Some(pool) = self.pool.take() {
+            pool.close()?;
+        }
+        let mut options = setting.options(0);
+        options.assume_persistent = self.assumed_persistent;
+        let opened = match Pool::open(&self.path, &options) {
+            Err(Error::NotPersistentMemory) => {
+                self.assumed_persistent = true;
+                options.assume_persistent = true;
+                Pool::open(&self.path, &options)
+            }
+            opened => opened,
+        };
+        self.pool = Some(opened?);
+        self.setting = setting;
+        Ok(())
+    }
+
+    /// Leaves the pool as a killed process would, and opens it again, which recovers it: `work` ends by
+    /// handing over a worker, which keeps the pool from being closed.
+    ///
+    /// # Errors
+    /// Those of `work`; as [`Pool::open`].
+    pub fn crash<W>(&mut self, work: impl FnOnce(&Pool) -> Result<W>) -> Result<()> {
+        let worker = work(self.pool())?;
+        drop(self.pool.take());
+        drop(worker);
+        self.reopen(self.setting.domain, self.setting.instruction)
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        self.pool.as_ref().expect("the pool is there until drop")
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        drop(self.pool.take());
+        // The folder goes too, in the end; this gives the memory back early.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,61 @@
+//! `bppm-counted`, ours: BPPM with the count-based commit of Loose-Ordering Consistency (Lu, Shu, Sun, Mutlu;
+//! section III-B), which needs no abort records.
+//!
+//! # The protocol
+//!
+//! As BPPM (`blurred.rs`), but a commit record says in its ADDR field, which the paper leaves unused, how many
+//! records its transaction has. It counts if its blocks and those of so many records before it carry the same torn
+//! bit: then all of them were written in this run, and belong to it, because a transaction's records lie side by
+//! side. An aborted transaction leaves its records as they are, written to memory or not: no commit record counts
+//! them in, and their blocks are not used again in this run. So there are no abort records, no back-pointers and no
+//! look-ahead, a commit writes nothing back but its own lines, and recovery reads each log once, whole.
+//!
+//! A crash leaves any of the running transaction's blocks behind, torn or whole. Without its commit record they mean
+//! nothing; with it, but without one of the others, the count does not come out. A commit record of an earlier run
+//! that is not overwritten yet names a TxID at or below the watermark.
+
+use super::blurred::BulkPersistence;
+use super::recovery::Reading;
+use super::redo::{Logging, LoggingWay, Redo};
+use crate::log::{LogFull, ThreadLog};
+use crate::memory::{Memory, PersistentAddress};
+
+/// `bppm-counted`.
+pub type Counted = Redo<Counting, BulkPersistence>;
+
+/// Execution in the log with counted commit records: a value's place is its record's position.
+#[derive(Default)]
+pub struct Counting;
+
+impl Logging for Counting {
+    const WAY: LoggingWay = LoggingWay::Counted;
+    const READING: Reading = Reading::Counted;
+
+    #[inline(always)]
+    fn begin(&mut self) {}
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        memory: &M,
+        log: &mut ThreadLog,
+        (at, value): (PersistentAddress, u64),
+        _: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        log.append(memory, at, value)
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
+        log.value(memory, place)
+    }
+
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+        log.commit_counted(memory, transaction)
+    }
+
+    fn abort<M: Memory>(&mut self, _: &M, log: &mut ThreadLog) {
+        log.abandon();
+    }
+}

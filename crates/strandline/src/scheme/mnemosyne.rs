@@ -1,0 +1,216 @@
+//! MNE, Mnemosyne (Volos, Tack, Swift) as Blurred Persistence compares with it (section V-A): a redo log written
+//! past the cache, with torn bits; truncation by the committing thread or by a helper (section V-C-5, Fig. 14).
+//!
+//! # The protocol
+//!
+//! *Execution* in a volatile execution area, as in BASE (`write_ahead.rs`).
+//!
+//! *Commit.* The execution area and the commit record are streamed to the worker's log by non-temporal stores, whole
+//! lines at a time, and fenced once: acknowledged. Every block carries a torn bit that differs from the one it
+//! overwrites, so that a crash before the fence, which leaves any of the blocks behind, leaves a transaction that
+//! is seen to be incomplete, or all of it.
+//!
+//! *Synchronous truncation*: BASE's.
+//!
+//! *Asynchronous truncation.* The locks are released as soon as home is stored. A helper takes the transactions one
+//! by one, in the order of their TxIDs across all logs: it writes the home lines back, a fence, stores the TxID as
+//! the watermark, writes it back, a fence, and publishes it. A crash in between replays what is above the watermark.
+//! Because of the order, what is replayed is never older than what is home and truncated. A transaction is taken
+//! when no commit with a TxID at or below it is under way, so that none is passed over. A log whose transactions
+//! are all at or below the published watermark may restart; a worker whose log is full waits for the helper, or does
+//! the helper's work itself if nobody does it.
+//!
+//! Recovery: `recovery.rs`.
+
+use super::blurred::wait_for_commits;
+use super::recovery::Reading;
+use super::redo::{Checkpoint, CheckpointWay, Logging, LoggingWay, Redo};
+use super::write_ahead::{EachTransaction, ExecutionArea};
+use crate::log::{LogFull, RECORD_BLOCKS, Record, ThreadLog};
+use crate::memory::latch::load_in_order;
+use crate::memory::{Memory, PersistentAddress, Step};
+use crate::pool::layout::{Layout, SharedLayout, View, pack, unpack};
+use crate::transaction::{Concurrency, Statistics, WriteSet};
+
+/// MNE with synchronous truncation.
+pub type MnemosyneSynchronous = Redo<Streaming, EachTransaction>;
+/// MNE with asynchronous truncation.
+pub type MnemosyneAsynchronous = Redo<Streaming, Helper>;
+
+/// Streaming from an execution area: a value's place is its index in the area.
+#[derive(Default)]
+pub struct Streaming(ExecutionArea);
+
+impl Logging for Streaming {
+    const WAY: LoggingWay = LoggingWay::Streamed;
+    const READING: Reading = Reading::TornBits;
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        self.0.words.clear();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        _: &M,
+        log: &mut ThreadLog,
+        word: (PersistentAddress, u64),
+        previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        self.0.write(log, word, previous)
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
+        self.0.words[place as usize].1
+    }
+
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+        log.commit_streamed(memory, &self.0.words, transaction)
+    }
+
+    fn abort<M: Memory>(&mut self, _: &M, _: &mut ThreadLog) {}
+}
+
+/// Truncation by a helper, one transaction at a time, in the order of TxIDs.
+pub struct Helper;
+
+impl Checkpoint for Helper {
+    const WAY: CheckpointWay = CheckpointWay::Helper;
+    const RESERVED: u32 = 0;
+    const HELPER: bool = true;
+
+    #[inline]
+    fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, _: &WriteSet, concurrency: Concurrency) {
+        let memory = &view.memory;
+        if concurrency == Concurrency::SingleWriter {
+            memory.store(SharedLayout::HOME, log.last_transaction());
+        }
+        if load_in_order(memory, SharedLayout::HELPER_WAITS) != 0 {
+            wake_helper(memory);
+        }
+    }
+
+    fn release_log<M: Memory>(view: &View<M>, log: &ThreadLog, concurrency: Concurrency, _: &mut Statistics) {
+        let memory = &view.memory;
+        let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
+        while !covered() {
+            memory.lock(SharedLayout::BULK);
+            if !covered() {
+                truncate(view, last_home(view, concurrency));
+            }
+            memory.unlock(SharedLayout::BULK);
+        }
+    }
+
+    fn drain<M: Memory>(view: &View<M>) {
+        view.memory.lock(SharedLayout::BULK);
+        truncate(view, view.memory.load(SharedLayout::CLOCK));
+        view.memory.unlock(SharedLayout::BULK);
+    }
+
+    fn help<M: Memory>(view: &View<M>, concurrency: Concurrency, stop: &dyn Fn() -> bool) {
+        let memory = &view.memory;
+        while !stop() {
+            memory.lock(SharedLayout::BULK);
+            let advanced = truncate(view, last_home(view, concurrency));
+            memory.unlock(SharedLayout::BULK);
+            if advanced {
+                continue;
+            }
+            // Whoever commits from here on sees that the helper waits; who has committed before, is seen now.
+            let _ = memory.compare_exchange(SharedLayout::HELPER_WAITS, 0, 1);
+            let behind =
+                load_in_order(memory, SharedLayout::CLOCK) != memory.load(SharedLayout::PUBLISHED_WATERMARK);
+            if behind || stop() {
+                memory.store(SharedLayout::HELPER_WAITS, 0);
+                memory.pause();
+            } else {
+                memory.wait(SharedLayout::HELPER_WAITS, 1);
+            }
+        }
+    }
+}
+
+/// Wakes the helper, if it waits.
+pub(crate) fn wake_helper<M: Memory>(memory: &M) {
+    memory.store(SharedLayout::HELPER_WAITS, 0);
+    memory.wake(SharedLayout::HELPER_WAITS);
+}
+
+/// A TxID such that every transaction up to it has stored home, and can be seen in its log, or has failed.
+fn last_home<M: Memory>(view: &View<M>, concurrency: Concurrency) -> u64 {
+    match concurrency {
+        Concurrency::Stm => {
+            let last = view.memory.load(SharedLayout::CLOCK);
+            wait_for_commits(view, last, Step::HelperWait);
+            last
+        }
+        Concurrency::SingleWriter => view.memory.load(SharedLayout::HOME),
+    }
+}
+
+/// Truncates every transaction up to `last`, which have all stored home, one at a time in the order of their
+/// TxIDs; the caller holds [`SharedLayout::BULK`]. Returns whether there was any, or a TxID that failed.
+fn truncate<M: Memory>(view: &View<M>, last: u64) -> bool {
+    let memory = &view.memory;
+    if last <= memory.load(SharedLayout::PUBLISHED_WATERMARK) {
+        return false;
+    }
+    let mut transactions = Vec::new();
+    for index in 0..view.layout.geometry.logs {
+        collect(view, index, last, &mut transactions);
+    }
+    if !memory.omitted(Step::HelperOrder) {
+        transactions.sort_unstable_by_key(|(transaction, _)| *transaction);
+    }
+    for (transaction, lines) in transactions {
+        for line in lines {
+            memory.write_back(line, Step::HomeWriteBack);
+        }
+        memory.fence(Step::HomeFence);
+        memory.store(Layout::WATERMARK, transaction);
+        memory.write_back(Layout::WATERMARK, Step::WatermarkWriteBack);
+        memory.fence(Step::WatermarkFence);
+        memory.store(SharedLayout::PUBLISHED_WATERMARK, transaction);
+    }
+    // TxIDs between the last of these and `last` were taken by commits that failed: no log names them.
+    memory.store(SharedLayout::PUBLISHED_WATERMARK, last);
+    true
+}
+
+/// Collects the transactions of log `index` up to `last` that no helper has seen, with their home lines.
+fn collect<M: Memory>(
+    view: &View<M>,
+    index: u64,
+    last: u64,
+    transactions: &mut Vec<(u64, Vec<PersistentAddress>)>,
+) {
+    let (memory, slot, log) = (&view.memory, view.shared.slot(index), view.layout.log(index));
+    let (run, end) = unpack(memory.load(slot.committed()));
+    let from = match unpack(memory.load(slot.persisted())) {
+        (persisted_run, upto) if persisted_run == run => upto,
+        _ => 0,
+    };
+    let (mut upto, mut lines) = (from, Vec::new());
+    for at in from..end {
+        let mut blocks = [0; RECORD_BLOCKS as usize];
+        memory.load_range(log.word(u64::from(at) * RECORD_BLOCKS), &mut blocks);
+        match Record::decode(blocks) {
+            Record::Data { address, mask, .. } if mask != 0 => {
+                lines.push(PersistentAddress::new(address).line());
+            }
+            Record::Commit { transaction } if transaction > last => break,
+            Record::Commit { transaction } => {
+                lines.sort_unstable();
+                lines.dedup();
+                transactions.push((transaction, std::mem::take(&mut lines)));
+                upto = at + 1;
+            }
+            _ => {}
+        }
+    }
+    memory.store(slot.persisted(), pack(run, upto));
+}

@@ -1,0 +1,170 @@
+//! The schemes, in one table: a scheme is found here by its name or by the number that pools keep of it.
+//!
+//! Adding one is adding a file and a line of the table.
+
+use super::{
+    Base, Blurred, Counted, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
+    RecoveryReport, RecoveryStep, Scheme, VolatileCheckpoint,
+};
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::pool::layout::View;
+use crate::transaction::Concurrency;
+
+/// Something to be done with a scheme that is known by its kind alone, for [`SchemeKind::visit`].
+pub trait SchemeVisitor {
+    /// What it gives.
+    type Output;
+    /// Does it with scheme `S`.
+    fn visit<S: Scheme + Send>(self) -> Self::Output;
+}
+
+macro_rules! schemes {
+    ($($(#[$doc:meta])* $kind:ident = $code:literal: $scheme:ty, $name:literal in $modes:expr, $source:expr, $description:literal;)*) => {
+        /// A scheme, without its mode.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum SchemeKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl SchemeKind {
+            /// All schemes, in the order in which they are shown.
+            pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
+
+            /// The name in `strandline list`, in one of its modes.
+            pub const fn name(self, concurrency: Concurrency) -> &'static str {
+                match (self, concurrency) {
+                    $(
+                        (Self::$kind, Concurrency::Stm) => $name,
+                        (Self::$kind, Concurrency::SingleWriter) => concat!($name, "+single-writer"),
+                    )*
+                }
+            }
+
+            /// The modes that it runs in.
+            pub const fn modes(self) -> &'static [Concurrency] {
+                match self { $(Self::$kind => $modes,)* }
+            }
+
+            /// Where it is taken from.
+            pub const fn source(self) -> &'static str {
+                match self { $(Self::$kind => $source,)* }
+            }
+
+            /// What it is.
+            pub const fn description(self) -> &'static str {
+                match self { $(Self::$kind => $description,)* }
+            }
+
+            /// Its number in a pool's state word, which says who can recover an uncleanly closed pool.
+            pub const fn code(self) -> u64 {
+                match self { $(Self::$kind => $code,)* }
+            }
+
+            /// Calls `visitor` with this scheme.
+            pub fn visit<V: SchemeVisitor>(self, visitor: V) -> V::Output {
+                match self { $(Self::$kind => visitor.visit::<$scheme>(),)* }
+            }
+
+            /// Recovers a pool that this scheme has written; see [`recover`].
+            pub(super) fn recover<M: Memory>(
+                self,
+                view: &View<M>,
+                begins: &mut dyn FnMut(RecoveryStep),
+            ) -> Result<RecoveryReport> {
+                match self { $(Self::$kind => <$scheme>::recover(view, begins),)* }
+            }
+
+            /// See [`Scheme::drain`].
+            pub(super) fn drain<M: Memory>(self, view: &View<M>) {
+                match self { $(Self::$kind => <$scheme>::drain(view),)* }
+            }
+        }
+    };
+}
+
+const ALL_MODES: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter];
+const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
+const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
+
+// The numbers are part of the pool format (`docs/pool-format.md`): none is ever used for something else.
+schemes! {
+    /// Transactions without persistence.
+    NoPersistence = 1: NoPersistence, "np" in ALL_MODES, BLURRED,
+        "transactions without persistence: the upper bound";
+    /// Conventional write-ahead logging.
+    Base = 2: Base, "base" in ALL_MODES, BLURRED,
+        "redo log copied from an execution area, fences after log, commit record, data and truncation";
+    /// Mnemosyne that truncates at once.
+    MnemosyneSynchronous = 3: MnemosyneSynchronous, "mne-sync" in ALL_MODES, MNEMOSYNE,
+        "redo log by non-temporal stores with torn bits, one fence; then data and truncation, a fence each";
+    /// Mnemosyne whose helper truncates.
+    MnemosyneAsynchronous = 4: MnemosyneAsynchronous, "mne-async" in ALL_MODES, MNEMOSYNE,
+        "the same log, one fence; a helper thread persists data and truncates in the order of commits";
+    /// Blurred Persistence with execution in the log alone.
+    ExecutionInLog = 5: ExecutionInLog, "xil" in ALL_MODES, BLURRED,
+        "BP(XIL): execution in the log with torn bits, one fence; then data and truncation, a fence each";
+    /// Blurred Persistence with volatile checkpoints and bulk persistence alone.
+    VolatileCheckpoint = 6: VolatileCheckpoint, "vcbp" in ALL_MODES, BLURRED,
+        "BP(VCBP): redo log copied from an execution area, a fence, commit record, a fence; bulk persistence";
+    /// Blurred Persistence.
+    Blurred = 0: Blurred, "bppm" in ALL_MODES, BLURRED,
+        "execution in the log with torn bits, one fence per commit, bulk persistence";
+    /// Blurred Persistence with counted commit records.
+    Counted = 7: Counted, "bppm-counted" in ALL_MODES, "Strandline: Blurred Persistence with Loose-Ordering's counts",
+        "bppm without abort records: a commit record counts its transaction's records";
+}
+
+impl SchemeKind {
+    /// Whether what it acknowledges survives: all but `np`.
+    pub fn is_durable(self) -> bool {
+        self != Self::NoPersistence
+    }
+
+    /// Whether the `Sync` domain carries it.
+    pub fn in_sync(self) -> bool {
+        self == Self::Blurred
+    }
+
+    /// The scheme with this number in a pool's state word.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn of_code(code: u64) -> Result<Self> {
+        let found = Self::ALL.iter().copied().find(|kind| kind.code() == code);
+        found.ok_or_else(|| Error::Damaged(format!("its state word names scheme number {code}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    struct Kind;
+
+    impl SchemeVisitor for Kind {
+        type Output = SchemeKind;
+        fn visit<S: Scheme + Send>(self) -> SchemeKind {
+            S::KIND
+        }
+    }
+
+    #[test]
+    fn numbers_and_names_are_unique_and_types_know_their_kinds() {
+        let codes: BTreeSet<_> = SchemeKind::ALL.iter().map(|kind| kind.code()).collect();
+        assert_eq!(codes.len(), SchemeKind::ALL.len());
+        assert!(codes.iter().all(|&code| code < 256), "a byte of the state word");
+        let names: Vec<_> = SchemeKind::ALL
+            .iter()
+            .flat_map(|kind| kind.modes().iter().map(|&mode| kind.name(mode)))
+            .collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        for &kind in SchemeKind::ALL {
+            assert_eq!(kind.visit(Kind), kind);
+            assert_eq!(SchemeKind::of_code(kind.code()).unwrap(), kind);
+        }
+        assert!(SchemeKind::of_code(255).is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! BASE, the conventional transactional persistent memory of Blurred Persistence's Fig. 2 (b) (section II-C):
+//! write-ahead logging from an execution area, and truncation after each transaction.
+//!
+//! # The protocol
+//!
+//! *Execution.* New values go to an execution area in volatile memory (steps 1 and 2 of the figure).
+//!
+//! *Commit.* The execution area is copied to the worker's log, the log lines are written back, a fence (steps 3 and
+//! 4); only then the commit record is stored, written back, a fence: the transaction is acknowledged. A crash before
+//! the first fence leaves any part of the records and no commit record; one before the second leaves the commit
+//! record or does not, and if it does, everything before it is there. The commit record's own two blocks may
+//! persist apart from one another: a phase bit in both, which differs from that of the log's previous run, tells.
+//! Nothing else relies on that bit here.
+//!
+//! *Checkpoint.* The new values are stored home, their lines are written back, a fence (steps 5 and 6). A crash
+//! leaves any part of them home; the log replays all.
+//!
+//! *Truncation.* The TxID is stored in the log's truncation mark (the first word of its last line), written back, a
+//! fence. Recovery ignores what the mark covers. Only now the locks are released: a younger transaction that
+//! overwrites these words cannot be truncated before this one, so an older version is never replayed over a newer
+//! one that is home and truncated.
+//!
+//! *Restart*, when the log is full: all of it is truncated. As in `blurred.rs`: inert records over the rest, written
+//! back, a fence, and the phase flips, so that commit records of the new run differ from what they overwrite.
+//!
+//! Recovery: `recovery.rs`.
+
+use super::recovery::Reading;
+use super::redo::{Checkpoint, CheckpointWay, Logging, LoggingWay, Redo};
+use crate::log::{LogFull, ThreadLog};
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
+use crate::pool::layout::View;
+use crate::transaction::{Concurrency, Statistics, WriteSet};
+
+/// BASE.
+pub type Base = Redo<Copying, EachTransaction>;
+
+/// A volatile execution area: the words written, in the order of their first writes.
+#[derive(Default)]
+pub(super) struct ExecutionArea {
+    /// Addresses and newest values.
+    pub words: Vec<(PersistentAddress, u64)>,
+}
+
+impl ExecutionArea {
+    /// Keeps a word's new value, over the previous one if there is one; returns its place. `log` is where the
+    /// area is to go.
+    #[inline(always)]
+    pub fn write(
+        &mut self,
+        log: &ThreadLog,
+        word: (PersistentAddress, u64),
+        previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        if let Some(place) = previous {
+            self.words[place as usize] = word;
+            return Ok(place);
+        }
+        log.room_for(self.words.len() + 1)?;
+        self.words.push(word);
+        Ok(self.words.len() as u32 - 1)
+    }
+}
+
+/// Copying from an execution area, two fences: a value's place is its index in the area.
+#[derive(Default)]
+pub struct Copying(ExecutionArea);
+
+impl Logging for Copying {
+    const WAY: LoggingWay = LoggingWay::Copied;
+    const READING: Reading = Reading::Fenced;
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        self.0.words.clear();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        memory: &M,
+        log: &mut ThreadLog,
+        word: (PersistentAddress, u64),
+        previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        let place = self.0.write(log, word, previous)?;
+        if previous.is_none() {
+            // As execution in the log does: where clwb evicts, the line comes from memory.
+            log.prefetch_copy(memory, place as usize);
+        }
+        Ok(place)
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
+        self.0.words[place as usize].1
+    }
+
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+        log.commit_copied(memory, &self.0.words, transaction)
+    }
+
+    fn abort<M: Memory>(&mut self, _: &M, _: &mut ThreadLog) {}
+}
+
+/// Checkpoint and truncation after each transaction, before its locks are released.
+pub struct EachTransaction;
+
+impl Checkpoint for EachTransaction {
+    const WAY: CheckpointWay = CheckpointWay::Each;
+    /// The line of the truncation mark.
+    const RESERVED: u32 = (LINE_BYTES / crate::log::RECORD_BYTES) as u32;
+
+    #[inline]
+    fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, writes: &WriteSet, _: Concurrency) {
+        let memory = &view.memory;
+        for entry in &writes.entries {
+            memory.write_back(entry.line, Step::HomeWriteBack);
+        }
+        memory.fence(Step::HomeFence);
+        let mark = log.reserved();
+        memory.store(mark, log.last_transaction());
+        memory.write_back(mark, Step::TruncationWriteBack);
+        memory.fence(Step::TruncationFence);
+    }
+
+    fn release_log<M: Memory>(_: &View<M>, _: &ThreadLog, _: Concurrency, _: &mut Statistics) {}
+
+    fn drain<M: Memory>(_: &View<M>) {}
+}
