@@ -61,6 +61,19 @@ const BPPM_STEPS: &[Step] = &[
     Step::RecoveryZero,
     Step::RecoveryZeroWriteBack,
     Step::RecoveryZeroFence,
+    Step::CommitWriteBackPartial,
+    Step::CommitFenceEarly,
+    Step::AbortRecordPartial,
+    Step::BulkDataWriteBackPartial,
+    Step::BulkDataFenceLate,
+    Step::WatermarkHigh,
+    Step::WatermarkFenceLate,
+    Step::RestartWriteBackPartial,
+    Step::RestartPhaseEarly,
+    Step::RecoveryLookAheadShort,
+    Step::RecoveryDataFenceLate,
+    Step::RecoveryWatermarkLow,
+    Step::RecoveryZeroEarly,
 ];
 
 const BULK_LOG: (Step, &str) = (
@@ -145,6 +158,7 @@ pub const ALL: [CheckedScheme; 4] = [
                 Step::BulkWait,
                 "bulk persistence holds the writer's lock, so no commit is under way while it runs",
             ),
+            (Step::WatermarkFenceLate, "as WatermarkFence"),
             (
                 Step::WatermarkFence,
                 "the persisting thread releases the writer's lock by an atomic add, which on x86 completes the \
