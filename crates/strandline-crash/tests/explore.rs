@@ -27,32 +27,68 @@ fn none_violated(case: Case, outcome: &Outcome) {
     }
 }
 
-fn exhausted(workload: Workload, setting: Setting, preemptions: u32) {
+fn bounds(preemptions: u32, transactions: u32, recovery_crashes: usize) -> Bounds {
+    let limit = Duration::from_secs(100);
+    Bounds { preemptions, transactions, states: 1 << 20, recovery_crashes, reduced: true, limit }
+}
+
+fn exhausted(workload: Workload, setting: Setting, bounds: Bounds) -> Outcome {
     let case = Case { scheme: bppm(), workload, threads: 2, setting, omitted: None };
-    let bounds = Bounds {
-        preemptions,
-        transactions: 2,
-        states: 1 << 20,
-        recovery_crashes: 0,
-        reduced: true,
-        limit: Duration::from_secs(100),
-    };
     let outcome = exhaust(case, bounds, |_| ()).unwrap();
     none_violated(case, &outcome);
     assert_eq!(outcome.counts.cut_short, 0, "not exhausted within the bounds");
+    outcome
 }
 
 /// Two threads, two conflicting swaps each, every schedule with at most two preemptions.
 #[test]
 fn swaps_exhaustively() {
-    exhausted(Workload::Sps, Setting::Line, 2);
-    exhausted(Workload::Sps, Setting::FlushOnFail, 1);
+    exhausted(Workload::Sps, Setting::Line, bounds(2, 2, 0));
+    exhausted(Workload::Sps, Setting::Word, bounds(2, 2, 0));
+    exhausted(Workload::Sps, Setting::FlushOnFail, bounds(1, 2, 0));
 }
 
-/// Insertions and deletions, one of them given up.
+/// An insertion and a deletion, another one given up. Under `word`: `strandline check`, some minutes.
 #[test]
 fn hash_table_exhaustively() {
-    exhausted(Workload::Hash, Setting::Line, 1);
+    exhausted(Workload::Hash, Setting::Line, bounds(2, 2, 0));
+}
+
+/// Power fails in recovery, everywhere; and in the recovery after that.
+#[test]
+fn crashes_in_recovery_exhaustively() {
+    for (setting, transactions, crashes) in
+        [(Setting::Line, 2, 1), (Setting::Line, 1, 2), (Setting::Word, 1, 1)]
+    {
+        let counts = exhausted(Workload::Sps, setting, bounds(0, transactions, crashes)).counts;
+        assert!(counts.recovery_points > 50 && counts.nested > 1000, "{counts:?}");
+    }
+}
+
+/// Cutting schedules off at known states leaves no crash out: the same crash points and states differ.
+#[test]
+fn the_reduction_loses_nothing() {
+    for workload in [Workload::Sps, Workload::Hash] {
+        let reduced = exhausted(workload, Setting::Line, bounds(1, 2, 0)).counts;
+        let all = exhausted(workload, Setting::Line, Bounds { reduced: false, ..bounds(1, 2, 0) }).counts;
+        assert_eq!((reduced.points, reduced.states), (all.points, all.states));
+        assert!(reduced.equal_points < all.equal_points);
+    }
+}
+
+/// The seed that a violation names shows it again, in one history.
+#[test]
+fn a_violation_is_replayed_by_its_seed() {
+    let omitted = Some(Step::BulkDataFenceLate);
+    let case = Case { scheme: bppm(), workload: Workload::Sps, threads: 2, setting: Setting::Word, omitted };
+    let limit = Duration::from_secs(60);
+    let found =
+        sample(case, Sampling { histories: u64::MAX, seed: 9, transactions: 24, limit }, |_| ()).unwrap();
+    let again = Sampling { histories: 1, seed: found.seed, transactions: found.transactions, limit };
+    let again = sample(case, again, |_| ()).unwrap();
+    let what = |outcome: &Outcome| outcome.violation.as_ref().map(|violation| violation.what.clone());
+    assert!(what(&found).is_some());
+    assert_eq!(what(&found), what(&again));
 }
 
 #[test]
@@ -75,7 +111,13 @@ fn no_sampled_crash_breaks_a_scheme() {
 #[test]
 fn missing_steps_are_found() {
     let scheme = bppm();
-    let slow = [Step::WatermarkFence, Step::RestartInert];
+    let slow = [
+        Step::WatermarkFence,
+        Step::WatermarkFenceLate,
+        Step::RestartInert,
+        Step::RestartPhaseEarly,
+        Step::RecoveryWatermarkLow,
+    ];
     let redundant = |step: &Step| scheme.redundant.iter().any(|(other, _)| other == step);
     for &step in scheme.steps.iter().filter(|step| !slow.contains(step) && !redundant(step)) {
         let case =

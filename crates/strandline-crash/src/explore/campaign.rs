@@ -138,12 +138,13 @@ fn sample_one(
     let used = random.bool();
     let mut image = ground.first_image(used, &mut random);
     let lives = random.u64(1..4);
+    let mutant = ground.case.omitted.is_some();
     for life in 1..=lives {
         let policy = match random.u8(..4) {
             0 => Policy::Random { every: [3, 12, 40][random.usize(..3)] },
             _ => Policy::Priorities {
                 every: [60, 300, 2000][random.usize(..3)],
-                critical: [4, 15, 60][random.usize(..3)],
+                critical: if mutant { [2, 4, 15] } else { [4, 15, 60] }[random.usize(..3)],
             },
         };
         let script = Script::Shaped { transactions: 1 + random.u32(..transactions), life };
@@ -153,7 +154,7 @@ fn sample_one(
         // Most points are just before a completion; the more interesting ones follow a step left out.
         for pick in 0..6 {
             let points = &lived.trace.points;
-            let hint = (!lived.trace.hints.is_empty() && random.bool())
+            let hint = (!lived.trace.hints.is_empty() && random.u8(..4) > 0)
                 .then(|| lived.trace.hints[random.usize(..lived.trace.hints.len())]);
             let at = match hint {
                 Some(hint) => {

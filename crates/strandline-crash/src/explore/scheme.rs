@@ -86,6 +86,10 @@ const VOLATILE_CHECKPOINT: &[Step] = steps! {
 const BLURRED: &[Step] = steps! {
     AbortRecord CommitWriteBack AbortRecordWriteBack CommitFence
     BulkWait BulkDataWriteBack BulkLogWriteBack BulkDataFence WatermarkWriteBack WatermarkFence
+    CommitWriteBackPartial CommitFenceEarly AbortRecordPartial
+    BulkDataWriteBackPartial BulkDataFenceLate WatermarkHigh WatermarkFenceLate
+    RestartWriteBackPartial RestartPhaseEarly
+    RecoveryLookAheadShort RecoveryDataFenceLate RecoveryWatermarkLow RecoveryZeroEarly
 };
 const COUNTED: &[Step] = steps! {
     CommitWriteBack CommitFence
@@ -104,6 +108,7 @@ const WATERMARK_FENCE: (Step, &str) = (
     "the persisting thread releases the writer's lock by an atomic add, which on x86 completes the watermark's \
      write-back, and nobody stores a record over an old one without that lock",
 );
+const WATERMARK_FENCE_LATE: (Step, &str) = (Step::WatermarkFenceLate, "as WatermarkFence");
 const SORT: (Step, &str) = (
     Step::RecoverySort,
     "a transaction that is not truncated holds its locks, so no two of those that are replayed wrote the same line",
@@ -202,7 +207,7 @@ pub const ALL: [CheckedScheme; 16] = [
     redo::<VolatileCheckpoint>(STM, VOLATILE_CHECKPOINT, &[BULK_LOG]),
     redo::<VolatileCheckpoint>(SINGLE_WRITER, VOLATILE_CHECKPOINT, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE]),
     redo::<Blurred>(STM, BLURRED, &[BULK_LOG]),
-    redo::<Blurred>(SINGLE_WRITER, BLURRED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE]),
+    redo::<Blurred>(SINGLE_WRITER, BLURRED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
     redo::<Counted>(STM, COUNTED, &[BULK_LOG]),
     redo::<Counted>(SINGLE_WRITER, COUNTED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE]),
     CheckedScheme {

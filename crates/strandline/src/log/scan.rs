@@ -1,7 +1,7 @@
 //! Reading a log after a crash (section III-C, step 1).
 
 use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record, is_abort, is_commit};
-use crate::memory::{Memory, PersistentAddress};
+use crate::memory::{Memory, PersistentAddress, Step};
 
 /// One write of a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,9 @@ pub fn scan<M: Memory>(
             }
             Some(Record::Abort { .. }) => pending.clear(),
             None => {
-                let ahead = at + 1..records.min(at + 1 + ABORT_GROUP_RECORDS);
+                let short = memory.omitted(Step::RecoveryLookAheadShort);
+                let distance = if short { ABORT_GROUP_RECORDS / 2 } else { ABORT_GROUP_RECORDS };
+                let ahead = at + 1..records.min(at + 1 + distance);
                 let Some(bridge) = ahead.into_iter().find(|&ahead| abort(ahead)) else { break };
                 pending.clear();
                 at = bridge;
@@ -149,16 +151,19 @@ pub fn scan_counted<M: Memory>(
     records
 }
 
-/// The highest TxID of any commit record in the log whose two torn bits agree, of either phase, complete
-/// or not, past the log's end too; 0 for none.
+/// The highest TxID of any commit record in the log, of either phase, complete or not, past the log's end
+/// too; 0 for none. A commit record whose two torn bits differ names the TxID that zeroing its data block will
+/// leave (the crash checker found it: TxID 1 in a run of phase 0 has a data block of zero, so that zeroing
+/// completes its commit record, and the watermark of a pool that never persisted in bulk is 0).
 pub fn highest_transaction<M: Memory>(memory: &M, log: PersistentAddress, records: u64) -> u64 {
     let mut highest = 0;
     for at in (0..records).map(|record| log.word(record * RECORD_BLOCKS)) {
         let metadata = memory.load(at.word(1));
         if is_commit(metadata) {
             let blocks = [memory.load(at), metadata];
-            if let (Some(_), Record::Commit { transaction } | Record::CountedCommit { transaction, .. }) =
-                (Record::torn_bit(blocks), Record::decode(blocks))
+            let torn = Record::torn_bit(blocks).is_none();
+            if let Record::Commit { transaction } | Record::CountedCommit { transaction, .. } =
+                Record::decode(if torn { [0, metadata] } else { blocks })
             {
                 highest = highest.max(transaction);
             }
@@ -203,6 +208,18 @@ mod tests {
         // The hole begins at record 2.
         assert_eq!(found(&log(2 + ABORT_GROUP_RECORDS)), [1, 2]);
         assert_eq!(found(&log(3 + ABORT_GROUP_RECORDS)), [1]);
+    }
+
+    /// Recovery zeroes the log word by word, and the words reach memory in any order.
+    #[test]
+    fn a_torn_commit_record_names_what_zeroing_leaves_of_it() {
+        let [data, metadata] = Record::Commit { transaction: 1 }.encode(false);
+        let highest = |data| {
+            let world: Rc<dyn World> = Rc::new(Recorder::new(vec![data, metadata], 8, 0, 1, None));
+            highest_transaction(&Hosted::new(world, 0), PersistentAddress::new(0), 1)
+        };
+        let lost = 0x1235;
+        assert_eq!((highest(data), highest(lost)), (1, 1));
     }
 
     /// Words of a log in which the transaction with TxID 1 is whole, one with 2 lacks a block, and one with 3 is

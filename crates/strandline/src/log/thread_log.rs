@@ -183,11 +183,17 @@ impl ThreadLog {
     fn commit_as<M: Memory>(&mut self, memory: &M, commit: Record, transaction: u64) -> u64 {
         let from = self.begin;
         let to = self.store_commit(memory, self.position, commit);
-        self.write_back(memory, from, to, Step::CommitWriteBack);
+        if memory.omitted(Step::CommitFenceEarly) {
+            memory.fence(Step::CommitFence);
+        }
+        let partial = memory.omitted(Step::CommitWriteBackPartial);
+        self.write_back(memory, from, if partial { from + 1 } else { to }, Step::CommitWriteBack);
         if !self.abort_records.is_empty() {
             self.write_back_abort_records(memory, self.at(from).line());
         }
-        memory.fence(Step::CommitFence);
+        if !memory.omitted(Step::CommitFenceEarly) {
+            memory.fence(Step::CommitFence);
+        }
         self.committed_to(memory, to, transaction)
     }
 
@@ -243,7 +249,7 @@ impl ThreadLog {
             let blocks = Record::Abort { back_pointer }.encode(self.phase);
             let group = ABORT_GROUP_RECORDS as u32;
             let over = (self.begin + group - 1..end).step_by(group as usize).chain([end]);
-            for record in over {
+            for record in over.filter(|&record| record == end || !memory.omitted(Step::AbortRecordPartial)) {
                 memory.store_range(self.at(record), &blocks);
                 self.abort_records.push(record);
             }
@@ -266,6 +272,9 @@ impl ThreadLog {
     /// over the rest, every line of the run not yet written back is written back, a fence, and the phase
     /// flips. So when a run begins, every word of the log durably carries the other torn bit.
     pub fn restart<M: Memory>(&mut self, memory: &M) {
+        if memory.omitted(Step::RestartPhaseEarly) {
+            self.phase = !self.phase;
+        }
         if !memory.omitted(Step::RestartInert) {
             let inert = Record::INERT.encode(self.phase);
             for record in self.position..self.records {
@@ -276,7 +285,7 @@ impl ThreadLog {
         self.write_back_rest(memory);
         self.unwritten.clear();
         self.abort_records.clear();
-        if !memory.omitted(Step::RestartPhase) {
+        if !memory.omitted(Step::RestartPhase) && !memory.omitted(Step::RestartPhaseEarly) {
             self.phase = !self.phase;
         }
         self.run = self.run.wrapping_add(1);
@@ -287,7 +296,13 @@ impl ThreadLog {
     fn write_back_rest<M: Memory>(&self, memory: &M) {
         let mut any = false;
         for &(from, to) in &self.unwritten {
-            self.write_back(memory, from, to, Step::RestartWriteBack);
+            let partial = memory.omitted(Step::RestartWriteBackPartial);
+            self.write_back(
+                memory,
+                from,
+                if partial { to.min(from + 1) } else { to },
+                Step::RestartWriteBack,
+            );
             any |= from < to;
         }
         if any {

@@ -78,6 +78,32 @@ pub enum Step {
     RecoveryZeroWriteBack,
     /// Recovery's fence after zeroing.
     RecoveryZeroFence,
+    /// Not left out but weakened: a commit writes back the first line of its records only.
+    CommitWriteBackPartial,
+    /// Moved: the fence of a commit comes before the write-back.
+    CommitFenceEarly,
+    /// Weakened: an aborted transaction gets the abort record at its end only.
+    AbortRecordPartial,
+    /// Weakened: bulk persistence writes back the first home line only.
+    BulkDataWriteBackPartial,
+    /// Moved: the fence between home lines and watermark comes after the watermark's store.
+    BulkDataFenceLate,
+    /// Weakened: the watermark is stored one too high.
+    WatermarkHigh,
+    /// Moved: the fence after the watermark comes after its publication.
+    WatermarkFenceLate,
+    /// Weakened: a restart writes back the first line only of each range not yet written back.
+    RestartWriteBackPartial,
+    /// Moved: the phase flips before the inert records are stored.
+    RestartPhaseEarly,
+    /// Weakened: recovery looks half as far ahead for an abort record.
+    RecoveryLookAheadShort,
+    /// Moved: recovery's fence after replay comes after the watermark's store.
+    RecoveryDataFenceLate,
+    /// Weakened: recovery raises the watermark to the last complete transaction only, not above incomplete ones.
+    RecoveryWatermarkLow,
+    /// Moved: recovery zeroes the logs before the watermark is durable.
+    RecoveryZeroEarly,
     /// `Sync`: a commit reserves room in the ring (a wait).
     SyncRoom,
     /// `Sync`: a flush of the log makes it durable.

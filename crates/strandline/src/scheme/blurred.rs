@@ -166,13 +166,23 @@ fn persist_in_bulk<M: Memory>(view: &View<M>) {
         for index in 0..view.layout.geometry.logs {
             collect_home_lines(view, index, old, watermark, &mut lines);
         }
-        for line in lines.iter() {
+        let partial = memory.omitted(Step::BulkDataWriteBackPartial);
+        for line in lines.iter().take(if partial { 1 } else { usize::MAX }) {
             memory.write_back(line, Step::BulkDataWriteBack);
         }
     }
-    memory.fence(Step::BulkDataFence);
-    memory.store(Layout::WATERMARK, watermark);
+    let late = memory.omitted(Step::BulkDataFenceLate);
+    if !late {
+        memory.fence(Step::BulkDataFence);
+    }
+    memory.store(Layout::WATERMARK, watermark + u64::from(memory.omitted(Step::WatermarkHigh)));
+    if late {
+        memory.fence(Step::BulkDataFence);
+    }
     memory.write_back(Layout::WATERMARK, Step::WatermarkWriteBack);
+    if memory.omitted(Step::WatermarkFenceLate) {
+        memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
+    }
     memory.fence(Step::WatermarkFence);
     memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
 }

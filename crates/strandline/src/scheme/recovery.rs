@@ -94,8 +94,11 @@ pub(super) fn recover<M: Memory>(
             found.retain(|found| !filters || found.transaction > truncated);
         }
         committed.append(&mut found);
-        highest = highest.max(highest_transaction(memory, log, records));
+        if !memory.omitted(Step::RecoveryWatermarkLow) {
+            highest = highest.max(highest_transaction(memory, log, records));
+        }
     }
+    highest = committed.iter().fold(highest, |highest, found| highest.max(found.transaction));
 
     begins(RecoveryStep::Sort);
     if filters {
@@ -122,15 +125,26 @@ pub(super) fn recover<M: Memory>(
     for write in writes() {
         memory.write_back(write.address, Step::RecoveryDataWriteBack);
     }
-    memory.fence(Step::RecoveryDataFence);
+    let late = memory.omitted(Step::RecoveryDataFenceLate);
+    if !late {
+        memory.fence(Step::RecoveryDataFence);
+    }
 
     begins(RecoveryStep::Truncate);
+    if memory.omitted(Step::RecoveryZeroEarly) {
+        zero_logs(view, &logs);
+    }
     if !memory.omitted(Step::RecoveryWatermark) {
         memory.store(Layout::WATERMARK, highest);
     }
+    if late {
+        memory.fence(Step::RecoveryDataFence);
+    }
     memory.write_back(Layout::WATERMARK, Step::RecoveryWatermarkWriteBack);
     memory.fence(Step::RecoveryWatermarkFence);
-    zero_logs(view, &logs);
+    if !memory.omitted(Step::RecoveryZeroEarly) {
+        zero_logs(view, &logs);
+    }
     memory.store(SharedLayout::CLOCK, highest);
     memory.store(SharedLayout::PUBLISHED_WATERMARK, highest);
     report.watermark = highest;

@@ -1,0 +1,30 @@
+//! Crash states judged in a second of processor time, for sps under BPPM: `cargo bench -p strandline-crash`.
+//! Fails below 100,000.
+
+use std::time::Duration;
+
+use strandline_crash::Setting;
+use strandline_crash::explore::{Bounds, Case, SCHEMES, Workload, exhaust};
+
+fn main() -> Result<(), String> {
+    let mut slow = Vec::new();
+    let scheme = SCHEMES.iter().find(|scheme| scheme.name == "bppm").ok_or("bppm is not registered")?;
+    for (setting, transactions) in [(Setting::Line, 2), (Setting::Word, 1)] {
+        let case = Case { scheme: *scheme, workload: Workload::Sps, threads: 2, setting, omitted: None };
+        let bounds = Bounds {
+            preemptions: 1,
+            transactions,
+            states: 1 << 20,
+            recovery_crashes: 1,
+            reduced: true,
+            limit: Duration::from_secs(60),
+        };
+        let outcome = exhaust(case, bounds, |_| ()).map_err(|error| error.to_string())?;
+        let rate = outcome.states_per_second();
+        println!("sps, bppm, {setting}: {} states, {rate:.0} states/s", outcome.counts.states);
+        if rate < 100_000.0 {
+            slow.push(setting.to_string());
+        }
+    }
+    if slow.is_empty() { Ok(()) } else { Err(format!("below 100,000 states/s: {}", slow.join(", "))) }
+}
