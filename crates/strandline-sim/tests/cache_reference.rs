@@ -55,7 +55,11 @@ fn hits_and_misses_are_those_of_an_independent_simulator() {
                     random ^= random << 13;
                     random ^= random >> 7;
                     random ^= random << 17;
-                    at = if random & 3 == 0 { (random >> 8) % LINES } else { (at + (random >> 40 & 1)) % LINES };
+                    at = if random & 3 == 0 {
+                        (random >> 8) % LINES
+                    } else {
+                        (at + (random >> 40 & 1)) % LINES
+                    };
                     memory.load(PersistentAddress::new(64 * at));
                 }
             };

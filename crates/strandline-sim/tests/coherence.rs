@@ -16,8 +16,11 @@ use strandline_sim::{Contents, Machine};
 const WORDS: u64 = 8 * 96;
 
 fn machine_of(description: &Description) -> Rc<Machine> {
-    let contents =
-        Contents { persistent: vec![0; WORDS as usize], volatile_bytes: 8 * WORDS, regions: Regions::default() };
+    let contents = Contents {
+        persistent: vec![0; WORDS as usize],
+        volatile_bytes: 8 * WORDS,
+        regions: Regions::default(),
+    };
     Rc::new(Machine::new(description, contents, None, None).unwrap())
 }
 
@@ -74,7 +77,9 @@ fn every_load_returns_the_last_store() {
                         if random.bool() {
                             let at = PersistentAddress::new(8 * word);
                             step(memory, at, word, &mut random, &mut |f| f(&mut model.borrow_mut()[0]));
-                            persistent_step(memory, at, word, &mut random, &mut |f| f(&mut model.borrow_mut()[0]));
+                            persistent_step(memory, at, word, &mut random, &mut |f| {
+                                f(&mut model.borrow_mut()[0])
+                            });
                         } else {
                             let at = VolatileAddress::new(8 * word);
                             step(memory, at, word, &mut random, &mut |f| f(&mut model.borrow_mut()[1]));

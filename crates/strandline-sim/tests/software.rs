@@ -4,12 +4,12 @@ mod support;
 
 use std::rc::Rc;
 
+use strandline::Concurrency;
 use strandline::collections::Array;
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Event, Hosted, World};
 use strandline::scheme::NoPersistence;
 use strandline::transaction::{Read, Runner, Worker};
-use strandline::Concurrency;
 use strandline_sim::description::PersistenceDomain;
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
 use strandline_sim::scheme;
@@ -89,11 +89,17 @@ fn power_may_fail_at_any_cycle() {
                     if report.watermark < highest {
                         let near: Vec<_> = finished.events[..crash.events].iter().rev().take(12).collect();
                         let logs = (prepared.layout().log(0).offset() / 8) as usize;
-                        let words: Vec<_> = (0..3).map(|l| format!("{:x?}", &before[logs + l * 512..][..64])).collect();
+                        let words: Vec<_> =
+                            (0..3).map(|l| format!("{:x?}", &before[logs + l * 512..][..64])).collect();
                         panic!("{near:#?} {report:?} {words:#?} {:x?}", &before[2048..2051]);
                     }
                     assert!(report.watermark >= highest, "{scheme} at {}: {highest} is lost", crash.at);
-                    assert_eq!(sorted_array(&prepared, image), (0..64).collect::<Vec<_>>(), "at {}", crash.at);
+                    assert_eq!(
+                        sorted_array(&prepared, image),
+                        (0..64).collect::<Vec<_>>(),
+                        "at {}",
+                        crash.at
+                    );
                 }
             }
         }
@@ -112,9 +118,10 @@ fn np_does_not_survive() {
     machine.caches[0].bytes = 256;
     let crash_at = (1..400).map(|i| i * 997).collect();
     let finished = prepared.run(&machine, none, &run("np", 1, 400), crash_at).unwrap();
-    let torn = finished.crashes.into_iter().filter(|crash| {
-        sorted_array(&prepared, crash.image.clone()) != (0..64).collect::<Vec<_>>()
-    });
+    let torn = finished
+        .crashes
+        .into_iter()
+        .filter(|crash| sorted_array(&prepared, crash.image.clone()) != (0..64).collect::<Vec<_>>());
     assert!(torn.count() > 0);
 }
 

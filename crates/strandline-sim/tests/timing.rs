@@ -8,9 +8,7 @@ use std::rc::Rc;
 use strandline::memory::hosted::Thread;
 use strandline::memory::{Hosted, Memory, PersistentAddress, Step};
 use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
-use strandline_sim::description::{
-    CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackKind,
-};
+use strandline_sim::description::{CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackKind};
 use strandline_sim::nvm::Banks;
 use strandline_sim::{Contents, Machine, Statistics};
 
