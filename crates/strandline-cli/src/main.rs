@@ -14,6 +14,7 @@ mod check;
 mod failure;
 mod list;
 mod pool;
+mod simulate;
 mod torture;
 
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ enum What {
     Check(check::Arguments),
     List(list::Arguments),
     Pool(pool::Arguments),
+    Simulate(simulate::Arguments),
     Torture(torture::Arguments),
     #[command(hide = true)]
     TortureChild(torture::ChildArguments),
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         What::Check(arguments) => check::run(&arguments),
         What::List(arguments) => list::run(&arguments),
         What::Pool(arguments) => pool::run(&arguments),
+        What::Simulate(arguments) => simulate::run(&arguments),
         What::Torture(arguments) => torture::run(&arguments),
         What::TortureChild(arguments) => torture::run_child(&arguments),
     };
