@@ -7,6 +7,7 @@ pub mod cache;
 pub mod controller;
 pub mod core;
 pub mod description;
+pub mod file;
 mod machine;
 pub mod network;
 pub mod nvm;
