@@ -121,7 +121,8 @@ impl Cell {
             let threads = self.threads as f64;
             threads / (threads / row.tx_per_processor_s - charged_ns * 1e-9)
         };
-        let quantities: [(&str, &dyn Fn(&Row) -> f64); 9] = [
+        type Quantity<'a> = (&'a str, &'a dyn Fn(&Row) -> f64);
+        let quantities: [Quantity; 9] = [
             (THROUGHPUT, &|row| row.tx_per_processor_s),
             (UNCHARGED, &uncharged),
             (ABORTS, &|row| row.abort_ratio),

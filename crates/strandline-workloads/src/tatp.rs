@@ -237,7 +237,7 @@ fn location(random: &mut Rng) -> u64 {
 fn random_subscriber(random: &mut Rng, subscribers: u64) -> u64 {
     let a = match subscribers {
         ..=1_000_000 => 65_535,
-        ..=10_000_000 => 1_048_575,
+        1_000_001..=10_000_000 => 1_048_575,
         _ => 2_097_151,
     };
     (random.u64(..=a) | random.u64(1..=subscribers)) % subscribers + 1

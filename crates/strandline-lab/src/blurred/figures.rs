@@ -111,11 +111,9 @@ pub fn fig11(session: &Session) -> Vec<Cell> {
     for workload in WorkloadName::ALL {
         for (log_bytes, x) in session.points(&LOGS) {
             for instruction in session.sweep_instructions() {
-                for system in ["bppm"] {
-                    let setting = format!("{}, {}", workload.name(), instruction.name());
-                    let cell = cell(session, system, instruction);
-                    cells.push(Cell { workload, setting, log_bytes, x: x.into(), ..cell });
-                }
+                let setting = format!("{}, {}", workload.name(), instruction.name());
+                let cell = cell(session, "bppm", instruction);
+                cells.push(Cell { workload, setting, log_bytes, x: x.into(), ..cell });
             }
         }
     }

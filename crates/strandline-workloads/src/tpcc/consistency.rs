@@ -177,7 +177,7 @@ impl<'a> Check<'a> {
                 }
                 all_local &= order_line::OL_SUPPLY_W_ID.number(line) == w;
                 if *o > scale.customers {
-                    self.line(w, line, amount, &require)?;
+                    self.line(w, line, amount, require)?;
                 }
             }
             require((order::O_ALL_LOCAL.number(row) == 1) == all_local, "O_ALL_LOCAL")?;

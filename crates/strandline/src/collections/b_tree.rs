@@ -201,9 +201,10 @@ impl Node {
         ];
         for (part, known) in parts {
             let middle = part.start + known.min(part.len());
-            for i in part.start..middle {
-                if self.words[i] != stored[i] {
-                    tx.write(self.at.word(i as u64), self.words[i])?;
+            for (i, (&new, &old)) in self.words.iter().zip(&stored).enumerate().take(middle).skip(part.start)
+            {
+                if new != old {
+                    tx.write(self.at.word(i as u64), new)?;
                 }
             }
             tx.write_range(self.at.word(middle as u64), &self.words[middle..part.end])?;
