@@ -215,3 +215,27 @@ pub fn draw(all: &Measurements) -> Vec<Panel> {
     };
     vec![panel("Non-conflicting, four threads", &NON_CONFLICTING)]
 }
+
+#[cfg(test)]
+mod tests {
+    use indicatif::ProgressBar;
+
+    use super::*;
+
+    /// D1, D2, D3 and D13 on the schemes themselves.
+    #[test]
+    fn measured_paths_equal_the_formulas() {
+        let session = Session { effort: Effort::Quick, seed: 1, cores: 1, progress: ProgressBar::hidden() };
+        let mut all = Measurements::default();
+        run(&session, &mut all).unwrap();
+        for (setting, system) in NON_CONFLICTING.iter().chain(&CONFLICTING).chain(&IDEAL) {
+            let compared = compared(&all, setting, system);
+            assert!(compared.len() >= 8, "{setting} {system}");
+            assert!(
+                compared.iter().all(|(measured, formula)| measured == formula),
+                "{setting} {system}: {compared:?}"
+            );
+        }
+        assert_eq!(strands_from_which_strand_wins(&all), Some(2.0));
+    }
+}
