@@ -332,16 +332,16 @@ impl<I: Index> Table<I> {
     }
 
     /// The addresses of the rows with these keys, in their order: for lock sets, which have to be known before
-    /// a transaction begins. Of tables whose rows neither come nor go.
+    /// a transaction begins. Of tables whose rows neither come nor go, so that nothing has to be locked.
     ///
     /// # Errors
-    /// A row is missing; as [`Runner::view`].
+    /// A row is missing; as [`Runner::run`].
     pub fn addresses<R: Runner>(
         &self,
         runner: &mut R,
         keys: impl Iterator<Item = u64> + Clone,
     ) -> Result<Vec<PersistentAddress>> {
-        runner.view(|tx| keys.clone().map(|key| self.row(tx, key)).collect())
+        runner.run_locked(&[], |tx| keys.clone().map(|key| self.row(tx, key)).collect())
     }
 
     /// Calls `visit` with every key and row.

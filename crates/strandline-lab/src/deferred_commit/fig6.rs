@@ -163,6 +163,7 @@ fn record(
         );
     };
     add(EPOCHS, traced.epochs_per_transaction());
+    add("epochs/tx of the first tenth", traced.epochs_per_transaction_at_first());
     add(RECORDED, traced.transactions as f64);
     add("events/tx", traced.events as f64 / traced.transactions as f64);
     add("persists/tx", traced.persists as f64 / traced.transactions as f64);

@@ -36,6 +36,8 @@ pub struct Recording {
 pub struct Traced {
     /// Persist epochs on the critical path.
     pub critical_path: u32,
+    /// Those of the first tenth of the transactions.
+    pub first_tenth: u32,
     /// Transactions.
     pub transactions: u64,
     /// Memory events.
@@ -48,6 +50,11 @@ impl Traced {
     /// Persist epochs per transaction.
     pub fn epochs_per_transaction(&self) -> f64 {
         f64::from(self.critical_path) / self.transactions as f64
+    }
+
+    /// Those of the first tenth: whether the run was long enough.
+    pub fn epochs_per_transaction_at_first(&self) -> f64 {
+        f64::from(self.first_tenth) / (self.transactions / 10).max(1) as f64
     }
 }
 
@@ -111,9 +118,11 @@ fn trace<S: Scheme, W: Workload>(
     workload.prepare(&mut VolatileWorker::new(view, 0))?;
     // Recording begins when all threads are there, and ends before the first one leaves.
     let (ready, turn, done) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let (executed, first_tenth) = (Cell::new(0), Cell::new(0));
     let failure = RefCell::new(None);
     let bodies = (0..threads).map(|thread| {
         let (ready, turn, done, failure, recorder) = (&ready, &turn, &done, &failure, &recorder);
+        let (executed, first_tenth) = (&executed, &first_tenth);
         Box::new(move |memory: &Hosted| {
             let run = || -> strandline::Result<()> {
                 let view = View { memory, layout, shared };
@@ -133,6 +142,10 @@ fn trace<S: Scheme, W: Workload>(
                     }
                     part.transaction(&mut worker)?;
                     turn.set(number + 1);
+                    executed.set(executed.get() + 1);
+                    if executed.get() == (recording.transactions / 10).max(1) {
+                        first_tenth.set(recorder.observer().length());
+                    }
                     if number % 1000 == thread {
                         progress(1000);
                     }
@@ -162,6 +175,7 @@ fn trace<S: Scheme, W: Workload>(
     let path = recorder.observer();
     Ok(Traced {
         critical_path: path.length(),
+        first_tenth: first_tenth.get(),
         transactions: recording.transactions,
         events: path.events(),
         persists: path.persists(),
