@@ -27,7 +27,7 @@ pub use life::{Case, Code};
 
 pub use program::{Crashed, Options, Refused, Report, check};
 pub use schedule::Policy;
-pub use scheme::{ALL as SCHEMES, CheckedScheme};
+pub use scheme::{ALL as SCHEMES, CheckedScheme, Leftover};
 pub use trace::Trace;
 pub use workload::{Plan, Workload};
 pub use world::X86World;
