@@ -256,7 +256,7 @@ fn thread<S: Scheme>(
     let records = ground.layout.log_records() as u32 - if marked { 4 } else { 0 };
     // Records of aborted transactions since the last commit.
     let mut aborted = 0;
-    // Some threads do nothing but end their transactions at the last records of the log.
+    // Some threads do nothing but fill the log in a few transactions, and end some at its last records.
     // More of them where a step of a log's end is left out.
     let at_edge = random.u8(..4) < if ground.case.omitted.is_some_and(at_the_end) { 3 } else { 1 };
     let count = match script {
@@ -270,7 +270,11 @@ fn thread<S: Scheme>(
                 let unique = life << 24 | (thread as u64) << 16 | u64::from(number);
                 let position = memory.load(slot.committed()) as u32 + aborted;
                 let room = records.saturating_sub(position);
-                if at_edge { edge(unique, room, random) } else { shaped(unique, room, random) }
+                match at_edge {
+                    true if random.bool() => large(unique, random),
+                    true => edge(unique, room, random),
+                    false => shaped(unique, room, random),
+                }
             }
         };
         let before = worker.statistics();
@@ -288,8 +292,15 @@ fn thread<S: Scheme>(
     Ok(())
 }
 
+/// A transaction that takes a good part of the log, however transactions get there: runs are short, and end well
+/// before the log does.
+fn large(unique: u64, random: &mut Rng) -> Plan {
+    let seed = random.u64(..) | 2 << 3;
+    Plan { seed, unique, operations: 0, filler: random.u32(40..115), reads_only: false, gives_up: false }
+}
+
 /// Whether a step matters where a log ends or begins anew.
-fn at_the_end(step: Step) -> bool {
+pub(super) fn at_the_end(step: Step) -> bool {
     use Step::*;
     matches!(
         step,

@@ -163,6 +163,12 @@ const DCT_STEPS: &[Step] = &[
     Step::RecoveryWatermarkFence,
 ];
 
+const PHASE_EARLY: (Step, &str) = (
+    Step::RestartPhaseEarly,
+    "inert records then carry the coming run's bit, and a commit record torn over one names TxID 0 or 1, which is \
+     truncated; no other record is trusted by its bits",
+);
+
 const STM: Concurrency = Concurrency::Stm;
 const SINGLE_WRITER: Concurrency = Concurrency::SingleWriter;
 
@@ -202,19 +208,19 @@ fn leftover_record(layout: &Layout, random: &mut Rng, torn: bool) -> [u64; 2] {
 
 /// All schemes that promise durability.
 pub const ALL: [CheckedScheme; 16] = [
-    redo::<Base>(STM, BASE, &[SORT]),
-    redo::<Base>(SINGLE_WRITER, BASE, &[SORT, TRUNCATION_FENCE]),
+    redo::<Base>(STM, BASE, &[SORT, PHASE_EARLY]),
+    redo::<Base>(SINGLE_WRITER, BASE, &[SORT, PHASE_EARLY, TRUNCATION_FENCE]),
     redo::<MnemosyneSynchronous>(STM, MNEMOSYNE_SYNCHRONOUS, &[SORT]),
     redo::<MnemosyneSynchronous>(SINGLE_WRITER, MNEMOSYNE_SYNCHRONOUS, &[SORT, TRUNCATION_FENCE]),
     redo::<MnemosyneAsynchronous>(STM, MNEMOSYNE_ASYNCHRONOUS, &[]),
     redo::<MnemosyneAsynchronous>(SINGLE_WRITER, MNEMOSYNE_ASYNCHRONOUS, &[HELPER_WAIT]),
     redo::<ExecutionInLog>(STM, EXECUTION_IN_LOG, &[SORT]),
     redo::<ExecutionInLog>(SINGLE_WRITER, EXECUTION_IN_LOG, &[SORT, TRUNCATION_FENCE]),
-    redo::<VolatileCheckpoint>(STM, VOLATILE_CHECKPOINT, &[BULK_LOG]),
+    redo::<VolatileCheckpoint>(STM, VOLATILE_CHECKPOINT, &[BULK_LOG, PHASE_EARLY]),
     redo::<VolatileCheckpoint>(
         SINGLE_WRITER,
         VOLATILE_CHECKPOINT,
-        &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+        &[BULK_LOG, PHASE_EARLY, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
     ),
     redo::<Blurred>(STM, BLURRED, &[BULK_LOG]),
     redo::<Blurred>(SINGLE_WRITER, BLURRED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
