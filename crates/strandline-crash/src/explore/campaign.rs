@@ -9,7 +9,7 @@ use fastrand::Rng;
 use strandline::Result;
 
 use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
-use super::life::{Case, Ground, Life, Script};
+use super::life::{Case, Ground, Life, Script, at_the_end};
 use super::schedule::Policy;
 use super::workload::{Plan, Workload};
 
@@ -154,11 +154,14 @@ fn sample_one(
         // Most points are just before a completion; the more interesting ones follow a step left out.
         for pick in 0..6 {
             let points = &lived.trace.points;
-            let hint = (!lived.trace.hints.is_empty() && random.u8(..4) > 0)
+            // What is left out at a log's end shows in the run after the next.
+            let near = if ground.case.omitted.is_some_and(at_the_end) { 2 } else { 3 };
+            let hint = (!lived.trace.hints.is_empty() && random.u8(..4) < near)
                 .then(|| lived.trace.hints[random.usize(..lived.trace.hints.len())]);
             let at = match hint {
                 Some(hint) => {
-                    let near = points.partition_point(|&point| point < hint) + random.usize(..3);
+                    let reach = if random.bool() { 3 } else { 10 };
+                    let near = points.partition_point(|&point| point < hint) + random.usize(..reach);
                     near.min(points.len() - 1)
                 }
                 None => random.usize(..points.len()),

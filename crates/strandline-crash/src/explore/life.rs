@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use fastrand::Rng;
-use strandline::memory::{Hosted, Memory, Step, World, hosted};
+use strandline::memory::{Hosted, Memory, Space, Step, World, hosted};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
 use strandline::scheme::Scheme;
 use strandline::transaction::Worker;
-use strandline::{Result, Runner};
+use strandline::{Concurrency, Result, Runner};
 
 use super::oracle::Home;
 use super::schedule::{ChoicePoint, Policy};
@@ -57,6 +57,8 @@ pub struct Life {
     pub home: Home,
     /// What each of the trace's updates did to the structure.
     pub effects: Vec<Vec<Effect>>,
+    /// The last TxID that was taken, where TxIDs come from the clock.
+    pub clock: Option<u64>,
     /// When recovery had ended and threads began.
     pub began: u32,
     /// Choice points of a guided run.
@@ -180,6 +182,8 @@ impl Ground {
         if let Some(failure) = failure.take() {
             return Err(failure);
         }
+        let clock = (case.scheme.concurrency != Concurrency::Locks)
+            .then(|| world.peek(0, Space::Volatile, SharedLayout::CLOCK.offset()));
         let found_shared = world.found_shared();
         let trace = world.finish();
         if let Some(fault) = trace.faults.first() {
@@ -194,7 +198,7 @@ impl Ground {
             effects[index] = done[trace.updates[index].thread as usize].next().unwrap_or_default();
         }
         let home = Home::new(&trace, settled, &self.data);
-        Ok(Life { trace, home, effects, began, choices, found_shared })
+        Ok(Life { trace, home, effects, clock, began, choices, found_shared })
     }
 }
 
@@ -247,10 +251,12 @@ fn thread<S: Scheme>(
 ) -> Result<()> {
     let mut worker = Worker::<_, S>::lease(ground.view(memory), ground.case.scheme.concurrency, None)?;
     let slot = ground.shared.slot(worker.log_index());
-    let records = ground.layout.log_records() as u32;
+    // A truncation mark takes the last line.
+    let marked = ground.case.scheme.steps.contains(&Step::TruncationFence);
+    let records = ground.layout.log_records() as u32 - if marked { 4 } else { 0 };
     // Records of aborted transactions since the last commit.
     let mut aborted = 0;
-    // Some threads do nothing but end their transactions at the last records of the log.
+    // Some threads do nothing but fill the log in a few transactions, and end some at its last records.
     // More of them where a step of a log's end is left out.
     let at_edge = random.u8(..4) < if ground.case.omitted.is_some_and(at_the_end) { 3 } else { 1 };
     let count = match script {
@@ -264,7 +270,11 @@ fn thread<S: Scheme>(
                 let unique = life << 24 | (thread as u64) << 16 | u64::from(number);
                 let position = memory.load(slot.committed()) as u32 + aborted;
                 let room = records.saturating_sub(position);
-                if at_edge { edge(unique, room, random) } else { shaped(unique, room, random) }
+                match at_edge {
+                    true if random.bool() => large(unique, random),
+                    true => edge(unique, room, random),
+                    false => shaped(unique, room, random),
+                }
             }
         };
         let before = worker.statistics();
@@ -282,12 +292,26 @@ fn thread<S: Scheme>(
     Ok(())
 }
 
+/// A transaction that takes a good part of the log, however transactions get there: runs are short, and end well
+/// before the log does.
+fn large(unique: u64, random: &mut Rng) -> Plan {
+    let seed = random.u64(..) | 2 << 3;
+    Plan { seed, unique, operations: 0, filler: random.u32(40..115), reads_only: false, gives_up: false }
+}
+
 /// Whether a step matters where a log ends or begins anew.
-fn at_the_end(step: Step) -> bool {
+pub(super) fn at_the_end(step: Step) -> bool {
     use Step::*;
     matches!(
         step,
-        RestartInert | RestartPhaseEarly | RestartWriteBackPartial | WatermarkFence | WatermarkFenceLate
+        RestartInert
+            | RestartWriteBack
+            | RestartFence
+            | RestartPhase
+            | RestartPhaseEarly
+            | RestartWriteBackPartial
+            | WatermarkFence
+            | WatermarkFenceLate
     )
 }
 
@@ -325,7 +349,8 @@ fn shaped(unique: u64, room: u32, random: &mut Rng) -> Plan {
 fn edge(unique: u64, room: u32, random: &mut Rng) -> Plan {
     let before_end = [1, 2, 5][random.usize(..3)];
     Plan {
-        seed: random.u64(..),
+        // Words of their own, three times in four: where a transaction is copied into the log, a word takes one record.
+        seed: random.u64(..) | if random.u8(..4) > 0 { 2 << 3 } else { 0 },
         unique,
         operations: 0,
         filler: if room > before_end { room - before_end } else { random.u32(1..4) },

@@ -61,6 +61,10 @@ macro_rules! steps {
             Step::RecoveryZero,
             Step::RecoveryZeroWriteBack,
             Step::RecoveryZeroFence,
+            Step::RestartPhaseEarly,
+            Step::RecoveryDataFenceLate,
+            Step::RecoveryWatermarkLow,
+            Step::RecoveryZeroEarly,
         ]
     };
 }
@@ -77,23 +81,24 @@ const MNEMOSYNE_ASYNCHRONOUS: &[Step] = steps! {
 };
 const EXECUTION_IN_LOG: &[Step] = steps! {
     AbortRecord CommitWriteBack AbortRecordWriteBack CommitFence
+    CommitWriteBackPartial CommitFenceEarly AbortRecordPartial RestartWriteBackPartial RecoveryLookAheadShort
     HomeWriteBack HomeFence TruncationWriteBack TruncationFence
 };
 const VOLATILE_CHECKPOINT: &[Step] = steps! {
     LogWriteBack LogFence CommitWriteBack CommitFence
     BulkWait BulkDataWriteBack BulkLogWriteBack BulkDataFence WatermarkWriteBack WatermarkFence
+    BulkDataWriteBackPartial BulkDataFenceLate WatermarkHigh WatermarkFenceLate
 };
 const BLURRED: &[Step] = steps! {
     AbortRecord CommitWriteBack AbortRecordWriteBack CommitFence
+    CommitWriteBackPartial CommitFenceEarly AbortRecordPartial RestartWriteBackPartial RecoveryLookAheadShort
     BulkWait BulkDataWriteBack BulkLogWriteBack BulkDataFence WatermarkWriteBack WatermarkFence
-    CommitWriteBackPartial CommitFenceEarly AbortRecordPartial
     BulkDataWriteBackPartial BulkDataFenceLate WatermarkHigh WatermarkFenceLate
-    RestartWriteBackPartial RestartPhaseEarly
-    RecoveryLookAheadShort RecoveryDataFenceLate RecoveryWatermarkLow RecoveryZeroEarly
 };
 const COUNTED: &[Step] = steps! {
-    CommitWriteBack CommitFence
+    CommitWriteBack CommitFence CommitWriteBackPartial CommitFenceEarly RestartWriteBackPartial
     BulkWait BulkDataWriteBack BulkLogWriteBack BulkDataFence WatermarkWriteBack WatermarkFence
+    BulkDataWriteBackPartial BulkDataFenceLate WatermarkHigh WatermarkFenceLate
 };
 
 const BULK_LOG: (Step, &str) = (
@@ -108,7 +113,6 @@ const WATERMARK_FENCE: (Step, &str) = (
     "the persisting thread releases the writer's lock by an atomic add, which on x86 completes the watermark's \
      write-back, and nobody stores a record over an old one without that lock",
 );
-const WATERMARK_FENCE_LATE: (Step, &str) = (Step::WatermarkFenceLate, "as WatermarkFence");
 const SORT: (Step, &str) = (
     Step::RecoverySort,
     "a transaction that is not truncated holds its locks, so no two of those that are replayed wrote the same line",
@@ -159,8 +163,16 @@ const DCT_STEPS: &[Step] = &[
     Step::RecoveryWatermarkFence,
 ];
 
+const PHASE_EARLY: (Step, &str) = (
+    Step::RestartPhaseEarly,
+    "inert records then carry the coming run's bit, and a commit record torn over one names TxID 0 or 1, which is \
+     truncated; no other record is trusted by its bits",
+);
+
 const STM: Concurrency = Concurrency::Stm;
 const SINGLE_WRITER: Concurrency = Concurrency::SingleWriter;
+
+const WATERMARK_FENCE_LATE: (Step, &str) = (Step::WatermarkFenceLate, "as WatermarkFence");
 
 fn recover_any(view: &View<Hosted>) -> Result<()> {
     recover(view, |_| ()).map(|_| ())
@@ -196,20 +208,24 @@ fn leftover_record(layout: &Layout, random: &mut Rng, torn: bool) -> [u64; 2] {
 
 /// All schemes that promise durability.
 pub const ALL: [CheckedScheme; 16] = [
-    redo::<Base>(STM, BASE, &[SORT]),
-    redo::<Base>(SINGLE_WRITER, BASE, &[SORT, TRUNCATION_FENCE]),
+    redo::<Base>(STM, BASE, &[SORT, PHASE_EARLY]),
+    redo::<Base>(SINGLE_WRITER, BASE, &[SORT, PHASE_EARLY, TRUNCATION_FENCE]),
     redo::<MnemosyneSynchronous>(STM, MNEMOSYNE_SYNCHRONOUS, &[SORT]),
     redo::<MnemosyneSynchronous>(SINGLE_WRITER, MNEMOSYNE_SYNCHRONOUS, &[SORT, TRUNCATION_FENCE]),
     redo::<MnemosyneAsynchronous>(STM, MNEMOSYNE_ASYNCHRONOUS, &[]),
     redo::<MnemosyneAsynchronous>(SINGLE_WRITER, MNEMOSYNE_ASYNCHRONOUS, &[HELPER_WAIT]),
     redo::<ExecutionInLog>(STM, EXECUTION_IN_LOG, &[SORT]),
     redo::<ExecutionInLog>(SINGLE_WRITER, EXECUTION_IN_LOG, &[SORT, TRUNCATION_FENCE]),
-    redo::<VolatileCheckpoint>(STM, VOLATILE_CHECKPOINT, &[BULK_LOG]),
-    redo::<VolatileCheckpoint>(SINGLE_WRITER, VOLATILE_CHECKPOINT, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE]),
+    redo::<VolatileCheckpoint>(STM, VOLATILE_CHECKPOINT, &[BULK_LOG, PHASE_EARLY]),
+    redo::<VolatileCheckpoint>(
+        SINGLE_WRITER,
+        VOLATILE_CHECKPOINT,
+        &[BULK_LOG, PHASE_EARLY, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+    ),
     redo::<Blurred>(STM, BLURRED, &[BULK_LOG]),
     redo::<Blurred>(SINGLE_WRITER, BLURRED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
     redo::<Counted>(STM, COUNTED, &[BULK_LOG]),
-    redo::<Counted>(SINGLE_WRITER, COUNTED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE]),
+    redo::<Counted>(SINGLE_WRITER, COUNTED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
     CheckedScheme {
         name: "sct-eager-sync",
         concurrency: Concurrency::Locks,
