@@ -232,6 +232,9 @@ impl WorkloadName {
         Self::TatpUpdateLocation,
     ];
 
+    /// Those of Blurred Persistence (Table I).
+    pub const BLURRED: [Self; 5] = [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore];
+
     /// The name in `strandline list`.
     pub fn name(self) -> &'static str {
         WORKLOADS[self as usize].name

@@ -102,7 +102,7 @@ pub fn fig7(all: &Measurements) -> Vec<Panel> {
     x.push(MEAN.into());
     let panel = |source: Source| {
         let mean = |system: &str| {
-            let values = WorkloadName::ALL.map(|workload| source.normalised(system, workload.name()));
+            let values = WorkloadName::BLURRED.map(|workload| source.normalised(system, workload.name()));
             let values: Option<Vec<_>> = values.into_iter().collect();
             let mean = |of: fn(&Spread) -> f64| {
                 values.as_ref().map(|all| all.iter().map(of).sum::<f64>() / all.len() as f64)
@@ -207,7 +207,7 @@ pub fn fig11(all: &Measurements) -> Vec<Panel> {
             let relative = |x: &String| Some(source.throughput("bppm", x)?.scaled(first?.median.recip()));
             Curve { name: workload.name().into(), colour, values: x.iter().map(relative).collect() }
         };
-        let curves = WorkloadName::ALL.into_iter().enumerate().map(curve).collect();
+        let curves = WorkloadName::BLURRED.into_iter().enumerate().map(curve).collect();
         lines(format!("BPPM: {instruction}"), "log size", "throughput / that of the smallest log", &x, curves)
     };
     instructions.into_iter().map(panel).collect()
