@@ -183,6 +183,7 @@ pub fn reproduce(
             || paper.claims.iter().any(|claim| chosen(claim.id) && claim.figure == Some(figure.id))
     };
     let figures: Vec<_> = paper.figures.iter().filter(|figure| needed(figure)).collect();
+    progress.set_position(0);
     progress.set_length(figures.iter().map(|figure| (figure.steps)(&session)).sum());
     let mut measurements = Measurements::default();
     for figure in &figures {

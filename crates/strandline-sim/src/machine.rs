@@ -89,7 +89,7 @@ use Outcome::{Done, Postponed};
 
 impl Machine {
     /// The machine that `description` describes, in functional mode: no time passes and nothing is cached until
-    /// [`Machine::start`].
+    /// [`Machine::run`].
     ///
     /// # Errors
     /// The description is impossible.

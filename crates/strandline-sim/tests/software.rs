@@ -16,7 +16,7 @@ use strandline_sim::scheme;
 use strandline_workloads::{SchemeName, Sizes, WorkloadName};
 
 fn sizes() -> PoolSizes {
-    PoolSizes { log_bytes: 8192, chunk_bytes: 16384, lock_bits: 12 }
+    PoolSizes { log_bytes: 65536, chunk_bytes: 16384, lock_bits: 12 }
 }
 
 fn run(scheme: &str, threads: usize, transactions: u64) -> Run {

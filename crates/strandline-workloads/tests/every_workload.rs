@@ -12,7 +12,7 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
     let folder = tempfile::tempdir().unwrap();
     for &name in workloads {
         let selection = Selection::new(name, sizes).unwrap();
-        for concurrency in [Concurrency::Stm, Concurrency::SingleWriter, Concurrency::Locks] {
+        for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
             let domain = Domain::Flush;
             let options = Options {
                 geometry: Geometry { size: 32 << 20, logs: 2, log_bytes: 128 << 10, chunk_bytes: 64 << 10 },
