@@ -32,7 +32,7 @@ fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
         let all = workload == WorkloadName::Sps;
         let chosen = |scheme: &SchemeName| match all {
             true => !scheme.name().starts_with("mne-async"),
-            false => ["bppm", "dct-eager-sync"].contains(&scheme.name()),
+            false => scheme.name() == "bppm",
         };
         for scheme in SchemeName::all().filter(chosen) {
             for machine in [support::small(4), support::three_levels(), support::mesh(4)] {
