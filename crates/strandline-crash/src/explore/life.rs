@@ -116,18 +116,15 @@ impl Ground {
     }
 
     /// The image to begin with; with `used`, logs that the pool does not have yet hold what may have been
-    /// there before: records of another life of this memory.
+    /// there before: the logs of another life of this memory.
     pub fn first_image(&self, used: bool, random: &mut Rng) -> Vec<u64> {
         let mut image = self.image.clone();
-        if let (true, Some(leftover)) = (used, self.case.scheme.leftover) {
+        if used {
             for log in 0..self.layout.geometry.logs {
-                if image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize] != 0 {
-                    continue;
-                }
-                let (first, torn) = ((self.layout.log(log).offset() / 8) as usize, random.bool());
-                for record in 0..self.layout.log_records() as usize {
-                    let words = leftover(&self.layout, random, torn);
-                    image[first + 2 * record..][..2].copy_from_slice(&words);
+                if image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize] == 0 {
+                    let (first, words) = (self.layout.log(log).offset() / 8, self.layout.geometry.log_bytes / 8);
+                    let place = &mut image[first as usize..][..words as usize];
+                    (self.case.scheme.leftover)(&self.layout, random, place);
                 }
             }
         }
