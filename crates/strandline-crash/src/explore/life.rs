@@ -1,7 +1,8 @@
 //! One life of a pool: recovery, then threads that run transactions, in an [`X86World`].
 
+use std::backtrace::Backtrace;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -63,6 +64,29 @@ pub struct Life {
     pub choices: Vec<ChoicePoint>,
     /// Lines that turned out to be shared, where states are told apart (`state.rs`).
     pub found_shared: BTreeSet<u32>,
+    /// How it came about.
+    pub recipe: Recipe,
+    /// Where each store to the pool was made, by time, if that was asked for.
+    pub sources: BTreeMap<u32, Backtrace>,
+}
+
+/// Everything that a life follows from.
+#[derive(Clone)]
+pub struct Recipe {
+    /// The pool that it begins with.
+    pub image: Vec<u64>,
+    /// What the threads do.
+    pub script: Rc<Script>,
+    /// Who runs when.
+    pub policy: Policy,
+    /// Where states are told apart (`state.rs`): the lines known to be shared.
+    pub shared: Option<BTreeSet<u32>>,
+    /// Whether stores wait in store buffers.
+    pub delays: bool,
+    /// Chance.
+    pub random: Rng,
+    /// Whether to remember where stores were made.
+    pub sources: bool,
 }
 
 /// What the threads of a life are to do.
@@ -132,20 +156,18 @@ impl Ground {
         image
     }
 
-    /// Lives: recovery on `image`, then the threads. With `shared`, states are told apart (`state.rs`).
+    /// Lives: recovery on the recipe's image, then the threads.
     ///
     /// # Errors
     /// Recovery or a transaction failed.
-    pub fn live(
-        &self,
-        image: Vec<u64>,
-        script: &Script,
-        policy: Policy,
-        shared: Option<&BTreeSet<u32>>,
-        random: &mut Rng,
-    ) -> Result<Life, String> {
+    pub fn live(&self, recipe: Recipe) -> Result<Life, String> {
         let case = &self.case;
-        let world = Rc::new(self.world(image, case.omitted));
+        let mut random = recipe.random.clone();
+        let script = &*recipe.script;
+        let world = Rc::new(self.world(recipe.image.clone(), case.omitted));
+        if recipe.sources {
+            world.trace_sources();
+        }
         let hosted: Rc<dyn World> = world.clone();
         let recoverer = self.view(Hosted::new(hosted, case.threads));
         (case.scheme.recover)(&recoverer).map_err(|error| format!("recovery fails: {error}"))?;
@@ -165,14 +187,17 @@ impl Ground {
                 }) as hosted::Thread<'_>
             })
             .collect();
-        if let Some(shared) = shared {
+        if let Some(shared) = &recipe.shared {
             world.tell_states(shared.clone());
         }
-        let choices = world.run(bodies, policy, random.u64(..));
+        if recipe.delays {
+            world.delay_stores(random.u64(..));
+        }
+        let choices = world.run(bodies, recipe.policy.clone(), random.u64(..));
         if let Some(failure) = failure.take() {
             return Err(failure);
         }
-        let found_shared = world.found_shared();
+        let (found_shared, sources) = (world.found_shared(), world.take_sources());
         let trace = world.finish();
         if let Some(fault) = trace.faults.first() {
             return Err(fault.clone());
@@ -182,7 +207,7 @@ impl Ground {
             trace.updates.iter().map(|update| done[update.thread as usize].next().unwrap_or_default());
         let effects = effects.collect();
         let home = Home::new(&trace, settled, &self.data);
-        Ok(Life { trace, home, effects, began, choices, found_shared })
+        Ok(Life { trace, home, effects, began, choices, found_shared, recipe, sources })
     }
 }
 
@@ -228,9 +253,10 @@ fn thread<S: Scheme>(
     let records = ground.layout.log_records() as u32;
     // Records of aborted transactions since the last commit.
     let mut aborted = 0;
-    // Some threads do nothing but end their transactions at the last records of the log.
+    // Some threads do nothing but end their transactions at the last records of the log, and some leave a part
+    // of the log free in one run and fill it with small transactions in another.
     // More of them where a step of a log's end is left out.
-    let at_edge = random.u8(..4) < if ground.case.omitted.is_some_and(at_the_end) { 3 } else { 1 };
+    let style = random.u8(..8) / if ground.case.omitted.is_some_and(at_the_end) { 2 } else { 1 };
     let count = match script {
         Script::Fixed(plans) => plans[thread].len() as u32,
         Script::Shaped { transactions, .. } => random.u32(1..=*transactions),
@@ -242,7 +268,11 @@ fn thread<S: Scheme>(
                 let unique = life << 24 | (thread as u64) << 16 | u64::from(number);
                 let position = memory.load(slot.committed()) as u32 + aborted;
                 let room = records.saturating_sub(position);
-                if at_edge { edge(unique, room, random) } else { shaped(unique, room, random) }
+                match style {
+                    0 | 1 => edge(unique, room, random),
+                    2 => partly(unique, room, random),
+                    _ => shaped(unique, room, random),
+                }
             }
         };
         let before = worker.statistics();
@@ -296,6 +326,18 @@ fn shaped(unique: u64, room: u32, random: &mut Rng) -> Plan {
     }
     plan.filler = plan.filler.min(240);
     plan
+}
+
+/// A transaction that goes to the last part of the log; or a small one there; or one that does not fit any more.
+fn partly(unique: u64, room: u32, random: &mut Rng) -> Plan {
+    let end = random.u32(4..32);
+    let filler = match room.saturating_sub(end) {
+        0 if random.u8(..3) == 0 => room + random.u32(..16),
+        0 => random.u32(1..5),
+        upto => upto,
+    };
+    let (seed, filler) = (random.u64(..), filler.clamp(1, 240));
+    Plan { seed, unique, operations: 0, filler, reads_only: false, gives_up: random.u8(..8) == 0 }
 }
 
 /// A transaction that ends at the end of the log: its commit or abort record is the last record; or the

@@ -8,11 +8,13 @@ mod campaign;
 mod crash;
 mod explorer;
 mod life;
+mod missing;
 mod oracle;
 
 mod program;
 mod schedule;
 mod scheme;
+mod source;
 mod state;
 mod story;
 mod trace;

@@ -180,6 +180,20 @@ impl Trace {
         }
     }
 
+    /// What would be if the stores of `line` up to `upto` had become durable at `when`.
+    pub(super) fn make_durable(&mut self, line: u32, when: u32, upto: u32) {
+        let slot = self.line_index[line as usize];
+        let Some(history) = (slot as usize).checked_sub(1).and_then(|at| self.lines.get_mut(at)) else {
+            return;
+        };
+        let at = history.durable.partition_point(|&(time, _)| time <= when);
+        let before = at.checked_sub(1).map_or(0, |last| history.durable[last].1);
+        history.durable.insert(at, (when, upto.max(before)));
+        for later in &mut history.durable[at..] {
+            later.1 = later.1.max(upto);
+        }
+    }
+
     pub(super) fn mark(&mut self, thread: u32, operation: Operation) {
         let time = self.time;
         self.marks.push(Mark { time, thread, operation });

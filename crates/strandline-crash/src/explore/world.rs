@@ -1,12 +1,14 @@
-//! Memory under the persistency rules of x86 (`PX86.md`), for sequentially consistent execution: every load
-//! reads the latest store. It keeps what each thread knows of the order of stores (its views), so that a
+//! Memory under the persistency rules of x86 (`PX86.md`). Execution is sequentially consistent, every load
+//! reads the latest store, unless stores are delayed as total store order has it. It keeps what each thread knows of the order of stores (its views), so that a
 //! write-back covers what it must cover and no more, and leaves a [`Trace`].
 
+use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
+use fastrand::Rng;
 use strandline::memory::hosted::{self, Thread};
 use strandline::memory::{Event, Operation, Space, Step, World};
 
@@ -43,6 +45,12 @@ struct View {
     critical: u32,
 }
 
+/// The store buffers of total store order: each thread's stores reach memory in their order, some time later.
+struct Delayed {
+    random: Rng,
+    buffers: Vec<VecDeque<(Space, u64, u64)>>,
+}
+
 /// The world.
 pub struct X86World {
     persistent: Box<[Cell<u64>]>,
@@ -58,6 +66,10 @@ pub struct X86World {
     scheduler: RefCell<Scheduler>,
     /// Kept where states are told apart.
     state: RefCell<Option<State>>,
+    /// Stores that are delayed, if they are.
+    delayed: RefCell<Option<Delayed>>,
+    /// Where each store to the pool was made, by time, if that is asked for.
+    sources: RefCell<Option<BTreeMap<u32, Backtrace>>>,
     switch: Cell<bool>,
     patience: Cell<u64>,
 }
@@ -102,6 +114,8 @@ impl X86World {
             trace: RefCell::new(Trace::new(image)),
             scheduler: RefCell::new(Scheduler::new(Policy::Random { every: 1 }, 0, 0)),
             state: RefCell::default(),
+            delayed: RefCell::default(),
+            sources: RefCell::default(),
             switch: Cell::new(false),
             patience: Cell::new(PATIENCE),
         }
@@ -127,7 +141,60 @@ impl X86World {
         hosted::run(&world, threads, |running| {
             self.scheduler.borrow_mut().choose(running, || self.present())
         });
+        let threads = self.views.borrow().len();
+        (0..threads).for_each(|thread| self.drain(thread));
+        *self.delayed.borrow_mut() = None;
         std::mem::take(&mut self.scheduler.borrow_mut().points)
+    }
+
+    /// During the next [`run`](Self::run) stores wait in store buffers for a while, at random. Atomic operations,
+    /// fences, write-backs, non-temporal stores and events of a thread wait for its stores.
+    pub fn delay_stores(&self, seed: u64) {
+        let buffers = vec![VecDeque::new(); self.views.borrow().len()];
+        *self.delayed.borrow_mut() = Some(Delayed { random: Rng::with_seed(seed), buffers });
+    }
+
+    /// Remembers from now on where each store to the pool is made: slow.
+    pub fn trace_sources(&self) {
+        *self.sources.borrow_mut() = Some(BTreeMap::new());
+    }
+
+    /// Where each store to the pool was made, by time.
+    pub fn take_sources(&self) -> BTreeMap<u32, Backtrace> {
+        self.sources.borrow_mut().take().unwrap_or_default()
+    }
+
+    /// The delayed stores of `thread` reach memory.
+    fn drain(&self, thread: usize) {
+        while let Some((space, at, value)) = self.oldest_delayed(thread) {
+            self.store(thread, space, at, value);
+        }
+    }
+
+    fn oldest_delayed(&self, thread: usize) -> Option<(Space, u64, u64)> {
+        self.delayed.borrow_mut().as_mut()?.buffers[thread].pop_front()
+    }
+
+    /// A store of any thread may reach memory now.
+    fn drain_some(&self) {
+        let mut delayed = self.delayed.borrow_mut();
+        let Some(Delayed { random, buffers }) = &mut *delayed else { return };
+        if random.u8(..6) != 0 {
+            return;
+        }
+        let thread = random.usize(..buffers.len());
+        let store = buffers[thread].pop_front();
+        drop(delayed);
+        if let Some((space, at, value)) = store {
+            self.store(thread, space, at, value);
+        }
+    }
+
+    /// What `thread` has stored there last, if that is delayed.
+    fn forwarded(&self, thread: usize, space: Space, at: u64) -> Option<u64> {
+        let delayed = self.delayed.borrow();
+        let mut buffer = delayed.as_ref()?.buffers[thread].iter().rev();
+        buffer.find(|store| (store.0, store.1) == (space, at)).map(|store| store.2)
     }
 
     /// From now on states are told apart; `shared` are the lines that are known to be (`state.rs`).
@@ -251,6 +318,9 @@ impl X86World {
             Space::Persistent => {
                 let every = self.setting == Setting::FlushOnFail;
                 let time = trace.store(thread as u32, index as u32, value, every);
+                if let Some(sources) = &mut *self.sources.borrow_mut() {
+                    sources.insert(time, Backtrace::force_capture());
+                }
                 if let (true, Some(update)) = (self.data.contains(&index), view.update) {
                     trace.updates[update as usize].writes.push((index as u32, value));
                     trace.home.push((time, update));
@@ -360,14 +430,25 @@ impl World for X86World {
         // Whether another thread may run next, and whether that is likely to tell something.
         let (mut candidate, mut critical) = (false, false);
         let mut paused = false;
+        let delays = self.delayed.borrow().is_some();
+        if delays {
+            self.drain_some();
+            if !matches!(operation, Operation::Load(..) | Operation::Store(..) | Operation::Work(_)) {
+                self.drain(thread);
+            }
+        }
         let value = match operation {
             Operation::Load(space, at) => {
                 candidate = space == Space::Volatile;
-                self.load(thread, space, at)
+                let forwarded = if delays { self.forwarded(thread, space, at) } else { None };
+                forwarded.unwrap_or_else(|| self.load(thread, space, at))
             }
             Operation::Store(space, at, value) => {
                 candidate = space == Space::Volatile || self.data.contains(&((at / 8) as usize));
-                self.store(thread, space, at, value);
+                match &mut *self.delayed.borrow_mut() {
+                    Some(delayed) => delayed.buffers[thread].push_back((space, at, value)),
+                    None => drop(self.store(thread, space, at, value)),
+                }
                 0
             }
             Operation::StoreNonTemporal(at, value) => {
