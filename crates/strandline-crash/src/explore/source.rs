@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 /// Files of the machinery between the code that stores and the checker: their frames say nothing.
 const MACHINERY: [&str; 8] = [
-    "strandline/src/memory/",
-    "strandline-crash/src/explore/world.rs",
+    "src/memory/",
+    "src/explore/world.rs",
     "/rustc/",
     "/library/std/",
     "/library/core/",
