@@ -1,12 +1,14 @@
 //! `strandline list`: what can be named on the command line, with its source.
 
 use comfy_table::{Table, presets};
+use serde::Serialize;
 use serde_json::json;
+use strandline_sim::{Description, file, scheme};
 use strandline_workloads::{Entry, REFERENCES, WORKLOADS, schemes};
 
 use crate::failure::{Failure, Outcome};
 
-/// List every scheme, workload and domain, with its source.
+/// List every scheme, workload, domain and machine, with its source.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline list --json")]
 pub struct Arguments {
@@ -39,17 +41,49 @@ const DOMAINS: [Entry; 5] = [
     },
 ];
 
+/// Anything that can be named.
+#[derive(Serialize)]
+struct Line<'a> {
+    name: &'a str,
+    source: &'a str,
+    description: &'a str,
+}
+
+impl<'a> From<&'a Entry> for Line<'a> {
+    fn from(entry: &'a Entry) -> Self {
+        Self { name: entry.name, source: entry.source, description: entry.description }
+    }
+}
+
+impl<'a> From<&'a Description> for Line<'a> {
+    fn from(machine: &'a Description) -> Self {
+        Self { name: &machine.name, source: &machine.source, description: &machine.description }
+    }
+}
+
+impl<'a> From<&'a scheme::Entry> for Line<'a> {
+    fn from(entry: &'a scheme::Entry) -> Self {
+        Self { name: entry.name, source: entry.source, description: entry.description }
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
-/// None.
+/// A machine that ships with the command is broken, which a test excludes.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let schemes = schemes();
-    let kinds: [(&str, &[Entry]); 4] = [
-        ("schemes", &schemes),
-        ("workloads", &WORKLOADS),
-        ("domains", &DOMAINS),
-        ("references", &REFERENCES),
+    let machines = file::presets().map_err(|error| Failure::Other(error.to_string()))?;
+    let machines: Vec<_> = machines.iter().map(Line::from).collect();
+    let hardware: Vec<_> = scheme::SCHEMES.iter().map(Line::from).collect();
+    let lines = |entries: &'static [Entry]| entries.iter().map(Line::from).collect::<Vec<_>>();
+    let kinds = [
+        ("schemes", schemes.iter().map(Line::from).collect()),
+        ("hardware", hardware),
+        ("workloads", lines(&WORKLOADS)),
+        ("domains", lines(&DOMAINS)),
+        ("machines", machines),
+        ("references", lines(&REFERENCES)),
     ];
     if arguments.json {
         let object: serde_json::Map<_, _> =
@@ -60,8 +94,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     for (kind, entries) in kinds {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        for entry in entries {
-            table.add_row([entry.name, entry.description, entry.source]);
+        for line in entries {
+            table.add_row([line.name, line.description, line.source]);
         }
         say!("{kind}\n{table}\n");
     }

@@ -15,6 +15,7 @@ mod failure;
 mod list;
 mod pool;
 mod reproduce;
+mod simulate;
 mod torture;
 
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ enum What {
     List(list::Arguments),
     Pool(pool::Arguments),
     Reproduce(reproduce::Arguments),
+    Simulate(simulate::Arguments),
     Torture(torture::Arguments),
     #[command(hide = true)]
     TortureChild(torture::ChildArguments),
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         What::List(arguments) => list::run(&arguments),
         What::Pool(arguments) => pool::run(&arguments),
         What::Reproduce(arguments) => reproduce::run(&arguments),
+        What::Simulate(arguments) => simulate::run(&arguments),
         What::Torture(arguments) => torture::run(&arguments),
         What::TortureChild(arguments) => torture::run_child(&arguments),
     };

@@ -114,9 +114,23 @@ fn a_violation_on_the_device_is_a_finding_and_can_be_replayed() {
 }
 
 #[test]
+fn the_persist_order_world() {
+    let scheme = ["--scheme", "dct-epoch", "--samples", "20", "--json"];
+    let (out, err) = ends(&[&["--world", "persist-order"], &scheme[..]].concat(), 0);
+    assert_eq!(err, "");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let row = &report["rows"][0];
+    assert_eq!((&row["world"], &row["verdict"]), (&json!("persist-order"), &json!("sufficient")));
+}
+
+#[test]
 fn worlds_and_steps_that_do_not_exist() {
     let (_, err) = ends(&["--world", "moon"], 2);
-    assert!(err.contains("x86") && err.contains("device"), "{err}");
+    for world in ["x86", "persist-order", "device"] {
+        assert!(err.contains(world), "{err}");
+    }
+    let (_, err) = ends(&["--world", "persist-order", "--setting", "line"], 2);
+    assert!(err.contains("leave it out"), "{err}");
     let (_, err) = ends(&["--world", "device", "--omit", "CommitFence"], 2);
     assert!(err.contains("SyncLogFlush"), "{err}");
     let (_, err) = ends(&["--world", "device", "--setting", "line"], 2);

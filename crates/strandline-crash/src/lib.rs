@@ -3,6 +3,7 @@
 pub mod device;
 pub mod explore;
 pub mod litmus;
+pub mod persist_order;
 mod setting;
 
 pub use explore::{Crashed, Options, Refused, Report, check};

@@ -3,8 +3,14 @@
 use std::time::Duration;
 
 use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
-use strandline_crash::explore::{Bounds, Case, Outcome, SCHEMES, Sampling, Workload, exhaust, sample};
+use strandline_crash::explore::{
+    Bounds, Case, CheckedScheme, Outcome, SCHEMES, Sampling, Workload, exhaust, sample,
+};
 use strandline_crash::{Options, Setting, check};
+
+fn bppm() -> CheckedScheme {
+    SCHEMES.into_iter().find(|scheme| scheme.name == "bppm").unwrap()
+}
 
 fn none_violated(case: Case, outcome: &Outcome) {
     println!(
@@ -27,7 +33,7 @@ fn bounds(preemptions: u32, transactions: u32, recovery_crashes: usize) -> Bound
 }
 
 fn exhausted(workload: Workload, setting: Setting, bounds: Bounds) -> Outcome {
-    let case = Case { scheme: SCHEMES[0], workload, threads: 2, setting, omitted: None };
+    let case = Case { scheme: bppm(), workload, threads: 2, setting, omitted: None };
     let outcome = exhaust(case, bounds, |_| ()).unwrap();
     none_violated(case, &outcome);
     assert_eq!(outcome.counts.cut_short, 0, "not exhausted within the bounds");
@@ -74,8 +80,7 @@ fn the_reduction_loses_nothing() {
 #[test]
 fn a_violation_is_replayed_by_its_seed() {
     let omitted = Some(Step::BulkDataFenceLate);
-    let case =
-        Case { scheme: SCHEMES[0], workload: Workload::Sps, threads: 2, setting: Setting::Word, omitted };
+    let case = Case { scheme: bppm(), workload: Workload::Sps, threads: 2, setting: Setting::Word, omitted };
     let limit = Duration::from_secs(60);
     let found =
         sample(case, Sampling { histories: u64::MAX, seed: 9, transactions: 24, limit }, |_| ()).unwrap();
@@ -93,7 +98,7 @@ fn no_sampled_crash_breaks_a_scheme() {
             for setting in [Setting::Line, Setting::Word] {
                 for threads in 1..=3 {
                     let case = Case { scheme, workload, threads, setting, omitted: None };
-                    let limit = Duration::from_millis(200);
+                    let limit = Duration::from_millis(60);
                     let sampling = Sampling { histories: 12, seed: 1, transactions: 20, limit };
                     none_violated(case, &sample(case, sampling, |_| ()).unwrap());
                 }
@@ -105,9 +110,14 @@ fn no_sampled_crash_breaks_a_scheme() {
 /// Steps whose omission shows at once; the others take some seconds each (`strandline check --mutants`).
 #[test]
 fn missing_steps_are_found() {
-    let scheme = SCHEMES[0];
-    let slow =
-        [Step::WatermarkFence, Step::WatermarkFenceLate, Step::RestartInert, Step::RecoveryWatermarkLow];
+    let scheme = bppm();
+    let slow = [
+        Step::WatermarkFence,
+        Step::WatermarkFenceLate,
+        Step::RestartInert,
+        Step::RestartPhaseEarly,
+        Step::RecoveryWatermarkLow,
+    ];
     let redundant = |step: &Step| scheme.redundant.iter().any(|(other, _)| other == step);
     for &step in scheme.steps.iter().filter(|step| !slow.contains(step) && !redundant(step)) {
         let case =

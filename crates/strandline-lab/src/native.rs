@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use strandline::memory::WriteBackInstruction;
+use strandline::scheme::SchemeKind;
 use strandline::{Concurrency, Domain};
 use strandline_workloads::{
     Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadName,
@@ -26,6 +27,8 @@ pub const ABORTS: &str = "abort ratio";
 
 /// Logs in a pool: enough for any number of threads that is measured.
 const LOGS: u64 = 8;
+/// Warm-ups that NP makes on a pool that was just opened.
+const MAPPING: u32 = 3;
 
 /// One point of a figure.
 #[derive(Clone, Debug)]
@@ -96,6 +99,18 @@ impl Cell {
             idle_percent: self.idle_percent,
         };
         let selection = Selection::new(self.workload, &self.sizes)?;
+        if pool.take_fresh() {
+            // Otherwise the first system of each turn would map the pool's pages for all others.
+            let mapping = Run {
+                threads: 1,
+                warm_up: MAPPING * run.warm_up,
+                duration: run.warm_up,
+                idle_percent: 0,
+                ..run
+            };
+            let nobody = SchemeName { kind: Some(SchemeKind::NoPersistence), concurrency: Concurrency::Stm };
+            selection.measure(pool.pool(), self.domain(), nobody, &mapping)?;
+        }
         Ok(selection.measure(pool.pool(), self.domain(), scheme, &run)?)
     }
 
@@ -106,7 +121,8 @@ impl Cell {
             let threads = self.threads as f64;
             threads / (threads / row.tx_per_processor_s - charged_ns * 1e-9)
         };
-        let quantities: [(&str, &dyn Fn(&Row) -> f64); 9] = [
+        type Quantity<'a> = (&'a str, &'a dyn Fn(&Row) -> f64);
+        let quantities: [Quantity; 9] = [
             (THROUGHPUT, &|row| row.tx_per_processor_s),
             (UNCHARGED, &uncharged),
             (ABORTS, &|row| row.abort_ratio),

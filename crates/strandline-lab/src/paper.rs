@@ -7,7 +7,7 @@ use crate::session::{Error, Session};
 use crate::verdict::{self, Baseline, Verdict};
 
 /// All papers that can be reproduced.
-pub const PAPERS: &[&Paper] = &[&crate::blurred::PAPER];
+pub const PAPERS: &[&Paper] = &[&crate::blurred::PAPER, &crate::deferred_commit::PAPER];
 
 /// A paper whose evaluation is measured again.
 #[derive(Debug)]
@@ -113,13 +113,15 @@ pub struct Order {
     pub holds: Option<bool>,
 }
 
-/// The same numbers under another setting: shown, not judged.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+/// The same numbers under another setting: shown beside the claim's.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
     /// The setting.
     pub setting: String,
     /// The numbers, as in [`Finding::measured`].
     pub measured: Measured,
+    /// What the verdict would be with these numbers, where numbers decide it.
+    pub verdict: Option<Verdict>,
 }
 
 /// A claim's verdict, with what led to it.
@@ -206,13 +208,18 @@ impl Finding {
 
     /// With numbers of another setting, if there are any.
     #[must_use]
-    pub fn beside(mut self, setting: impl Into<String>, measured: Measured) -> Self {
+    pub fn beside(
+        mut self,
+        setting: impl Into<String>,
+        measured: Measured,
+        verdict: Option<Verdict>,
+    ) -> Self {
         let any = match &measured {
             Measured::Numbers(numbers) => numbers.iter().any(Option::is_some),
             Measured::Named(numbers) => numbers.iter().any(|(_, number)| number.is_some()),
         };
         if any {
-            self.beside.push(Beside { setting: setting.into(), measured });
+            self.beside.push(Beside { setting: setting.into(), measured, verdict });
         }
         self
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::claim::Claim;
 use crate::machine::Machine;
-use crate::paper::{Finding, Measured};
+use crate::paper::{Beside, Finding, Measured};
 use crate::session::{Effort, Evaluation};
 
 /// Everything that a run found, as `results.json` has it.
@@ -59,11 +59,11 @@ fn row(claim: &Claim, finding: &Finding) -> Value {
         add("orders", json!(finding.orders));
     }
     if !finding.beside.is_empty() {
-        let beside = finding.beside.iter();
-        add(
-            "beside",
-            beside.map(|b| json!({ "setting": b.setting, "measured": measured(&b.measured) })).collect(),
-        );
+        let beside = finding.beside.iter().map(|beside| {
+            let Beside { setting, measured: numbers, verdict } = beside;
+            json!({ "setting": setting, "measured": measured(numbers), "verdict_would_be": verdict })
+        });
+        add("beside", beside.collect());
     }
     if !finding.notes.is_empty() {
         add("notes", json!(finding.notes));

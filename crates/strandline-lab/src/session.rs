@@ -82,7 +82,7 @@ impl Session {
         let (warm_up, duration, repetitions) = match self.effort {
             Effort::Full => (60, 240, 7),
             Effort::Quick => (30, 70, 3),
-            Effort::Trial => (1, 3, 2),
+            Effort::Trial => (1, 1, 2),
         };
         let (warm_up, duration) = (Duration::from_millis(warm_up), Duration::from_millis(duration));
         Pace { warm_up, duration, repetitions }
@@ -183,6 +183,7 @@ pub fn reproduce(
             || paper.claims.iter().any(|claim| chosen(claim.id) && claim.figure == Some(figure.id))
     };
     let figures: Vec<_> = paper.figures.iter().filter(|figure| needed(figure)).collect();
+    progress.set_position(0);
     progress.set_length(figures.iter().map(|figure| (figure.steps)(&session)).sum());
     let mut measurements = Measurements::default();
     for figure in &figures {

@@ -15,9 +15,11 @@ fn settings(claims: &[&str]) -> Settings {
 #[test]
 fn every_paper_gives_a_report() {
     let progress = ProgressBar::hidden();
-    let evaluations: Vec<_> =
-        PAPERS.iter().map(|paper| reproduce(paper, &settings(&[]), &progress).unwrap()).collect();
-    assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
+    let mut evaluations = Vec::new();
+    for paper in PAPERS {
+        evaluations.push(reproduce(paper, &settings(&[]), &progress).unwrap());
+        assert_eq!(progress.length(), Some(progress.position()), "the steps of {} add up", paper.letter);
+    }
 
     for evaluation in &evaluations {
         for figure in &evaluation.figures {

@@ -1,68 +1,203 @@
-//! What `hash`, `rbtree`, `bplustree` and `kvstore` share: a random key is looked up and deleted if it is
-//! there, inserted if it is not, so that half of the keys stay present.
+//! What the workloads on maps, sets and graphs share: mixes of insertions, searches and deletions of random
+//! keys, whatever the structure.
 
 use fastrand::Rng;
 use strandline::Result;
-use strandline::transaction::{Abort, Runner, Transaction};
+use strandline::error::Error;
+use strandline::transaction::{Abort, Read, Runner, Transaction};
 
 use crate::Transactions;
 
 /// Seeds the choice of the keys that are present at first.
 const FILL_SEED: u64 = 0x5712_a4d1;
 
-/// A structure that maps keys to values.
+/// What an operation does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mix {
+    /// A random key is looked up and deleted if it is there, inserted if it is not, so that half of the keys
+    /// stay present (Blurred Persistence, Table I; ATOM, section V).
+    #[default]
+    Toggle,
+    /// A random key is inserted, a random element searched, and a random element deleted, so that the number
+    /// of elements remains what it is at first (WrAP, section 4.2: 100).
+    InsertFindDelete {
+        /// Elements that are there at first.
+        elements: u64,
+    },
+}
+
+/// How a workload uses its keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Use {
+    /// The keys below this.
+    pub keys: u64,
+    /// Operations in a transaction.
+    pub operations: u64,
+    /// What an operation does.
+    pub mix: Mix,
+}
+
+/// A structure that holds keys, with values or without.
 pub trait Dictionary {
+    /// Whether `key` is there.
+    fn contains<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort>;
+
+    /// Puts `key` in; whether it was not there before.
+    fn insert<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort>;
+
+    /// Takes `key` out; whether it was there.
+    fn remove<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort>;
+
+    /// All keys.
+    fn keys<T: Read>(&self, tx: &mut T) -> Result<Vec<u64>, Abort>;
+
     /// Looks `key` up and deletes it if it is present, else inserts it.
-    fn toggle<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<(), Abort>;
-}
-
-/// One thread that toggles random keys.
-pub struct Toggler<D> {
-    dictionary: D,
-    keys: u64,
-    operations: u64,
-    random: Rng,
-}
-
-impl<D: Dictionary> Toggler<D> {
-    pub(crate) fn new(dictionary: D, keys: u64, operations: u64, seed: u64) -> Self {
-        Self { dictionary, keys, operations, random: Rng::with_seed(seed) }
+    #[inline]
+    fn toggle<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<(), Abort> {
+        let is_done = if self.contains(tx, key)? { self.remove(tx, key)? } else { self.insert(tx, key)? };
+        if is_done { Ok(()) } else { Err(tx.fail(Error::Damaged(format!("key {key} comes and goes")))) }
     }
 }
 
-impl<D: Dictionary> Transactions for Toggler<D> {
-    #[inline]
-    fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { dictionary, keys, operations, random } = self;
+/// One thread that works on random keys.
+pub struct Operator<D> {
+    dictionary: D,
+    usage: Use,
+    random: Rng,
+    /// Under [`Mix::InsertFindDelete`], the elements that are there as far as this thread knows.
+    elements: Vec<u64>,
+    planned: Vec<Planned>,
+}
+
+/// An operation of [`Mix::InsertFindDelete`].
+struct Planned {
+    insert: u64,
+    find: u64,
+    delete: u64,
+    /// Whether the inserted key has stayed.
+    has_stayed: bool,
+}
+
+impl<D: Dictionary> Operator<D> {
+    /// A thread's part on a dictionary that has been filled.
+    pub(crate) fn new<R: Runner>(runner: &mut R, dictionary: D, usage: Use, seed: u64) -> Result<Self> {
+        let elements = match usage.mix {
+            Mix::Toggle => Vec::new(),
+            Mix::InsertFindDelete { .. } => runner.view(|tx| dictionary.keys(tx))?,
+        };
+        Ok(Self { dictionary, usage, random: Rng::with_seed(seed), elements, planned: Vec::new() })
+    }
+
+    fn toggle<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
+        let Self { dictionary, usage, random, .. } = self;
         *random = runner.run(|tx| {
             // A transaction that is run again draws the same keys again.
             let mut random = random.clone();
-            for _ in 0..*operations {
-                dictionary.toggle(tx, random.u64(..*keys))?;
+            for _ in 0..usage.operations {
+                dictionary.toggle(tx, random.u64(..usage.keys))?;
             }
             Ok(random)
         })?;
         Ok(())
     }
+
+    /// Every insertion is made up for by a deletion: where another thread has deleted the chosen element, by
+    /// that of the inserted key. So the number of elements remains the same exactly.
+    fn insert_find_delete<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
+        let Self { dictionary, usage, random, elements, planned } = self;
+        planned.clear();
+        for _ in 0..usage.operations {
+            let insert = random.u64(..usage.keys);
+            let (find, delete) = match elements.len() {
+                0 => (insert, insert),
+                some => {
+                    let find = elements[random.usize(..some)];
+                    (find, std::mem::replace(&mut elements[random.usize(..some)], insert))
+                }
+            };
+            planned.push(Planned { insert, find, delete, has_stayed: true });
+        }
+        runner.run(|tx| {
+            for operation in planned.iter_mut() {
+                let is_new = dictionary.insert(tx, operation.insert)?;
+                dictionary.contains(tx, operation.find)?;
+                operation.has_stayed = true;
+                if is_new && !dictionary.remove(tx, operation.delete)? {
+                    dictionary.remove(tx, operation.insert)?;
+                    operation.has_stayed = false;
+                }
+                if !is_new {
+                    operation.has_stayed = false;
+                }
+            }
+            Ok(())
+        })?;
+        for operation in planned.iter().filter(|operation| !operation.has_stayed) {
+            if let Some(at) = elements.iter().position(|&element| element == operation.insert) {
+                elements.swap_remove(at);
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Inserts half of the keys below `keys`, in random order, `batch` in a transaction.
-pub fn fill<R: Runner, D: Dictionary>(
-    runner: &mut R,
-    dictionary: &mut D,
-    keys: u64,
-    batch: u64,
-) -> Result<()> {
-    let mut present: Vec<u64> = (0..keys).collect();
-    Rng::with_seed(FILL_SEED).shuffle(&mut present);
-    present.truncate(keys as usize / 2);
-    for keys in present.chunks(batch.max(1) as usize) {
-        runner.run(|tx| keys.iter().try_for_each(|&key| dictionary.toggle(tx, key)))?;
+impl<D: Dictionary> Transactions for Operator<D> {
+    #[inline]
+    fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
+        match self.usage.mix {
+            Mix::Toggle => self.toggle(runner),
+            Mix::InsertFindDelete { .. } => self.insert_find_delete(runner),
+        }
     }
-    Ok(())
+}
+
+impl Use {
+    /// The keys that are present at first, in the order in which they are inserted.
+    fn initial(&self) -> Vec<u64> {
+        let mut random = Rng::with_seed(FILL_SEED);
+        let count = match self.mix {
+            Mix::Toggle => self.keys / 2,
+            Mix::InsertFindDelete { elements } => elements.min(self.keys),
+        };
+        let mut all: Vec<u64> = (0..self.keys).collect();
+        random.shuffle(&mut all);
+        all.truncate(count as usize);
+        all
+    }
+
+    /// Keys that are present at most.
+    pub fn most(&self) -> u64 {
+        match self.mix {
+            Mix::Toggle => self.keys,
+            Mix::InsertFindDelete { elements } => (elements + self.operations).min(self.keys),
+        }
+    }
+
+    /// Inserts the keys that are present at first, `batch` in a transaction.
+    pub fn fill<R: Runner, D: Dictionary>(
+        &self,
+        runner: &mut R,
+        dictionary: &mut D,
+        batch: u64,
+    ) -> Result<()> {
+        for keys in self.initial().chunks(batch.max(1) as usize) {
+            runner.run(|tx| keys.iter().try_for_each(|&key| dictionary.toggle(tx, key)))?;
+        }
+        Ok(())
+    }
+
+    /// Checks a number of keys that were found.
+    pub fn check(&self, found: u64) -> Result<()> {
+        match self.mix {
+            Mix::InsertFindDelete { elements } if found != elements.min(self.keys) => {
+                Err(Error::Damaged(format!("{found} elements are there, not {elements}")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Insertions in one transaction that fit the smallest log of 4 KB pages in use, for values of this size.
-pub fn batch(value_bytes: u64) -> u64 {
+pub const fn batch(value_bytes: u64) -> u64 {
     2048 / (32 + value_bytes / 8)
 }

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use strandline::pool::Pool;
 use strandline::scheme::{Scheme, SchemeVisitor};
 use strandline::transaction::Runner;
-use strandline::{Domain, Result};
+use strandline::{Concurrency, Domain, Result};
 
 use crate::row::{Row, ThreadResult};
 use crate::{SchemeName, Transactions, Workload};
@@ -46,8 +46,12 @@ pub fn measure<W: Workload>(
     run: &Run,
 ) -> Result<Row> {
     let threads = match scheme.kind {
-        None => drive(workload, run, false, |index| pool.volatile_worker(index)),
-        Some(kind) => kind.visit(Drive { pool, workload, run }),
+        None => drive(workload, run, Aside::default(), |index| pool.volatile_worker(index)),
+        Some(kind) => {
+            // Undo logs go round, and the shared log of the `Sync` domain has its checkpoints.
+            let restarts = scheme.concurrency != Concurrency::Locks && domain != Domain::Sync;
+            kind.visit(Drive { pool, workload, run, restarts })
+        }
     }?;
     Ok(Row::new(scheme.name(), workload_name, domain.name(), scheme.is_durable(), &threads))
 }
@@ -57,20 +61,31 @@ struct Drive<'a, W> {
     pool: &'a Pool,
     workload: &'a W,
     run: &'a Run,
+    restarts: bool,
+}
+
+/// What a scheme does beside its transactions.
+#[derive(Clone, Copy, Default)]
+struct Aside {
+    /// A helper thread truncates.
+    helper: bool,
+    /// Workers begin their logs anew when they are full.
+    restarts: bool,
 }
 
 impl<W: Workload> SchemeVisitor for Drive<'_, W> {
     type Output = Result<Vec<ThreadResult>>;
 
     fn visit<S: Scheme + Send>(self) -> Self::Output {
-        drive(self.workload, self.run, S::HELPER, |_| self.pool.worker_with::<S>())
+        let aside = Aside { helper: S::HELPER, restarts: self.restarts && !S::HELPER };
+        drive(self.workload, self.run, aside, |_| self.pool.worker_with::<S>())
     }
 }
 
 fn drive<W: Workload, R: Runner + Send>(
     workload: &W,
     run: &Run,
-    helper: bool,
+    aside: Aside,
     worker: impl Fn(u64) -> Result<R>,
 ) -> Result<Vec<ThreadResult>> {
     let mut parts = Vec::new();
@@ -88,25 +103,26 @@ fn drive<W: Workload, R: Runner + Send>(
             .map(|(mut runner, mut thread)| {
                 let phase = &phase;
                 scope.spawn(move || -> Result<ThreadResult> {
-                    let mut transactions = |runner: &mut R, during| -> Result<()> {
-                        // At least one, however late the system let this thread begin.
-                        loop {
-                            if run.idle_percent == 0 {
-                                thread.transaction(runner)?;
-                            } else {
-                                let since = processor_time();
-                                thread.transaction(runner)?;
-                                idle(run.idle_percent, since);
-                            }
-                            if phase.load(Ordering::Relaxed) != during {
-                                return Ok(());
-                            }
-                        }
-                    };
-                    transactions(&mut runner, WARM_UP)?;
+                    let mut step = |runner: &mut R| transaction(&mut thread, runner, run.idle_percent);
+                    while phase.load(Ordering::Relaxed) == WARM_UP {
+                        step(&mut runner)?;
+                    }
+                    if aside.restarts {
+                        // Persistence in bulk comes once in a log; a part of a log would count it or not.
+                        fill_log(&mut step, &mut runner, 10 * run.duration)?;
+                    }
                     let (since, processor_since) = (Instant::now(), processor_time());
                     let before = runner.statistics();
-                    transactions(&mut runner, TIMED)?;
+                    // At least one, however late the system let this thread begin.
+                    loop {
+                        step(&mut runner)?;
+                        if phase.load(Ordering::Relaxed) == STOP {
+                            break;
+                        }
+                    }
+                    if aside.restarts {
+                        fill_log(&mut step, &mut runner, 10 * run.duration)?;
+                    }
                     let after = runner.statistics();
                     let (seconds, processor) = (since.elapsed(), processor_time() - processor_since);
                     Ok(ThreadResult {
@@ -129,7 +145,7 @@ fn drive<W: Workload, R: Runner + Send>(
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect();
         let mut results = results?;
-        if helper {
+        if aside.helper {
             // A worker sleeps while it waits for the helper, which works all the while.
             let of_workers: f64 = results.iter().map(|thread| thread.processor_seconds).sum();
             let of_helper = of_all.as_secs_f64() - of_workers;
@@ -139,6 +155,39 @@ fn drive<W: Workload, R: Runner + Send>(
         }
         Ok(results)
     })
+}
+
+/// One transaction, and the idle time after it.
+fn transaction<R: Runner>(thread: &mut impl Transactions, runner: &mut R, idle_percent: u64) -> Result<()> {
+    if idle_percent == 0 {
+        return thread.transaction(runner);
+    }
+    let since = processor_time();
+    thread.transaction(runner)?;
+    // Who has nothing to do keeps nobody waiting.
+    runner.drain()?;
+    idle(idle_percent, since);
+    Ok(())
+}
+
+/// Takes steps until the runner's log begins anew, or for `limit`.
+fn fill_log<R: Runner>(
+    step: &mut impl FnMut(&mut R) -> Result<()>,
+    runner: &mut R,
+    limit: Duration,
+) -> Result<()> {
+    /// Looking takes longer than some transactions.
+    const BETWEEN_LOOKS: u64 = 16;
+    let (since, before) = (Instant::now(), runner.statistics());
+    if before.log_bytes == 0 {
+        return Ok(());
+    }
+    while runner.statistics().log_restarts == before.log_restarts && since.elapsed() < limit {
+        for _ in 0..BETWEEN_LOOKS {
+            step(runner)?;
+        }
+    }
+    Ok(())
 }
 
 /// Processor time that this thread has taken.

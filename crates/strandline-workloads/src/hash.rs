@@ -2,16 +2,15 @@
 
 use strandline::Result;
 use strandline::collections::{HashTable, Value};
-use strandline::transaction::{Abort, Runner, Transaction};
+use strandline::transaction::{Abort, Read, Runner, Transaction};
 
-use crate::dictionary::{Dictionary, Toggler, batch, fill};
+use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::{Sizes, Workload, root};
 
 /// The table, with values of type `V`: words, or vectors of them for other value sizes.
 pub struct HashWorkload<V> {
     buckets: u64,
-    keys: u64,
-    operations: u64,
+    usage: Use,
     value: V,
 }
 
@@ -37,40 +36,61 @@ impl HashWorkload<Vec<u64>> {
 
 impl<V: Value + Clone + Send> HashWorkload<V> {
     fn new(sizes: &Sizes, value: V) -> Self {
-        Self { buckets: sizes.buckets, keys: sizes.hash_keys, operations: sizes.operations, value }
+        let Sizes { buckets, hash_keys: keys, operations, mix, .. } = *sizes;
+        Self { buckets, usage: Use { keys, operations, mix }, value }
     }
 }
 
 impl<V: Value + Clone + Send> Workload for HashWorkload<V> {
-    type Thread = Toggler<Table<V>>;
+    type Thread = Operator<Table<V>>;
 
     fn heap_bytes(&self) -> u64 {
-        self.buckets * 8 + self.keys * (32 + 8 * self.value.words()) * 5 / 4
+        self.buckets * 8 + self.usage.most() * (32 + 8 * self.value.words()) * 5 / 4 + (1 << 20)
     }
 
     fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let root = root(runner)?;
         let table = HashTable::create(runner, root, self.buckets, self.value.words())?;
         let mut table = Table { table, value: self.value.clone() };
-        fill(runner, &mut table, self.keys, batch(8 * self.value.words()))
+        self.usage.fill(runner, &mut table, batch(8 * self.value.words()))
     }
 
     fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Self::Thread> {
         let root = root(runner)?;
         let table = runner.view(|tx| HashTable::open(tx, root))?;
         let table = Table { table, value: self.value.clone() };
-        Ok(Toggler::new(table, self.keys, self.operations, seed))
+        Operator::new(runner, table, self.usage, seed)
+    }
+
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let root = root(runner)?;
+        let found = runner.view(|tx| HashTable::<u64, V>::open(tx, root)?.check(tx))?;
+        self.usage.check(found)
     }
 }
 
 impl<V: Value> Dictionary for Table<V> {
     #[inline]
-    fn toggle<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<(), Abort> {
-        if self.table.contains_key(tx, key)? {
-            self.table.delete(tx, key)?;
-        } else {
-            self.table.insert(tx, key, &self.value)?;
-        }
-        Ok(())
+    fn contains<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
+        self.table.contains_key(tx, key)
+    }
+
+    #[inline]
+    fn insert<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
+        Ok(self.table.insert(tx, key, &self.value)?.is_none())
+    }
+
+    #[inline]
+    fn remove<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
+        self.table.delete(tx, key)
+    }
+
+    fn keys<T: Read>(&self, tx: &mut T) -> Result<Vec<u64>, Abort> {
+        let mut keys = Vec::new();
+        self.table.for_each(tx, |key, _| {
+            keys.push(key);
+            Ok(())
+        })?;
+        Ok(keys)
     }
 }

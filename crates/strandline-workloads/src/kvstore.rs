@@ -2,9 +2,9 @@
 
 use strandline::Result;
 use strandline::collections::KeyValueStore;
-use strandline::transaction::{Abort, Runner, Transaction};
+use strandline::transaction::{Abort, Read, Runner, Transaction};
 
-use crate::dictionary::{Dictionary, Toggler, batch, fill};
+use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::{Sizes, Workload, root};
 
 /// Bytes in a key.
@@ -13,8 +13,7 @@ const KEY_BYTES: usize = 16;
 /// The store.
 pub struct KvStoreWorkload {
     buckets: u64,
-    keys: u64,
-    operations: u64,
+    usage: Use,
     value_bytes: u64,
 }
 
@@ -27,8 +26,8 @@ pub struct Store {
 impl KvStoreWorkload {
     /// The workload with these sizes.
     pub fn new(sizes: &Sizes) -> Self {
-        let Sizes { buckets, hash_keys: keys, operations, value_bytes, .. } = *sizes;
-        Self { buckets, keys, operations, value_bytes }
+        let Sizes { buckets, hash_keys: keys, operations, mix, value_bytes, .. } = *sizes;
+        Self { buckets, usage: Use { keys, operations, mix }, value_bytes }
     }
 
     fn store(&self, store: KeyValueStore) -> Store {
@@ -37,22 +36,28 @@ impl KvStoreWorkload {
 }
 
 impl Workload for KvStoreWorkload {
-    type Thread = Toggler<Store>;
+    type Thread = Operator<Store>;
 
     fn heap_bytes(&self) -> u64 {
-        self.buckets * 8 + self.keys * (64 + self.value_bytes.next_multiple_of(8)) * 5 / 4
+        self.buckets * 8 + self.usage.most() * (64 + self.value_bytes.next_multiple_of(8)) * 5 / 4 + (1 << 20)
     }
 
     fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let root = root(runner)?;
         let mut store = self.store(KeyValueStore::create(runner, root, self.buckets)?);
-        fill(runner, &mut store, self.keys, batch(self.value_bytes))
+        self.usage.fill(runner, &mut store, batch(self.value_bytes))
     }
 
     fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Self::Thread> {
         let root = root(runner)?;
         let store = self.store(runner.view(|tx| KeyValueStore::open(tx, root))?);
-        Ok(Toggler::new(store, self.keys, self.operations, seed))
+        Operator::new(runner, store, self.usage, seed)
+    }
+
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let root = root(runner)?;
+        let found = runner.view(|tx| KeyValueStore::open(tx, root)?.check(tx))?;
+        self.usage.check(found)
     }
 }
 
@@ -62,15 +67,33 @@ fn digits(key: u64) -> [u8; KEY_BYTES] {
     std::array::from_fn(|i| b"0123456789abcdef"[(key >> (60 - 4 * i) & 15) as usize])
 }
 
+/// The key of 16 hexadecimal digits.
+fn number(digits: &[u8]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
 impl Dictionary for Store {
     #[inline]
-    fn toggle<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<(), Abort> {
-        let key = digits(key);
-        if self.store.contains_key(tx, &key)? {
-            self.store.remove(tx, &key)?;
-        } else {
-            self.store.insert(tx, &key, &self.value)?;
-        }
-        Ok(())
+    fn contains<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
+        self.store.contains_key(tx, &digits(key))
+    }
+
+    #[inline]
+    fn insert<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
+        Ok(!self.store.insert(tx, &digits(key), &self.value)?)
+    }
+
+    #[inline]
+    fn remove<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
+        self.store.remove(tx, &digits(key))
+    }
+
+    fn keys<T: Read>(&self, tx: &mut T) -> Result<Vec<u64>, Abort> {
+        let mut keys = Vec::new();
+        self.store.for_each(tx, |key, _| {
+            keys.extend(number(key));
+            Ok(())
+        })?;
+        Ok(keys)
     }
 }

@@ -1,31 +1,39 @@
 //! Workloads of the persistent-memory papers, and the driver that measures schemes on them.
 //!
-//! A workload is one file: what it keeps in the pool and what one transaction does. It is generic over
+//! A workload is one file, but for those on ordered structures, which differ in nothing else: what it keeps in the pool and what one transaction does. It is generic over
 //! whoever runs its transactions, so the same source runs under every scheme; choosing scheme and workload
 //! by name happens once per run, in [`Selection`] and [`SchemeName`].
 
-mod bplustree;
 mod dictionary;
 mod driver;
 mod hash;
 mod kvstore;
 mod names;
 mod pools;
-mod rbtree;
+mod queue;
 mod row;
+mod sdg;
 mod selection;
 mod sps;
+mod table;
+mod tatp;
+mod tpcc;
+mod trees;
 
-pub use bplustree::BPlusTreeWorkload;
+pub use dictionary::Mix;
 pub use driver::{Run, measure};
 pub use hash::HashWorkload;
 pub use kvstore::KvStoreWorkload;
 pub use names::{Entry, REFERENCES, SchemeName, UnknownName, WORKLOADS, WorkloadName, schemes};
 pub use pools::{Place, PoolSetting, Prepared};
-pub use rbtree::RbTreeWorkload;
+pub use queue::QueueWorkload;
 pub use row::Row;
-pub use selection::Selection;
+pub use sdg::SdgWorkload;
+pub use selection::{Selection, WorkloadVisitor};
 pub use sps::SpsWorkload;
+pub use tatp::TatpUpdateLocationWorkload;
+pub use tpcc::{Scale as TpccScale, TpccNewOrderWorkload};
+pub use trees::TreeWorkload;
 
 use strandline::Result;
 use strandline::memory::PersistentAddress;
@@ -50,6 +58,12 @@ pub trait Workload {
     /// # Errors
     /// [`Workload::prepare`] has not run on this pool.
     fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Self::Thread>;
+
+    /// Checks the structure's invariants, and those that the workload's transactions keep, while nobody works.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](strandline::Error::Damaged): one does not hold; as [`Runner::view`].
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()>;
 }
 
 /// The transactions of one thread, one after another without end.
@@ -74,19 +88,34 @@ pub struct Sizes {
     pub buckets: u64,
     /// `hash` and `kvstore` use the keys below this.
     pub hash_keys: u64,
-    /// `rbtree` uses the keys below this.
+    /// `rbtree`, `set` and `multiset` use the keys below this.
     pub rbtree_keys: u64,
-    /// `bplustree` uses the keys below this.
+    /// `bplustree` and `btree` use the keys below this.
     pub bplustree_keys: u64,
-    /// Bytes in a value of `hash` and `kvstore`.
+    /// Entries that `queue` has room for; half of them are there at first.
+    pub queue_entries: u64,
+    /// Vertices of `sdg`.
+    pub vertices: u64,
+    /// Candidates for the edges of `sdg`.
+    pub edges: u64,
+    /// Subscribers of `tatp-update-location`.
+    pub subscribers: u64,
+    /// Bytes in a value of `hash`, `kvstore`, `rbtree`, `bplustree`, `btree` and `sdg`, and in an entry of `sps`
+    /// and `queue`.
     pub value_bytes: u64,
-    /// Operations in a transaction.
+    /// Operations in a transaction, but for TPC-C and TATP.
     pub operations: u64,
+    /// What an operation does on a structure with keys.
+    pub mix: Mix,
+    /// The database of `tpcc-new-order`.
+    pub tpcc: TpccScale,
 }
 
 impl Default for Sizes {
     /// The sizes of DESIGN §9: a million array words, keys below a million in 500,000 buckets and in the B+
-    /// tree, below 200,000 in the red-black tree, values of 8 bytes, one operation in a transaction.
+    /// tree, below 200,000 in the red-black tree, values of 8 bytes, one operation in a transaction. Beyond
+    /// it: 65,536 queue entries, 131,072 vertices with 500,000 candidate edges, 100,000 subscribers, one
+    /// warehouse.
     fn default() -> Self {
         Self {
             array_words: 1_000_000,
@@ -94,8 +123,14 @@ impl Default for Sizes {
             hash_keys: 1_000_000,
             rbtree_keys: 200_000,
             bplustree_keys: 1_000_000,
+            queue_entries: 1 << 16,
+            vertices: 1 << 17,
+            edges: 500_000,
+            subscribers: 100_000,
             value_bytes: 8,
             operations: 1,
+            mix: Mix::Toggle,
+            tpcc: TpccScale::default(),
         }
     }
 }
@@ -109,8 +144,54 @@ impl Sizes {
             hash_keys: 1000,
             rbtree_keys: 1000,
             bplustree_keys: 5000,
+            queue_entries: 64,
+            vertices: 200,
+            edges: 1000,
+            subscribers: 300,
+            tpcc: TpccScale::small(),
             ..Self::default()
         }
+    }
+
+    /// The sizes of ATOM's micro-benchmarks: entries of 512 bytes (small) or 4096 bytes (large). How many
+    /// there are the paper does not say; here 2048 entries, half of them present where they come and go, so
+    /// that the data of 1 MB or 8 MB exceed the first level of cache and fit the second, as its small shares
+    /// of source-logged lines ask for (Table III).
+    pub fn atom(entry_bytes: u64) -> Self {
+        Self {
+            array_words: 2048 * entry_bytes / 8,
+            buckets: 1024,
+            hash_keys: 2048,
+            rbtree_keys: 2048,
+            bplustree_keys: 2048,
+            queue_entries: 2048,
+            vertices: 512,
+            edges: 2048,
+            value_bytes: entry_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// The sizes of WrAP's benchmark (section 4.2): 100 elements, and `operations` of an insertion, a search
+    /// and a deletion in a transaction, 1 to 10 in the paper.
+    pub fn wrap(operations: u64) -> Self {
+        Self { operations, mix: Mix::InsertFindDelete { elements: 100 }, ..Self::default() }
+    }
+
+    /// The sizes that must not be 0.
+    fn counts(&self) -> [u64; 10] {
+        [
+            self.array_words,
+            self.buckets,
+            self.hash_keys,
+            self.rbtree_keys,
+            self.bplustree_keys,
+            self.queue_entries,
+            self.vertices,
+            self.edges,
+            self.subscribers,
+            self.operations,
+        ]
     }
 }
 

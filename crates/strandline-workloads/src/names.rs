@@ -18,7 +18,7 @@ pub struct Entry {
 }
 
 /// All workloads.
-pub const WORKLOADS: [Entry; 5] = [
+pub const WORKLOADS: [Entry; 12] = [
     Entry {
         name: "sps",
         source: "Blurred Persistence, Table I (from Mnemosyne/NV-Heaps)",
@@ -43,6 +43,41 @@ pub const WORKLOADS: [Entry; 5] = [
         name: "kvstore",
         source: "Blurred Persistence, Table I (there Tokyo Cabinet)",
         description: "deletes or inserts random 16-byte keys of a key-value store: sizes as hash",
+    },
+    Entry {
+        name: "btree",
+        source: "ATOM, Table II; WrAP, 4.2",
+        description: "deletes or inserts random keys of a B-tree with sorted arrays in its nodes: sizes as bplustree",
+    },
+    Entry {
+        name: "set",
+        source: "WrAP, 4.2 (std::set)",
+        description: "deletes or inserts random keys of an ordered set: sizes as rbtree",
+    },
+    Entry {
+        name: "multiset",
+        source: "WrAP, 4.2 (std::multiset)",
+        description: "deletes or inserts random keys of an ordered multiset: sizes as rbtree",
+    },
+    Entry {
+        name: "queue",
+        source: "ATOM, Table II (copy while locked)",
+        description: "inserts or deletes entries of a bounded queue: 65,536 entries, half full",
+    },
+    Entry {
+        name: "sdg",
+        source: "Loose-Ordering Consistency, Table 2; ATOM, Table II",
+        description: "deletes or inserts edges of a scale-free graph: 131,072 vertices, 500,000 edges, half present",
+    },
+    Entry {
+        name: "tpcc-new-order",
+        source: "TPC-C 5.11; Deferred Commit, 7.1; ATOM, V",
+        description: "enters an order of 5 to 15 lines: one warehouse of the specification's size, tables in B+ trees",
+    },
+    Entry {
+        name: "tatp-update-location",
+        source: "TATP; Deferred Commit, 7.1",
+        description: "stores where a subscriber's handset is: 100,000 subscribers, tables in hash tables",
     },
 ];
 
@@ -120,6 +155,7 @@ impl SchemeName {
         let Some(kind) = self.kind else { return VOLATILE };
         let description = match self.concurrency {
             Concurrency::SingleWriter => "the same, one writer at a time instead of STM",
+            Concurrency::Locks => "the same, with locks instead of STM",
             Concurrency::Stm => kind.description(),
         };
         Entry { name: self.name(), source: kind.source(), description }
@@ -128,6 +164,11 @@ impl SchemeName {
     /// Whether the `sync` domain carries it.
     pub fn in_sync(self) -> bool {
         self.kind.is_some_and(SchemeKind::in_sync)
+    }
+
+    /// Whether it runs on real memory; the others exist for the recorder, the crash checker and the simulator.
+    pub fn is_native(self) -> bool {
+        self.kind.is_none_or(SchemeKind::is_native)
     }
 
     /// Whether what it acknowledges survives.
@@ -158,11 +199,41 @@ pub enum WorkloadName {
     BPlusTree,
     /// Key-value store.
     KvStore,
+    /// B-tree.
+    BTree,
+    /// Ordered set.
+    Set,
+    /// Ordered multiset.
+    MultiSet,
+    /// Bounded queue.
+    Queue,
+    /// Scale-free graph.
+    Sdg,
+    /// TPC-C's New Order.
+    TpccNewOrder,
+    /// TATP's Update Location.
+    TatpUpdateLocation,
 }
 
 impl WorkloadName {
     /// All workloads, in the order of [`WORKLOADS`].
-    pub const ALL: [Self; 5] = [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore];
+    pub const ALL: [Self; 12] = [
+        Self::Sps,
+        Self::Hash,
+        Self::RbTree,
+        Self::BPlusTree,
+        Self::KvStore,
+        Self::BTree,
+        Self::Set,
+        Self::MultiSet,
+        Self::Queue,
+        Self::Sdg,
+        Self::TpccNewOrder,
+        Self::TatpUpdateLocation,
+    ];
+
+    /// Those of Blurred Persistence (Table I).
+    pub const BLURRED: [Self; 5] = [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore];
 
     /// The name in `strandline list`.
     pub fn name(self) -> &'static str {

@@ -94,6 +94,8 @@ pub struct Prepared {
     pool: Option<Pool>,
     path: PathBuf,
     setting: PoolSetting,
+    /// Whether it was opened since [`Prepared::take_fresh`] asked.
+    fresh: bool,
     /// Whether the memory is really persistent, or only taken to be.
     pub assumed_persistent: bool,
 }
@@ -112,8 +114,13 @@ impl Prepared {
         // Filling needs no durability of each step, whatever is measured later: it is closed cleanly.
         let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
         let pool = Pool::create(path, &filling.options(size.next_multiple_of(4096)))?;
-        let mut prepared =
-            Self { pool: Some(pool), path: path.to_owned(), setting: filling, assumed_persistent: false };
+        let mut prepared = Self {
+            pool: Some(pool),
+            path: path.to_owned(),
+            setting: filling,
+            fresh: true,
+            assumed_persistent: false,
+        };
         selection.prepare(&mut prepared.pool().volatile_worker(0)?)?;
         prepared.reopen(setting.domain, setting.instruction)?;
         Ok(prepared)
@@ -144,6 +151,7 @@ impl Prepared {
         };
         self.pool = Some(opened?);
         self.setting = setting;
+        self.fresh = true;
         Ok(())
     }
 
@@ -157,6 +165,12 @@ impl Prepared {
         drop(self.pool.take());
         drop(worker);
         self.reopen(self.setting.domain, self.setting.instruction)
+    }
+
+    /// Whether the pool was opened since this was last asked: then its pages are not mapped yet, and whoever runs
+    /// first pays for that.
+    pub fn take_fresh(&mut self) -> bool {
+        std::mem::take(&mut self.fresh)
     }
 
     /// The pool.

@@ -74,6 +74,10 @@ impl Row {
             threads.iter().map(of).sum()
         };
         let tx_per_s = rate(|thread| thread.seconds);
+        let acknowledged = |ThreadResult { before, after, seconds, .. }: &ThreadResult| {
+            (after.acknowledged - before.acknowledged) as f64 / seconds.max(f64::MIN_POSITIVE)
+        };
+        let acknowledged_per_s = threads.iter().map(acknowledged).sum();
         let per_tx = |count: u64| count as f64 / committed.max(1) as f64;
         Self {
             scheme: scheme.into(),
@@ -88,7 +92,7 @@ impl Row {
                 sum(|s| s.total.lines_written_back) - sum(|s| s.bulk.lines_written_back),
             ),
             log_bytes_per_tx: per_tx(sum(|s| s.log_bytes)),
-            acknowledged_per_s: if durable { tx_per_s } else { 0.0 },
+            acknowledged_per_s: if durable { acknowledged_per_s } else { 0.0 },
             seconds: threads.iter().map(|thread| thread.seconds).fold(0.0, f64::max),
             bulk_fences_per_tx: per_tx(sum(|s| s.bulk.fences)),
             bulk_lines_flushed_per_tx: per_tx(sum(|s| s.bulk.lines_written_back)),

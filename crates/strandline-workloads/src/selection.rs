@@ -1,13 +1,15 @@
 //! A workload chosen by name, with its sizes.
 
+use strandline::collections::{BPlusTree, BTree, MultiSet, RedBlackTree, Set};
 use strandline::error::Error;
 use strandline::pool::Pool;
 use strandline::transaction::{Runner, Statistics};
 use strandline::{Domain, Result};
 
 use crate::{
-    BPlusTreeWorkload, HashWorkload, KvStoreWorkload, RbTreeWorkload, Row, Run, SchemeName, Sizes,
-    SpsWorkload, Transactions, Workload, WorkloadName, measure,
+    HashWorkload, KvStoreWorkload, QueueWorkload, Row, Run, SchemeName, SdgWorkload, Sizes, SpsWorkload,
+    TatpUpdateLocationWorkload, TpccNewOrderWorkload, Transactions, TreeWorkload, Workload, WorkloadName,
+    measure,
 };
 
 /// One of the workloads.
@@ -16,26 +18,44 @@ pub struct Selection {
     workload: Any,
 }
 
-enum Any {
+/// Something to be done with a workload that is known by its name alone, for [`Selection::visit`].
+pub trait WorkloadVisitor {
+    /// What it gives.
+    type Output;
+    /// Does it with a workload.
+    fn visit<W: Workload>(self, workload: &W) -> Self::Output;
+}
+
+macro_rules! workloads {
+    ($($name:ident($workload:ty),)*) => {
+        enum Any {
+            $($name($workload),)*
+        }
+
+        macro_rules! each {
+            ($any:expr, $part:ident => $body:expr) => {
+                match $any {
+                    $(Any::$name($part) => $body,)*
+                }
+            };
+        }
+    };
+}
+
+workloads! {
     Sps(SpsWorkload),
     Hash(HashWorkload<u64>),
     HashOfVectors(HashWorkload<Vec<u64>>),
-    RbTree(RbTreeWorkload),
-    BPlusTree(BPlusTreeWorkload),
+    RbTree(TreeWorkload<RedBlackTree<u64, u64>>),
+    BPlusTree(TreeWorkload<BPlusTree<u64, u64>>),
+    BTree(TreeWorkload<BTree<u64, u64>>),
+    Set(TreeWorkload<Set<u64>>),
+    MultiSet(TreeWorkload<MultiSet<u64>>),
     KvStore(KvStoreWorkload),
-}
-
-macro_rules! each {
-    ($any:expr, $workload:ident => $body:expr) => {
-        match $any {
-            Any::Sps($workload) => $body,
-            Any::Hash($workload) => $body,
-            Any::HashOfVectors($workload) => $body,
-            Any::RbTree($workload) => $body,
-            Any::BPlusTree($workload) => $body,
-            Any::KvStore($workload) => $body,
-        }
-    };
+    Queue(QueueWorkload),
+    Sdg(SdgWorkload),
+    TpccNewOrder(TpccNewOrderWorkload),
+    TatpUpdateLocation(TatpUpdateLocationWorkload),
 }
 
 impl Selection {
@@ -44,23 +64,33 @@ impl Selection {
     /// # Errors
     /// A size is impossible.
     pub fn new(name: WorkloadName, sizes: &Sizes) -> Result<Self> {
-        let Sizes { array_words, buckets, hash_keys, rbtree_keys, bplustree_keys, value_bytes, operations } =
-            *sizes;
-        if [array_words, buckets, hash_keys, rbtree_keys, bplustree_keys, operations].contains(&0) {
+        let Sizes { rbtree_keys, bplustree_keys, value_bytes, .. } = *sizes;
+        if sizes.counts().contains(&0) {
             return Err(Error::Parameter("a workload's sizes and operations must be at least 1".into()));
+        }
+        let has_whole_words = !matches!(name, WorkloadName::KvStore);
+        if has_whole_words && (value_bytes == 0 || !value_bytes.is_multiple_of(8)) {
+            return Err(Error::Parameter(format!(
+                "{} keeps whole words: a value size of {value_bytes} bytes is no multiple of 8",
+                name.name()
+            )));
         }
         let workload = match name {
             WorkloadName::Sps => Any::Sps(SpsWorkload::new(sizes)),
             WorkloadName::Hash if value_bytes == 8 => Any::Hash(HashWorkload::of_words(sizes)),
-            WorkloadName::Hash if value_bytes == 0 || !value_bytes.is_multiple_of(8) => {
-                return Err(Error::Parameter(format!(
-                    "hash keeps whole words: a value size of {value_bytes} bytes is no multiple of 8"
-                )));
-            }
             WorkloadName::Hash => Any::HashOfVectors(HashWorkload::of_vectors(sizes)),
-            WorkloadName::RbTree => Any::RbTree(RbTreeWorkload::new(sizes)),
-            WorkloadName::BPlusTree => Any::BPlusTree(BPlusTreeWorkload::new(sizes)),
+            WorkloadName::RbTree => Any::RbTree(TreeWorkload::new(sizes, rbtree_keys)),
+            WorkloadName::BPlusTree => Any::BPlusTree(TreeWorkload::new(sizes, bplustree_keys)),
+            WorkloadName::BTree => Any::BTree(TreeWorkload::new(sizes, bplustree_keys)),
+            WorkloadName::Set => Any::Set(TreeWorkload::new(sizes, rbtree_keys)),
+            WorkloadName::MultiSet => Any::MultiSet(TreeWorkload::new(sizes, rbtree_keys)),
             WorkloadName::KvStore => Any::KvStore(KvStoreWorkload::new(sizes)),
+            WorkloadName::Queue => Any::Queue(QueueWorkload::new(sizes)),
+            WorkloadName::Sdg => Any::Sdg(SdgWorkload::new(sizes)),
+            WorkloadName::TpccNewOrder => Any::TpccNewOrder(TpccNewOrderWorkload::new(sizes)?),
+            WorkloadName::TatpUpdateLocation => {
+                Any::TatpUpdateLocation(TatpUpdateLocationWorkload::new(sizes)?)
+            }
         };
         Ok(Self { name, workload })
     }
@@ -68,6 +98,11 @@ impl Selection {
     /// Its name.
     pub fn name(&self) -> WorkloadName {
         self.name
+    }
+
+    /// Calls `visitor` with the workload.
+    pub fn visit<V: WorkloadVisitor>(&self, visitor: V) -> V::Output {
+        each!(&self.workload, workload => visitor.visit(workload))
     }
 
     /// As [`Workload::heap_bytes`].
@@ -81,6 +116,14 @@ impl Selection {
     /// As there.
     pub fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
         each!(&self.workload, workload => workload.prepare(runner))
+    }
+
+    /// As [`Workload::check`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        each!(&self.workload, workload => workload.check(runner))
     }
 
     /// As [`measure`].

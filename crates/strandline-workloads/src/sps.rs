@@ -1,22 +1,25 @@
-//! `sps`: swaps two random entries of an array of words.
+//! `sps`: swaps two random entries of an array.
 
 use fastrand::Rng;
 use strandline::Result;
 use strandline::collections::Array;
-use strandline::transaction::Runner;
+use strandline::error::Error;
+use strandline::transaction::{Read, Runner};
 
 use crate::{Sizes, Transactions, Workload, root};
 
-/// The array.
+/// The array: as many entries as its words allow.
 pub struct SpsWorkload {
-    words: u64,
+    entries: u64,
+    entry_words: u64,
     operations: u64,
 }
 
 /// One thread that swaps.
 pub struct Swapper {
     array: Array<u64>,
-    words: u64,
+    entries: u64,
+    entry_words: u64,
     operations: u64,
     random: Rng,
 }
@@ -24,7 +27,13 @@ pub struct Swapper {
 impl SpsWorkload {
     /// The workload with these sizes.
     pub fn new(sizes: &Sizes) -> Self {
-        Self { words: sizes.array_words, operations: sizes.operations }
+        let Sizes { array_words, value_bytes, operations, .. } = *sizes;
+        let entry_words = value_bytes / 8;
+        Self { entries: (array_words / entry_words).max(1), entry_words, operations }
+    }
+
+    fn words(&self) -> u64 {
+        self.entries * self.entry_words
     }
 }
 
@@ -32,33 +41,60 @@ impl Workload for SpsWorkload {
     type Thread = Swapper;
 
     fn heap_bytes(&self) -> u64 {
-        self.words * 8
+        self.words() * 8
     }
 
     fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let root = root(runner)?;
-        Array::<u64>::create(runner, root, self.words, |index| index)?;
+        Array::<u64>::create(runner, root, self.words(), |index| index / self.entry_words)?;
         Ok(())
     }
 
     fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Swapper> {
         let root = root(runner)?;
         let array = runner.view(|tx| Array::open(tx, root))?;
-        let (words, operations) = (self.words, self.operations);
-        Ok(Swapper { array, words, operations, random: Rng::with_seed(seed) })
+        let Self { entries, entry_words, operations } = *self;
+        Ok(Swapper { array, entries, entry_words, operations, random: Rng::with_seed(seed) })
+    }
+
+    /// Swaps lose no entry, double none and leave all whole.
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let root = root(runner)?;
+        runner.view(|tx| {
+            let array = Array::<u64>::open(tx, root)?;
+            let mut words = Vec::with_capacity(array.len() as usize);
+            array.for_each(tx, |_, word| {
+                words.push(word);
+                Ok(())
+            })?;
+            let mut is_there = vec![false; self.entries as usize];
+            for entry in words.chunks(self.entry_words as usize) {
+                if entry.iter().all(|&word| word == entry[0])
+                    && let Some(is_there) = is_there.get_mut(entry[0] as usize)
+                {
+                    *is_there = true;
+                }
+            }
+            match is_there.iter().position(|is_there| !is_there) {
+                Some(entry) => Err(tx.fail(Error::Damaged(format!("the array has lost its entry {entry}")))),
+                None => Ok(()),
+            }
+        })
     }
 }
 
 impl Transactions for Swapper {
     #[inline]
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { array, words, operations, random } = self;
+        let Self { array, entries, entry_words, operations, random } = self;
         *random = runner.run(|tx| {
             // A transaction that is run again draws the same entries again.
             let mut random = random.clone();
             for _ in 0..*operations {
-                let (one, other) = (random.u64(..*words), random.u64(..*words));
-                array.swap(tx, one, other)?;
+                let (one, other) = (random.u64(..*entries), random.u64(..*entries));
+                for word in 0..*entry_words {
+                    array.swap(tx, one * *entry_words + word, other * *entry_words + word)?;
+                }
             }
             Ok(random)
         })?;

@@ -138,6 +138,11 @@ pub enum Error {
         /// Records that the log holds.
         records: u64,
     },
+    /// A write to a word that none of the locks declared by its transaction protects.
+    #[error(
+        "the transaction writes address {0:#x}, which its lock set does not cover; declare a lock for it, or declare none and let them be found"
+    )]
+    OutsideLockSet(u64),
     /// Every log is leased.
     #[error("all {0} logs of the pool are in use; drop a worker or create the pool with more logs")]
     NoFreeLog(u64),

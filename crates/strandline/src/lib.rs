@@ -37,7 +37,7 @@ pub mod transaction;
 pub use domain::Domain;
 pub use error::{Error, Result};
 pub use pool::{Options, Pool};
-pub use transaction::{Abort, Concurrency, Read, Runner, Transaction};
+pub use transaction::{Abort, Concurrency, Lock, Read, Runner, Transaction};
 
 /// The examples of the guide, compiled and run.
 #[cfg(doctest)]

@@ -158,8 +158,15 @@ impl Arguments {
                 scheme.name()
             )));
         }
+        if let Some(scheme) = self.scheme.iter().find(|scheme| !scheme.is_native()) {
+            return Err(Failure::Usage(format!(
+                "no processor has the persist barriers of {}: it exists for check and simulate; on real memory use \
+                 sct-eager-sync or dct-eager-sync",
+                scheme.name()
+            )));
+        }
         let chosen = |given: &[SchemeName]| -> Vec<SchemeName> {
-            let all = SchemeName::all().filter(carried);
+            let all = SchemeName::all().filter(carried).filter(|scheme| scheme.is_native());
             all.filter(|scheme| given.is_empty() || given.contains(scheme)).collect()
         };
         let workloads = WorkloadName::ALL.into_iter();

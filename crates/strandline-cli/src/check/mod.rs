@@ -2,6 +2,7 @@
 
 mod device;
 mod litmus;
+mod persist_order;
 mod schemes;
 
 use serde_json::json;
@@ -16,6 +17,7 @@ use crate::failure::{Failure, Outcome};
     strandline check --scheme bppm --workload sps --threads 2 --exhaustive --preemptions 2\n  \
     strandline check --mutants\n  \
     strandline check --world device --samples 2000\n  \
+    strandline check --world persist-order --mutants\n  \
     strandline check litmus crates/strandline-crash/litmus/commit1.litmus\n\n\
     Exit code 1 says that a state was found that recovery does not repair (or, with --mutants, that a mutant \
     was not found out)."
@@ -40,6 +42,8 @@ enum What {
 enum World {
     /// Power failures as x86 persistency allows them
     X86,
+    /// Persist memory order: sct-* and dct-* under strict, epoch and strand persistency and eager sync
+    PersistOrder,
     /// The `Sync` domain on a device that loses power, tears writes and fails
     Device,
 }
@@ -63,6 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     for world in &arguments.world {
         let finished = match world {
             World::X86 => schemes::run(&arguments.schemes),
+            World::PersistOrder => persist_order::run(&arguments.schemes),
             World::Device => device::run(&arguments.schemes),
         }?;
         rows.extend(finished.rows);

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use strandline::Result;
 
 use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
-use super::life::{Case, Ground, Life, Recipe, Script};
+use super::life::{Case, Ground, Life, Recipe, Script, at_the_end};
 use super::schedule::Policy;
 use super::workload::{Plan, Workload};
 use crate::Setting;
@@ -162,11 +162,14 @@ fn sample_one(
         let picks = if ground.case.setting == Setting::FlushOnFail { 8 * POINTS } else { POINTS };
         for pick in 1..=picks {
             let points = &lived.trace.points;
-            let hint = (!lived.trace.hints.is_empty() && random.u8(..4) > 0)
+            // What is left out at a log's end shows in the run after the next.
+            let near = if ground.case.omitted.is_some_and(at_the_end) { 2 } else { 3 };
+            let hint = (!lived.trace.hints.is_empty() && random.u8(..4) < near)
                 .then(|| lived.trace.hints[random.usize(..lived.trace.hints.len())]);
             let at = match hint {
                 Some(hint) => {
-                    let near = points.partition_point(|&point| point < hint) + random.usize(..3);
+                    let reach = if random.bool() { 3 } else { 10 };
+                    let near = points.partition_point(|&point| point < hint) + random.usize(..reach);
                     near.min(points.len() - 1)
                 }
                 None => random.usize(..points.len()),

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline::memory::{Operation, Space, Step, World};
 
+use super::oracle::Recovered;
 use super::trace::{Store, Trace};
 use crate::Setting;
 
@@ -876,6 +877,16 @@ impl CrashMemory {
             }
             self.recorder.borrow_mut().fence();
         }
+    }
+}
+
+impl Recovered for CrashMemory {
+    fn load_word(&self, word: u32) -> u64 {
+        Self::load_word(self, word)
+    }
+
+    fn stored(&self) -> impl Iterator<Item = u32> {
+        Self::stored(self).chain(self.stored_before())
     }
 }
 

@@ -190,9 +190,16 @@ impl<'a> Explorer<'a> {
 
     /// The oracle on what recovery has left.
     fn verdict(&mut self, level: usize, life: &Life, expected: &Expectation) -> Result<(), String> {
-        let set = expected.judge(&life.home, &self.memories[level].0)?;
+        let set = expected.judge(&life.home, &*self.memories[level].0)?;
         self.counts.states += 1;
         self.counts.nested += u64::from(level > 0);
+        // A TxID made up from what an old record holds may be near 2^64, and the ones after it begin at 0 again.
+        let watermark = self.memories[level].0.load_word((Layout::WATERMARK.offset() / 8) as u32);
+        if let Some(clock) = life.clock.filter(|&clock| watermark > clock) {
+            return Err(format!(
+                "recovery leaves the watermark {watermark:#x}, but TxIDs went up to {clock:#x} only"
+            ));
+        }
         // The words are those of S, so the structure is the same for each state that gives this S.
         if self.checked.insert(mix(expected.key(set), life.home.settled_key())) {
             self.check_structure(level, life, &expected.members(set))?;

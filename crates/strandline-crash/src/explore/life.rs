@@ -1,17 +1,17 @@
 //! One life of a pool: recovery, then threads that run transactions, in an [`X86World`].
 
 use std::backtrace::Backtrace;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
 use fastrand::Rng;
-use strandline::memory::{Hosted, Memory, Step, World, hosted};
+use strandline::memory::{Hosted, Memory, Space, Step, World, hosted};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
 use strandline::scheme::Scheme;
 use strandline::transaction::Worker;
-use strandline::{Result, Runner};
+use strandline::{Concurrency, Result, Runner};
 
 use super::oracle::Home;
 use super::schedule::{ChoicePoint, Policy};
@@ -58,6 +58,8 @@ pub struct Life {
     pub home: Home,
     /// What each of the trace's updates did to the structure.
     pub effects: Vec<Vec<Effect>>,
+    /// The last TxID that was taken, where TxIDs come from the clock.
+    pub clock: Option<u64>,
     /// When recovery had ended and threads began.
     pub began: u32,
     /// Choice points of a guided run.
@@ -174,19 +176,27 @@ impl Ground {
         let (settled, began) = (world.contents(), world.time());
         let done: Vec<RefCell<Vec<Vec<Effect>>>> = (0..case.threads).map(|_| RefCell::default()).collect();
         let failure = RefCell::new(None);
-        let bodies: Vec<hosted::Thread<'_>> = done
+        let working = Cell::new(case.threads);
+        let mut bodies: Vec<hosted::Thread<'_>> = done
             .iter()
             .enumerate()
             .map(|(thread, done)| {
-                let (failure, mut random) = (&failure, random.fork());
+                let (failure, working, mut random) = (&failure, &working, random.fork());
                 Box::new(move |memory: &Hosted| {
                     let run = case.scheme.code.thread;
                     if let Err(error) = run(self, memory, (thread, script), &mut random, done) {
                         *failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
                     }
+                    working.set(working.get() - 1);
                 }) as hosted::Thread<'_>
             })
             .collect();
+        if let Some(help) = case.scheme.code.help {
+            let working = &working;
+            bodies.push(Box::new(move |memory: &Hosted| {
+                help(self, memory, &|| working.get() == 0);
+            }));
+        }
         if let Some(shared) = &recipe.shared {
             world.tell_states(shared.clone());
         }
@@ -197,36 +207,52 @@ impl Ground {
         if let Some(failure) = failure.take() {
             return Err(failure);
         }
+        let clock = (case.scheme.concurrency != Concurrency::Locks)
+            .then(|| world.peek(0, Space::Volatile, SharedLayout::CLOCK.offset()));
         let (found_shared, sources) = (world.found_shared(), world.take_sources());
         let trace = world.finish();
         if let Some(fault) = trace.faults.first() {
             return Err(fault.clone());
         }
         let mut done: Vec<_> = done.into_iter().map(|list| list.into_inner().into_iter()).collect();
-        let effects =
-            trace.updates.iter().map(|update| done[update.thread as usize].next().unwrap_or_default());
-        let effects = effects.collect();
+        // In the order in which each thread ran them.
+        let mut order: Vec<usize> = (0..trace.updates.len()).collect();
+        order.sort_by_key(|&index| trace.updates[index].began);
+        let mut effects = vec![Vec::new(); order.len()];
+        for index in order {
+            effects[index] = done[trace.updates[index].thread as usize].next().unwrap_or_default();
+        }
         let home = Home::new(&trace, settled, &self.data);
-        Ok(Life { trace, home, effects, began, choices, found_shared, recipe, sources })
+        Ok(Life { trace, home, effects, clock, began, choices, found_shared, recipe, sources })
     }
 }
 
 /// What a thread of a life runs: its number and script, its random numbers, and where what it did goes.
 type ThreadCode = fn(&Ground, &Hosted, (usize, &Script), &mut Rng, &RefCell<Vec<Vec<Effect>>>) -> Result<()>;
 
+/// What a helper of a life runs, until the threads have ended.
+type HelperCode = fn(&Ground, &Hosted, &dyn Fn() -> bool);
+
 /// The code that is compiled for each scheme.
 #[derive(Clone, Copy)]
 pub struct Code {
     create: fn(&Ground, &Hosted) -> Result<()>,
     thread: ThreadCode,
+    /// The work of a helper that runs beside the threads.
+    help: Option<HelperCode>,
     pub(super) contents: fn(&Ground, &Hosted) -> Result<Model>,
 }
 
 impl Code {
     /// For scheme `S`.
     pub const fn of<S: Scheme>() -> Self {
-        Self { create: create::<S>, thread: thread::<S>, contents: contents::<S> }
+        let help: Option<HelperCode> = if S::HELPER { Some(help::<S>) } else { None };
+        Self { create: create::<S>, thread: thread::<S>, help, contents: contents::<S> }
     }
+}
+
+fn help<S: Scheme>(ground: &Ground, memory: &Hosted, stop: &dyn Fn() -> bool) {
+    S::help(&ground.view(memory), ground.case.scheme.concurrency, stop);
 }
 
 /// Makes the workload's structure.
@@ -250,11 +276,13 @@ fn thread<S: Scheme>(
 ) -> Result<()> {
     let mut worker = Worker::<_, S>::lease(ground.view(memory), ground.case.scheme.concurrency, None)?;
     let slot = ground.shared.slot(worker.log_index());
-    let records = ground.layout.log_records() as u32;
+    // A truncation mark takes the last line.
+    let marked = ground.case.scheme.steps.contains(&Step::TruncationFence);
+    let records = ground.layout.log_records() as u32 - if marked { 4 } else { 0 };
     // Records of aborted transactions since the last commit.
     let mut aborted = 0;
-    // Some threads do nothing but end their transactions at the last records of the log, and some leave a part
-    // of the log free in one run and fill it with small transactions in another.
+    // Some threads do nothing but fill the log in a few transactions, and end some at its last records; some leave
+    // a part of the log free in one run and fill it with small transactions in another.
     // More of them where a step of a log's end is left out.
     let style = random.u8(..8) / if ground.case.omitted.is_some_and(at_the_end) { 2 } else { 1 };
     let count = match script {
@@ -269,6 +297,7 @@ fn thread<S: Scheme>(
                 let position = memory.load(slot.committed()) as u32 + aborted;
                 let room = records.saturating_sub(position);
                 match style {
+                    0 | 1 if random.bool() => large(unique, random),
                     0 | 1 => edge(unique, room, random),
                     2 => partly(unique, room, random),
                     _ => shaped(unique, room, random),
@@ -290,12 +319,26 @@ fn thread<S: Scheme>(
     Ok(())
 }
 
+/// A transaction that takes a good part of the log, however transactions get there: runs are short, and end well
+/// before the log does.
+fn large(unique: u64, random: &mut Rng) -> Plan {
+    let seed = random.u64(..) | 2 << 3;
+    Plan { seed, unique, operations: 0, filler: random.u32(40..115), reads_only: false, gives_up: false }
+}
+
 /// Whether a step matters where a log ends or begins anew.
-fn at_the_end(step: Step) -> bool {
+pub(super) fn at_the_end(step: Step) -> bool {
     use Step::*;
     matches!(
         step,
-        RestartInert | RestartPhaseEarly | RestartWriteBackPartial | WatermarkFence | WatermarkFenceLate
+        RestartInert
+            | RestartWriteBack
+            | RestartFence
+            | RestartPhase
+            | RestartPhaseEarly
+            | RestartWriteBackPartial
+            | WatermarkFence
+            | WatermarkFenceLate
     )
 }
 
@@ -345,7 +388,8 @@ fn partly(unique: u64, room: u32, random: &mut Rng) -> Plan {
 fn edge(unique: u64, room: u32, random: &mut Rng) -> Plan {
     let before_end = [1, 2, 5][random.usize(..3)];
     Plan {
-        seed: random.u64(..),
+        // Words of their own, three times in four: where a transaction is copied into the log, a word takes one record.
+        seed: random.u64(..) | if random.u8(..4) > 0 { 2 << 3 } else { 0 },
         unique,
         operations: 0,
         filler: if room > before_end { room - before_end } else { random.u32(1..4) },

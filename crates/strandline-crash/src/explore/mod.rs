@@ -6,18 +6,17 @@
 
 mod campaign;
 mod crash;
-mod explorer;
+pub(crate) mod explorer;
 mod life;
 mod missing;
-mod oracle;
-
+pub(crate) mod oracle;
 mod program;
 mod schedule;
 mod scheme;
 mod source;
 mod state;
 mod story;
-mod trace;
+pub(crate) mod trace;
 mod workload;
 mod world;
 
@@ -29,7 +28,7 @@ pub use life::{Case, Code};
 
 pub use program::{Crashed, Options, Refused, Report, check};
 pub use schedule::Policy;
-pub use scheme::{ALL as SCHEMES, CheckedScheme};
+pub use scheme::{ALL as SCHEMES, CheckedScheme, Leftover};
 pub use trace::Trace;
 pub use workload::{Plan, Workload};
 pub use world::X86World;

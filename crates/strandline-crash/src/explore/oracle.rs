@@ -8,9 +8,17 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::crash::{CrashMemory, mix};
+use super::crash::mix;
 use super::trace::{Trace, Update};
 use super::workload::Effect;
+
+/// A memory that recovery has run on.
+pub trait Recovered {
+    /// The value of word `word`.
+    fn load_word(&self, word: u32) -> u64;
+    /// Words of transactions that recovery may have stored to, among others.
+    fn stored(&self) -> impl Iterator<Item = u32>;
+}
 
 /// The words that a run's transactions and recovery wrote, and what all others hold.
 pub struct Home {
@@ -188,7 +196,7 @@ impl Expectation {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn judge(&self, home: &Home, memory: &CrashMemory) -> Result<u32, String> {
+    pub fn judge(&self, home: &Home, memory: &impl Recovered) -> Result<u32, String> {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
         }
@@ -214,7 +222,7 @@ impl Expectation {
                 return Err(self.explain(home, memory));
             }
         }
-        for word in memory.stored().chain(memory.stored_before()) {
+        for word in memory.stored() {
             if memory.load_word(word) != home.settled[word as usize] && !home.contains(word) {
                 return Err(format!(
                     "word {:#x}, which no transaction wrote, holds {:#x} instead of {:#x}",
@@ -244,7 +252,7 @@ impl Expectation {
         self.fingerprint
     }
 
-    fn explain(&self, home: &Home, memory: &CrashMemory) -> String {
+    fn explain(&self, home: &Home, memory: &impl Recovered) -> String {
         // The set that comes closest.
         let differences = |set: u32| {
             let slots = home.words.iter().enumerate();

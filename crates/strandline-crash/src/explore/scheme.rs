@@ -6,11 +6,17 @@ use fastrand::Rng;
 use strandline::log::Record;
 use strandline::memory::{Hosted, Step};
 use strandline::pool::{Layout, View};
-use strandline::scheme::{Blurred, recover};
+use strandline::scheme::{
+    Base, Blurred, Counted, DeferredEagerSync, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous,
+    Scheme, SynchronousEagerSync, VolatileCheckpoint, recover,
+};
 use strandline::{Concurrency, Result};
 
 use super::life::Code;
 use crate::Setting;
+
+/// Makes two words of a log with this torn bit.
+pub type Leftover = fn(&Layout, &mut Rng, bool) -> [u64; 2];
 
 /// A scheme in one of its modes.
 #[derive(Clone, Copy)]
@@ -29,28 +35,105 @@ pub struct CheckedScheme {
     pub recover: fn(&View<Hosted>) -> Result<()>,
     /// Two words of a log that another life of this memory may have left where this pool has no log yet, for
     /// schemes that make their logs when they first need them.
-    pub leftover: Option<fn(&Layout, &mut Rng, bool) -> [u64; 2]>,
+    pub leftover: Option<Leftover>,
     /// What runs transactions under it.
     pub code: Code,
 }
 
-const BPPM_STEPS: &[Step] = &[
-    Step::NewLogZero,
-    Step::NewLogDirectory,
-    Step::AbortRecord,
-    Step::CommitWriteBack,
-    Step::AbortRecordWriteBack,
-    Step::CommitFence,
-    Step::BulkWait,
-    Step::BulkDataWriteBack,
+/// Steps of the redo schemes: those given, and those that all of them have.
+macro_rules! steps {
+    ($($step:ident)*) => {
+        &[
+            $(Step::$step,)*
+            Step::NewLogZero,
+            Step::NewLogDirectory,
+            Step::RestartInert,
+            Step::RestartWriteBack,
+            Step::RestartFence,
+            Step::RestartPhase,
+            Step::RecoveryWatermarkFilter,
+            Step::RecoverySort,
+            Step::RecoveryDataWriteBack,
+            Step::RecoveryDataFence,
+            Step::RecoveryWatermark,
+            Step::RecoveryWatermarkWriteBack,
+            Step::RecoveryWatermarkFence,
+            Step::RecoveryZero,
+            Step::RecoveryZeroWriteBack,
+            Step::RecoveryZeroFence,
+            Step::RestartPhaseEarly,
+            Step::RecoveryDataFenceLate,
+            Step::RecoveryWatermarkLow,
+            Step::RecoveryZeroEarly,
+        ]
+    };
+}
+
+const BASE: &[Step] = steps! {
+    LogWriteBack LogFence CommitWriteBack CommitFence
+    HomeWriteBack HomeFence TruncationWriteBack TruncationFence
+};
+const MNEMOSYNE_SYNCHRONOUS: &[Step] = steps! {
+    CommitFence HomeWriteBack HomeFence TruncationWriteBack TruncationFence
+};
+const MNEMOSYNE_ASYNCHRONOUS: &[Step] = steps! {
+    CommitFence HelperWait HelperOrder HomeWriteBack HomeFence WatermarkWriteBack WatermarkFence
+};
+const EXECUTION_IN_LOG: &[Step] = steps! {
+    AbortRecord CommitWriteBack AbortRecordWriteBack CommitFence
+    CommitWriteBackPartial CommitFenceEarly AbortRecordPartial RestartWriteBackPartial RecoveryLookAheadShort
+    HomeWriteBack HomeFence TruncationWriteBack TruncationFence
+};
+const VOLATILE_CHECKPOINT: &[Step] = steps! {
+    LogWriteBack LogFence CommitWriteBack CommitFence
+    BulkWait BulkDataWriteBack BulkLogWriteBack BulkDataFence WatermarkWriteBack WatermarkFence
+    BulkDataWriteBackPartial BulkDataFenceLate WatermarkHigh WatermarkFenceLate
+};
+const BLURRED: &[Step] = steps! {
+    AbortRecord CommitWriteBack AbortRecordWriteBack CommitFence
+    CommitWriteBackPartial CommitFenceEarly AbortRecordPartial RestartWriteBackPartial RecoveryLookAheadShort
+    BulkWait BulkDataWriteBack BulkLogWriteBack BulkDataFence WatermarkWriteBack WatermarkFence
+    BulkDataWriteBackPartial BulkDataFenceLate WatermarkHigh WatermarkFenceLate
+};
+const COUNTED: &[Step] = steps! {
+    CommitWriteBack CommitFence CommitWriteBackPartial CommitFenceEarly RestartWriteBackPartial
+    BulkWait BulkDataWriteBack BulkLogWriteBack BulkDataFence WatermarkWriteBack WatermarkFence
+    BulkDataWriteBackPartial BulkDataFenceLate WatermarkHigh WatermarkFenceLate
+};
+
+const BULK_LOG: (Step, &str) = (
     Step::BulkLogWriteBack,
-    Step::BulkDataFence,
-    Step::WatermarkWriteBack,
+    "charges the paper's wbinvd for log lines under the emulated domain only; every log line that recovery \
+     needs was fenced by its commit",
+);
+const BULK_WAIT: (Step, &str) =
+    (Step::BulkWait, "bulk persistence holds the writer's lock, so no commit is under way while it runs");
+const WATERMARK_FENCE: (Step, &str) = (
     Step::WatermarkFence,
-    Step::RestartInert,
-    Step::RestartWriteBack,
-    Step::RestartFence,
-    Step::RestartPhase,
+    "the persisting thread releases the writer's lock by an atomic add, which on x86 completes the watermark's \
+     write-back, and nobody stores a record over an old one without that lock",
+);
+const SORT: (Step, &str) = (
+    Step::RecoverySort,
+    "a transaction that is not truncated holds its locks, so no two of those that are replayed wrote the same line",
+);
+const TRUNCATION_FENCE: (Step, &str) = (
+    Step::TruncationFence,
+    "the writer's lock is released by an atomic add, which on x86 completes the mark's write-back",
+);
+const HELPER_WAIT: (Step, &str) =
+    (Step::HelperWait, "commits are one after another; the helper reads which one has stored home last");
+
+const SCT_STEPS: &[Step] = &[
+    Step::NewLogDirectory,
+    Step::UndoLogHeader,
+    Step::PrepareWriteBack,
+    Step::SynchronousPrepareBarrier,
+    Step::MutateWriteBack,
+    Step::SynchronousMutateBarrier,
+    Step::CommitMarkWriteBack,
+    Step::SynchronousCommitBarrier,
+    Step::RecoveryChecksum,
     Step::RecoveryWatermarkFilter,
     Step::RecoverySort,
     Step::RecoveryDataWriteBack,
@@ -58,32 +141,59 @@ const BPPM_STEPS: &[Step] = &[
     Step::RecoveryWatermark,
     Step::RecoveryWatermarkWriteBack,
     Step::RecoveryWatermarkFence,
-    Step::RecoveryZero,
-    Step::RecoveryZeroWriteBack,
-    Step::RecoveryZeroFence,
-    Step::CommitWriteBackPartial,
-    Step::CommitFenceEarly,
-    Step::AbortRecordPartial,
-    Step::BulkDataWriteBackPartial,
-    Step::BulkDataFenceLate,
-    Step::WatermarkHigh,
-    Step::WatermarkFenceLate,
-    Step::RestartWriteBackPartial,
-    Step::RestartPhaseEarly,
-    Step::RecoveryLookAheadShort,
-    Step::RecoveryDataFenceLate,
-    Step::RecoveryWatermarkLow,
-    Step::RecoveryZeroEarly,
 ];
 
-const BULK_LOG: (Step, &str) = (
-    Step::BulkLogWriteBack,
-    "charges the paper's wbinvd for log lines under the emulated domain only; every log line that recovery \
-     needs was fenced by its commit",
+const DCT_STEPS: &[Step] = &[
+    Step::NewLogDirectory,
+    Step::UndoLogHeader,
+    Step::PrepareWriteBack,
+    Step::DeferredPrepareBarrier,
+    Step::MutateWriteBack,
+    Step::DeferredMutateBarrier,
+    Step::DeferredSpinOnConflicts,
+    Step::CommitMarkWriteBack,
+    Step::DeferredCommitBarrier,
+    Step::RecoveryChecksum,
+    Step::RecoveryWatermarkFilter,
+    Step::RecoverySort,
+    Step::RecoveryDataWriteBack,
+    Step::RecoveryDataFence,
+    Step::RecoveryWatermark,
+    Step::RecoveryWatermarkWriteBack,
+    Step::RecoveryWatermarkFence,
+];
+
+const PHASE_EARLY: (Step, &str) = (
+    Step::RestartPhaseEarly,
+    "inert records then carry the coming run's bit, and a commit record torn over one names TxID 0 or 1, which is \
+     truncated; no other record is trusted by its bits",
 );
 
-fn recover_blurred(view: &View<Hosted>) -> Result<()> {
+const STM: Concurrency = Concurrency::Stm;
+const SINGLE_WRITER: Concurrency = Concurrency::SingleWriter;
+
+const WATERMARK_FENCE_LATE: (Step, &str) = (Step::WatermarkFenceLate, "as WatermarkFence");
+
+fn recover_any(view: &View<Hosted>) -> Result<()> {
     recover(view, |_| ()).map(|_| ())
+}
+
+/// A redo scheme.
+const fn redo<S: Scheme>(
+    concurrency: Concurrency,
+    steps: &'static [Step],
+    redundant: &'static [(Step, &'static str)],
+) -> CheckedScheme {
+    CheckedScheme {
+        name: S::KIND.name(concurrency),
+        concurrency,
+        settings: &Setting::ALL,
+        steps,
+        redundant,
+        recover: recover_any,
+        leftover: Some(leftover_record),
+        code: Code::of::<S>(),
+    }
 }
 
 /// A record with the torn bit `torn`: a commit record, or data for a word near the roots.
@@ -97,37 +207,46 @@ fn leftover_record(layout: &Layout, random: &mut Rng, torn: bool) -> [u64; 2] {
 }
 
 /// All schemes that promise durability.
-pub const ALL: [CheckedScheme; 2] = [
+pub const ALL: [CheckedScheme; 16] = [
+    redo::<Base>(STM, BASE, &[SORT, PHASE_EARLY]),
+    redo::<Base>(SINGLE_WRITER, BASE, &[SORT, PHASE_EARLY, TRUNCATION_FENCE]),
+    redo::<MnemosyneSynchronous>(STM, MNEMOSYNE_SYNCHRONOUS, &[SORT]),
+    redo::<MnemosyneSynchronous>(SINGLE_WRITER, MNEMOSYNE_SYNCHRONOUS, &[SORT, TRUNCATION_FENCE]),
+    redo::<MnemosyneAsynchronous>(STM, MNEMOSYNE_ASYNCHRONOUS, &[]),
+    redo::<MnemosyneAsynchronous>(SINGLE_WRITER, MNEMOSYNE_ASYNCHRONOUS, &[HELPER_WAIT]),
+    redo::<ExecutionInLog>(STM, EXECUTION_IN_LOG, &[SORT]),
+    redo::<ExecutionInLog>(SINGLE_WRITER, EXECUTION_IN_LOG, &[SORT, TRUNCATION_FENCE]),
+    redo::<VolatileCheckpoint>(STM, VOLATILE_CHECKPOINT, &[BULK_LOG, PHASE_EARLY]),
+    redo::<VolatileCheckpoint>(
+        SINGLE_WRITER,
+        VOLATILE_CHECKPOINT,
+        &[BULK_LOG, PHASE_EARLY, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+    ),
+    redo::<Blurred>(STM, BLURRED, &[BULK_LOG]),
+    redo::<Blurred>(SINGLE_WRITER, BLURRED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
+    redo::<Counted>(STM, COUNTED, &[BULK_LOG]),
+    redo::<Counted>(SINGLE_WRITER, COUNTED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
     CheckedScheme {
-        name: "bppm",
-        concurrency: Concurrency::Stm,
+        name: "sct-eager-sync",
+        concurrency: Concurrency::Locks,
         settings: &Setting::ALL,
-        steps: BPPM_STEPS,
-        redundant: &[BULK_LOG],
-        recover: recover_blurred,
-        leftover: Some(leftover_record),
-        code: Code::of::<Blurred>(),
+        steps: SCT_STEPS,
+        redundant: &[(
+            Step::RecoverySort,
+            "a commit is durable before its locks are released, so entries to be undone have no word in common",
+        )],
+        recover: recover_any,
+        leftover: None,
+        code: Code::of::<SynchronousEagerSync>(),
     },
     CheckedScheme {
-        name: "bppm+single-writer",
-        concurrency: Concurrency::SingleWriter,
+        name: "dct-eager-sync",
+        concurrency: Concurrency::Locks,
         settings: &Setting::ALL,
-        steps: BPPM_STEPS,
-        redundant: &[
-            BULK_LOG,
-            (
-                Step::BulkWait,
-                "bulk persistence holds the writer's lock, so no commit is under way while it runs",
-            ),
-            (Step::WatermarkFenceLate, "as WatermarkFence"),
-            (
-                Step::WatermarkFence,
-                "the persisting thread releases the writer's lock by an atomic add, which on x86 completes the \
-                 watermark's write-back, and nobody stores a record over an old one without that lock",
-            ),
-        ],
-        recover: recover_blurred,
-        leftover: Some(leftover_record),
-        code: Code::of::<Blurred>(),
+        steps: DCT_STEPS,
+        redundant: &[],
+        recover: recover_any,
+        leftover: None,
+        code: Code::of::<DeferredEagerSync>(),
     },
 ];

@@ -51,14 +51,16 @@ impl LineHistory {
     }
 }
 
-/// An update transaction that entered commit.
+/// An update transaction that entered commit, or has stored in place.
 #[derive(Clone, Debug)]
 pub struct Update {
     /// Its TxID.
     pub id: u64,
     /// Its thread.
     pub thread: u32,
-    /// When it entered commit.
+    /// When its first store or its entry into commit was.
+    pub began: u32,
+    /// When it entered commit; `u32::MAX`: never.
     pub entered: u32,
     /// When it was acknowledged; `u32::MAX`: never.
     pub acknowledged: u32,
@@ -100,7 +102,7 @@ pub struct Trace {
     pub points: Vec<u32>,
     /// Points at which a step was about to be left out, or that preemption chose.
     pub hints: Vec<u32>,
-    /// Transactions in the order in which they entered commit.
+    /// Transactions in the order in which they entered commit, after the end; those that never did come last.
     pub updates: Vec<Update>,
     /// Read-only transactions.
     pub readers: Vec<Reader>,
@@ -116,7 +118,7 @@ pub struct Trace {
 
 impl Trace {
     /// A trace that begins with `initial`.
-    pub(super) fn new(initial: Vec<u64>) -> Self {
+    pub(crate) fn new(initial: Vec<u64>) -> Self {
         let lines = initial.len().div_ceil(8);
         Self { initial, line_index: vec![0; lines], ..Self::default() }
     }
@@ -140,12 +142,12 @@ impl Trace {
     }
 
     /// Time goes on.
-    pub(super) fn tick(&mut self) -> u32 {
+    pub(crate) fn tick(&mut self) -> u32 {
         self.time += 1;
         self.time
     }
 
-    pub(super) fn store(&mut self, thread: u32, word: u32, value: u64, every: bool) -> u32 {
+    pub(crate) fn store(&mut self, thread: u32, word: u32, value: u64, every: bool) -> u32 {
         let time = self.tick();
         self.line_mut(word / 8).stores.push(Store { time, word, value, thread });
         if every {
@@ -155,14 +157,14 @@ impl Trace {
     }
 
     /// Makes the present a crash point; what happens next makes fewer states possible, or more right.
-    pub(super) fn point(&mut self) {
+    pub(crate) fn point(&mut self) {
         if self.points.last() != Some(&self.time) {
             self.points.push(self.time);
         }
     }
 
     /// All stores of `line` up to `upto` are durable now.
-    pub(super) fn complete(&mut self, line: u32, upto: u32) {
+    pub(crate) fn complete(&mut self, line: u32, upto: u32) {
         let time = self.time;
         let slot = self.line_index[line as usize];
         if slot == 0 {
@@ -194,7 +196,7 @@ impl Trace {
         }
     }
 
-    pub(super) fn mark(&mut self, thread: u32, operation: Operation) {
+    pub(crate) fn mark(&mut self, thread: u32, operation: Operation) {
         let time = self.time;
         self.marks.push(Mark { time, thread, operation });
     }
@@ -218,9 +220,28 @@ impl Trace {
         Some(self.home[at].1 as usize)
     }
 
+    /// A transaction's first store, or entry into commit; returns its index.
+    pub(super) fn begin_update(&mut self, thread: u32, id: u64, reads: Vec<(u32, u32)>) -> u32 {
+        let (began, never) = (self.time, u32::MAX);
+        let writes = Vec::new();
+        self.updates.push(Update { id, thread, began, entered: never, acknowledged: never, reads, writes });
+        self.updates.len() as u32 - 1
+    }
+
+    /// The transaction with this TxID.
+    pub(super) fn update_mut(&mut self, id: u64) -> Option<&mut Update> {
+        self.updates.iter_mut().rev().find(|update| update.id == id)
+    }
+
     /// Ends the trace: the end is a crash point too, and the last values of each transaction are kept.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.point();
+        let mut order: Vec<usize> = (0..self.updates.len()).collect();
+        order.sort_by_key(|&index| self.updates[index].entered);
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, &from)| place[from] = to as u32);
+        self.home.iter_mut().for_each(|(_, index)| *index = place[*index as usize]);
+        self.updates.sort_by_key(|update| update.entered);
         for update in &mut self.updates {
             let mut last: HashMap<u32, u64> = HashMap::with_capacity(update.writes.len());
             last.extend(update.writes.iter().copied());

@@ -90,7 +90,7 @@ pub struct Plan {
     pub unique: u64,
     /// Operations on the structure.
     pub operations: u32,
-    /// Writes of one word, again and again, to fill the log.
+    /// Writes to fill the log, of one word again and again or of many.
     pub filler: u32,
     /// Whether it only reads.
     pub reads_only: bool,
@@ -101,6 +101,8 @@ pub struct Plan {
 const WORDS: u64 = 6;
 const KEYS: u64 = 6;
 const SLOTS: u64 = 5;
+/// Words that a filler which writes no word twice has to itself; three of them end within the page of the roots.
+const SPREAD_WORDS: u64 = 116;
 
 /// Word `i` of sps: two on a line.
 fn word(tx: &impl Read, i: u64) -> PersistentAddress {
@@ -188,9 +190,16 @@ impl Workload {
         }
         if !plan.reads_only {
             let (mine, shared) = (scratch(tx, 1 + plan.seed % 3), scratch(tx, 0));
+            let spread = tx.root(0).byte(1280 + 8 * SPREAD_WORDS * (plan.seed % 3));
             for i in 0..plan.filler {
                 let value = (plan.unique << 12 | u64::from(i)) << 8 | 3;
-                tx.write(if i % 8 == 7 && plan.seed & 8 != 0 { shared } else { mine }, value)?;
+                let at = match plan.seed >> 3 & 3 {
+                    1 if i % 8 == 7 => shared,
+                    // Words of their own: what is copied from an execution area fills the log with these alone.
+                    2 | 3 => spread.word(u64::from(i) % SPREAD_WORDS),
+                    _ => mine,
+                };
+                tx.write(at, value)?;
             }
         }
         if plan.gives_up { Err(Abort::User) } else { Ok(()) }

@@ -15,7 +15,7 @@ use strandline::memory::{Event, Operation, Space, Step, World};
 use super::crash::mix;
 use super::schedule::{ChoicePoint, Policy, Scheduler};
 use super::state::State;
-use super::trace::{Reader, Trace, Update};
+use super::trace::{Reader, Trace};
 use crate::Setting;
 
 /// After so many operations a run is taken to go on for ever.
@@ -39,8 +39,10 @@ struct View {
     unfenced_non_temporal: bool,
     /// The running transaction's reads.
     reads: Vec<(u32, u32)>,
-    /// The transaction in commit, an index into the trace's.
+    /// The transaction in commit, or the one that is storing in place: an index into the trace's.
     update: Option<u32>,
+    /// Whether a transaction runs, which has neither executed nor entered commit.
+    running: bool,
     /// Candidates until preemption is ordinary again.
     critical: u32,
 }
@@ -100,6 +102,7 @@ impl X86World {
             unfenced_non_temporal: false,
             reads: Vec::new(),
             update: None,
+            running: false,
             critical: 0,
         };
         Self {
@@ -321,6 +324,10 @@ impl X86World {
                 if let Some(sources) = &mut *self.sources.borrow_mut() {
                     sources.insert(time, Backtrace::force_capture());
                 }
+                if self.data.contains(&index) && view.update.is_none() && view.running {
+                    // It stores in place before it enters commit.
+                    view.update = Some(trace.begin_update(thread as u32, 0, std::mem::take(&mut view.reads)));
+                }
                 if let (true, Some(update)) = (self.data.contains(&index), view.update) {
                     trace.updates[update as usize].writes.push((index as u32, value));
                     trace.home.push((time, update));
@@ -393,25 +400,31 @@ impl X86World {
             Event::Begin | Event::Abort => {
                 view.reads.clear();
                 view.update = None;
+                view.running = event == Event::Begin;
+            }
+            Event::Executed(id) => {
+                if let Some(update) = view.update.take() {
+                    trace.updates[update as usize].id = id;
+                }
+                view.running = false;
             }
             Event::Commit(0) => {
                 let reads = std::mem::take(&mut view.reads);
                 trace.readers.push(Reader { acknowledged: time, reads });
             }
-            Event::Commit(id) => {
-                view.update = Some(trace.updates.len() as u32);
-                trace.updates.push(Update {
-                    id,
-                    thread: thread as u32,
-                    entered: time,
-                    acknowledged: u32::MAX,
-                    reads: std::mem::take(&mut view.reads),
-                    writes: Vec::new(),
-                });
-            }
-            Event::Acknowledged(_) => {
-                if let Some(update) = view.update {
-                    trace.updates[update as usize].acknowledged = time;
+            // By its own thread or another, and perhaps by both.
+            Event::Commit(id) => match trace.update_mut(id) {
+                Some(update) => update.entered = update.entered.min(time),
+                None => {
+                    let update = trace.begin_update(thread as u32, id, std::mem::take(&mut view.reads));
+                    trace.updates[update as usize].entered = time;
+                    view.update = Some(update);
+                    view.running = false;
+                }
+            },
+            Event::Acknowledged(id) => {
+                if let Some(update) = trace.update_mut(id) {
+                    update.acknowledged = time;
                 }
             }
             Event::Unlock(word) if view.unfenced_non_temporal => trace.faults.push(format!(
@@ -519,6 +532,10 @@ impl World for X86World {
             self.switch.set(paused);
         }
         value
+    }
+
+    fn peek(&self, _: usize, space: Space, offset: u64) -> u64 {
+        self.cell(space, offset).0.get()
     }
 
     fn switches(&self, _: usize) -> bool {

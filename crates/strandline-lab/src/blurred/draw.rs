@@ -4,7 +4,7 @@ use strandline_workloads::WorkloadName;
 
 use super::{SYSTEMS, figures, recovery};
 use crate::measurements::{Key, Measurements, Spread};
-use crate::native::{ABORTS, THROUGHPUT};
+use crate::native::{ABORTS, THROUGHPUT, UNCHARGED};
 use crate::paper::{Curve, Form, Mark, Panel};
 
 /// What is drawn of one setting of a figure.
@@ -13,9 +13,25 @@ struct Source<'a> {
     all: &'a Measurements,
     figure: &'static str,
     setting: &'a str,
+    uncharged: bool,
 }
 
 impl<'a> Source<'a> {
+    /// The same without the emulated latency of bulk persistence.
+    fn uncharged(self) -> Self {
+        Self { uncharged: true, ..self }
+    }
+
+    fn title(self, what: &str) -> String {
+        let what = if what.is_empty() { String::new() } else { format!("{what}: ") };
+        let charge = if self.uncharged { ", bulk persistence uncharged" } else { "" };
+        format!("{what}{}{charge}", self.setting)
+    }
+
+    fn throughput(self, system: &str, x: &str) -> Option<Spread> {
+        self.spread(system, if self.uncharged { UNCHARGED } else { THROUGHPUT }, x)
+    }
+
     fn spread(self, system: &str, quantity: &str, x: &str) -> Option<Spread> {
         self.all.spread(Key { figure: self.figure, setting: self.setting, system, quantity }, x)
     }
@@ -33,13 +49,13 @@ impl<'a> Source<'a> {
 
     /// Throughput in thousands of transactions.
     fn thousands(self, system: &str, x: &str) -> Option<Spread> {
-        self.spread(system, THROUGHPUT, x).map(|spread| spread.scaled(1e-3))
+        self.throughput(system, x).map(|spread| spread.scaled(1e-3))
     }
 
     /// Throughput over BASE's median.
     fn normalised(self, system: &str, x: &str) -> Option<Spread> {
-        let base = self.spread("base", THROUGHPUT, x)?.median;
-        Some(self.spread(system, THROUGHPUT, x)?.scaled(base.recip()))
+        let base = self.throughput("base", x)?.median;
+        Some(self.throughput(system, x)?.scaled(base.recip()))
     }
 
     /// The share of BASE's loss that a system regains.
@@ -47,16 +63,16 @@ impl<'a> Source<'a> {
         if matches!(system, "base" | "np") {
             return None;
         }
-        let base = self.spread("base", THROUGHPUT, x)?.median;
-        let np = self.spread("np", THROUGHPUT, x)?.median;
-        let Spread { low, median, high } = self.spread(system, THROUGHPUT, x)?;
+        let base = self.throughput("base", x)?.median;
+        let np = self.throughput("np", x)?.median;
+        let Spread { low, median, high } = self.throughput(system, x)?;
         let share = |value: f64| (value - base) / (np - base);
         Some(Spread { low: share(low), median: share(median), high: share(high) })
     }
 }
 
 fn sources<'a>(all: &'a Measurements, figure: &'static str) -> impl Iterator<Item = Source<'a>> {
-    all.settings(figure).into_iter().map(move |setting| Source { all, figure, setting })
+    all.settings(figure).into_iter().map(move |setting| Source { all, figure, setting, uncharged: false })
 }
 
 fn lines(title: String, x_label: &str, y_label: &str, x: &[String], curves: Vec<Curve>) -> Panel {
@@ -86,7 +102,7 @@ pub fn fig7(all: &Measurements) -> Vec<Panel> {
     x.push(MEAN.into());
     let panel = |source: Source| {
         let mean = |system: &str| {
-            let values = WorkloadName::ALL.map(|workload| source.normalised(system, workload.name()));
+            let values = WorkloadName::BLURRED.map(|workload| source.normalised(system, workload.name()));
             let values: Option<Vec<_>> = values.into_iter().collect();
             let mean = |of: fn(&Spread) -> f64| {
                 values.as_ref().map(|all| all.iter().map(of).sum::<f64>() / all.len() as f64)
@@ -100,7 +116,7 @@ pub fn fig7(all: &Measurements) -> Vec<Panel> {
             ..mark(curve, MEAN, value)
         };
         Panel {
-            title: source.setting.into(),
+            title: source.title(""),
             form: Form::Bars,
             x_label: String::new(),
             y_label: "throughput / BASE".into(),
@@ -116,14 +132,14 @@ pub fn fig7(all: &Measurements) -> Vec<Panel> {
             ],
         }
     };
-    sources(all, "fig7").map(panel).collect()
+    sources(all, "fig7").flat_map(|source| [source, source.uncharged()]).map(panel).collect()
 }
 
 pub fn fig8(all: &Measurements) -> Vec<Panel> {
     let x: Vec<String> = figures::THREADS.iter().map(u64::to_string).collect();
     let (mut throughput, mut aborts, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     for source in sources(all, "fig8") {
-        let title = |what: &str| format!("{what}: {}", source.setting);
+        let title = |what: &str| source.title(what);
         let curves = source.curves(&x, |system, x| source.thousands(system, x));
         throughput.push(lines(title("Throughput"), "threads", "1000 tx/s", &x, curves));
         let percent =
@@ -146,16 +162,15 @@ pub fn fig9(all: &Measurements) -> Vec<Panel> {
     let x = owned(all.xs("fig9"));
     let panels = |source: Source| {
         let curves = source.curves(&x, |system, x| source.thousands(system, x));
-        let throughput =
-            lines(format!("Throughput: {}", source.setting), "bytes in a value", "1000 tx/s", &x, curves);
+        let throughput = lines(source.title("Throughput"), "bytes in a value", "1000 tx/s", &x, curves);
         let megabytes = |system: &str, x: &str| {
             let bytes: f64 = x.parse().ok()?;
-            source.spread(system, THROUGHPUT, x).map(|spread| spread.scaled(1e-6 * bytes))
+            source.throughput(system, x).map(|spread| spread.scaled(1e-6 * bytes))
         };
         let curves = source.curves(&x, megabytes);
-        let bytes = lines(format!("Bytes: {}", source.setting), "bytes in a value", "MB/s", &x, curves);
+        let bytes = lines(source.title("Bytes"), "bytes in a value", "MB/s", &x, curves);
         let curves = source.curves(&x, |system, x| source.regained(system, x));
-        let title = format!("Overhead removed: {}", source.setting);
+        let title = source.title("Overhead removed");
         let mut share = lines(title, "bytes in a value", "share of BASE's loss", &x, curves);
         share.marks = vec![mark("BPPM", "8", 0.397), mark("BPPM", "4096", 0.23)];
         [throughput, share, bytes]
@@ -171,13 +186,7 @@ pub fn fig10(all: &Measurements) -> Vec<Panel> {
             source.thousands(system, x).map(|spread| spread.scaled(operations))
         };
         let curves = source.curves(&x, operations);
-        lines(
-            format!("I/O throughput: {}", source.setting),
-            "operations in a transaction",
-            "1000 operations/s",
-            &x,
-            curves,
-        )
+        lines(source.title("I/O throughput"), "operations in a transaction", "1000 operations/s", &x, curves)
     };
     sources(all, "fig10").map(panel).collect()
 }
@@ -193,13 +202,12 @@ pub fn fig11(all: &Measurements) -> Vec<Panel> {
     let panel = |instruction: &str| {
         let curve = |(colour, workload): (usize, WorkloadName)| {
             let setting = format!("{}, {instruction}", workload.name());
-            let source = Source { all, figure: "fig11", setting: &setting };
-            let first = x.first().and_then(|x| source.spread("bppm", THROUGHPUT, x));
-            let relative =
-                |x: &String| Some(source.spread("bppm", THROUGHPUT, x)?.scaled(first?.median.recip()));
+            let source = Source { all, figure: "fig11", setting: &setting, uncharged: false };
+            let first = x.first().and_then(|x| source.throughput("bppm", x));
+            let relative = |x: &String| Some(source.throughput("bppm", x)?.scaled(first?.median.recip()));
             Curve { name: workload.name().into(), colour, values: x.iter().map(relative).collect() }
         };
-        let curves = WorkloadName::ALL.into_iter().enumerate().map(curve).collect();
+        let curves = WorkloadName::BLURRED.into_iter().enumerate().map(curve).collect();
         lines(format!("BPPM: {instruction}"), "log size", "throughput / that of the smallest log", &x, curves)
     };
     instructions.into_iter().map(panel).collect()
@@ -216,12 +224,12 @@ pub fn fig12(all: &Measurements) -> Vec<Panel> {
         let steps = ["truncate", "replay", "scan", "sort"].into_iter().enumerate();
         let total = (5, recovery::TOTAL);
         let curves = std::iter::once(total).chain(steps).map(curve).collect();
-        let time = lines(format!("Recovery: {}", source.setting), "log size", "ms", &x, curves);
+        let time = lines(source.title("Recovery"), "log size", "ms", &x, curves);
         let at = |x: &String| source.spread(recovery::TOTAL, recovery::MILLISECONDS, x);
         let first = x.first().and_then(at);
         let growth = |x: &String| Some(at(x)?.scaled(first?.median.recip()));
         let curve = Curve { name: recovery::TOTAL.into(), colour: 5, values: x.iter().map(growth).collect() };
-        let title = format!("Growth: {}", source.setting);
+        let title = source.title("Growth");
         let mut relative = lines(title, "log size", "time / that of the smallest log", &x, vec![curve]);
         relative.marks = vec![mark(recovery::TOTAL, "2 MB", 49.8 / 3.2)];
         [time, relative]
@@ -230,19 +238,26 @@ pub fn fig12(all: &Measurements) -> Vec<Panel> {
 }
 
 pub fn fig13(all: &Measurements) -> Vec<Panel> {
+    const X_LABEL: &str = "write latency, ns";
     let x = owned(all.xs("fig13"));
-    let panels = |source: Source| {
-        let curves = source.curves(&x, |system, x| source.thousands(system, x));
-        let throughput =
-            lines(format!("Throughput: {}", source.setting), "write latency, ns", "1000 tx/s", &x, curves);
+    let throughput = |source: Source| {
+        // NP is far above all others and hardly changes; the paper leaves it out too.
+        let curves =
+            source.curves(&x, |system, x| (system != "np").then(|| source.thousands(system, x)).flatten());
+        lines(source.title("Throughput"), X_LABEL, "1000 tx/s", &x, curves)
+    };
+    let gain = |source: Source| {
         let curves = source.curves(&x, |system, x| {
             (!matches!(system, "base" | "np")).then(|| source.normalised(system, x)).flatten()
         });
-        let title = format!("Gain: {}", source.setting);
-        let mut gain = lines(title, "write latency, ns", "throughput / BASE", &x, curves);
+        let mut gain = lines(source.title("Gain"), X_LABEL, "throughput / BASE", &x, curves);
         gain.marks =
             vec![mark("BPPM", "35", 1.741), mark("BPPM", "2000", 3.0), mark("BP(VCBP)", "2000", 5.0)];
-        [throughput, gain]
+        gain
+    };
+    let panels = |source: Source| {
+        let uncharged = source.uncharged();
+        [throughput(source), gain(source), throughput(uncharged), gain(uncharged)]
     };
     sources(all, "fig13").flat_map(panels).collect()
 }
@@ -254,7 +269,7 @@ pub fn fig14(all: &Measurements) -> Vec<Panel> {
         for curve in curves.iter_mut().filter(|curve| curve.name == "MNE") {
             curve.name = "MNE-SYNC".into();
         }
-        lines(format!("Throughput: {}", source.setting), "idle time, %", "1000 tx/s", &x, curves)
+        lines(source.title("Throughput"), "idle time, %", "1000 tx/s", &x, curves)
     };
     sources(all, "fig14").map(panel).collect()
 }

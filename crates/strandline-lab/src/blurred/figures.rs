@@ -53,7 +53,7 @@ fn large_values(session: &Session, value_bytes: u64) -> Sizes {
 
 pub fn fig7(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for workload in WorkloadName::ALL {
+    for workload in WorkloadName::BLURRED {
         for instruction in session.instructions() {
             for system in ["base", "mne-sync", "xil", "vcbp", "bppm", "bppm-counted", "np"] {
                 let x = workload.name().into();
@@ -108,14 +108,12 @@ pub fn fig10(session: &Session) -> Vec<Cell> {
 
 pub fn fig11(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for workload in WorkloadName::ALL {
+    for workload in WorkloadName::BLURRED {
         for (log_bytes, x) in session.points(&LOGS) {
             for instruction in session.sweep_instructions() {
-                for system in ["bppm"] {
-                    let setting = format!("{}, {}", workload.name(), instruction.name());
-                    let cell = cell(session, system, instruction);
-                    cells.push(Cell { workload, setting, log_bytes, x: x.into(), ..cell });
-                }
+                let setting = format!("{}, {}", workload.name(), instruction.name());
+                let cell = cell(session, "bppm", instruction);
+                cells.push(Cell { workload, setting, log_bytes, x: x.into(), ..cell });
             }
         }
     }

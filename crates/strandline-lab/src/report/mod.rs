@@ -217,7 +217,15 @@ fn card(claim: &Claim, finding: &Finding) -> Markup {
                 div { dt { "paper" } dd { (claim.value) " " span.unit { (claim.unit) } } }
                 div { dt { "measured" } dd { (measured(&finding.measured)) } }
                 @for beside in &finding.beside {
-                    div.beside { dt { (beside.setting) } dd { (measured(&beside.measured)) } }
+                    div.beside {
+                        dt { (beside.setting) }
+                        dd {
+                            (measured(&beside.measured))
+                            @if let Some(verdict) = beside.verdict {
+                                " " span.would.(verdict.name()) { (verdict.name()) }
+                            }
+                        }
+                    }
                 }
             }
             @if !finding.orders.is_empty() {

@@ -77,6 +77,7 @@ fn draw(panel: &Panel, into: &mut String) -> Drawn<()> {
         .y_label_style(font(MUTED))
         .x_label_formatter(&|_| String::new())
         .x_labels(2)
+        .set_all_tick_mark_size(0)
         .draw()?;
     let bottom = SIZE.1 as i32 - 36;
     let centred = |colour| font(colour).pos(Pos::new(HPos::Center, VPos::Top));
@@ -120,8 +121,22 @@ fn range(panel: &Panel) -> std::ops::Range<f64> {
     });
     let values = drawn.flat_map(|spread| [spread.low, spread.high]).chain(marks).filter(|v| v.is_finite());
     let (low, high) = values.fold((0.0, 0.0), |(low, high): (f64, f64), v| (low.min(v), high.max(v)));
+    let high = cut(panel).unwrap_or(high);
     let high = if high > low { high } else { low + 1.0 };
     1.06 * low..1.06 * high
+}
+
+/// Where bars are cut off: one system far above all others would make these unreadable.
+fn cut(panel: &Panel) -> Option<f64> {
+    let highest = |curve: &Curve| {
+        curve.values.iter().flatten().map(|spread| spread.high).filter(|v| v.is_finite()).fold(0.0, f64::max)
+    };
+    let mut heights: Vec<f64> = panel.curves.iter().map(highest).collect();
+    heights.sort_by(f64::total_cmp);
+    let [.., second, first] = heights[..] else { return None };
+    let marks = panel.marks.iter().map(|mark| mark.range.map_or(mark.value, |(_, high)| high));
+    let rest = 1.1 * marks.fold(second, f64::max);
+    (panel.form == Form::Bars && first > 1.3 * rest).then_some(rest)
 }
 
 /// Where a curve's bar in a group begins, and how wide it is, in groups.
@@ -132,12 +147,19 @@ fn bar(panel: &Panel, number: usize) -> (f64, f64) {
 
 fn bars(panel: &Panel, number: usize, curve: &Curve, chart: &Chart, root: &Area) -> Drawn<()> {
     let (begin, width) = bar(panel, number);
+    let cut = cut(panel).unwrap_or(f64::INFINITY);
     for (group, spread) in values(curve) {
         let left = group + begin;
-        let top_left = chart.backend_coord(&(left + 0.08 * width, spread.median));
+        let top_left = chart.backend_coord(&(left + 0.08 * width, spread.median.min(cut)));
         let bottom_right = chart.backend_coord(&(left + 0.92 * width, 0.0));
         root.draw(&Rectangle::new([top_left, bottom_right], colour(curve.colour).filled()))?;
-        whisker(left + width / 2.0, spread, INK, chart, root)?;
+        if spread.median > cut {
+            let (x, y) = chart.backend_coord(&(left + width / 2.0, cut));
+            let style = font(INK).pos(Pos::new(HPos::Center, VPos::Bottom));
+            root.draw(&Text::new(readable((10.0 * spread.median).round() / 10.0), (x, y - 1), style))?;
+        } else {
+            whisker(left + width / 2.0, spread, INK, chart, root)?;
+        }
     }
     Ok(())
 }

@@ -39,9 +39,10 @@
 
 use std::cmp::Ordering;
 use std::marker::PhantomData;
-use std::ops::{Bound, Range, RangeBounds};
+use std::ops::{Bound, ControlFlow, Range, RangeBounds};
 
 use super::header::{self, Kind, PARAMETER_MASK};
+use super::ordered::{is_behind, ordered_methods};
 use super::value::Word;
 use crate::error::Error;
 use crate::memory::{LINE_BYTES, PersistentAddress};
@@ -940,36 +941,17 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(between)
     }
 
-    /// Calls `visit` with every key and value, keys ascending.
-    ///
-    /// # Errors
-    /// As [`BPlusTree::get`]; those of `visit`.
-    pub fn for_each(
-        &self,
-        tx: &mut impl Read,
-        visit: impl FnMut(K, V) -> Result<(), Abort>,
-    ) -> Result<(), Abort> {
-        self.range(tx, .., visit)
-    }
+    ordered_methods!();
 
-    /// Calls `visit` with the keys in `keys` and their values, keys ascending.
-    ///
-    /// # Errors
-    /// As [`BPlusTree::get`]; those of `visit`.
-    pub fn range(
+    fn scan(
         &self,
         tx: &mut impl Read,
         keys: impl RangeBounds<K>,
-        mut visit: impl FnMut(K, V) -> Result<(), Abort>,
+        mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
         let start = match keys.start_bound() {
             Bound::Included(&start) | Bound::Excluded(&start) => Some(start),
             Bound::Unbounded => None,
-        };
-        let after = |key: &K| match keys.end_bound() {
-            Bound::Included(end) => key > end,
-            Bound::Excluded(end) => key >= end,
-            Bound::Unbounded => false,
         };
         let mut leaf = Head::new(self.shape);
         self.find_leaf(tx, start, &mut leaf, |_, _| {})?;
@@ -993,11 +975,14 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
                     if last.is_some_and(|last| key <= last) {
                         return Err(KIND.damaged(tx, leaf.at, "keys out of order"));
                     }
-                    if after(&key) {
+                    if is_behind(&key, &keys) {
                         return Ok(());
                     }
                     last = Some(key);
-                    visit(key, V::from_word(tx.read(leaf.pair(number).word(1))?))?;
+                    let value = V::from_word(tx.read(leaf.pair(number).word(1))?);
+                    if visit(key, value)?.is_break() {
+                        return Ok(());
+                    }
                 }
                 place.offset = 0;
             }
@@ -1010,19 +995,6 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             }
             place = behind(None);
         }
-    }
-
-    /// Number of keys, by counting them.
-    ///
-    /// # Errors
-    /// As [`BPlusTree::get`].
-    pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
-        let mut count = 0;
-        self.for_each(tx, |_, _| {
-            count += 1;
-            Ok(())
-        })?;
-        Ok(count)
     }
 
     /// Checks the tree's invariants; returns the number of keys.

@@ -22,6 +22,9 @@ pub(super) enum Kind {
     RedBlackTree = 3,
     BPlusTree = 4,
     KeyValueStore = 5,
+    Graph = 6,
+    Queue = 7,
+    BTree = 8,
 }
 
 impl Kind {
@@ -32,6 +35,9 @@ impl Kind {
             Kind::RedBlackTree => "red-black tree",
             Kind::BPlusTree => "B+ tree",
             Kind::KeyValueStore => "key-value store",
+            Kind::Graph => "graph",
+            Kind::Queue => "queue",
+            Kind::BTree => "B-tree",
         }
     }
 

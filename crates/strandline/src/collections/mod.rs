@@ -17,10 +17,16 @@
 
 mod array;
 mod b_plus_tree;
+mod b_tree;
+mod chain;
+mod graph;
 mod hash_table;
 mod header;
 mod key_value_store;
+mod ordered;
+mod queue;
 mod red_black_tree;
+mod set;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -28,7 +34,11 @@ mod words;
 
 pub use array::Array;
 pub use b_plus_tree::{BPlusTree, NodeShape};
+pub use b_tree::BTree;
+pub use graph::Graph;
 pub use hash_table::HashTable;
 pub use key_value_store::KeyValueStore;
+pub use queue::Queue;
 pub use red_black_tree::RedBlackTree;
+pub use set::{MultiSet, Set};
 pub use value::{Value, Word};

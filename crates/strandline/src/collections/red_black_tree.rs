@@ -27,9 +27,10 @@
 
 use std::cmp::Ordering;
 use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{ControlFlow, RangeBounds};
 
 use super::header::{self, Kind};
+use super::ordered::{is_before, is_behind, ordered_methods};
 use super::value::Word;
 use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
@@ -394,38 +395,14 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         Ok(())
     }
 
-    /// Calls `visit` with every key and value, keys ascending.
-    ///
-    /// # Errors
-    /// As [`RedBlackTree::get`]; those of `visit`.
-    pub fn for_each(
-        &self,
-        tx: &mut impl Read,
-        visit: impl FnMut(K, V) -> Result<(), Abort>,
-    ) -> Result<(), Abort> {
-        self.range(tx, .., visit)
-    }
+    ordered_methods!();
 
-    /// Calls `visit` with the keys in `keys` and their values, keys ascending.
-    ///
-    /// # Errors
-    /// As [`RedBlackTree::get`]; those of `visit`.
-    pub fn range(
+    fn scan(
         &self,
         tx: &mut impl Read,
         keys: impl RangeBounds<K>,
-        mut visit: impl FnMut(K, V) -> Result<(), Abort>,
+        mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
-        let before = |key: &K| match keys.start_bound() {
-            Bound::Included(start) => key < start,
-            Bound::Excluded(start) => key <= start,
-            Bound::Unbounded => false,
-        };
-        let after = |key: &K| match keys.end_bound() {
-            Bound::Included(end) => key > end,
-            Bound::Excluded(end) => key >= end,
-            Bound::Unbounded => false,
-        };
         // Nodes whose left side has been gone to and that are still to be visited.
         let mut waiting = [[0; NODE_WORDS]; MAX_DEPTH];
         let mut depth = 0;
@@ -440,7 +417,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
                     return Err(self.too_deep(tx));
                 }
                 let node = Self::node(tx, node_of(link))?;
-                if before(&K::from_word(node[KEY])) {
+                if is_before(&K::from_word(node[KEY]), &keys) {
                     link = node[RIGHT];
                 } else {
                     waiting[depth] = node;
@@ -458,26 +435,15 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
             if last.is_some_and(|last| key <= last) {
                 return Err(KIND.damaged(tx, self.top, "keys out of order, under the root"));
             }
-            if after(&key) {
+            if is_behind(&key, &keys) {
                 return Ok(());
             }
             last = Some(key);
-            visit(key, V::from_word(node[VALUE]))?;
+            if visit(key, V::from_word(node[VALUE]))?.is_break() {
+                return Ok(());
+            }
             link = node[RIGHT];
         }
-    }
-
-    /// Number of keys, by counting them.
-    ///
-    /// # Errors
-    /// As [`RedBlackTree::get`].
-    pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
-        let mut count = 0;
-        self.for_each(tx, |_, _| {
-            count += 1;
-            Ok(())
-        })?;
-        Ok(count)
     }
 
     /// Checks the tree's invariants; returns the number of keys.

@@ -117,6 +117,16 @@ impl Word for bool {
     }
 }
 
+impl Word for () {
+    const TYPE: u8 = 13;
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn from_word(_: u64) -> Self {}
+}
+
 impl Word for f64 {
     const TYPE: u8 = 11;
     #[inline(always)]

@@ -11,7 +11,7 @@ impl ThreadLog {
     /// No room.
     #[inline(always)]
     pub fn room_for(&self, words: usize) -> Result<(), LogFull> {
-        if words + 1 <= (self.records - self.position) as usize { Ok(()) } else { Err(LogFull) }
+        if words < (self.records - self.position) as usize { Ok(()) } else { Err(LogFull) }
     }
 
     /// Fetches the line that the running transaction's word number `word` will be copied to, where it is the

@@ -4,8 +4,10 @@ mod copying;
 mod record;
 mod scan;
 mod thread_log;
+mod undo;
 
 pub use record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, RECORD_BYTES, Record, merge};
 pub use scan::{Committed, Write, highest_transaction, scan, scan_counted, scan_fenced};
 pub(crate) use thread_log::zero;
 pub use thread_log::{LogFull, ThreadLog};
+pub use undo::{UndoEntry, UndoLog, recover_undo};

@@ -42,6 +42,11 @@ pub trait World {
     /// Carries out `operation` of `thread`; the value loaded or the old value, 0 where there is none.
     fn perform(&self, thread: usize, operation: Operation) -> u64;
 
+    /// Loads a word as a hint; a world that judges reads overrides it.
+    fn peek(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        self.perform(thread, Operation::Load(space, offset))
+    }
+
     /// Loads consecutive words; a world that keeps time overrides it to overlap them.
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         for (i, word) in into.iter_mut().enumerate() {
@@ -57,6 +62,13 @@ pub trait World {
 
     /// Whether another thread may run after the operation that `thread` has just performed.
     fn switches(&self, thread: usize) -> bool;
+
+    /// Whether the operation that `thread` has just asked for was not carried out: others run first, and it is
+    /// performed again. Only worlds that keep time postpone, and only in a coroutine.
+    fn postponed(&self, thread: usize) -> bool {
+        let _ = thread;
+        false
+    }
 
     /// Whether a step is left out (a mutant).
     fn omitted(&self, step: Step) -> bool;
@@ -95,13 +107,27 @@ impl Hosted {
 
     #[inline]
     fn perform(&self, operation: Operation) -> u64 {
-        let value = self.world.perform(self.thread, operation);
-        if !self.yielder.is_null() && self.world.switches(self.thread) {
-            // SAFETY: `run` sets the pointer to the yielder of the coroutine in which this view lives, and
-            // the view cannot leave it: it is handed to the thread's closure by reference.
-            unsafe { (*self.yielder).suspend(()) };
+        loop {
+            let value = self.world.perform(self.thread, operation);
+            if self.yielder.is_null() {
+                return value;
+            }
+            if self.world.postponed(self.thread) {
+                self.suspend();
+                continue;
+            }
+            if self.world.switches(self.thread) {
+                self.suspend();
+            }
+            return value;
         }
-        value
+    }
+
+    /// Lets other coroutines run; the caller has seen that this view lives in one.
+    fn suspend(&self) {
+        // SAFETY: `run` sets the pointer to the yielder of the coroutine in which this view lives, and
+        // the view cannot leave it: it is handed to the thread's closure by reference.
+        unsafe { (*self.yielder).suspend(()) };
     }
 
     fn count(&self, change: impl FnOnce(&mut Counters)) {
@@ -155,8 +181,18 @@ impl Memory for Hosted {
         self.perform(Operation::Store(A::SPACE, at.offset(), value));
     }
 
+    fn peek<A: Address>(&self, at: A) -> u64 {
+        self.world.peek(self.thread, A::SPACE, at.offset())
+    }
+
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
-        self.world.load_range(self.thread, A::SPACE, at.offset(), into);
+        loop {
+            self.world.load_range(self.thread, A::SPACE, at.offset(), into);
+            if self.yielder.is_null() || !self.world.postponed(self.thread) {
+                return;
+            }
+            self.suspend();
+        }
     }
 
     fn store_range<A: Address>(&self, at: A, from: &[u64]) {

@@ -60,6 +60,12 @@ impl std::ops::AddAssign for Counters {
 pub trait Memory {
     /// Loads a word (acquire).
     fn load<A: Address>(&self, at: A) -> u64;
+    /// Loads a word to decide where to look, or whose lock to take: it may be stale or in the making, nothing that
+    /// a transaction returns follows from it, and what judges reads does not count it.
+    #[inline(always)]
+    fn peek<A: Address>(&self, at: A) -> u64 {
+        self.load(at)
+    }
     /// Stores a word (release).
     fn store<A: Address>(&self, at: A, value: u64);
     /// Loads consecutive words, each atomically (acquire); their loads may overlap.
@@ -158,6 +164,10 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn load<A: Address>(&self, at: A) -> u64 {
         (**self).load(at)
+    }
+    #[inline(always)]
+    fn peek<A: Address>(&self, at: A) -> u64 {
+        (**self).peek(at)
     }
     #[inline(always)]
     fn store<A: Address>(&self, at: A, value: u64) {

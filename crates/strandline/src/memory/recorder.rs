@@ -1,6 +1,6 @@
 //! The recorder: a world that keeps every operation as an event stream beside the memory's contents.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 
 use super::hosted::{Operation, World};
 use super::{Space, Step};
@@ -17,11 +17,24 @@ pub struct Recorded {
     pub value: u64,
 }
 
+/// What the operations of a [`Recorder`] go to, in the order in which they took effect. A list keeps them; an
+/// analysis takes them in as they come, so that a run of any length needs no memory for its stream.
+pub trait Observer {
+    /// The next operation.
+    fn observe(&mut self, recorded: Recorded);
+}
+
+impl Observer for Vec<Recorded> {
+    fn observe(&mut self, recorded: Recorded) {
+        self.push(recorded);
+    }
+}
+
 /// A world that records. Pauses, and a fraction of all operations, let another thread run.
-pub struct Recorder {
+pub struct Recorder<O = Vec<Recorded>> {
     persistent: RefCell<Vec<u64>>,
     volatile: RefCell<Vec<u64>>,
-    stream: RefCell<Vec<Recorded>>,
+    observer: RefCell<O>,
     recording: Cell<bool>,
     omitted: Option<Step>,
     /// Threads switch after one in so many operations, pauses aside; 0 for pauses only.
@@ -31,7 +44,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder over a pool image of `persistent` words and zeroed synchronisation words of
+    /// A recorder that keeps the stream, over a pool image of `persistent` words and zeroed synchronisation words of
     /// `volatile_bytes`; threads switch after about one in `switch_every` operations (0: at pauses only), chosen
     /// by `seed`; `omitted` makes a mutant.
     pub fn new(
@@ -41,10 +54,29 @@ impl Recorder {
         seed: u64,
         omitted: Option<Step>,
     ) -> Self {
+        Self::observed(persistent, volatile_bytes, switch_every, seed, omitted, Vec::new())
+    }
+
+    /// The events so far, which are taken out.
+    pub fn take_stream(&self) -> Vec<Recorded> {
+        self.observer.take()
+    }
+}
+
+impl<O: Observer> Recorder<O> {
+    /// A recorder whose operations go to `observer`; the rest as in [`Recorder::new`].
+    pub fn observed(
+        persistent: Vec<u64>,
+        volatile_bytes: u64,
+        switch_every: u32,
+        seed: u64,
+        omitted: Option<Step>,
+        observer: O,
+    ) -> Self {
         Self {
             persistent: RefCell::new(persistent),
             volatile: RefCell::new(vec![0; volatile_bytes.div_ceil(8) as usize]),
-            stream: RefCell::default(),
+            observer: RefCell::new(observer),
             recording: Cell::new(true),
             omitted,
             switch_every,
@@ -58,9 +90,9 @@ impl Recorder {
         self.recording.set(on);
     }
 
-    /// The events so far, which are taken out.
-    pub fn take_stream(&self) -> Vec<Recorded> {
-        self.stream.take()
+    /// The observer, as it is now.
+    pub fn observer(&self) -> Ref<'_, O> {
+        self.observer.borrow()
     }
 
     /// A copy of the pool's contents as the threads see them now.
@@ -79,7 +111,7 @@ impl Recorder {
     }
 }
 
-impl World for Recorder {
+impl<O: Observer> World for Recorder<O> {
     fn perform(&self, thread: usize, operation: Operation) -> u64 {
         let mut recorded = operation;
         let value = match operation {
@@ -114,7 +146,7 @@ impl World for Recorder {
             | Operation::Work(_) => 0,
         };
         if self.recording.get() {
-            self.stream.borrow_mut().push(Recorded { thread, operation: recorded, value });
+            self.observer.borrow_mut().observe(Recorded { thread, operation: recorded, value });
         }
         // xorshift64: a reproducible choice of where threads switch.
         let mut random = self.random.get();

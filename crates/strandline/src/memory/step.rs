@@ -158,6 +158,12 @@ pub enum Step {
     MutateWriteBack,
     /// DCT: `commitTransaction` waits for the conflicting transactions before it (a wait).
     DeferredSpinOnConflicts,
+    /// SCT and DCT: writing back the mark that makes a log entry invalid.
+    CommitMarkWriteBack,
+    /// SCT and DCT: writing back an undo log's first word, and the fence after it.
+    UndoLogHeader,
+    /// SCT and DCT: recovery takes an entry for valid only by its checksum (a comparison).
+    RecoveryChecksum,
 }
 
 impl Step {

@@ -306,6 +306,13 @@ impl Pool {
                 S::KIND.name(self.options.concurrency)
             )));
         }
+        if !S::KIND.is_native() {
+            return Err(Error::Parameter(format!(
+                "no processor has the persist barriers of {}: it exists for the recorder, the crash checker and \
+                 the simulator; on real memory use sct-eager-sync or dct-eager-sync",
+                S::KIND.name(S::KIND.modes()[0])
+            )));
+        }
         let mut worker = Worker::lease(
             self.native_view()?,
             self.options.concurrency,

@@ -24,6 +24,20 @@ use crate::transaction::Abort;
 
 use super::layout::{Layout, View};
 
+/// Arenas from this number on are those of regions.
+const REGIONS: u64 = 1 << 16;
+
+/// The region that the block at `at`, an address inside the chunks, belongs to.
+#[inline]
+pub(crate) fn region_at<M: Memory>(view: &View<M>, at: PersistentAddress) -> Option<u32> {
+    let layout = &view.layout;
+    let chunk = (at.offset() - layout.chunks.offset()) >> layout.geometry.chunk_bytes.trailing_zeros();
+    match Chunk::decode(view.memory.peek(table(layout, chunk))) {
+        Some(Chunk::Small { arena, .. }) => arena.checked_sub(REGIONS).map(|region| region as u32),
+        _ => None,
+    }
+}
+
 /// What the allocator needs of a transaction.
 pub(crate) trait Access {
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
@@ -152,6 +166,11 @@ impl Arena {
         Self { index, cursors: Default::default() }
     }
 
+    /// The arena of a region, from which everybody who has locked the region allocates.
+    pub fn of_region(region: u32) -> Self {
+        Self::new(REGIONS + u64::from(region))
+    }
+
     pub fn alloc<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<PersistentAddress, Abort> {
         let found = match class_of(tx.layout(), bytes) {
             Some(class) => self.alloc_small(tx, class)?,
@@ -172,8 +191,11 @@ impl Arena {
         // The chunk is exhausted. Chunks of the arena in which much was freed, a free chunk, any chunk of
         // the arena with room, any chunk of the class, and free chunks that are small chunks by name only.
         let own = Chunk::Small { class, arena: self.index }.encode();
-        let any =
-            |word: u64| matches!(Chunk::decode(word), Some(Chunk::Small { class: c, .. }) if c == class);
+        // Regions keep to their own chunks, and others out of them.
+        let any = |word: u64| {
+            matches!(Chunk::decode(word), Some(Chunk::Small { class: c, arena })
+                if c == class && arena < REGIONS)
+        };
         if self.cursors[class].freed >= division.blocks / 2 {
             self.cursors[class].freed = 0;
             if let Some(block) = self.alloc_from(tx, class, &division, division.blocks / 8, |w| w == own)? {
@@ -186,7 +208,9 @@ impl Arena {
         if let Some(block) = self.alloc_from(tx, class, &division, 1, |w| w == own)? {
             return Ok(Some(block));
         }
-        if let Some(block) = self.alloc_from(tx, class, &division, 1, any)? {
+        if self.index < REGIONS
+            && let Some(block) = self.alloc_from(tx, class, &division, 1, any)?
+        {
             return Ok(Some(block));
         }
         reclaim(tx)?;

@@ -179,6 +179,7 @@ pub struct SharedLayout {
     lock_mask: u64,
     slots: VolatileAddress,
     slot_count: u64,
+    undo: VolatileAddress,
     sync: VolatileAddress,
     bytes: u64,
 }
@@ -204,6 +205,9 @@ impl SharedLayout {
     pub const HELPER_WAITS: VolatileAddress = Self::at_line(8);
     const LOCKS: VolatileAddress = Self::at_line(10);
     const SLOT_LINES: u64 = 2;
+    const SET_LOCK_WORDS: u64 = 4;
+    /// The most entries that an undo log has.
+    pub const UNDO_ENTRIES: u64 = 8;
 
     const fn at_line(line: u64) -> VolatileAddress {
         VolatileAddress::new(line * LINE_BYTES)
@@ -215,9 +219,10 @@ impl SharedLayout {
         let locks = 1u64 << lock_bits;
         let slots = Self::LOCKS.word(locks.next_multiple_of(8));
         let slot_count = layout.geometry.logs;
-        let sync = slots.byte(slot_count * Self::SLOT_LINES * LINE_BYTES);
+        let undo = slots.byte(slot_count * Self::SLOT_LINES * LINE_BYTES);
+        let sync = undo.word(slot_count * Self::UNDO_ENTRIES * Self::undo_words(slot_count));
         let bytes = (sync.offset() + sync_bytes).next_multiple_of(PAGE_BYTES);
-        Self { lock_mask: locks - 1, slots, slot_count, sync, bytes }
+        Self { lock_mask: locks - 1, slots, slot_count, undo, sync, bytes }
     }
 
     /// Bytes that they take.
@@ -240,6 +245,29 @@ impl SharedLayout {
     #[inline(always)]
     pub fn lock(&self, index: u64) -> VolatileAddress {
         Self::LOCKS.word(index)
+    }
+
+    /// Words kept for each entry of an undo log: eight, and one for every entry that may precede it.
+    const fn undo_words(logs: u64) -> u64 {
+        8 + Self::UNDO_ENTRIES * logs
+    }
+
+    /// The volatile words of entry `entry` of the undo log `log`.
+    #[inline(always)]
+    pub fn undo_entry(&self, log: u64, entry: u64) -> VolatileAddress {
+        self.undo.word((log * Self::UNDO_ENTRIES + entry) * Self::undo_words(self.slot_count))
+    }
+
+    /// Locks of lock sets. They share their words with the stripe locks of the STM: a pool is open in one mode.
+    #[inline(always)]
+    pub fn lock_count(&self) -> u64 {
+        ((self.lock_mask + 1) / Self::SET_LOCK_WORDS).max(1)
+    }
+
+    /// The lock of lock sets with this index: the latch, the timestamp, the last holder.
+    #[inline(always)]
+    pub fn set_lock(&self, index: u64) -> VolatileAddress {
+        Self::LOCKS.word(Self::SET_LOCK_WORDS * index)
     }
 
     /// The words of log `index`.

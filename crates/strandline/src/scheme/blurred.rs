@@ -115,7 +115,7 @@ impl Checkpoint for BulkPersistence {
         // Whoever held it may have persisted this log's transactions too.
         if !covered() {
             match concurrency {
-                Concurrency::Stm => persist_in_bulk(view),
+                Concurrency::Stm | Concurrency::Locks => persist_in_bulk(view),
                 Concurrency::SingleWriter => {
                     memory.lock(SharedLayout::WRITER);
                     persist_in_bulk(view);

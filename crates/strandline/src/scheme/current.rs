@@ -46,7 +46,7 @@ pub(crate) fn forget_logs<M: Memory>(view: &View<M>) -> Result<RecoveryReport> {
 ///
 /// # Errors
 /// It names an address where no log can be.
-pub(super) fn logs<M: Memory>(view: &View<M>) -> Result<Vec<PersistentAddress>> {
+pub(crate) fn logs<M: Memory>(view: &View<M>) -> Result<Vec<PersistentAddress>> {
     let mut logs = Vec::new();
     for index in 0..view.layout.geometry.logs {
         let entry = view.memory.load(Layout::LOG_DIRECTORY.word(index));

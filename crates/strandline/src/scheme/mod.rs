@@ -6,31 +6,39 @@
 mod blurred;
 mod counted;
 mod current;
+mod deferred_commit;
 mod line_set;
 mod mnemosyne;
 mod no_persistence;
+mod persistency;
 mod recovery;
 mod redo;
 mod registry;
+mod synchronous_commit;
 mod volatile;
 mod write_ahead;
 
 pub use blurred::{Blurred, ExecutionInLog, VolatileCheckpoint};
 pub use counted::Counted;
 pub use current::recover;
-pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
+pub(crate) use current::{adopt, current, drain, forget_logs, logs, mark_unprotected};
+pub use deferred_commit::{DeferredCommit, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict};
 pub(crate) use mnemosyne::wake_helper;
 pub use mnemosyne::{MnemosyneAsynchronous, MnemosyneSynchronous};
 pub use no_persistence::NoPersistence;
+pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use recovery::{RecoveryReport, RecoveryStep};
 pub use registry::{SchemeKind, SchemeVisitor};
+pub use synchronous_commit::{
+    SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
+};
 pub use volatile::{VolatileTx, VolatileWorker};
 pub use write_ahead::Base;
 
 use crate::error::Error;
-use crate::memory::{Memory, PersistentAddress};
+use crate::memory::{Event, Memory, PersistentAddress};
 use crate::pool::layout::View;
-use crate::transaction::{Concurrency, Statistics, WriteSet};
+use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 
 /// The scheme has no room for another write of the running transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +90,44 @@ pub trait Scheme: Sized {
         concurrency: Concurrency,
         statistics: &mut Statistics,
     ) -> Result<(), Error>;
+
+    /// Where isolation is by locks: the running transaction has taken those that it declared.
+    fn locks_taken<M: Memory>(&mut self, _view: &View<M>) {}
+    /// Where isolation is by locks: does all that comes after the body, from making the transaction durable to
+    /// releasing the locks; the worker has log `log`, and `home` are the words to store, each once. Here: as the
+    /// redo schemes do.
+    ///
+    /// # Errors
+    /// The transaction is too large. Nothing has happened then, and the locks are still held.
+    fn commit_locked<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        log: u64,
+        locks: &mut LockSet,
+        home: &[(PersistentAddress, u64)],
+        statistics: &mut Statistics,
+    ) -> Result<(), Error> {
+        let timestamp = locks.next_timestamp(view, 0);
+        locks.stamp(view, timestamp, None);
+        // Conflicting transactions have their order by it, and no counter that all of them share.
+        let transaction = timestamp * view.layout.geometry.logs + log;
+        view.memory.event(Event::Commit(transaction));
+        statistics.log_bytes += crate::log::RECORD_BYTES * self.commit(view, transaction);
+        view.memory.event(Event::Acknowledged(transaction));
+        for &(at, value) in home {
+            view.memory.store(at, value);
+        }
+        locks.release(view);
+        statistics.acknowledged += 1;
+        Ok(())
+    }
+    /// Where isolation is by locks: a transaction ends that has stored nothing. Releases the locks, and waits until
+    /// what it may have read is durable.
+    fn end_locked<M: Memory>(&mut self, view: &View<M>, locks: &mut LockSet) {
+        locks.release(view);
+    }
+    /// Commits what is deferred, and waits until all that was committed is durable; outside any transaction.
+    fn settle<M: Memory>(&mut self, _view: &View<M>, _statistics: &mut Statistics) {}
 
     /// Recovers a pool whose logs this scheme has written; [`recover`] finds out whose they are.
     ///

@@ -47,6 +47,8 @@ pub struct RecoveryReport {
     pub committed: u64,
     /// Of these, replayed: above the watermark.
     pub replayed: u64,
+    /// Transactions undone.
+    pub undone: u64,
     /// Words stored home.
     pub words: u64,
     /// The watermark afterwards; new TxIDs start above it.

@@ -3,8 +3,9 @@
 //! Adding one is adding a file and a line of the table.
 
 use super::{
-    Base, Blurred, Counted, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
-    RecoveryReport, RecoveryStep, Scheme, VolatileCheckpoint,
+    Base, Blurred, Counted, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict, ExecutionInLog,
+    MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence, RecoveryReport, RecoveryStep, Scheme,
+    SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict, VolatileCheckpoint,
 };
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -37,6 +38,10 @@ macro_rules! schemes {
                     $(
                         (Self::$kind, Concurrency::Stm) => $name,
                         (Self::$kind, Concurrency::SingleWriter) => concat!($name, "+single-writer"),
+                        // The schemes that know no other isolation do not say it.
+                        (Self::$kind, Concurrency::Locks) => {
+                            if self.modes().len() == 1 { $name } else { concat!($name, "+locks") }
+                        }
                     )*
                 }
             }
@@ -84,13 +89,17 @@ macro_rules! schemes {
 }
 
 const ALL_MODES: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter];
+const WITH_LOCKS: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter, Concurrency::Locks];
+const LOCKS_ONLY: &[Concurrency] = &[Concurrency::Locks];
 const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
+const DEFERRED: &str =
+    "Kolli, Pelley, Saidi, Chen, Wenisch: High-Performance Transactions for Persistent Memories";
 const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
 
 // The numbers are part of the pool format (`docs/pool-format.md`): none is ever used for something else.
 schemes! {
     /// Transactions without persistence.
-    NoPersistence = 1: NoPersistence, "np" in ALL_MODES, BLURRED,
+    NoPersistence = 1: NoPersistence, "np" in WITH_LOCKS, BLURRED,
         "transactions without persistence: the upper bound";
     /// Conventional write-ahead logging.
     Base = 2: Base, "base" in ALL_MODES, BLURRED,
@@ -113,6 +122,30 @@ schemes! {
     /// Blurred Persistence with counted commit records.
     Counted = 7: Counted, "bppm-counted" in ALL_MODES, "Strandline: Blurred Persistence with Loose-Ordering's counts",
         "bppm without abort records: a commit record counts its transaction's records";
+    /// Synchronous commit under strict persistency.
+    SynchronousStrict = 16: SynchronousStrict, "sct-strict" in LOCKS_ONLY, DEFERRED,
+        "undo log, commit before the locks are released; strict persistency (no barriers; not on real memory)";
+    /// Synchronous commit under epoch persistency.
+    SynchronousEpoch = 17: SynchronousEpoch, "sct-epoch" in LOCKS_ONLY, DEFERRED,
+        "the same with four persist barriers; epoch persistency (not on real memory)";
+    /// Synchronous commit under eager sync.
+    SynchronousEagerSync = 18: SynchronousEagerSync, "sct-eager-sync" in LOCKS_ONLY, DEFERRED,
+        "the same with three sync barriers: clwb and sfence";
+    /// Synchronous commit under strand persistency.
+    SynchronousStrand = 19: SynchronousStrand, "sct-strand" in LOCKS_ONLY, DEFERRED,
+        "the same with each transaction on a strand of its own; strand persistency (not on real memory)";
+    /// Deferred commit under strict persistency.
+    DeferredStrict = 20: DeferredStrict, "dct-strict" in LOCKS_ONLY, DEFERRED,
+        "undo log, commit after the locks are released; strict persistency (no barriers; not on real memory)";
+    /// Deferred commit under epoch persistency.
+    DeferredEpoch = 21: DeferredEpoch, "dct-epoch" in LOCKS_ONLY, DEFERRED,
+        "the same with two persist barriers, commits behind a later transaction's; epoch persistency (not on real memory)";
+    /// Deferred commit under eager sync.
+    DeferredEagerSync = 22: DeferredEagerSync, "dct-eager-sync" in LOCKS_ONLY, DEFERRED,
+        "the same with one sync barrier (clwb and sfence), commits behind later transactions'";
+    /// Deferred commit under strand persistency.
+    DeferredStrand = 23: DeferredStrand, "dct-strand" in LOCKS_ONLY, DEFERRED,
+        "the same with each transaction on a strand of its own; strand persistency (not on real memory)";
 }
 
 impl SchemeKind {
@@ -124,6 +157,20 @@ impl SchemeKind {
     /// Whether the `Sync` domain carries it.
     pub fn in_sync(self) -> bool {
         self == Self::Blurred
+    }
+
+    /// Whether it runs on real memory. The others issue persist barriers, or count on an order of persists, that no
+    /// processor has; they exist for the recorder, the crash checker and the simulator.
+    pub fn is_native(self) -> bool {
+        !matches!(
+            self,
+            Self::SynchronousStrict
+                | Self::SynchronousEpoch
+                | Self::SynchronousStrand
+                | Self::DeferredStrict
+                | Self::DeferredEpoch
+                | Self::DeferredStrand
+        )
     }
 
     /// The scheme with this number in a pool's state word.

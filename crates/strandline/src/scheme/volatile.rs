@@ -1,11 +1,13 @@
 //! `volatile`: the same structures by plain loads and stores under one lock. No transactions, no recovery;
 //! the in-run reference that every scheme is measured against.
 
+use std::collections::HashMap;
+
 use crate::error::{Error, Result};
 use crate::memory::{Memory, PersistentAddress};
 use crate::pool::heap::{Access, Arena};
 use crate::pool::layout::{Layout, SharedLayout, View};
-use crate::transaction::{Abort, Read, Runner, Statistics, Transaction};
+use crate::transaction::{Abort, Lock, Read, Runner, Statistics, Transaction};
 
 /// One thread's use of a pool without transactions.
 pub struct VolatileWorker<M: Memory>(VolatileTx<M>);
@@ -20,13 +22,17 @@ struct Direct<M> {
 pub struct VolatileTx<M: Memory> {
     direct: Direct<M>,
     arena: Arena,
+    /// The region that the transaction declared, so that a pool filled without transactions is laid out as one
+    /// filled with them.
+    region: Option<u32>,
+    regions: HashMap<u32, Arena>,
 }
 
 impl<M: Memory> VolatileWorker<M> {
     /// A worker that allocates from arena `index`.
     pub fn new(view: View<M>, index: u64) -> Self {
         let direct = Direct { view, error: None, statistics: Statistics::default() };
-        Self(VolatileTx { direct, arena: Arena::new(index) })
+        Self(VolatileTx { direct, arena: Arena::new(index), region: None, regions: HashMap::new() })
     }
 
     fn locked<R>(&mut self, mut body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>) -> Result<R> {
@@ -45,12 +51,30 @@ impl<M: Memory> Runner for VolatileWorker<M> {
         self.locked(body)
     }
 
+    fn run_locked<R>(
+        &mut self,
+        locks: &[Lock],
+        body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>,
+    ) -> Result<R> {
+        self.0.region = locks.iter().find_map(|lock| match lock {
+            Lock::Region(region) => Some(*region),
+            Lock::Range { .. } => None,
+        });
+        let result = self.locked(body);
+        self.0.region = None;
+        result
+    }
+
     fn view<R>(&mut self, body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>) -> Result<R> {
         self.locked(body)
     }
 
     fn statistics(&self) -> Statistics {
         Statistics { total: self.0.direct.view.memory.counters(), ..self.0.direct.statistics }
+    }
+
+    fn rolls_back(&self) -> bool {
+        false
     }
 }
 
@@ -130,7 +154,11 @@ impl<M: Memory> Transaction for VolatileTx<M> {
         self.direct.write_range(at, from)
     }
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
-        self.arena.alloc(&mut self.direct, bytes)
+        let arena = match self.region {
+            Some(region) => self.regions.entry(region).or_insert_with(|| Arena::of_region(region)),
+            None => &mut self.arena,
+        };
+        arena.alloc(&mut self.direct, bytes)
     }
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         self.arena.free(&mut self.direct, at)

@@ -9,6 +9,7 @@ use crate::scheme::{Full, Scheme};
 use crate::sync::SharedLog;
 
 use super::Abort;
+use super::locks::LockSet;
 use super::write_set::{LineEntry, WriteSet};
 
 /// How transactions are isolated from one another.
@@ -20,6 +21,9 @@ pub enum Concurrency {
     Stm,
     /// One writer at a time, no read set, no lock table; readers validate against a sequence.
     SingleWriter,
+    /// Mutual exclusion by locks, all of them held until the transaction has stored its data: those of the
+    /// lock set that it declares, taken in order, or else those of what it touches.
+    Locks,
 }
 
 /// What a worker has done so far.
@@ -29,6 +33,8 @@ pub struct Statistics {
     pub commits: u64,
     /// Committed transactions that wrote nothing.
     pub read_only: u64,
+    /// Of both, those known to be durable; fewer only while deferred commits are under way.
+    pub acknowledged: u64,
     /// Attempts that met a conflict and were run again.
     pub conflicts: u64,
     /// Transactions that their closure gave up, or that failed.
@@ -63,7 +69,9 @@ pub struct Engine<M, S> {
     pub(super) reads: Vec<(u32, u64)>,
     pub(super) writes: WriteSet,
     /// Addresses and values that a commit stores home.
-    home: Vec<(PersistentAddress, u64)>,
+    pub(super) home: Vec<(PersistentAddress, u64)>,
+    /// The locks that it holds, where it isolates itself by them.
+    pub(super) locks: LockSet,
     /// STM: the time at which all reads so far are valid. Single writer: the sequence at the beginning.
     pub(super) snapshot: u64,
     /// The highest TxID whose writes may have been read.
@@ -96,6 +104,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             reads: Vec::with_capacity(256),
             writes: WriteSet::new(),
             home: Vec::with_capacity(64),
+            locks: LockSet::new(),
             snapshot: 0,
             newest_read: 0,
             doomed: None,
@@ -119,6 +128,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         match self.concurrency {
             Concurrency::Stm => self.begin_stm(attempt >= SERIAL_AFTER),
             Concurrency::SingleWriter => self.begin_single_writer(attempt),
+            Concurrency::Locks => self.begin_locks(),
         }
         self.view.memory.event(Event::Begin);
     }
@@ -130,11 +140,15 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         if let Some(abort) = self.doomed {
             return Err(abort);
         }
+        if self.concurrency == Concurrency::Locks {
+            return self.commit_locks();
+        }
         if self.writes.entries.is_empty() {
             self.view.memory.event(Event::Commit(0));
             self.release_token();
             self.wait_for_reads()?;
             self.statistics.read_only += 1;
+            self.statistics.acknowledged += 1;
             return Ok(());
         }
         let log_records = if self.shared_log.is_some() {
@@ -143,9 +157,12 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             match self.concurrency {
                 Concurrency::Stm => self.commit_stm()?,
                 Concurrency::SingleWriter => self.commit_single_writer(),
+                // Has returned above.
+                Concurrency::Locks => 0,
             }
         };
         self.statistics.commits += 1;
+        self.statistics.acknowledged += 1;
         self.statistics.log_bytes += log_records * crate::log::RECORD_BYTES;
         Ok(())
     }
@@ -176,6 +193,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
                 self.release_locks(Some(transaction));
             }
             Concurrency::SingleWriter => self.store_home_in_sequence(),
+            Concurrency::Locks => {}
         }
         self.leave_commit();
         self.release_token();
@@ -215,8 +233,12 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     /// Ends an attempt without effect.
     pub fn roll_back(&mut self, why: Abort) {
         self.scheme.abort(&self.view);
-        if self.concurrency == Concurrency::Stm {
-            self.release_locks(None);
+        match self.concurrency {
+            Concurrency::Stm => self.release_locks(None),
+            Concurrency::SingleWriter => {}
+            Concurrency::Locks if why == Abort::Conflict => self.locks.release(&self.view),
+            // The caller may come to know what was read.
+            Concurrency::Locks => self.scheme.end_locked(&self.view, &mut self.locks),
         }
         self.writes.clear();
         self.leave_commit();
@@ -263,6 +285,10 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
 
     /// Waits a random while that grows with the number of attempts.
     pub fn back_off(&mut self, attempt: u32) {
+        if self.concurrency == Concurrency::Locks {
+            // The next attempt waits for its locks.
+            return;
+        }
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -352,6 +378,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
         match self.concurrency {
             Concurrency::Stm => self.read_stm(at),
             Concurrency::SingleWriter => self.read_single_writer(at),
+            Concurrency::Locks => self.read_locks(at),
         }
     }
 
@@ -367,6 +394,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
             match self.concurrency {
                 Concurrency::Stm => self.read_line_stm(at, now)?,
                 Concurrency::SingleWriter => self.read_line_single_writer(at, now)?,
+                Concurrency::Locks => self.read_line_locks(at, now)?,
             }
             into = rest;
             at = at.word(here);
@@ -380,6 +408,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
         let entry = match self.concurrency {
             Concurrency::Stm => self.entry_stm(at)?,
             Concurrency::SingleWriter => self.entry_single_writer(at),
+            Concurrency::Locks => self.entry_locks(at)?,
         };
         self.keep(entry, at, value)
     }
@@ -397,6 +426,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
                 entry = match self.concurrency {
                     Concurrency::Stm => self.entry_stm(at)?,
                     Concurrency::SingleWriter => self.entry_single_writer(at),
+                    Concurrency::Locks => self.entry_locks(at)?,
                 };
             }
             self.keep(entry, at, value)?;
@@ -406,7 +436,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
 
     #[inline(always)]
     fn hint(&self, at: PersistentAddress) -> u64 {
-        self.view.memory.load(at)
+        self.view.memory.peek(at)
     }
 
     #[cold]

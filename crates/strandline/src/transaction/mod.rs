@@ -6,12 +6,14 @@
 //! into pool memory: reads copy out.
 
 pub(crate) mod engine;
+mod locks;
 mod single_writer;
 mod stm;
 mod worker;
 mod write_set;
 
 pub use engine::{Concurrency, Statistics};
+pub use locks::{Holder, Lock, LockSet};
 pub use worker::{Runner, Tx, Worker};
 pub use write_set::{LineEntry, WriteSet};
 

@@ -57,6 +57,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             self.view.memory.unlock(match self.concurrency {
                 super::Concurrency::Stm => SharedLayout::SERIAL,
                 super::Concurrency::SingleWriter => SharedLayout::WRITER,
+                super::Concurrency::Locks => return,
             });
         }
     }

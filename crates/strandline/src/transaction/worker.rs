@@ -1,5 +1,6 @@
 //! Workers: who runs transactions.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{Error, Result};
@@ -10,7 +11,7 @@ use crate::scheme::{self, Scheme};
 use crate::sync::SharedLog;
 
 use super::engine::{Concurrency, Engine, Statistics};
-use super::{Abort, Read, Transaction};
+use super::{Abort, Lock, Read, Transaction};
 
 /// Whoever can run transactions of a certain kind; drivers and benchmarks are generic over it.
 pub trait Runner {
@@ -25,6 +26,30 @@ pub trait Runner {
     /// The pool is unchanged then.
     fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx) -> Result<R, Abort>) -> Result<R>;
 
+    /// Runs `body` as a transaction whose lock set is known before it begins. Where isolation is by locks
+    /// ([`Concurrency::Locks`]) these are taken in order, before `body` runs, and a write to a word that none of
+    /// them protects is an error; a read of such a word is allowed, and safe where nobody writes it. Elsewhere
+    /// the set is not needed and is ignored.
+    ///
+    /// # Errors
+    /// As [`Runner::run`]; [`Error::OutsideLockSet`] where `body` writes outside `locks`.
+    fn run_locked<R>(
+        &mut self,
+        _locks: &[Lock],
+        body: impl FnMut(&mut Self::Tx) -> Result<R, Abort>,
+    ) -> Result<R> {
+        self.run(body)
+    }
+
+    /// A quiescent point: commits what this runner has deferred, and waits until all of it is durable. Only
+    /// deferred commit ever has anything to do here.
+    ///
+    /// # Errors
+    /// The pool has failed.
+    fn drain(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Runs `body` as a read-only transaction: it logs, writes back and fences nothing.
     ///
     /// # Errors
@@ -33,6 +58,12 @@ pub trait Runner {
 
     /// What it has done so far.
     fn statistics(&self) -> Statistics;
+
+    /// Whether a transaction that gives up leaves nothing behind; not so for the `volatile` reference alone,
+    /// which has no transactions.
+    fn rolls_back(&self) -> bool {
+        true
+    }
 }
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
@@ -46,6 +77,8 @@ pub struct Worker<M: Memory, S: Scheme> {
 pub struct Tx<M: Memory, S: Scheme> {
     engine: Engine<M, S>,
     arena: Arena,
+    /// The arenas of the regions that transactions have declared.
+    regions: HashMap<u32, Arena>,
 }
 
 impl<M: Memory, S: Scheme> Worker<M, S> {
@@ -56,6 +89,13 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
     /// another scheme exists.
     pub fn lease(view: View<M>, concurrency: Concurrency, shared_log: Option<SharedLog>) -> Result<Self> {
         let logs = view.layout.geometry.logs;
+        if !S::KIND.modes().contains(&concurrency) {
+            let modes: Vec<_> = S::KIND.modes().iter().map(|&mode| S::KIND.name(mode)).collect();
+            return Err(Error::Parameter(format!(
+                "this scheme runs as {} only; open the pool in one of these modes",
+                modes.join(", ")
+            )));
+        }
         view.memory.lock(SharedLayout::LEASES);
         let adopted = scheme::adopt::<M, S>(&view);
         let free = (0..logs).find(|&index| view.memory.load(view.shared.slot(index).leased()) == 0);
@@ -67,7 +107,7 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         let index = free.ok_or(Error::NoFreeLog(logs))?;
         let scheme = S::lease(&view, index);
         let engine = Engine::new(view, index, scheme, concurrency, shared_log);
-        Ok(Self { tx: Tx { engine, arena: Arena::new(index) }, read_only: false })
+        Ok(Self { tx: Tx { engine, arena: Arena::new(index), regions: HashMap::new() }, read_only: false })
     }
 
     /// The number of the log that this worker leases.
@@ -88,9 +128,13 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
     fn attempt<R>(
         &mut self,
         read_only: bool,
+        locks: Option<&[Lock]>,
         mut body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
     ) -> Result<R> {
         let mut attempt = 0;
+        if self.tx.engine.concurrency == Concurrency::Locks {
+            self.tx.engine.locks.declare(&self.tx.engine.view, locks);
+        }
         loop {
             self.tx.engine.begin(attempt, read_only);
             let tx = &mut self.tx;
@@ -127,11 +171,25 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
     type Tx = Tx<M, S>;
 
     fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
-        self.attempt(self.read_only, body)
+        self.attempt(self.read_only, None, body)
+    }
+
+    fn run_locked<R>(
+        &mut self,
+        locks: &[Lock],
+        body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
+    ) -> Result<R> {
+        self.attempt(self.read_only, Some(locks), body)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        let engine = &mut self.tx.engine;
+        engine.scheme.settle(&engine.view, &mut engine.statistics);
+        Ok(())
     }
 
     fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
-        self.attempt(true, body)
+        self.attempt(true, None, body)
     }
 
     fn statistics(&self) -> Statistics {
@@ -173,9 +231,22 @@ impl<M: Memory, S: Scheme> Transaction for Tx<M, S> {
         self.engine.write_range(at, from)
     }
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
-        self.arena.alloc(&mut self.engine, bytes)
+        let arena = match self.engine.locks.region() {
+            Some(region) => self.regions.entry(region).or_insert_with(|| Arena::of_region(region)),
+            None => &mut self.arena,
+        };
+        self.engine.locks.set_allocating(true);
+        let block = arena.alloc(&mut self.engine, bytes);
+        self.engine.locks.set_allocating(false);
+        if self.engine.concurrency == Concurrency::Locks {
+            self.engine.locks.add_fresh(block?, bytes);
+        }
+        block
     }
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
-        self.arena.free(&mut self.engine, at)
+        self.engine.locks.set_allocating(true);
+        let freed = self.arena.free(&mut self.engine, at);
+        self.engine.locks.set_allocating(false);
+        freed
     }
 }

@@ -1,6 +1,10 @@
 //! Property tests of the structures against the standard library's, on every runner, in small pools whose
 //! logs overflow; and what damage, interruption and deletion leave.
 
+mod graph;
+mod queue;
+mod set;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -77,6 +81,10 @@ trait Map: Copy {
     /// All pairs, sorted where the map itself does not sort.
     fn all(&self, tx: &mut impl Read) -> Result<Vec<(i64, u64)>, Abort>;
     fn between(&self, tx: &mut impl Read, from: i64, to: i64) -> Result<Vec<(i64, u64)>, Abort>;
+    /// The first of those between.
+    fn first_in(&self, tx: &mut impl Read, from: i64, to: i64) -> Result<Option<(i64, u64)>, Abort> {
+        Ok(self.between(tx, from, to)?.first().copied())
+    }
 }
 
 macro_rules! ordered_map {
@@ -116,12 +124,16 @@ macro_rules! ordered_map {
                 })?;
                 Ok(all)
             }
+            fn first_in(&self, tx: &mut impl Read, from: i64, to: i64) -> Result<Option<(i64, u64)>, Abort> {
+                self.first(tx, from..to)
+            }
         }
     };
 }
 
 ordered_map!(RedBlackTree<i64, u64>);
 ordered_map!(BPlusTree<i64, u64>);
+ordered_map!(BTree<i64, u64>);
 
 impl Map for HashTable<i64, u64> {
     fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
@@ -204,14 +216,20 @@ fn map_apply(map: &impl Map, tx: &mut impl Transaction, op: Op) -> Result<Option
 }
 
 fn verify<M: Map>(runner: &mut impl Runner, root: PersistentAddress, model: &BTreeMap<i64, u64>) {
-    let (all, counts, middle) = runner
+    let (all, counts, middle, first) = runner
         .view(|tx| {
             let map = M::open(tx, root)?;
-            Ok((map.all(tx)?, [map.check(tx)?, map.count(tx)?], map.between(tx, -7, 23)?))
+            Ok((
+                map.all(tx)?,
+                [map.check(tx)?, map.count(tx)?],
+                map.between(tx, -7, 23)?,
+                map.first_in(tx, -7, 23)?,
+            ))
         })
         .unwrap();
     assert_eq!(all, model.iter().map(|(&k, &v)| (k, v)).collect::<Vec<_>>());
     assert_eq!(counts, [model.len() as u64; 2]);
+    assert_eq!(first, model.range(-7..23).next().map(|(&k, &v)| (k, v)));
     assert_eq!(middle, model.range(-7..23).map(|(&k, &v)| (k, v)).collect::<Vec<_>>());
 }
 
@@ -264,6 +282,7 @@ trait Create {
 struct Hash(u64);
 struct RedBlack;
 struct BPlus(NodeShape);
+struct Textbook(u64);
 
 impl Create for Hash {
     type Map = HashTable<i64, u64>;
@@ -283,6 +302,13 @@ impl Create for BPlus {
     type Map = BPlusTree<i64, u64>;
     fn create(&self, runner: &mut impl Runner, root: PersistentAddress) -> Result<Self::Map> {
         runner.run(|tx| BPlusTree::create(tx, root, self.0))
+    }
+}
+
+impl Create for Textbook {
+    type Map = BTree<i64, u64>;
+    fn create(&self, runner: &mut impl Runner, root: PersistentAddress) -> Result<Self::Map> {
+        runner.run(|tx| BTree::create(tx, root, self.0))
     }
 }
 
@@ -323,6 +349,11 @@ proptest! {
     #[test]
     fn red_black_tree_is_a_map(script in script(200, 120)) {
         everywhere(&RedBlack, 4 * KILOBYTE, &script);
+    }
+
+    #[test]
+    fn b_tree_is_a_map(script in script(200, 120), half in 1..9u64) {
+        everywhere(&Textbook(2 * half + 1), 16 * KILOBYTE, &script);
     }
 
     #[test]
@@ -386,6 +417,13 @@ fn orders<C: Create>(create: &C, count: i64) {
 #[test]
 fn red_black_trees_of_all_orders() {
     orders(&RedBlack, 4000);
+}
+
+#[test]
+fn b_trees_of_all_orders() {
+    orders(&Textbook(3), 1500);
+    orders(&Textbook(15), 3000);
+    orders(&Textbook(63), 3000);
 }
 
 #[test]
@@ -760,6 +798,7 @@ fn survive<C: Create>(create: &C, seed: &mut u64) {
                     | Error::InvalidAddress(_)
                     | Error::InvalidFree(_)
                     | Error::WrongStructure { .. }
+                    | Error::Incomplete { .. }
                     | Error::Full(_)
                     | Error::TransactionTooLarge { .. }
             ),
@@ -783,6 +822,8 @@ fn damage_is_an_error() {
     for _ in 0..40 {
         survive(&Hash(20), &mut seed);
         survive(&RedBlack, &mut seed);
+        survive(&Textbook(3), &mut seed);
+        survive(&Textbook(9), &mut seed);
         survive(&BPlus(NodeShape::of_pairs(4)), &mut seed);
         survive(&BPlus(NodeShape::of_pairs(30)), &mut seed);
     }
@@ -864,6 +905,7 @@ fn threads_work_together() {
         for mode in MODES {
             together(&Hash(16), mode, seed);
             together(&RedBlack, mode, seed);
+            together(&Textbook(5), mode, seed);
             together(&BPlus(NodeShape::of_pairs(4)), mode, seed);
             together(&BPlus(NodeShape::of_pairs(20)), mode, seed);
         }

@@ -1,0 +1,175 @@
+//! `--world persist-order`: crashes under the persistency models, and the table of necessary barriers.
+
+use std::time::Duration;
+
+use comfy_table::{Table, presets};
+use serde_json::json;
+use strandline_crash::persist_order::{Barrier, OrderedScheme, Outcome as Explored, SCHEMES, Sampling};
+
+use super::Finished;
+use super::schemes::{Arguments, progress_bar};
+use crate::failure::{Failure, Outcome};
+
+/// States searched at one crash point before the rest is sampled.
+const STATES: u64 = 2000;
+
+/// One line of the table: a scheme with all its barriers, or without one.
+struct Row {
+    scheme: &'static OrderedScheme,
+    without: Option<Barrier>,
+    explored: Explored,
+}
+
+impl Row {
+    /// Whether it is as it should be: nothing found with all barriers, something found without one.
+    fn is_right(&self) -> bool {
+        self.explored.violation.is_some() == self.without.is_some()
+    }
+
+    fn verdict(&self) -> &'static str {
+        match (self.without, &self.explored.violation) {
+            (None, None) => "sufficient",
+            (None, Some(_)) => "VIOLATED",
+            (Some(_), Some(_)) => "necessary",
+            (Some(_), None) => "NOT FOUND",
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A flag names what there is not.
+pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
+    let unused = [
+        ("--workload", !arguments.workload.is_empty()),
+        ("--setting", !arguments.setting.is_empty()),
+        ("--threads", !arguments.threads.is_empty()),
+        ("--transactions", arguments.transactions.is_some()),
+        ("--exhaustive", arguments.exhaustive),
+        ("--omit", arguments.omit.is_some()),
+    ];
+    if let Some((flag, _)) = unused.iter().find(|(_, given)| *given) {
+        return Err(Failure::Usage(format!("the world persist-order knows no {flag}: leave it out")));
+    }
+    let schemes = schemes(&arguments.scheme)?;
+    let sampling = Sampling {
+        histories: arguments.samples,
+        seed: arguments.seed,
+        states: STATES,
+        limit: Duration::from_secs(arguments.seconds),
+    };
+    // Panics of mutants are caught and reported as what they are.
+    std::panic::set_hook(Box::new(|_| ()));
+    let rows = rows(arguments, &schemes, sampling);
+    let _ = std::panic::take_hook();
+    let rows = rows?;
+    if !arguments.json {
+        show(arguments, &rows);
+    }
+    let outcome = if rows.iter().all(Row::is_right) { Outcome::Success } else { Outcome::Finding };
+    Ok(Finished { outcome, rows: rows.iter().map(json_row).collect() })
+}
+
+fn schemes(names: &[String]) -> Result<Vec<&'static OrderedScheme>, Failure> {
+    for name in names {
+        if !SCHEMES.iter().any(|scheme| scheme.name == name) {
+            let all: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+            return Err(Failure::Usage(format!(
+                "no scheme {name:?} is checked in the world persist-order; choose from {}",
+                all.join(", ")
+            )));
+        }
+    }
+    Ok(SCHEMES.iter().filter(|scheme| names.is_empty() || names.iter().any(|n| n == scheme.name)).collect())
+}
+
+fn rows(
+    arguments: &Arguments,
+    schemes: &[&'static OrderedScheme],
+    sampling: Sampling,
+) -> Result<Vec<Row>, Failure> {
+    let bar = progress_bar();
+    let mut rows = Vec::new();
+    for &scheme in schemes {
+        let barriers = scheme.barriers.iter().copied().map(Some).filter(|_| arguments.mutants);
+        for without in std::iter::once(None).chain(barriers) {
+            let name =
+                without.map_or("all barriers".to_owned(), |barrier| format!("without {}", barrier.name));
+            // A mutant may take as many histories as its time allows.
+            let histories = if without.is_some() { u64::MAX } else { sampling.histories };
+            let explored = scheme.explore(
+                without.map(|barrier| barrier.step),
+                Sampling { histories, ..sampling },
+                |counts| {
+                    bar.set_message(format!("{} {name}: {} states", scheme.name, counts.states));
+                    bar.tick();
+                },
+            )?;
+            rows.push(Row { scheme, without, explored });
+        }
+    }
+    bar.finish_and_clear();
+    Ok(rows)
+}
+
+fn show(arguments: &Arguments, rows: &[Row]) {
+    for row in rows.iter().filter(|row| !row.is_right() || arguments.samples == 1) {
+        if let Some(violation) = &row.explored.violation {
+            say!("{}: {}", row.scheme.name, violation.what);
+            say!("\nhistory up to the crash (seed {}):", violation.seed);
+            violation.history.iter().for_each(|line| say!("  {line}"));
+            say!("\nstored, but lost:");
+            violation.lost.iter().for_each(|line| say!("  {line}"));
+            say!("");
+        }
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "scheme",
+        "without",
+        "step",
+        "histories",
+        "crash points",
+        "states",
+        "cut short",
+        "seconds",
+        "verdict",
+        "what is wrong then",
+    ]);
+    for row in rows {
+        let counts = &row.explored.counts;
+        let what = row.explored.violation.as_ref().map_or("", |violation| violation.what.as_str());
+        table.add_row([
+            row.scheme.name.to_owned(),
+            row.without.map_or("–", |barrier| barrier.name).to_owned(),
+            row.without.map_or(String::new(), |barrier| format!("{:?}", barrier.step)),
+            counts.histories.to_string(),
+            counts.points.to_string(),
+            counts.states.to_string(),
+            counts.cut_short.to_string(),
+            format!("{:.2}", row.explored.seconds),
+            row.verdict().to_owned(),
+            what.chars().take(80).collect(),
+        ]);
+    }
+    say!("{table}");
+    let states: u64 = rows.iter().map(|row| row.explored.counts.states).sum();
+    say!("\n{states} crash states judged; seed {}", arguments.seed);
+}
+
+fn json_row(row: &Row) -> serde_json::Value {
+    json!({
+        "world": "persist-order",
+        "scheme": row.scheme.name,
+        "model": row.scheme.model.name(),
+        "without": row.without.map(|barrier| barrier.name),
+        "step": row.without.map(|barrier| format!("{:?}", barrier.step)),
+        "within_transaction": row.without.map(|barrier| barrier.within),
+        "counts": row.explored.counts,
+        "seconds": row.explored.seconds,
+        "verdict": row.verdict(),
+        "violation": row.explored.violation,
+    })
+}

@@ -1,0 +1,211 @@
+//! `strandline simulate`: one run of a scheme and a workload, or of a recorded trace, on a simulated machine.
+
+mod tables;
+
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use serde::Serialize;
+use strandline::memory::Event;
+use strandline_sim::run::{Finished, PoolSizes, Prepared, Run, recover};
+use strandline_sim::{Description, file, scheme};
+use strandline_workloads::{SchemeName, Sizes, UnknownName, WorkloadName};
+
+use crate::arguments::bytes;
+use crate::failure::{Failure, Outcome};
+
+/// Run a scheme and a workload on a simulated machine.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    strandline simulate --machine atom --scheme bppm --workload hash --threads 8\n  \
+    strandline simulate --machine loc --set nvm.write_ns=500 --set cache.LLC.bytes=2_097_152 --json\n  \
+    strandline simulate --crash-at 100000,200000\n\n\
+    Machines, schemes and workloads are those of `strandline list`; docs/machines.md says how to describe a machine.")]
+pub struct Arguments {
+    /// A machine of `strandline list`, or the path of a TOML file
+    #[arg(long, default_value = "opteron")]
+    machine: String,
+    /// Replaces a value of the machine, such as nvm.write_ns=500 or cache.L1.ways=4; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// The software scheme
+    #[arg(long, default_value = "bppm", value_parser = software)]
+    scheme: SchemeName,
+    /// What the machine does for durability beyond caches and controllers
+    #[arg(long, default_value = "none")]
+    hardware: String,
+    /// The workload
+    #[arg(long, default_value = "hash", value_parser = workload)]
+    workload: WorkloadName,
+    /// Threads, each on a core of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    threads: u64,
+    /// Transactions of each thread that count
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    transactions: u64,
+    /// Transactions of each thread before anything counts
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    warm_up: u64,
+    /// Bytes in a value of hash and kvstore (K allowed)
+    #[arg(long, default_value = "8", value_parser = bytes)]
+    value_size: u64,
+    /// Operations in a transaction
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    ops_per_tx: u64,
+    /// Bytes in each thread's log, a multiple of 4096 (K, M allowed)
+    #[arg(long, default_value = "1M", value_parser = bytes)]
+    log_size: u64,
+    /// Seeds the random numbers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Cycles (from the threads' start, warm-up included) at which power fails, separated by commas; each time recovery runs on
+    /// what survives, and the run goes on
+    #[arg(long, value_delimiter = ',', value_name = "CYCLE")]
+    crash_at: Vec<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn software(name: &str) -> Result<SchemeName, UnknownName> {
+    name.parse()
+}
+
+fn workload(name: &str) -> Result<WorkloadName, UnknownName> {
+    name.parse()
+}
+
+/// What a power failure left, and what recovery made of it.
+#[derive(Serialize)]
+struct CrashReport {
+    /// The cycle.
+    at: u64,
+    /// Transactions that had entered commit.
+    entered_commit: usize,
+    /// Transactions that had been acknowledged as durable.
+    acknowledged: usize,
+    /// What recovery found; absent if it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovered: Option<Recovered>,
+    /// Why recovery failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// What recovery found and did.
+#[derive(Serialize)]
+struct Recovered {
+    /// Log records read.
+    records: u64,
+    /// Committed transactions in the logs.
+    committed: u64,
+    /// Of these, replayed.
+    replayed: u64,
+    /// Words stored home.
+    words: u64,
+}
+
+/// How fast the host simulated: no part of the result, which is the same on every host.
+#[derive(Serialize)]
+struct Host {
+    accesses: u64,
+    seconds: f64,
+    accesses_per_s: f64,
+}
+
+impl From<&Finished> for Host {
+    fn from(finished: &Finished) -> Self {
+        Self {
+            accesses: finished.accesses,
+            seconds: finished.host_time.as_secs_f64(),
+            accesses_per_s: finished.accesses_per_second(),
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is no such machine or hardware scheme; a size is impossible; the machine has too few cores.
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let machine =
+        file::load(&arguments.machine, &arguments.set).map_err(|error| Failure::Usage(error.to_string()))?;
+    let progress = ProgressBar::new_spinner();
+    progress.enable_steady_tick(Duration::from_millis(200));
+    let outcome = arguments.simulate(&machine, &progress);
+    progress.finish_and_clear();
+    let (finished, crashes) = outcome?;
+    let host = Host::from(&finished);
+    if arguments.json {
+        let object = serde_json::json!({ "result": finished.outcome, "crashes": crashes, "host": host });
+        say!("{object:#}");
+    } else {
+        say!("{}", tables::run(&finished.outcome));
+        if !crashes.is_empty() {
+            say!("{}", tables::crashes(&crashes));
+        }
+        say!("{}", tables::host(&host));
+    }
+    let failed = crashes.iter().any(|crash| crash.error.is_some());
+    Ok(if failed { Outcome::Finding } else { Outcome::Success })
+}
+
+impl Arguments {
+    fn simulate(
+        &self,
+        machine: &Description,
+        progress: &ProgressBar,
+    ) -> Result<(Finished, Vec<CrashReport>), Failure> {
+        let hardware = scheme::find(&self.hardware).ok_or_else(|| {
+            let names: Vec<_> = scheme::SCHEMES.iter().map(|entry| entry.name).collect();
+            Failure::Usage(format!(
+                "there is no hardware scheme {:?}; choose from {}",
+                self.hardware,
+                names.join(", ")
+            ))
+        })?;
+        let run = Run {
+            scheme: self.scheme,
+            threads: self.threads as usize,
+            transactions: self.transactions,
+            warm_up: self.warm_up,
+            seed: self.seed,
+        };
+        // Before the pool is filled, which takes seconds.
+        if run.threads > machine.cores.count {
+            return Err(Failure::Usage(format!(
+                "--threads {}: the machine has {} cores (--set cores.count=N gives it more)",
+                run.threads, machine.cores.count
+            )));
+        }
+        progress.set_message("filling the pool");
+        let sizes = Sizes { value_bytes: self.value_size, operations: self.ops_per_tx, ..Sizes::default() };
+        let pool = PoolSizes { log_bytes: self.log_size, ..PoolSizes::default() };
+        let prepared = Prepared::new(self.workload, &sizes, pool, run.threads)?;
+        progress.set_message("simulating");
+        let mut finished = prepared.run(machine, hardware, &run, self.crash_at.clone())?;
+        progress.set_message("recovering");
+        let crashes = std::mem::take(&mut finished.crashes);
+        let crashes = crashes
+            .into_iter()
+            .map(|crash| {
+                let before = &finished.events[..crash.events];
+                let count = |of: fn(&Event) -> bool| before.iter().filter(|told| of(&told.event)).count();
+                let recovered = recover(&prepared, self.scheme, hardware, crash.image);
+                CrashReport {
+                    at: crash.at,
+                    entered_commit: count(|event| matches!(event, Event::Commit(1..))),
+                    acknowledged: count(|event| matches!(event, Event::Acknowledged(1..))),
+                    error: recovered.as_ref().err().map(ToString::to_string),
+                    recovered: recovered.ok().map(|(_, report)| Recovered {
+                        records: report.records,
+                        committed: report.committed,
+                        replayed: report.replayed,
+                        words: report.words,
+                    }),
+                }
+            })
+            .collect();
+        Ok((finished, crashes))
+    }
+}

@@ -1,0 +1,134 @@
+//! `strandline simulate` and the machines of `strandline list`, through the command line.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn strandline(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_strandline")).args(arguments).output().unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = strandline(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A run on the smallest pool that there is.
+const SHORT: [&str; 8] =
+    ["simulate", "--workload", "rbtree", "--transactions", "50", "--warm-up", "10", "--log-size=64K"];
+
+fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&SHORT, more].concat()
+}
+
+#[test]
+fn two_runs_with_one_seed_are_equal_to_the_byte() {
+    let run = |seed| {
+        let flags = ["--threads", "2", "--crash-at", "50000,150000", "--json", "--seed", seed];
+        let mut object = json(&short(&flags));
+        assert!(object["host"]["accesses_per_s"].as_f64() > Some(0.0));
+        object.as_object_mut().unwrap().remove("host");
+        object.to_string()
+    };
+    let first = run("3");
+    assert_eq!(first, run("3"));
+    assert_ne!(first, run("4"));
+}
+
+#[test]
+fn the_result_holds_the_resolved_machine_and_every_count() {
+    let object = json(&short(&["--machine", "loc", "--set", "nvm.write_ns=500", "--json"]));
+    let result = &object["result"];
+    assert_eq!(result["machine"]["name"], "loc");
+    assert_eq!(result["machine"]["nvm"]["write_ns"], 500.0);
+    assert_eq!(result["machine"]["cache"][2]["bytes"], 1 << 20);
+    assert_eq!(result["statistics"]["levels"].as_array().unwrap().len(), 3);
+    assert_eq!(result["statistics"]["channels"][0]["banks"].as_array().unwrap().len(), 8);
+    assert!(result["tx_per_s"].as_f64() > Some(0.0));
+    let slower = json(&short(&["--machine", "loc", "--set", "nvm.write_ns=5000", "--json"]));
+    assert!(slower["result"]["tx_per_s"].as_f64() < result["tx_per_s"].as_f64());
+}
+
+#[test]
+fn tables_show_what_architects_expect() {
+    let output = strandline(&short(&["--crash-at", "100000"]));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    for part in
+        ["per simulated second", "instructions", "stalls", "L3", "forced", "bank", "power failure", "host"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn what_recovery_finds_is_told() {
+    let object = json(&short(&["--machine", "loc", "--crash-at", "1,100000000000", "--json"]));
+    let crashes = object["crashes"].as_array().unwrap();
+    // The second lies behind the end.
+    assert_eq!(crashes.len(), 1, "{crashes:?}");
+    assert_eq!(crashes[0]["acknowledged"], 0);
+    assert_eq!(crashes[0]["recovered"]["committed"], 0);
+    let cycles = "200000,300000,350000,400000,450000";
+    let object = json(&short(&["--machine", "loc", "--crash-at", cycles, "--json"]));
+    let crashes = object["crashes"].as_array().unwrap();
+    // The logs are large enough to hold every transaction.
+    for crash in crashes {
+        let count = |value: &Value| value.as_u64().unwrap();
+        let committed = count(&crash["recovered"]["committed"]);
+        assert!(committed >= count(&crash["acknowledged"]), "{crash}");
+        assert!(committed <= count(&crash["entered_commit"]), "{crash}");
+    }
+    assert!(crashes.iter().any(|crash| crash["acknowledged"].as_u64() > Some(0)), "{crashes:?}");
+}
+
+#[test]
+fn wrong_inputs_are_refused_with_code_2_and_what_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let syntax = file("syntax.toml", "[cores\n");
+    let unknown = file("unknown.toml", "inherits = \"loc\"\n[nvm]\nlatency = 3\n");
+    let circle = file("circle.toml", "inherits = \"circle.toml\"\n");
+    let cases: [(&[&str], &[&str]); 15] = [
+        (&["--machine", "vax"], &["\"vax\"", "loc, atom, wrap", ".toml"]),
+        (&["--machine", "nowhere.toml"], &["nowhere.toml", "cannot read"]),
+        (&["--machine", &syntax], &["syntax.toml", "line 1"]),
+        (&["--machine", &unknown], &["nvm.latency", "read_ns"]),
+        (&["--machine", &circle], &["cannot inherit from itself"]),
+        (&["--set", "cores.count=65"], &["cores.count = 65", "1 to 64"]),
+        (&["--set", "cores.cuont=1"], &["cores.cuont", "`count`"]),
+        (&["--set", "cache.L1.bytes=1000"], &["cache[0].bytes = 1000", "power of two"]),
+        (&["--set", "persistence.domain=paper"], &["persistence.domain", "`media`"]),
+        (&["--set", "nothing"], &["KEY=VALUE"]),
+        (&["--threads", "5"], &["4 cores", "cores.count"]),
+        (&["--scheme", "magic"], &["\"magic\"", "bppm"]),
+        (&["--hardware", "magic"], &["\"magic\"", "none"]),
+        (&["--log-size", "5000"], &["log"]),
+        (&["--crash-at", "soon"], &["--crash-at"]),
+    ];
+    for (flags, parts) in cases {
+        let output = strandline(&[&["simulate"], flags].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {error}");
+        assert!(output.stdout.is_empty());
+        for part in parts {
+            assert!(error.contains(part), "{flags:?}: {part}: {error}");
+        }
+    }
+}
+
+#[test]
+fn list_shows_every_machine_with_its_source() {
+    let machines = json(&["list", "--json"])["machines"].clone();
+    let machines = machines.as_array().unwrap();
+    for name in ["loc", "atom", "wrap", "opteron", "xeon-e5645", "gem5-nvm", "pcm"] {
+        let machine = machines.iter().find(|machine| machine["name"] == name);
+        let machine = machine.unwrap_or_else(|| panic!("{name} is missing"));
+        assert!(!machine["source"].as_str().unwrap().is_empty() && !machine["description"].is_null());
+    }
+}

@@ -1,0 +1,89 @@
+//! D9: which barriers are necessary, by crash exploration.
+
+use std::time::Duration;
+
+use strandline_crash::persist_order::{SCHEMES, Sampling};
+
+use crate::measurements::{Key, Measurements, Spread};
+use crate::paper::{Curve, Form, Order, Panel};
+use crate::session::{Effort, Error, Session};
+
+pub const FIGURE: &str = "barriers";
+const VIOLATED: &str = "violation found (1) or not (0)";
+const ALL: &str = "all barriers";
+/// The designs that D9 counts, in its order.
+const COUNTED: [&str; 4] = ["sct-epoch", "sct-eager-sync", "dct-epoch", "dct-eager-sync"];
+
+fn key(scheme: &str) -> Key<'_> {
+    Key { figure: FIGURE, setting: "persist-order", system: scheme, quantity: VIOLATED }
+}
+
+pub fn steps(_: &Session) -> u64 {
+    SCHEMES.iter().map(|scheme| 1 + scheme.barriers.len() as u64).sum()
+}
+
+pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
+    let (histories, seconds) = match session.effort {
+        Effort::Full => (2000, 60),
+        Effort::Quick => (200, 10),
+        Effort::Trial => (5, 1),
+    };
+    let sampling =
+        Sampling { histories, seed: session.seed, states: 1000, limit: Duration::from_secs(seconds) };
+    for scheme in &SCHEMES {
+        let barriers = scheme.barriers.iter().map(|barrier| (barrier.name, Some(barrier.step)));
+        for (name, omitted) in std::iter::once((ALL, None)).chain(barriers) {
+            let histories = if omitted.is_some() { u64::MAX } else { histories };
+            let found = scheme.explore(omitted, Sampling { histories, ..sampling }, |_| ())?;
+            let violated = f64::from(u8::from(found.violation.is_some()));
+            into.add(key(scheme.name), name, Spread::exactly(violated));
+            session.progress.inc(1);
+        }
+    }
+    Ok(())
+}
+
+/// For each of D9's designs the barriers within a transaction without which a violation was found.
+pub fn counts(all: &Measurements) -> [Option<f64>; 4] {
+    COUNTED.map(|name| {
+        let scheme = SCHEMES.iter().find(|scheme| scheme.name == name)?;
+        let within = scheme.barriers.iter().filter(|barrier| barrier.within);
+        within.map(|barrier| all.median(key(name), barrier.name)).sum()
+    })
+}
+
+/// Every line of the table as an order.
+pub fn orders(all: &Measurements) -> Vec<Order> {
+    let mut orders = Vec::new();
+    for scheme in &SCHEMES {
+        let sound = all.median(key(scheme.name), ALL).map(|violated| violated == 0.0);
+        orders
+            .push(Order { order: format!("{}: sufficient, no violation found", scheme.name), holds: sound });
+        for barrier in scheme.barriers {
+            let found = all.median(key(scheme.name), barrier.name).map(|violated| violated == 1.0);
+            orders.push(Order {
+                order: format!("{}: {} necessary, a violation found without it", scheme.name, barrier.name),
+                holds: found,
+            });
+        }
+    }
+    orders
+}
+
+pub fn draw(all: &Measurements) -> Vec<Panel> {
+    let x: Vec<String> = all.xs(FIGURE).into_iter().map(str::to_owned).collect();
+    let curves = SCHEMES.iter().enumerate().map(|(colour, scheme)| Curve {
+        name: scheme.name.into(),
+        colour,
+        values: x.iter().map(|barrier| all.spread(key(scheme.name), barrier)).collect(),
+    });
+    vec![Panel {
+        title: "Without this barrier".into(),
+        form: Form::Bars,
+        x_label: "barrier left out".into(),
+        y_label: "violation found".into(),
+        curves: curves.collect(),
+        x: x.clone(),
+        marks: Vec::new(),
+    }]
+}

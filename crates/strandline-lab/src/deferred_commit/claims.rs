@@ -1,0 +1,288 @@
+//! How claims D1 to D14 are judged.
+
+use strandline_persistency::throughput::{Curve, break_even, largest_ratio};
+
+use super::curves::{self, FIGURE, LONGEST_US, MODELS, RECORDED, WORKLOADS, both, curve};
+use super::{barriers, table1};
+use crate::claim::Claim;
+use crate::measurements::{Key, Measurements};
+use crate::paper::{Finding, Measured, Order};
+use crate::session::{Effort, Error, Session};
+use crate::verdict::{Baseline, Verdict};
+
+const US: f64 = 1e-6;
+const METHOD: &str = "Fig. 6: volatile rate from native runs, critical path per transaction from recorded ones, \
+                      throughput by the paper's method (section 7.1).";
+
+fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
+    Order { order: text.into(), holds }
+}
+
+/// A claim that measured paths equal formulas.
+fn formulas(all: &Measurements, rows: &[(&str, &str)], method: &str) -> Finding {
+    let mut measured = Vec::new();
+    let (mut equal, mut other) = (0u32, 0u32);
+    for (setting, system) in rows {
+        let compared = table1::compared(all, setting, system);
+        let same = compared.iter().filter(|(measured, formula)| measured == formula).count();
+        equal += same as u32;
+        other += (compared.len() - same) as u32;
+        measured.push((format!("{system}, {setting}: equal"), Some(same as f64)));
+        measured.push((format!("{system}, {setting}: not equal"), Some((compared.len() - same) as f64)));
+    }
+    let verdict = match (equal, other) {
+        (0, 0) => Verdict::NotRun,
+        (_, 0) => Verdict::Holds,
+        _ => Verdict::Contradicts,
+    };
+    Finding { verdict, ..Finding::trend(measured, Vec::new(), method) }
+}
+
+const TABLE1: &str = "Table 1: the schemes themselves, recorded on synthetic transactions; the measured critical path \
+                      is compared with the formula for every x, t and s tried. Numbers are how many were equal.";
+
+pub fn d1(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    Ok(formulas(all, &table1::NON_CONFLICTING, TABLE1))
+}
+
+pub fn d2(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let finding = formulas(all, &table1::CONFLICTING, TABLE1);
+    Ok(finding.note(
+        "The formula x + 2 leaves the number of threads out. DCT reaches it when threads take turns and are enough of \
+         them (docs/papers/deferred-commit.md); those are compared.",
+    ))
+}
+
+pub fn d3(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    Ok(formulas(
+        all,
+        &table1::IDEAL,
+        "Section 3's dependence graph, equations 1 to 5, for every x up to 200.",
+    ))
+}
+
+pub fn d13(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let first = table1::strands_from_which_strand_wins(all);
+    Ok(Finding::exact(claim, vec![first], TABLE1))
+}
+
+pub fn d9(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let necessary = barriers::counts(all);
+    let mut finding = Finding::exact(
+        claim,
+        necessary.to_vec(),
+        "Crash exploration over cuts of the persist graph: barriers within a transaction without which a violation was \
+         found, none with all of them (strandline check --world persist-order). In the claim's order: SCT epoch, SCT \
+         eager sync, DCT epoch, DCT eager sync.",
+    );
+    finding.orders = barriers::orders(all);
+    if finding.orders.iter().any(|order| order.holds == Some(false)) {
+        finding.verdict = Verdict::Contradicts;
+    }
+    Ok(finding)
+}
+
+pub fn d14(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let recorded = WORKLOADS.map(|(workload, _)| {
+        let setting = curves::setting(workload, MODELS[0].0);
+        all.median(Key { figure: FIGURE, setting: &setting, system: "sct", quantity: RECORDED }, curves::ANY)
+    });
+    let fewest =
+        recorded.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().reduce(f64::min));
+    let full = session.effort == Effort::Full;
+    let measured = vec![
+        Some(super::THREADS as f64),
+        Some(f64::from(super::STRANDS)),
+        fewest.filter(|_| full),
+        Some(LONGEST_US),
+        Some(strandline::memory::WORD_BYTES as f64),
+    ];
+    let finding = Finding::exact(claim, measured, "The set-up of Fig. 6.");
+    Ok(WORKLOADS.iter().zip(recorded).fold(finding, |finding, ((_, name), recorded)| match recorded {
+        Some(recorded) => finding.note(format!("{name}: {recorded} transactions were recorded.")),
+        None => finding,
+    }))
+}
+
+fn break_even_us(all: &Measurements, workload: &str, model: &str) -> Option<f64> {
+    let (sct, dct) = both(all, workload, model)?;
+    break_even(&sct, &dct).map(|at| at / US)
+}
+
+fn break_evens(claim: &Claim, all: &Measurements, workload: &str) -> Finding {
+    let measured = MODELS.map(|(model, _)| break_even_us(all, workload, model)).to_vec();
+    let finding = Finding::headline(claim, measured, Baseline::Zero, METHOD);
+    let always = MODELS.iter().filter(|(model, _)| {
+        both(all, workload, model).is_some_and(|(sct, dct)| sct.volatile_rate <= dct.volatile_rate)
+    });
+    always.fold(finding, |finding, (_, name)| {
+        finding
+            .note(format!("{name}: DCT is as fast as SCT without any latency, so it is ahead from zero on."))
+    })
+}
+
+pub fn d4(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    Ok(break_evens(claim, all, WORKLOADS[0].0))
+}
+
+pub fn d5(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    Ok(break_evens(claim, all, WORKLOADS[1].0))
+}
+
+pub fn d6(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let ratio = |workload: &str| {
+        let (sct, dct) = both(all, workload, "epoch")?;
+        Some(sct.volatile_rate / dct.volatile_rate)
+    };
+    let measured = WORKLOADS.map(|(workload, _)| ratio(workload)).to_vec();
+    let finding =
+        Finding::headline(claim, measured, Baseline::One, "Native runs where no persist is waited for.");
+    Ok(if session.cores < super::THREADS {
+        finding.note(format!(
+            "Four threads on {} cores: rates are per second of the threads' own processor time.",
+            session.cores
+        ))
+    } else {
+        finding
+    })
+}
+
+pub fn d7(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let largest = |model: &str| {
+        let gains = WORKLOADS.map(|(workload, _)| {
+            let (sct, dct) = both(all, workload, model)?;
+            Some(largest_ratio(&dct, &sct, LONGEST_US * US).1)
+        });
+        gains.into_iter().collect::<Option<Vec<_>>>()?.into_iter().reduce(f64::max)
+    };
+    let (epoch, strand, eager) = (largest("epoch"), largest("strand"), largest("eager-sync"));
+    let measured = vec![epoch.zip(strand).map(|(epoch, strand)| epoch.max(strand)), eager];
+    let named = Measured::Named(vec![("epoch".into(), epoch), ("strand".into(), strand)]);
+    Ok(Finding::headline(claim, measured, Baseline::One, METHOD).beside("each model alone", named, None))
+}
+
+/// Whether `above` is at least `below` at every latency of the figure for which `within` holds.
+fn over(
+    above: Option<Curve>,
+    below: Option<Curve>,
+    strictly: bool,
+    within: impl Fn(f64) -> bool,
+) -> Option<bool> {
+    let (above, below) = (above?, below?);
+    Some(curves::latencies_us().filter(|&at| within(at)).all(|at| {
+        let (high, low) = (above.at(at * US), below.at(at * US));
+        if strictly { high > low } else { high >= low }
+    }))
+}
+
+pub fn d8(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let of = |workload: &str, model: &str, design: &str| curve(all, workload, model, design);
+    let mut orders = Vec::new();
+    for (workload, name) in WORKLOADS {
+        let sct = |model| of(workload, model, "sct");
+        let dct = |model| of(workload, model, "dct");
+        orders.push(order(
+            format!("{name}, SCT: strand >= epoch everywhere"),
+            over(sct("strand"), sct("epoch"), false, |_| true),
+        ));
+        orders.push(order(
+            format!("{name}, SCT: epoch >= eager sync everywhere"),
+            over(sct("epoch"), sct("eager-sync"), false, |_| true),
+        ));
+        for other in ["epoch", "eager-sync"] {
+            orders.push(order(
+                format!("{name}, DCT: strand >= {other} everywhere"),
+                over(dct("strand"), dct(other), false, |_| true),
+            ));
+        }
+    }
+    let (tatp, tpcc) = (WORKLOADS[0].0, WORKLOADS[1].0);
+    orders.push(order(
+        "Update Location, DCT: eager sync above epoch beyond 1 us",
+        over(of(tatp, "eager-sync", "dct"), of(tatp, "epoch", "dct"), true, |at| at > 1.0),
+    ));
+    let knee = of(tpcc, "epoch", "dct").map(|curve| curve.knee() / US);
+    orders.push(order(
+        "New Order, DCT: epoch breaks even with volatile execution at 2.5 us (within a tenth)",
+        knee.map(|knee| (knee - 2.5).abs() <= 0.25),
+    ));
+    orders.push(order(
+        "New Order, DCT: epoch above eager sync from the first latency on",
+        over(of(tpcc, "epoch", "dct"), of(tpcc, "eager-sync", "dct"), true, |at| at > 0.0),
+    ));
+    Ok(Finding::trend(vec![("New Order, DCT, epoch: knee in us".into(), knee)], orders, METHOD))
+}
+
+pub fn d10(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let (mut orders, mut numbers) = (Vec::new(), Vec::new());
+    for (workload, name) in WORKLOADS {
+        for (model, _) in MODELS {
+            for (design, label) in curves::DESIGNS {
+                let Some(curve) = curve(all, workload, model, design) else { continue };
+                let rates: Vec<f64> = curves::latencies_us().map(|at| curve.at(at * US)).collect();
+                let falling = rates.windows(2).all(|pair| pair[0] > pair[1]);
+                if curve.stalls {
+                    orders.push(order(
+                        format!("{name}, {label}, {model}: falls from the first latency"),
+                        Some(falling),
+                    ));
+                } else {
+                    numbers.push((format!("{name}, {label}, {model}: knee in us"), Some(curve.knee() / US)));
+                    orders.push(order(
+                        format!("{name}, {label}, {model}: flat, then a knee within 0..4 us"),
+                        Some(curve.knee() > 0.0 && curve.knee() < LONGEST_US * US),
+                    ));
+                }
+            }
+            let pair = both(all, workload, model);
+            let ahead = pair.map(|(sct, dct)| {
+                break_even(&sct, &dct).is_some_and(|at| at > 0.0 && sct.at(at / 2.0) > dct.at(at / 2.0))
+            });
+            orders.push(order(format!("{name}, {model}: SCT ahead below the break-even latency"), ahead));
+            let after = pair.map(|(sct, dct)| {
+                break_even(&sct, &dct).is_some_and(|at| dct.at(2.0 * at + US) > sct.at(2.0 * at + US))
+            });
+            orders.push(order(format!("{name}, {model}: DCT ahead above it"), after));
+        }
+    }
+    Ok(Finding::trend(numbers, orders, METHOD))
+}
+
+pub fn d11(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let (mut orders, mut numbers) = (Vec::new(), Vec::new());
+    for (model, name) in MODELS {
+        let [tatp, tpcc] = WORKLOADS.map(|(workload, _)| break_even_us(all, workload, model));
+        numbers.push((format!("Update Location, {name}: break-even in us"), tatp));
+        numbers.push((format!("New Order, {name}: break-even in us"), tpcc));
+        let later = tatp.zip(tpcc).map(|(tatp, tpcc)| tpcc > tatp);
+        orders.push(order(format!("{name}: later for New Order"), later));
+    }
+    for (workload, name) in WORKLOADS {
+        let at = |model| break_even_us(all, workload, model);
+        let latest = at("strand").zip(at("epoch")).zip(at("eager-sync"));
+        orders.push(order(
+            format!("{name}: latest under strand"),
+            latest.map(|((strand, epoch), eager)| strand > epoch && strand > eager),
+        ));
+    }
+    Ok(Finding::trend(numbers, orders, METHOD))
+}
+
+pub fn d12(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let (mut orders, mut numbers) = (Vec::new(), Vec::new());
+    for (workload, name) in WORKLOADS {
+        for (design, label) in curves::DESIGNS {
+            let strict = curve(all, workload, "strict", design);
+            for (model, _) in MODELS {
+                orders.push(order(
+                    format!("{name}, {label}: strict below {model} from the first latency on"),
+                    over(curve(all, workload, model, design), strict, true, |at| at > 0.0),
+                ));
+            }
+            let epoch = curve(all, workload, "epoch", design);
+            let longer = strict.zip(epoch).map(|(s, e)| s.epochs_per_transaction / e.epochs_per_transaction);
+            numbers.push((format!("{name}, {label}: strict's critical path over epoch's"), longer));
+        }
+    }
+    Ok(Finding::trend(numbers, orders, METHOD))
+}

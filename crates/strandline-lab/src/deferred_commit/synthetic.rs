@@ -1,0 +1,90 @@
+//! Transactions for Table 1: one word each, all apart or all in conflict.
+
+use std::cell::Cell;
+
+use strandline::memory::PersistentAddress;
+use strandline::{Error, Lock, Read, Result, Runner, Transaction};
+use strandline_workloads::{Transactions, Workload};
+
+/// Words that are this far apart have locks and lines of their own.
+const APART_BYTES: u64 = 256;
+
+/// The workload.
+pub struct Synthetic {
+    /// Transactions of all threads.
+    pub transactions: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Whether all write the same word.
+    pub conflicting: bool,
+    /// Whether a thread commits what it has deferred after each transaction.
+    pub drained: bool,
+    /// Threads so far.
+    next_thread: Cell<u64>,
+}
+
+impl Synthetic {
+    /// So many transactions on so many threads.
+    pub fn new(transactions: u64, threads: u64, conflicting: bool, drained: bool) -> Self {
+        Self { transactions, threads, conflicting, drained, next_thread: Cell::new(0) }
+    }
+}
+
+/// One thread.
+pub struct Thread {
+    words: PersistentAddress,
+    next: u64,
+    step: u64,
+    value: u64,
+    drained: bool,
+}
+
+impl Workload for Synthetic {
+    type Thread = Thread;
+
+    fn heap_bytes(&self) -> u64 {
+        (self.transactions + 1) * APART_BYTES + (1 << 20)
+    }
+
+    fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        runner.run(|tx| {
+            let words = tx.alloc((self.transactions + 1) * APART_BYTES)?;
+            let root = tx.root(0);
+            tx.write(root, words.offset())
+        })
+    }
+
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        words(runner).map(|_| ())
+    }
+
+    fn thread<R: Runner>(&self, runner: &mut R, _: u64) -> Result<Thread> {
+        let words = words(runner)?;
+        let thread = self.next_thread.replace(self.next_thread.get() + 1);
+        // Threads with work of their own go through it word by word.
+        let (next, step) = if self.conflicting { (0, 0) } else { (thread, self.threads) };
+        Ok(Thread { words, next, step, value: thread << 32, drained: self.drained })
+    }
+}
+
+/// Where the words lie.
+fn words<R: Runner>(runner: &mut R) -> Result<PersistentAddress> {
+    let words = runner.view(|tx| {
+        let root = tx.root(0);
+        tx.read(root)
+    })?;
+    if words == 0 {
+        return Err(Error::Damaged("the synthetic workload was not prepared".into()));
+    }
+    Ok(PersistentAddress::new(words.next_multiple_of(APART_BYTES)))
+}
+
+impl Transactions for Thread {
+    fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
+        let at = self.words.byte(APART_BYTES * self.next);
+        self.next += self.step;
+        self.value += 1;
+        runner.run_locked(&[Lock::word(at)], |tx| tx.write(at, self.value))?;
+        if self.drained { runner.drain() } else { Ok(()) }
+    }
+}

@@ -1,0 +1,244 @@
+//! Table 1 and Fig. 1: critical paths of synthetic transactions against the closed forms.
+
+use std::num::NonZeroU32;
+
+use strandline_persistency::Model;
+use strandline_persistency::ideal::Ideal;
+
+use super::synthetic::Synthetic;
+use super::trace::{Recording, trace_scheme};
+use crate::measurements::{Key, Measurements, Spread};
+use crate::paper::{Curve, Form, Panel};
+use crate::session::{Effort, Error, Session};
+
+pub const FIGURE: &str = "table1";
+const MEASURED: &str = "persist epochs";
+const FORMULA: &str = "persist epochs by the formula";
+
+/// Setting and system of D1's rows.
+pub const NON_CONFLICTING: [(&str, &str); 6] = [
+    ("non-conflicting", "sct-epoch"),
+    ("non-conflicting", "sct-eager-sync"),
+    ("non-conflicting", "sct-strand"),
+    ("non-conflicting", "dct-epoch"),
+    ("non-conflicting", "dct-eager-sync"),
+    ("non-conflicting", "dct-strand"),
+];
+/// Of D2's.
+pub const CONFLICTING: [(&str, &str); 6] = [
+    ("conflicting", "sct-epoch"),
+    ("conflicting", "sct-eager-sync"),
+    ("conflicting", "sct-strand"),
+    ("conflicting", "dct-epoch"),
+    ("conflicting", "dct-eager-sync"),
+    ("conflicting", "dct-strand"),
+];
+/// Of D3's.
+pub const IDEAL: [(&str, &str); 2] = [("non-conflicting", "ideal"), ("conflicting", "ideal")];
+
+/// One run of the table.
+#[derive(Clone, Copy)]
+struct Run {
+    scheme: &'static str,
+    conflicting: bool,
+    threads: u64,
+    /// Strands of a thread; 1 where the model has none.
+    strands: u64,
+    transactions: u64,
+}
+
+impl Run {
+    fn model(self) -> Model {
+        match self.scheme {
+            "sct-eager-sync" | "dct-eager-sync" => Model::EagerSync,
+            "sct-strand" | "dct-strand" => Model::Strand { strands: NonZeroU32::new(self.strands as u32) },
+            _ => Model::Epoch,
+        }
+    }
+
+    /// Table 1.
+    fn formula(self) -> u64 {
+        let Self { threads: t, strands: s, transactions: x, .. } = self;
+        let deferred = self.scheme.starts_with("dct");
+        match (self.conflicting, deferred, self.model()) {
+            (true, false, _) => 3 * x,
+            (true, true, _) => x + 2,
+            (false, _, Model::Strand { .. }) => 3 * x / (s * t),
+            (false, false, _) => 3 * x / t,
+            (false, true, Model::EagerSync) => x / t + 2,
+            (false, true, _) => 2 * x / t + 1,
+        }
+    }
+
+    fn x(self) -> String {
+        format!("x={} t={} s={}", self.transactions, self.threads, self.strands)
+    }
+
+    fn measure(self, session: &Session) -> Result<u32, Error> {
+        // The threads of conflicting deferred transactions wait for one another's commits. What t threads have deferred
+        // when the run ends commits one after the other behind the last data, in t epochs: x + t. And under eager sync a
+        // commit that shares a barrier with the thread's next transaction comes behind that one's log entry. So where
+        // there are three threads or more each commits before its next transaction; see the paper's page.
+        let drained = self.conflicting
+            && (self.scheme == "dct-eager-sync" || self.scheme == "dct-epoch" && self.threads > 2);
+        let workload = Synthetic::new(self.transactions, self.threads, self.conflicting, drained);
+        let recording = Recording {
+            model: self.model(),
+            threads: self.threads,
+            transactions: self.transactions,
+            log_bytes: 64 << 10,
+            seed: session.seed,
+            in_turn: true,
+        };
+        Ok(trace_scheme(self.scheme, &workload, recording, &|_| ())?.critical_path)
+    }
+}
+
+fn runs(session: &Session) -> Vec<Run> {
+    let each: &[u64] = if session.effort == Effort::Full { &[1, 2, 3, 7, 20, 100] } else { &[1, 2, 7, 20] };
+    let mut runs = Vec::new();
+    for &each in each {
+        for (_, scheme) in NON_CONFLICTING {
+            for threads in 1..=4 {
+                let strands: &[u64] = if scheme.ends_with("strand") { &[1, 2, 3, 4] } else { &[1] };
+                for &strands in strands {
+                    let transactions = each * threads * strands;
+                    runs.push(Run { scheme, conflicting: false, threads, strands, transactions });
+                }
+            }
+        }
+        for (_, scheme) in CONFLICTING {
+            let threads = match scheme {
+                // A single thread's commits are ordered with its own next transactions; see the paper's page.
+                "dct-epoch" => 2..=4,
+                "dct-eager-sync" => 3..=6,
+                _ => 1..=4,
+            };
+            for threads in threads {
+                let transactions = each * threads;
+                runs.push(Run { scheme, conflicting: true, threads, strands: transactions, transactions });
+            }
+        }
+    }
+    runs
+}
+
+pub fn steps(session: &Session) -> u64 {
+    runs(session).len() as u64
+}
+
+pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
+    let mut add = |setting: &str, system: &str, x: &str, measured: f64, formula: f64| {
+        let key = |quantity| Key { figure: FIGURE, setting, system, quantity };
+        into.add(key(MEASURED), x, Spread::exactly(measured));
+        into.add(key(FORMULA), x, Spread::exactly(formula));
+    };
+    for run in runs(session) {
+        let setting = if run.conflicting { "conflicting" } else { "non-conflicting" };
+        let measured = run.measure(session)?;
+        add(setting, run.scheme, &run.x(), measured.into(), run.formula() as f64);
+        session.progress.inc(1);
+    }
+    for x in 1..=200u32 {
+        let (mut apart, mut together) = (Ideal::new(), Ideal::new());
+        for lock in 0..x {
+            apart.transaction(&[lock.into()]);
+            together.transaction(&[0]);
+        }
+        let name = format!("x={x}");
+        add("non-conflicting", "ideal", &name, apart.critical_path().into(), 3.0);
+        add("conflicting", "ideal", &name, together.critical_path().into(), f64::from(x + 2));
+    }
+    Ok(())
+}
+
+/// Measured and by the formula, for each x, t and s.
+pub fn compared(all: &Measurements, setting: &str, system: &str) -> Vec<(f64, f64)> {
+    let key = |quantity| Key { figure: FIGURE, setting, system, quantity };
+    let xs = all.xs(FIGURE);
+    let pair = |x: &&str| Some((all.median(key(MEASURED), x)?, all.median(key(FORMULA), x)?));
+    xs.iter().filter_map(pair).collect()
+}
+
+/// D13: from how many strands DCT's path is shorter under strand than under epoch, for all x and t (of two
+/// transactions of a thread and more) that were measured under both.
+pub fn strands_from_which_strand_wins(all: &Measurements) -> Option<f64> {
+    let key = |system| Key { figure: FIGURE, setting: "non-conflicting", system, quantity: MEASURED };
+    let wins = |strands: u64| {
+        let mut pairs = 0;
+        for threads in 1..=4u64 {
+            for transactions in (2 * threads..=2000).step_by(threads as usize) {
+                let strand = format!("x={transactions} t={threads} s={strands}");
+                let epoch = format!("x={transactions} t={threads} s=1");
+                let strand = all.median(key("dct-strand"), &strand);
+                let Some((strand, epoch)) = strand.zip(all.median(key("dct-epoch"), &epoch)) else {
+                    continue;
+                };
+                pairs += 1;
+                if strand >= epoch {
+                    return Some(false);
+                }
+            }
+        }
+        (pairs > 0).then_some(true)
+    };
+    let results: Vec<_> = (1..=4).map(|strands| (strands, wins(strands))).collect();
+    // All from there on must win, and none before.
+    let first = results.iter().find(|(_, wins)| *wins == Some(true))?.0;
+    let consistent =
+        results.iter().all(|(strands, wins)| wins.is_none_or(|wins| wins == (*strands >= first)));
+    consistent.then_some(first as f64)
+}
+
+pub fn draw(all: &Measurements) -> Vec<Panel> {
+    let panel = |title: &str, rows: &[(&str, &str)]| {
+        let xs: Vec<String> = all
+            .xs(FIGURE)
+            .into_iter()
+            .filter(|x| x.ends_with("t=4 s=1") || x.ends_with("t=4 s=4"))
+            .map(str::to_owned)
+            .collect();
+        let curves = rows.iter().enumerate().map(|(colour, (setting, system))| Curve {
+            name: (*system).into(),
+            colour,
+            values: xs
+                .iter()
+                .map(|x| all.spread(Key { figure: FIGURE, setting, system, quantity: MEASURED }, x))
+                .collect(),
+        });
+        Panel {
+            title: title.into(),
+            form: Form::Lines,
+            x_label: "transactions, threads, strands".into(),
+            y_label: "persist epochs".into(),
+            x: xs.clone(),
+            curves: curves.collect(),
+            marks: Vec::new(),
+        }
+    };
+    vec![panel("Non-conflicting, four threads", &NON_CONFLICTING)]
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::ProgressBar;
+
+    use super::*;
+
+    /// D1, D2, D3 and D13 on the schemes themselves.
+    #[test]
+    fn measured_paths_equal_the_formulas() {
+        let session = Session { effort: Effort::Quick, seed: 1, cores: 1, progress: ProgressBar::hidden() };
+        let mut all = Measurements::default();
+        run(&session, &mut all).unwrap();
+        for (setting, system) in NON_CONFLICTING.iter().chain(&CONFLICTING).chain(&IDEAL) {
+            let compared = compared(&all, setting, system);
+            assert!(compared.len() >= 8, "{setting} {system}");
+            assert!(
+                compared.iter().all(|(measured, formula)| measured == formula),
+                "{setting} {system}: {compared:?}"
+            );
+        }
+        assert_eq!(strands_from_which_strand_wins(&all), Some(2.0));
+    }
+}

@@ -1,0 +1,214 @@
+//! Recording a workload's transactions, and their persist critical path on the fly (section 7.1).
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use strandline::memory::hosted::{self, Thread};
+use strandline::memory::recorder::Recorder;
+use strandline::memory::{Hosted, Memory, World};
+use strandline::pool::{Geometry, Layout, SharedLayout, View};
+use strandline::scheme::{Scheme, SchemeKind, SchemeVisitor, VolatileWorker};
+use strandline::transaction::{Concurrency, Runner, Worker};
+use strandline_persistency::{CriticalPath, Model};
+use strandline_workloads::{Transactions, Workload};
+
+use crate::session::Error;
+
+/// How transactions are recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Recording {
+    /// The model that the critical path is that of.
+    pub model: Model,
+    /// Threads, each a coroutine.
+    pub threads: u64,
+    /// Transactions, of all threads together.
+    pub transactions: u64,
+    /// Bytes in each log.
+    pub log_bytes: u64,
+    /// Seeds the workload and the interleaving.
+    pub seed: u64,
+    /// Threads take turns after each transaction, instead of running beside one another.
+    pub in_turn: bool,
+}
+
+/// What was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traced {
+    /// Persist epochs on the critical path.
+    pub critical_path: u32,
+    /// Those of the first tenth of the transactions.
+    pub first_tenth: u32,
+    /// Transactions.
+    pub transactions: u64,
+    /// Memory events.
+    pub events: u64,
+    /// Stores to persistent memory.
+    pub persists: u64,
+}
+
+impl Traced {
+    /// Persist epochs per transaction.
+    pub fn epochs_per_transaction(&self) -> f64 {
+        f64::from(self.critical_path) / self.transactions as f64
+    }
+
+    /// Those of the first tenth: whether the run was long enough.
+    pub fn epochs_per_transaction_at_first(&self) -> f64 {
+        f64::from(self.first_tenth) / (self.transactions / 10).max(1) as f64
+    }
+}
+
+/// Threads run beside one another: they switch after one in so many operations.
+const SWITCH_EVERY: u32 = 16;
+const CHUNK_BYTES: u64 = 256 << 10;
+/// Room for arenas' half-used chunks.
+const SPARE_BYTES: u64 = 16 << 20;
+
+/// Runs `workload` under the scheme `name`, isolated by locks; see [`trace`].
+///
+/// # Errors
+/// There is no such scheme; as [`trace`].
+pub fn trace_scheme<W: Workload>(
+    name: &str,
+    workload: &W,
+    recording: Recording,
+    progress: &dyn Fn(u64),
+) -> Result<Traced, Error> {
+    struct Visitor<'a, W> {
+        workload: &'a W,
+        recording: Recording,
+        progress: &'a dyn Fn(u64),
+    }
+    impl<W: Workload> SchemeVisitor for Visitor<'_, W> {
+        type Output = Result<Traced, Error>;
+        fn visit<S: Scheme + Send>(self) -> Self::Output {
+            trace::<S, W>(self.workload, Concurrency::Locks, self.recording, self.progress)
+        }
+    }
+    let kind = SchemeKind::ALL.iter().find(|kind| kind.name(Concurrency::Locks) == name);
+    let kind = kind.ok_or_else(|| Error::Usage(format!("there is no scheme {name}")))?;
+    kind.visit(Visitor { workload, recording, progress })
+}
+
+/// Runs `workload` under scheme `S` in a recorder; `progress` is told of every thousand transactions of a thread.
+///
+/// # Errors
+/// The workload does not fit; a transaction failed.
+fn trace<S: Scheme, W: Workload>(
+    workload: &W,
+    concurrency: Concurrency,
+    recording: Recording,
+    progress: &dyn Fn(u64),
+) -> Result<Traced, Error> {
+    let Recording { threads, log_bytes, seed, .. } = recording;
+    let size = (workload.heap_bytes() + threads * log_bytes + SPARE_BYTES).next_multiple_of(CHUNK_BYTES);
+    let layout = Layout::new(Geometry { size, logs: threads, log_bytes, chunk_bytes: CHUNK_BYTES })?;
+    let shared = SharedLayout::new(&layout, 20, 0);
+    let recorder = Rc::new(Recorder::observed(
+        vec![0; (size / 8) as usize],
+        shared.bytes(),
+        if recording.in_turn { 0 } else { SWITCH_EVERY },
+        seed,
+        None,
+        CriticalPath::new(recording.model),
+    ));
+    let world: Rc<dyn World> = recorder.clone();
+    recorder.set_recording(false);
+    let view = View { memory: Hosted::new(world.clone(), 0), layout, shared };
+    workload.prepare(&mut VolatileWorker::new(view, 0))?;
+    // Recording begins when all threads are there, and ends before the first one leaves.
+    let (ready, turn, done) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let (executed, first_tenth) = (Cell::new(0), Cell::new(0));
+    let failure = RefCell::new(None);
+    let bodies = (0..threads).map(|thread| {
+        let (ready, turn, done, failure, recorder) = (&ready, &turn, &done, &failure, &recorder);
+        let (executed, first_tenth) = (&executed, &first_tenth);
+        Box::new(move |memory: &Hosted| {
+            let run = || -> strandline::Result<()> {
+                let view = View { memory, layout, shared };
+                let mut worker = Worker::<_, S>::lease(view, concurrency, None)?;
+                let mut part = workload.thread(&mut worker, seed ^ (thread + 1) << 32)?;
+                let all_reach = |count: &Cell<u64>| {
+                    count.set(count.get() + 1);
+                    while count.get() < threads && failure.borrow().is_none() {
+                        memory.pause();
+                    }
+                };
+                all_reach(ready);
+                recorder.set_recording(true);
+                for number in (thread..recording.transactions).step_by(threads as usize) {
+                    while recording.in_turn && turn.get() != number && failure.borrow().is_none() {
+                        memory.pause();
+                    }
+                    part.transaction(&mut worker)?;
+                    turn.set(number + 1);
+                    executed.set(executed.get() + 1);
+                    if executed.get() == (recording.transactions / 10).max(1) {
+                        first_tenth.set(recorder.observer().length());
+                    }
+                    if number % 1000 == thread {
+                        progress(1000);
+                    }
+                }
+                // What is deferred belongs to the transactions that were asked for.
+                worker.drain()?;
+                all_reach(done);
+                recorder.set_recording(false);
+                Ok(())
+            };
+            if let Err(error) = run() {
+                failure.borrow_mut().get_or_insert(error);
+            }
+        }) as Thread<'_>
+    });
+    let mut random = seed | 1;
+    hosted::run(&world, bodies.collect(), |running| {
+        // xorshift64
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 11) as usize % running.len()
+    });
+    if let Some(error) = failure.take() {
+        return Err(error.into());
+    }
+    let path = recorder.observer();
+    Ok(Traced {
+        critical_path: path.length(),
+        first_tenth: first_tenth.get(),
+        transactions: recording.transactions,
+        events: path.events(),
+        persists: path.persists(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use strandline::scheme::Blurred;
+    use strandline_workloads::{HashWorkload, Sizes};
+
+    use super::*;
+
+    /// One thread under BPPM: each transaction's fence ends a persist epoch, and home stores go on beside the next
+    /// one's log records.
+    #[test]
+    fn a_bppm_transaction_is_one_epoch_under_eager_sync() {
+        let recording = Recording {
+            model: Model::EagerSync,
+            threads: 1,
+            transactions: 200,
+            log_bytes: 1 << 20,
+            seed: 1,
+            in_turn: false,
+        };
+        let traced = trace::<Blurred, _>(
+            &HashWorkload::of_words(&Sizes::small()),
+            Concurrency::SingleWriter,
+            recording,
+            &|_| (),
+        )
+        .unwrap();
+        assert!((200..=202).contains(&traced.critical_path), "{traced:?}");
+        assert!(traced.persists > 200 && traced.events > traced.persists);
+    }
+}

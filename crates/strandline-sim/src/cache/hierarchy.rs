@@ -1,0 +1,286 @@
+//! The memory hierarchy: private caches over shared ones over memory, coherent by a MESI directory.
+//!
+//! The directory stands with the first shared level, or with the controllers where there is none. It keeps, for
+//! every line of memory, which cores have it in a private cache and which may write it; it is never
+//! short of room. Each cache keeps words of its own: what a power failure leaves is what was written back.
+//!
+//! An access is carried out at once, and its time is what each part on its way adds: lookups level by level,
+//! messages, other cores' answers, the memory. What it sends off the critical path (victims) takes
+//! links and queues, and is waited for only where a write queue is full.
+
+use crate::controller::{Line, MemorySide};
+use crate::description::{Description, Inclusion};
+use crate::network::{Message, Network, Node};
+use crate::scheme::HardwareScheme;
+use crate::statistics::{CacheStatistics, LevelStatistics};
+
+use super::array::{CacheArray, DIRTY, EXCLUSIVE, Entry};
+
+/// Nobody may write the line.
+pub(super) const NOBODY: u8 = u8::MAX;
+
+/// What the directory knows of a line.
+#[derive(Clone, Copy)]
+pub(super) struct Directory {
+    /// A bit for each core that has it in a private cache.
+    pub sharers: u64,
+    /// The core that may write it.
+    pub owner: u8,
+}
+
+/// The answer to an access.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// Where the line is in the core's first level.
+    pub entry: Entry,
+    /// When it is there, and writable if that was asked.
+    pub done: u64,
+}
+
+/// All caches, the network and the memory.
+pub struct Hierarchy {
+    /// Levels of private caches, nearest first; in each, a cache for each core.
+    pub(super) private: Vec<Vec<CacheArray>>,
+    /// Shared levels below them.
+    pub(super) shared: Vec<CacheArray>,
+    pub(super) latencies: Vec<u64>,
+    pub(super) inclusive: Vec<bool>,
+    pub(super) banks: Vec<usize>,
+    pub(super) match_latency: u64,
+    names: Vec<String>,
+    pub(super) directory: Vec<Directory>,
+    /// Links and routers.
+    pub network: Network,
+    /// Controllers and media.
+    pub memory: MemorySide,
+    /// The hardware scheme, if there is one. It is taken out while one of its callbacks runs.
+    pub scheme: Option<Box<dyn HardwareScheme>>,
+    /// For each core, when each of its MSHRs is free.
+    mshrs: Vec<Vec<u64>>,
+    /// For each core, misses that waited for an MSHR, and accesses that joined one.
+    pub mshr_full: Vec<u64>,
+    /// Accesses that joined an outstanding miss.
+    pub mshr_merges: Vec<u64>,
+}
+
+impl Hierarchy {
+    /// Empty caches over `memory`.
+    pub fn new(machine: &Description, memory: MemorySide) -> Self {
+        let cores = machine.cores.count;
+        let private_levels = machine.private_levels();
+        let (private, shared) = machine.caches.split_at(private_levels);
+        let nobody = Directory { sharers: 0, owner: NOBODY };
+        Self {
+            private: private
+                .iter()
+                .map(|level| (0..cores).map(|_| CacheArray::new(level)).collect())
+                .collect(),
+            shared: shared.iter().map(CacheArray::new).collect(),
+            latencies: machine.caches.iter().map(|level| level.latency).collect(),
+            inclusive: machine.caches.iter().map(|level| level.inclusion == Inclusion::Inclusive).collect(),
+            banks: machine.caches.iter().map(|level| level.banks).collect(),
+            match_latency: machine.controllers.match_latency,
+            names: machine.caches.iter().map(|level| level.name.clone()).collect(),
+            directory: vec![nobody; memory.lines()],
+            network: Network::new(machine),
+            memory,
+            scheme: None,
+            mshrs: vec![vec![0; machine.cores.mshrs]; cores],
+            mshr_full: vec![0; cores],
+            mshr_merges: vec![0; cores],
+        }
+    }
+
+    /// Where a line's directory entry is: the bank of the first shared level, or its controller.
+    #[inline]
+    pub(super) fn home(&self, line: u32) -> Node {
+        if self.shared.is_empty() {
+            Node::Controller(self.memory.controller(line))
+        } else {
+            Node::Bank(line as usize % self.banks[self.private.len()])
+        }
+    }
+
+    /// The first level of `core`.
+    #[inline]
+    pub fn first(&mut self, core: usize) -> &mut CacheArray {
+        &mut self.private[0][core]
+    }
+
+    /// Brings a line into the first level of `core` at `at`, with the permission to write if `exclusive`.
+    #[inline]
+    pub fn access(&mut self, core: usize, line: u32, exclusive: bool, at: u64) -> Access {
+        let after = at + self.latencies[0];
+        let first = &mut self.private[0][core];
+        if let Some(entry) = first.find(line) {
+            first.touch(entry);
+            first.statistics.hits += 1;
+            let done = after.max(first.ready[entry]);
+            self.mshr_merges[core] += u64::from(done > after);
+            if !exclusive || first.flags[entry] & EXCLUSIVE != 0 {
+                return Access { entry, done };
+            }
+            first.statistics.upgrades += 1;
+            let done = self.upgrade(core, line, done);
+            // The upgrade neither moves nor removes this core's copy.
+            let first = &mut self.private[0][core];
+            first.ready[entry] = done;
+            return Access { entry, done };
+        }
+        first.statistics.misses += 1;
+        let mut access = self.miss(core, line, exclusive, after);
+        // A victim may have pushed the line itself out of a direct-mapped shared level, and so out of this one.
+        while self.private[0][core].line(access.entry) != Some(line) {
+            access = self.miss(core, line, exclusive, access.done);
+        }
+        access
+    }
+
+    /// Takes an MSHR from `at` on; which, and when it can be had.
+    fn take_mshr(&mut self, core: usize, at: u64) -> (usize, u64) {
+        let mshrs = &self.mshrs[core];
+        let mut first = 0;
+        for (i, &free) in mshrs.iter().enumerate() {
+            if free <= at {
+                return (i, at);
+            }
+            if free < mshrs[first] {
+                first = i;
+            }
+        }
+        self.mshr_full[core] += 1;
+        (first, mshrs[first])
+    }
+
+    fn miss(&mut self, core: usize, line: u32, exclusive: bool, at: u64) -> Access {
+        let (mshr, mut at) = self.take_mshr(core, at);
+        for level in 1..self.private.len() {
+            at += self.latencies[level];
+            let cache = &mut self.private[level][core];
+            let Some(entry) = cache.find(line) else {
+                cache.statistics.misses += 1;
+                continue;
+            };
+            cache.touch(entry);
+            cache.statistics.hits += 1;
+            at = at.max(cache.ready[entry]);
+            if exclusive && cache.flags[entry] & EXCLUSIVE == 0 {
+                cache.statistics.upgrades += 1;
+                at = self.upgrade(core, line, at);
+            }
+            let cache = &self.private[level][core];
+            let (flags, data) = (cache.flags[entry] & EXCLUSIVE, cache.data[entry]);
+            let (entry, done) = self.fill(core, level, line, flags, &data, at);
+            self.mshrs[core][mshr] = done;
+            return Access { entry, done };
+        }
+        let (flags, data, done) = self.fetch(core, line, exclusive, at);
+        let (entry, done) = self.fill(core, self.private.len(), line, flags, &data, done);
+        self.mshrs[core][mshr] = done;
+        Access { entry, done }
+    }
+
+    /// Fills the private levels above `from` with a line that is there at `at`, the lowest first. A modified line
+    /// is modified in the first level only.
+    fn fill(&mut self, core: usize, from: usize, line: u32, flags: u8, data: &Line, at: u64) -> (Entry, u64) {
+        let (mut place, mut done) = (0, at);
+        for level in (0..from).rev() {
+            let own = if level == 0 { flags } else { flags & EXCLUSIVE };
+            let (entry, victim) = self.private[level][core].insert(line, own, data, at);
+            place = entry;
+            if let Some(victim) = victim {
+                done = done.max(self.evict_private(core, level, victim, at));
+            }
+        }
+        self.private[0][core].ready[place] = done;
+        (place, done)
+    }
+
+    /// Asks the directory for the permission to write a line that `core` has; when it has it.
+    fn upgrade(&mut self, core: usize, line: u32, at: u64) -> u64 {
+        let home = self.home(line);
+        let mut at = self.network.send(Node::Core(core), home, Message::Control, at);
+        if !self.shared.is_empty() {
+            at += self.latencies[self.private.len()];
+        }
+        let acknowledged = self.invalidate_others(core, line, home, at);
+        self.directory[line as usize] = Directory { sharers: 1 << core, owner: core as u8 };
+        for level in 0..self.private.len() {
+            if let Some(entry) = self.private[level][core].find(line) {
+                self.private[level][core].flags[entry] |= EXCLUSIVE;
+            }
+        }
+        self.network.send(home, Node::Core(core), Message::Control, at).max(acknowledged)
+    }
+
+    /// Removes the copies of all cores but `core`, which nobody has modified; when all have acknowledged to it.
+    pub(super) fn invalidate_others(&mut self, core: usize, line: u32, home: Node, at: u64) -> u64 {
+        let mut others = self.directory[line as usize].sharers & !(1 << core);
+        let mut acknowledged = at;
+        while others != 0 {
+            let other = others.trailing_zeros() as usize;
+            others &= others - 1;
+            let arrived = self.network.send(home, Node::Core(other), Message::Control, at);
+            let answered = arrived + self.latencies[0];
+            let back = self.network.send(Node::Core(other), Node::Core(core), Message::Control, answered);
+            acknowledged = acknowledged.max(back);
+            self.drop_private(other, line, 0);
+        }
+        acknowledged
+    }
+
+    /// Removes a line from all private levels of `core` from `level` up to the first; its newest words, if
+    /// they were modified.
+    pub(super) fn drop_private(&mut self, core: usize, line: u32, lowest: usize) -> Option<Line> {
+        let lowest = if lowest == 0 { self.private.len() } else { lowest };
+        let mut newest = None;
+        for level in 0..lowest {
+            let cache = &mut self.private[level][core];
+            if let Some(entry) = cache.find(line) {
+                if newest.is_none() && cache.is_dirty(entry) {
+                    newest = Some(cache.data[entry]);
+                }
+                cache.statistics.invalidations += 1;
+                cache.remove(entry);
+            }
+        }
+        newest
+    }
+
+    /// Whether `core` has a line in a private cache.
+    pub(super) fn has(&self, core: usize, line: u32) -> bool {
+        self.private.iter().any(|level| level[core].find(line).is_some())
+    }
+
+    /// What each level has done.
+    pub fn statistics(&self) -> Vec<LevelStatistics> {
+        let private = self.private.iter().map(|caches| {
+            let caches: Vec<CacheStatistics> = caches.iter().map(|cache| cache.statistics).collect();
+            let mut total = CacheStatistics::default();
+            caches.iter().for_each(|&cache| total += cache);
+            (total, caches)
+        });
+        let shared = self.shared.iter().map(|cache| (cache.statistics, Vec::new()));
+        private
+            .chain(shared)
+            .zip(&self.names)
+            .map(|((total, caches), name)| LevelStatistics { name: name.clone(), total, caches })
+            .collect()
+    }
+
+    /// Counts from zero.
+    pub fn reset_statistics(&mut self) {
+        for cache in self.private.iter_mut().flatten().chain(&mut self.shared) {
+            cache.statistics = CacheStatistics::default();
+        }
+        self.mshr_full.fill(0);
+        self.mshr_merges.fill(0);
+        self.network.statistics = Default::default();
+        self.memory.reset_statistics();
+    }
+
+    /// The flags that a fill starts with: modified, writable, or neither.
+    pub(super) fn flags(dirty: bool, exclusive: bool) -> u8 {
+        (u8::from(dirty) * DIRTY) | (u8::from(exclusive) * EXCLUSIVE)
+    }
+}

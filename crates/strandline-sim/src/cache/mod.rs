@@ -1,0 +1,8 @@
+//! Caches: set-associative arrays, and the hierarchy that keeps them coherent.
+
+mod array;
+mod hierarchy;
+mod transfer;
+
+pub use array::{CacheArray, DIRTY, EXCLUSIVE, Entry, Victim};
+pub use hierarchy::{Access, Hierarchy};

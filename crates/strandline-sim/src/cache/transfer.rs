@@ -1,0 +1,400 @@
+//! How lines move below the private caches: fetches through the directory, evictions, write-backs.
+
+use crate::controller::Line;
+use crate::network::{Message, Node};
+use crate::scheme::WayHome;
+use crate::statistics::Origin;
+
+use super::array::{DIRTY, EXCLUSIVE, Victim};
+use super::hierarchy::{Directory, Hierarchy, NOBODY};
+
+impl Hierarchy {
+    /// Fetches a line that no private cache of `core` has; its flags and words, and when they are at the core.
+    pub(super) fn fetch(&mut self, core: usize, line: u32, exclusive: bool, at: u64) -> (u8, Line, u64) {
+        let home = self.home(line);
+        let mut at = self.network.send(Node::Core(core), home, Message::Control, at);
+        let first_shared = self.private.len();
+        if !self.shared.is_empty() {
+            at += self.latencies[first_shared];
+        }
+        let known = self.directory[line as usize];
+        if known.owner != NOBODY {
+            return self.fetch_from_owner(core, line, exclusive, home, at);
+        }
+        let acknowledged = if exclusive { self.invalidate_others(core, line, home, at) } else { at };
+        let (data, at) = self.fetch_shared(line, home, at);
+        let alone = exclusive || known.sharers == 0;
+        self.directory[line as usize] = if alone {
+            Directory { sharers: 1 << core, owner: core as u8 }
+        } else {
+            Directory { sharers: known.sharers | 1 << core, owner: NOBODY }
+        };
+        let done = self.network.send(home, Node::Core(core), Message::Data, at).max(acknowledged);
+        (Self::flags(false, alone), data, done)
+    }
+
+    /// Another core may write the line: it answers.
+    fn fetch_from_owner(
+        &mut self,
+        core: usize,
+        line: u32,
+        exclusive: bool,
+        home: Node,
+        at: u64,
+    ) -> (u8, Line, u64) {
+        let owner = usize::from(self.directory[line as usize].owner);
+        let mut asked = self.network.send(home, Node::Core(owner), Message::Control, at);
+        let (data, dirty, ready) = self.newest_private(owner, line);
+        asked = asked.max(ready) + self.latencies[0];
+        let done = self.network.send(Node::Core(owner), Node::Core(core), Message::Data, asked);
+        if exclusive {
+            self.drop_private(owner, line, 0);
+            self.directory[line as usize] = Directory { sharers: 1 << core, owner: core as u8 };
+            return (Self::flags(dirty, true), data, done);
+        }
+        // All copies of the owner now hold the newest words, clean and read-only.
+        for level in 0..self.private.len() {
+            let cache = &mut self.private[level][owner];
+            if let Some(entry) = cache.find(line) {
+                cache.data[entry] = data;
+                cache.flags[entry] &= !(DIRTY | EXCLUSIVE);
+            }
+        }
+        self.directory[line as usize] = Directory { sharers: 1 << owner | 1 << core, owner: NOBODY };
+        let mut done = done;
+        if dirty {
+            let arrived = self.network.send(Node::Core(owner), home, Message::Data, asked);
+            done = done.max(self.put_below(line, &data, arrived, 0, Origin::Downgrade));
+        }
+        (0, data, done)
+    }
+
+    /// The newest words among the private caches of a core that has the line, whether they are modified, and
+    /// when its fill is complete.
+    fn newest_private(&self, core: usize, line: u32) -> (Line, bool, u64) {
+        let mut found: Option<(Line, u64)> = None;
+        let mut dirty = false;
+        for level in &self.private {
+            let cache = &level[core];
+            if let Some(entry) = cache.find(line) {
+                found.get_or_insert((cache.data[entry], cache.ready[entry]));
+                dirty |= cache.is_dirty(entry);
+            }
+        }
+        let (data, ready) = found.expect("the directory names only cores that have the line");
+        (data, dirty, ready)
+    }
+
+    /// Reads a line from the shared levels or from memory, filling the shared levels.
+    fn fetch_shared(&mut self, line: u32, home: Node, at: u64) -> (Line, u64) {
+        let mut at = at;
+        let levels = self.shared.len();
+        let mut found = None;
+        for index in 0..levels {
+            if index > 0 {
+                at += self.latencies[self.private.len() + index];
+            }
+            let cache = &mut self.shared[index];
+            if let Some(entry) = cache.find(line) {
+                cache.touch(entry);
+                cache.statistics.hits += 1;
+                at = at.max(cache.ready[entry]);
+                found = Some((index, cache.data[entry]));
+                break;
+            }
+            cache.statistics.misses += 1;
+        }
+        let (missed, data) = match found {
+            Some(found) => found,
+            None => {
+                let controller = Node::Controller(self.memory.controller(line));
+                let asked = self.network_below(home, controller, Message::Control, at);
+                let own = self.scheme.as_mut().and_then(|scheme| scheme.read(&mut self.memory, line, asked));
+                let (read, data) = own.unwrap_or_else(|| self.memory.read(line, asked));
+                at = self.network_below(controller, home, Message::Data, read);
+                (levels, data)
+            }
+        };
+        for index in (0..missed).rev() {
+            let (_, victim) = self.shared[index].insert(line, 0, &data, at);
+            if let Some(victim) = victim {
+                at = at.max(self.evict_shared(index, victim, at));
+            }
+        }
+        (data, at)
+    }
+
+    /// Between a shared bank and a controller; no message where the directory stands with the controller.
+    fn network_below(&mut self, from: Node, to: Node, message: Message, at: u64) -> u64 {
+        if from == to { at } else { self.network.send(from, to, message, at) }
+    }
+
+    /// A line has left a private level of `core`; when what must wait for it may go on.
+    pub(super) fn evict_private(&mut self, core: usize, level: usize, mut victim: Victim, at: u64) -> u64 {
+        let line = victim.line;
+        if level > 0
+            && self.inclusive[level]
+            && let Some(newer) = self.drop_private(core, line, level)
+        {
+            victim.data = newer;
+            victim.flags |= DIRTY;
+        }
+        let mut done = at;
+        if victim.flags & DIRTY != 0 {
+            let below = level + 1;
+            if below < self.private.len() {
+                let cache = &mut self.private[below][core];
+                match cache.find(line) {
+                    Some(entry) => {
+                        cache.data[entry] = victim.data;
+                        cache.flags[entry] |= DIRTY;
+                    }
+                    None => {
+                        let flags = victim.flags & (DIRTY | EXCLUSIVE);
+                        let (_, next) = cache.insert(line, flags, &victim.data, at);
+                        if let Some(next) = next {
+                            done = self.evict_private(core, below, next, at);
+                        }
+                    }
+                }
+            } else {
+                let home = self.home(line);
+                let arrived = self.network.send(Node::Core(core), home, Message::Data, at);
+                // Only what had to wait for a full queue holds the fill up.
+                let accepted = self.put_below(line, &victim.data, arrived, 0, Origin::Eviction);
+                done = at + (accepted - arrived);
+            }
+        }
+        if !self.has(core, line) {
+            let known = &mut self.directory[line as usize];
+            known.sharers &= !(1 << core);
+            if usize::from(known.owner) == core {
+                known.owner = NOBODY;
+            }
+        }
+        done
+    }
+
+    /// Puts a modified line into shared level `index`, or into memory below the last; when it was accepted.
+    fn put_below(&mut self, line: u32, data: &Line, at: u64, index: usize, origin: Origin) -> u64 {
+        if index < self.shared.len() {
+            let cache = &mut self.shared[index];
+            match cache.find(line) {
+                Some(entry) => {
+                    cache.data[entry] = *data;
+                    cache.flags[entry] |= DIRTY;
+                    at
+                }
+                None => {
+                    let (_, victim) = cache.insert(line, DIRTY, data, at);
+                    victim.map_or(at, |victim| self.evict_shared(index, victim, at))
+                }
+            }
+        } else {
+            let home = self.home(line);
+            let controller = Node::Controller(self.memory.controller(line));
+            let arrived = self.network_below(home, controller, Message::Data, at);
+            let accepted = self.write_home(line, data, 0xff, arrived, origin, None);
+            at + accepted.saturating_sub(arrived + self.match_latency)
+        }
+    }
+
+    /// Words of a line arrive at its controller at `at`: through the hardware scheme, if there is one, to memory. When
+    /// they are accepted.
+    fn write_home(
+        &mut self,
+        line: u32,
+        data: &Line,
+        mask: u8,
+        at: u64,
+        origin: Origin,
+        core: Option<usize>,
+    ) -> u64 {
+        let way = match &mut self.scheme {
+            Some(scheme) => scheme.way_home(&mut self.memory, line, data, at),
+            None => WayHome::Home(at),
+        };
+        match way {
+            WayHome::Home(from) => self.memory.write(line, data, mask, from.max(at), origin, core),
+            WayHome::Taken(accepted) => accepted,
+        }
+    }
+
+    /// A line has left shared level `index`; when what must wait for it may go on.
+    fn evict_shared(&mut self, index: usize, mut victim: Victim, at: u64) -> u64 {
+        let line = victim.line;
+        if self.inclusive[self.private.len() + index] {
+            for above in 0..index {
+                if let Some(entry) = self.shared[above].find(line) {
+                    if self.shared[above].is_dirty(entry) {
+                        victim.data = self.shared[above].data[entry];
+                        victim.flags |= DIRTY;
+                    }
+                    self.shared[above].statistics.invalidations += 1;
+                    self.shared[above].remove(entry);
+                }
+            }
+            let mut sharers = self.directory[line as usize].sharers;
+            while sharers != 0 {
+                let core = sharers.trailing_zeros() as usize;
+                sharers &= sharers - 1;
+                self.network.send(self.home(line), Node::Core(core), Message::Control, at);
+                if let Some(newer) = self.drop_private(core, line, 0) {
+                    victim.data = newer;
+                    victim.flags |= DIRTY;
+                }
+            }
+            self.directory[line as usize] = Directory { sharers: 0, owner: NOBODY };
+        }
+        if victim.flags & DIRTY == 0 {
+            return at;
+        }
+        self.put_below(line, &victim.data, at, index + 1, Origin::Eviction)
+    }
+
+    /// Makes all copies of a line equal to its newest words and clean, and takes them out if `evict`; the words, if
+    /// they were modified, and the cycles that the lookups took after the first level.
+    fn clean(&mut self, line: u32, evict: bool) -> Option<Line> {
+        let known = self.directory[line as usize];
+        let mut newest = None;
+        let mut dirty = false;
+        if known.owner != NOBODY {
+            let (data, modified, _) = self.newest_private(usize::from(known.owner), line);
+            newest = Some(data);
+            dirty = modified;
+        }
+        for cache in &self.shared {
+            if let Some(entry) = cache.find(line) {
+                newest.get_or_insert(cache.data[entry]);
+                dirty |= cache.is_dirty(entry);
+            }
+        }
+        let mut sharers = known.sharers;
+        while sharers != 0 {
+            let core = sharers.trailing_zeros() as usize;
+            sharers &= sharers - 1;
+            for level in 0..self.private.len() {
+                let cache = &mut self.private[level][core];
+                let Some(entry) = cache.find(line) else { continue };
+                if evict {
+                    cache.remove(entry);
+                } else {
+                    cache.flags[entry] &= !DIRTY;
+                    if let Some(newest) = newest {
+                        cache.data[entry] = newest;
+                    }
+                }
+            }
+        }
+        for cache in &mut self.shared {
+            let Some(entry) = cache.find(line) else { continue };
+            if evict {
+                cache.remove(entry);
+            } else {
+                cache.flags[entry] &= !DIRTY;
+                if let Some(newest) = newest {
+                    cache.data[entry] = newest;
+                }
+            }
+        }
+        if evict {
+            self.directory[line as usize] = Directory { sharers: 0, owner: NOBODY };
+        }
+        newest.filter(|_| dirty)
+    }
+
+    /// Writes a line back from wherever it is modified, at the request of `core` at `at`: clwb, or clflush and
+    /// clflushopt with `evict`. The core's next fence waits for it. When the memory has accepted it and the
+    /// core knows.
+    pub fn write_back(&mut self, core: usize, line: u32, evict: bool, at: u64, origin: Origin) -> u64 {
+        // The request passes all levels on its way down.
+        let mut at = at + self.latencies[..self.private.len()].iter().sum::<u64>();
+        let known = self.directory[line as usize];
+        let home = self.home(line);
+        let own = known.sharers >> core & 1 == 1;
+        let message = if own { Message::Data } else { Message::Control };
+        at = self.network.send(Node::Core(core), home, message, at);
+        at += self.latencies[self.private.len()..].iter().sum::<u64>();
+        if known.owner != NOBODY && usize::from(known.owner) != core {
+            let owner = Node::Core(usize::from(known.owner));
+            at = self.network.send(home, owner, Message::Control, at) + self.latencies[0];
+            at = self.network.send(owner, home, Message::Data, at);
+        }
+        let controller = Node::Controller(self.memory.controller(line));
+        let accepted = match self.clean(line, evict) {
+            Some(data) => {
+                let arrived = self.network_below(home, controller, Message::Data, at);
+                self.write_home(line, &data, 0xff, arrived, origin, Some(core))
+            }
+            None => {
+                self.memory.wait_for(line, core, at);
+                return at;
+            }
+        };
+        let told = self.network_below(controller, home, Message::Control, accepted);
+        let told = self.network.send(home, Node::Core(core), Message::Control, told);
+        self.memory.waits[core].until = self.memory.waits[core].until.max(told);
+        told
+    }
+
+    /// Writes words past the caches: copies are written back and leave first. When the memory has accepted it.
+    pub fn write_past(&mut self, core: usize, line: u32, data: &Line, mask: u8, at: u64) -> u64 {
+        let home = self.home(line);
+        let mut at = self.network.send(Node::Core(core), home, Message::Data, at);
+        let controller = Node::Controller(self.memory.controller(line));
+        let mut data = *data;
+        let mut whole = mask;
+        if let Some(mut cached) = self.clean(line, true) {
+            for (i, word) in cached.iter_mut().enumerate() {
+                if mask >> i & 1 == 1 {
+                    *word = data[i];
+                }
+            }
+            (data, whole) = (cached, 0xff);
+        }
+        at = self.network_below(home, controller, Message::Data, at);
+        self.write_home(line, &data, whole, at, Origin::NonTemporal, Some(core))
+    }
+
+    /// The next line in any cache at or after a place, all caches being numbered through; where, and which.
+    pub fn next_line(&self, from: usize) -> Option<(usize, u32)> {
+        let mut base = 0;
+        for cache in self.private.iter().flatten().chain(&self.shared) {
+            let end = base + cache.entries();
+            let found = (from.max(base)..end).find_map(|place| Some((place, cache.line(place - base)?)));
+            if found.is_some() {
+                return found;
+            }
+            base = end;
+        }
+        None
+    }
+
+    /// Takes a line out of all caches for `core`, and writes it back if it was modified; when the memory accepts
+    /// it then. One step of wbinvd.
+    pub fn flush_line(&mut self, core: usize, line: u32, at: u64) -> Option<u64> {
+        let data = self.clean(line, true)?;
+        Some(self.write_home(line, &data, 0xff, at, Origin::WriteBackAll, Some(core)))
+    }
+
+    /// Lines that are modified in some cache.
+    pub fn dirty_lines(&self) -> usize {
+        let lines = 0..self.directory.len() as u32;
+        lines.filter(|&line| self.newest(line).is_some()).count()
+    }
+
+    /// The newest words of a line as caches hold them, if they are modified: what a battery would save.
+    pub fn newest(&self, line: u32) -> Option<Line> {
+        let known = self.directory[line as usize];
+        if known.owner != NOBODY {
+            let (data, dirty, _) = self.newest_private(usize::from(known.owner), line);
+            if dirty {
+                return Some(data);
+            }
+        }
+        self.shared.iter().find_map(|cache| {
+            let entry = cache.find(line)?;
+            cache.is_dirty(entry).then(|| cache.data[entry])
+        })
+    }
+}

@@ -1,0 +1,282 @@
+//! The memory side: which channel holds which line, and what lies there.
+
+use crate::description::{Description, FenceKind, LINE_BYTES, PersistenceDomain};
+use crate::nvm::Banks;
+use crate::statistics::{Origin, Region, Traffic};
+
+use super::{Channel, Line, Medium};
+
+/// No channel holds a write of the line.
+pub const NOT_HELD: u16 = u16::MAX;
+
+/// Which lines of the pool are logs and metadata; all others are data.
+#[derive(Clone, Debug, Default)]
+pub struct Regions {
+    /// Lines of the logs.
+    pub logs: std::ops::Range<u32>,
+    /// Lines of header, watermark and directory.
+    pub metadata: std::ops::Range<u32>,
+}
+
+/// What a core's persists still lack.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wait {
+    /// Writes that have not begun on the medium.
+    pub unresolved: u32,
+    /// When everything else is durable.
+    pub until: u64,
+}
+
+/// Channels, media, and who waits for them.
+pub struct MemorySide {
+    channels: Vec<Channel>,
+    medium: Medium,
+    /// Channels of the pool's memory; those of the volatile words follow.
+    nvm_channels: usize,
+    per_controller: usize,
+    interleave_shift: u32,
+    persistent_lines: u32,
+    own_dram: bool,
+    domain: PersistenceDomain,
+    fence: FenceKind,
+    regions: Regions,
+    match_latency: u64,
+    queue_wait: u64,
+    /// For each core.
+    pub waits: Vec<Wait>,
+    /// Lines moved, by cause.
+    pub traffic: Traffic,
+}
+
+impl MemorySide {
+    /// The memory of `machine`: the pool's `persistent` words, then zeroed volatile ones.
+    pub fn new(machine: &Description, persistent: Vec<u64>, volatile_bytes: u64, regions: Regions) -> Self {
+        let controllers = &machine.controllers;
+        let mut channels = Vec::new();
+        let kinds = [Some(&machine.nvm), machine.dram.as_ref()];
+        for (device, kind) in kinds.into_iter().zip(["nvm", "dram"]) {
+            let Some(device) = device else { continue };
+            for controller in 0..controllers.count {
+                for channel in 0..controllers.channels {
+                    let name = format!("{controller}.{channel} {kind}");
+                    channels.push(Channel::new(name, controllers, Banks::new(device, machine)));
+                }
+            }
+        }
+        let mut words = persistent;
+        words.resize(words.len().next_multiple_of(8), 0);
+        let persistent_lines = (words.len() / 8) as u32;
+        let lines = u64::from(persistent_lines) + volatile_bytes.div_ceil(LINE_BYTES);
+        words.resize(lines as usize * 8, 0);
+        Self {
+            channels,
+            medium: Medium { words, held: vec![NOT_HELD; lines as usize] },
+            nvm_channels: controllers.count * controllers.channels,
+            per_controller: controllers.channels,
+            interleave_shift: (controllers.interleave_bytes / LINE_BYTES).trailing_zeros(),
+            persistent_lines,
+            own_dram: machine.dram.is_some(),
+            domain: machine.persistence.domain,
+            fence: machine.persistence.fence,
+            regions,
+            match_latency: controllers.match_latency,
+            queue_wait: 0,
+            waits: vec![Wait::default(); machine.cores.count],
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// Lines of both spaces.
+    pub fn lines(&self) -> usize {
+        self.medium.held.len()
+    }
+
+    /// Lines of the pool, which come first.
+    pub fn persistent_lines(&self) -> u32 {
+        self.persistent_lines
+    }
+
+    /// The channel of a line, and its number there.
+    #[inline]
+    fn place(&self, line: u32) -> (usize, u64) {
+        let channels = self.nvm_channels as u64;
+        let chunk = u64::from(line) >> self.interleave_shift;
+        let channel = (chunk % channels) as usize;
+        let within = u64::from(line) & ((1 << self.interleave_shift) - 1);
+        let local = (chunk / channels) << self.interleave_shift | within;
+        let dram = self.own_dram && line >= self.persistent_lines;
+        (channel + if dram { self.nvm_channels } else { 0 }, local)
+    }
+
+    /// The controller of a line.
+    #[inline]
+    pub fn controller(&self, line: u32) -> usize {
+        self.place(line).0 % self.nvm_channels / self.per_controller
+    }
+
+    /// The part of memory that a line belongs to.
+    #[inline]
+    pub fn region(&self, line: u32) -> Region {
+        if line >= self.persistent_lines {
+            Region::Volatile
+        } else if self.regions.logs.contains(&line) {
+            Region::Log
+        } else if self.regions.metadata.contains(&line) {
+            Region::Metadata
+        } else {
+            Region::Data
+        }
+    }
+
+    fn settle(&mut self, channel: usize) {
+        for begun in self.channels[channel].take_begun() {
+            let mut waiters = begun.waiters;
+            while waiters != 0 {
+                let wait = &mut self.waits[waiters.trailing_zeros() as usize];
+                wait.unresolved -= 1;
+                wait.until = wait.until.max(begun.done);
+                waiters &= waiters - 1;
+            }
+        }
+    }
+
+    /// Reads a line that arrives at its controller at `at`; when it is there, and its words.
+    pub fn read(&mut self, line: u32, at: u64) -> (u64, Line) {
+        *self.traffic.reads.of(self.region(line)) += 1;
+        let (channel, local) = self.place(line);
+        let result = self.channels[channel].read(line, local, at, &mut self.medium);
+        self.settle(channel);
+        result
+    }
+
+    /// Writes the words in `mask` of a line that arrives at its controller at `at`; when it is accepted. With
+    /// `core` that core's next fence waits until it is durable.
+    pub fn write(
+        &mut self,
+        line: u32,
+        data: &Line,
+        mask: u8,
+        at: u64,
+        origin: Origin,
+        core: Option<usize>,
+    ) -> u64 {
+        self.traffic.count_write(origin, self.region(line));
+        let (channel, local) = self.place(line);
+        let waits_for_media = self.domain == PersistenceDomain::Media;
+        let waiters = core.map_or(0, |core| u64::from(waits_for_media) << core);
+        let arrived = at + self.match_latency;
+        let (accepted, already) =
+            self.channels[channel].write((line, local), (data, mask), waiters, at, &mut self.medium);
+        if let Some(core) = core {
+            let wait = &mut self.waits[core];
+            if waits_for_media {
+                wait.unresolved += u32::from(already == 0);
+            } else {
+                wait.until = wait.until.max(accepted);
+            }
+        }
+        self.settle(channel);
+        self.queue_wait = accepted - arrived;
+        accepted
+    }
+
+    /// Cycles that the last write waited because the queue was full, taken out.
+    pub fn take_queue_wait(&mut self) -> u64 {
+        std::mem::take(&mut self.queue_wait)
+    }
+
+    /// Makes `core` wait for what is held of a line that no cache has modified.
+    pub fn wait_for(&mut self, line: u32, core: usize, at: u64) {
+        let (channel, _) = self.place(line);
+        if self.domain != PersistenceDomain::Media {
+            // A victim may still be on its way to the queue.
+            let accepted = self.channels[channel].accepted(line, &self.medium);
+            self.waits[core].until = self.waits[core].until.max(at).max(accepted);
+            return;
+        }
+        let (new, until) = self.channels[channel].wait_for(line, 1 << core, &self.medium);
+        let wait = &mut self.waits[core];
+        wait.unresolved += new.count_ones();
+        wait.until = wait.until.max(until);
+    }
+
+    /// Where a fence is a pcommit, makes `core` wait for everything held.
+    pub fn pcommit(&mut self, core: usize, at: u64) {
+        if self.fence == FenceKind::Pcommit {
+            self.wait_for_all(core, at);
+        }
+    }
+
+    /// Makes `core` wait for everything held: after wbinvd, for victims too that left the caches before it.
+    pub fn wait_for_all(&mut self, core: usize, at: u64) {
+        for channel in 0..self.nvm_channels {
+            self.channels[channel].advance(at, &mut self.medium);
+            self.settle(channel);
+            let (new, until) = self.channels[channel].wait_for_all(core);
+            self.waits[core].unresolved += new;
+            self.waits[core].until = self.waits[core].until.max(until);
+        }
+    }
+
+    /// Catches up with `to`. When something can happen next if some core waits for a write to begin.
+    pub fn advance(&mut self, to: u64) -> u64 {
+        let mut next = u64::MAX;
+        for channel in 0..self.channels.len() {
+            self.channels[channel].advance(to, &mut self.medium);
+            self.settle(channel);
+            next = next.min(self.channels[channel].next_event());
+        }
+        next
+    }
+
+    /// Loads a word past all timing, as the medium holds it.
+    pub fn peek(&self, word: usize) -> u64 {
+        self.medium.words[word]
+    }
+
+    /// The newest value of a word that the medium or a queue has.
+    pub fn newest(&self, word: usize) -> u64 {
+        let line = (word / 8) as u32;
+        let (channel, _) = self.place(line);
+        self.channels[channel].newest(line, &self.medium)[word % 8]
+    }
+
+    /// Stores a word past all timing. Only while no cache and no queue holds its line.
+    pub fn poke(&mut self, word: usize, value: u64) {
+        self.medium.words[word] = value;
+    }
+
+    /// What a power failure at `at` leaves of the pool, but for the caches' part.
+    pub fn survivors(&mut self, at: u64) -> Vec<u64> {
+        self.advance(at + 1);
+        let mut words = self.medium.words[..self.persistent_lines as usize * 8].to_vec();
+        if self.domain != PersistenceDomain::Media {
+            for channel in &self.channels {
+                for (line, data, mask, accepted) in channel.contents() {
+                    // What has left a cache and is not accepted yet is within the caches' domain.
+                    let inside = accepted <= at || self.domain == PersistenceDomain::FlushOnFail;
+                    if line < self.persistent_lines && inside {
+                        super::merge(&mut words[line as usize * 8..][..8], &data, mask);
+                    }
+                }
+            }
+        }
+        words
+    }
+
+    /// Writes that the channels hold.
+    pub fn held(&self) -> usize {
+        self.channels.iter().map(Channel::held).sum()
+    }
+
+    /// What each channel has done.
+    pub fn statistics(&self) -> Vec<crate::statistics::ChannelStatistics> {
+        self.channels.iter().map(Channel::all_statistics).collect()
+    }
+
+    /// Counts from zero.
+    pub fn reset_statistics(&mut self) {
+        self.channels.iter_mut().for_each(Channel::reset_statistics);
+        self.traffic = Traffic::default();
+    }
+}

@@ -1,0 +1,452 @@
+//! Memory controllers: for each channel a read and a write queue in front of its banks.
+//!
+//! Reads are scheduled when they arrive and go before every write that has not begun. Writes begin when their
+//! bank is idle; when the queue reaches its high watermark the channel turns to writing, and the oldest writes
+//! down to the low watermark take their banks before any later read. So every write reaches memory in the
+//! end. A write holds its place until it is on the medium; a write to the same line joins one that
+//! has not begun, and reads of a line that is held are answered from the queue.
+//!
+//! Time is lazy: a channel catches up with [`Channel::advance`] when something arrives or is asked.
+
+mod memory;
+
+pub use memory::{MemorySide, NOT_HELD, Regions, Wait};
+
+use crate::description::Controllers;
+use crate::nvm::Banks;
+use crate::statistics::ChannelStatistics;
+
+/// A line's words.
+pub type Line = [u64; 8];
+
+const NONE: u16 = u16::MAX;
+/// A write that has not begun.
+const NOT_BEGUN: u64 = u64::MAX;
+
+/// A write that a channel holds.
+#[derive(Clone)]
+struct Held {
+    /// Physical line.
+    line: u32,
+    /// The channel's own number of the line.
+    local: u64,
+    /// A bit for each word that is written.
+    mask: u8,
+    data: Line,
+    arrival: u64,
+    /// When it is on the medium.
+    done: u64,
+    /// A bit for each core that waits for it.
+    waiters: u64,
+    sequence: u64,
+    /// The next of the same bank.
+    next: u16,
+}
+
+#[derive(Clone, Copy)]
+struct BankQueue {
+    first: u16,
+    last: u16,
+}
+
+/// A write that has been given a time on the medium, for whoever waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    /// A bit for each core that waits.
+    pub waiters: u64,
+    /// When it will be on the medium.
+    pub done: u64,
+}
+
+/// One channel.
+pub struct Channel {
+    banks: Banks,
+    read_queue: usize,
+    write_queue: usize,
+    high: usize,
+    low: usize,
+    match_latency: u64,
+    /// When each read slot is free.
+    reads: Vec<u64>,
+    held: Vec<Held>,
+    free: Vec<u16>,
+    queues: Vec<BankQueue>,
+    /// Writes that have not begun.
+    waiting: usize,
+    /// Writes that have, by slot, in the order in which they began.
+    in_flight: Vec<u16>,
+    /// Nothing happens before this time.
+    next: u64,
+    now: u64,
+    sequence: u64,
+    begun: Vec<Begun>,
+    /// What it has done.
+    pub statistics: ChannelStatistics,
+}
+
+/// What the channels write to: the medium's words, and for each line the slot that holds it.
+pub struct Medium {
+    /// The words, pool first.
+    pub words: Vec<u64>,
+    /// For each line the slot of its channel that holds its newest write, or [`NOT_HELD`].
+    pub held: Vec<u16>,
+}
+
+impl Medium {
+    /// The words of a line.
+    #[inline]
+    pub fn line(&self, line: u32) -> Line {
+        let first = line as usize * 8;
+        std::array::from_fn(|i| self.words[first + i])
+    }
+
+    fn apply(&mut self, line: u32, data: &Line, mask: u8) {
+        let words = &mut self.words[line as usize * 8..][..8];
+        merge(words, data, mask);
+    }
+}
+
+#[inline]
+fn merge(words: &mut [u64], data: &Line, mask: u8) {
+    for (i, word) in words.iter_mut().enumerate() {
+        if mask >> i & 1 == 1 {
+            *word = data[i];
+        }
+    }
+}
+
+impl Channel {
+    /// An idle channel.
+    pub fn new(name: String, controllers: &Controllers, banks: Banks) -> Self {
+        Self {
+            read_queue: controllers.read_queue,
+            write_queue: controllers.write_queue,
+            high: controllers.high_watermark,
+            low: controllers.low_watermark,
+            match_latency: controllers.match_latency,
+            reads: vec![0; controllers.read_queue],
+            held: Vec::with_capacity(controllers.write_queue + 64),
+            free: Vec::new(),
+            queues: vec![BankQueue { first: NONE, last: NONE }; banks.count()],
+            banks,
+            waiting: 0,
+            in_flight: Vec::with_capacity(controllers.write_queue + 64),
+            next: u64::MAX,
+            now: 0,
+            sequence: 0,
+            begun: Vec::new(),
+            statistics: ChannelStatistics { name, ..Default::default() },
+        }
+    }
+
+    /// Writes that it holds, on their way to the medium too.
+    pub fn held(&self) -> usize {
+        self.waiting + self.in_flight.len()
+    }
+
+    /// When a write can begin or end next; nothing happens before.
+    pub fn next_event(&self) -> u64 {
+        self.next
+    }
+
+    /// Writes that have begun since this was last called.
+    pub fn take_begun(&mut self) -> std::vec::Drain<'_, Begun> {
+        self.begun.drain(..)
+    }
+
+    /// Catches up with time `to`: writes begin in banks that are idle before it, and end.
+    #[inline]
+    pub fn advance(&mut self, to: u64, medium: &mut Medium) {
+        self.now = self.now.max(to);
+        if self.next < to {
+            self.catch_up(to, medium);
+        }
+    }
+
+    fn catch_up(&mut self, to: u64, medium: &mut Medium) {
+        for bank in 0..self.queues.len() {
+            while let Some(begin) = self.could_begin(bank) {
+                if begin >= to {
+                    break;
+                }
+                self.begin(bank, begin);
+            }
+        }
+        self.end(to, medium);
+        self.find_next();
+    }
+
+    /// When the first waiting write of `bank` could begin if no read came.
+    fn could_begin(&self, bank: usize) -> Option<u64> {
+        let first = self.queues[bank].first;
+        (first != NONE).then(|| self.banks.free(bank).max(self.held[usize::from(first)].arrival))
+    }
+
+    fn begin(&mut self, bank: usize, at: u64) {
+        let slot = self.queues[bank].first;
+        let write = &mut self.held[usize::from(slot)];
+        self.queues[bank].first = write.next;
+        if write.next == NONE {
+            self.queues[bank].last = NONE;
+        }
+        write.done = self.banks.write(write.local, at);
+        if write.waiters != 0 {
+            self.begun.push(Begun { waiters: write.waiters, done: write.done });
+        }
+        self.waiting -= 1;
+        self.in_flight.push(slot);
+    }
+
+    /// Puts what is done before `to` on the medium.
+    fn end(&mut self, to: u64, medium: &mut Medium) {
+        let mut at = 0;
+        while at < self.in_flight.len() {
+            let slot = self.in_flight[at];
+            let write = &self.held[usize::from(slot)];
+            if write.done >= to {
+                at += 1;
+                continue;
+            }
+            medium.apply(write.line, &write.data, write.mask);
+            if medium.held[write.line as usize] == slot {
+                medium.held[write.line as usize] = NOT_HELD;
+            }
+            self.free.push(slot);
+            // In order, since two writes of a line must reach the medium in order.
+            self.in_flight.remove(at);
+        }
+    }
+
+    fn find_next(&mut self) {
+        let begins = (0..self.queues.len()).filter_map(|bank| self.could_begin(bank));
+        let ends = self.in_flight.iter().map(|&slot| self.held[usize::from(slot)].done);
+        self.next = begins.chain(ends).min().unwrap_or(u64::MAX);
+    }
+
+    /// Turns to writing: the oldest waiting writes take their banks, down to the low watermark.
+    fn drain(&mut self, at: u64) {
+        self.statistics.drains += 1;
+        while self.waiting > self.low {
+            let oldest = (0..self.queues.len())
+                .filter(|&bank| self.queues[bank].first != NONE)
+                .min_by_key(|&bank| self.held[usize::from(self.queues[bank].first)].sequence);
+            let Some(bank) = oldest else { break };
+            let begin = self.could_begin(bank).unwrap_or(at).max(at);
+            self.begin(bank, begin);
+        }
+    }
+
+    /// Reads `line`, number `local` of this channel, at `at`; when it is there, and its words.
+    pub fn read(&mut self, line: u32, local: u64, at: u64, medium: &mut Medium) -> (u64, Line) {
+        let at = at + self.match_latency;
+        self.advance(at, medium);
+        self.statistics.reads += 1;
+        let slot = medium.held[line as usize];
+        let mut data = medium.line(line);
+        if slot != NOT_HELD {
+            let write = &self.held[usize::from(slot)];
+            merge(&mut data, &write.data, write.mask);
+            if write.mask == 0xff {
+                self.statistics.forwarded += 1;
+                return (at, data);
+            }
+        }
+        let mut place = 0;
+        let mut outstanding = 0;
+        for (i, &end) in self.reads.iter().enumerate() {
+            outstanding += u64::from(end > at);
+            if end < self.reads[place] {
+                place = i;
+            }
+        }
+        debug_assert_eq!(self.reads.len(), self.read_queue);
+        self.statistics.read_occupancy.add(outstanding);
+        let begin = at.max(self.reads[place]);
+        let done = self.banks.read(local, begin);
+        self.reads[place] = done;
+        self.statistics.read_cycles += done - at + self.match_latency;
+        (done, data)
+    }
+
+    /// Accepts a write of the words in `mask` of `line`, which arrives at `at`; when it was accepted. The cores in
+    /// `waiters` want to know when it begins ([`Channel::take_begun`]); those that already waited for the write that
+    /// it joins are returned.
+    pub fn write(
+        &mut self,
+        (line, local): (u32, u64),
+        (data, mask): (&Line, u8),
+        waiters: u64,
+        at: u64,
+        medium: &mut Medium,
+    ) -> (u64, u64) {
+        let at = at + self.match_latency;
+        self.advance(at, medium);
+        self.statistics.writes += 1;
+        self.statistics.write_occupancy.add(self.held() as u64);
+        let older = medium.held[line as usize];
+        let (mut data, mut mask) = (*data, mask);
+        if older != NOT_HELD {
+            let write = &mut self.held[usize::from(older)];
+            if write.done == NOT_BEGUN {
+                self.statistics.coalesced += 1;
+                merge(&mut write.data, &data, mask);
+                write.mask |= mask;
+                let already = write.waiters & waiters;
+                write.waiters |= waiters;
+                return (at.max(write.arrival), already);
+            }
+            // The newer write repeats the words of the one under way, so that it holds all that is not on
+            // the medium.
+            let mut whole = write.data;
+            merge(&mut whole, &data, mask);
+            data = whole;
+            mask |= write.mask;
+        }
+        let mut accepted = at;
+        let over = (self.held() + 1).saturating_sub(self.write_queue);
+        if over > 0 {
+            accepted = self.room(over, at);
+            self.statistics.write_queue_full += 1;
+            self.statistics.write_queue_full_cycles += accepted - at;
+        }
+        let write = Held {
+            line,
+            local,
+            mask,
+            data,
+            arrival: accepted,
+            done: NOT_BEGUN,
+            waiters,
+            sequence: self.sequence,
+            next: NONE,
+        };
+        self.sequence += 1;
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.held[usize::from(slot)] = write;
+                slot
+            }
+            None => {
+                self.held.push(write);
+                (self.held.len() - 1) as u16
+            }
+        };
+        medium.held[line as usize] = slot;
+        let bank = self.banks.bank_of(local);
+        let queue = &mut self.queues[bank];
+        match queue.last {
+            NONE => queue.first = slot,
+            last => self.held[usize::from(last)].next = slot,
+        }
+        self.queues[bank].last = slot;
+        self.waiting += 1;
+        if self.waiting >= self.high {
+            self.drain(at);
+            self.find_next();
+        } else {
+            let begin = self.could_begin(bank).unwrap_or(u64::MAX);
+            self.next = self.next.min(begin);
+        }
+        (accepted, 0)
+    }
+
+    /// When so many places are free that a write beyond the queue's `over`-th has one. What is held above the
+    /// high watermark has begun, so that its end is known.
+    fn room(&mut self, over: usize, at: u64) -> u64 {
+        while self.in_flight.len() < over && self.waiting > 0 {
+            let bank = (0..self.queues.len()).find(|&bank| self.queues[bank].first != NONE);
+            let Some(bank) = bank else { break };
+            let begin = self.could_begin(bank).unwrap_or(at).max(at);
+            self.begin(bank, begin);
+        }
+        let ends = self.in_flight.iter().map(|&slot| self.held[usize::from(slot)].done);
+        if over == 1 {
+            return ends.min().unwrap_or(at).max(at);
+        }
+        let mut ends: Vec<u64> = ends.collect();
+        ends.sort_unstable();
+        ends.get(over - 1).map_or(at, |&end| end.max(at))
+    }
+
+    /// When the write of `line` that is held was accepted; 0 if none is.
+    pub fn accepted(&self, line: u32, medium: &Medium) -> u64 {
+        match medium.held[line as usize] {
+            NOT_HELD => 0,
+            slot => self.held[usize::from(slot)].arrival,
+        }
+    }
+
+    /// Makes the cores in `waiters` wait for the write of `line` that is held, if one is: the new waiters of a
+    /// write that has not begun, or when one under way ends.
+    pub fn wait_for(&mut self, line: u32, waiters: u64, medium: &Medium) -> (u64, u64) {
+        match medium.held[line as usize] {
+            NOT_HELD => (0, 0),
+            slot => {
+                let write = &mut self.held[usize::from(slot)];
+                if write.done != NOT_BEGUN {
+                    return (0, write.done);
+                }
+                let new = waiters & !write.waiters;
+                write.waiters |= waiters;
+                (new, 0)
+            }
+        }
+    }
+
+    /// Makes core `core` wait for every write held: how many it waits for anew, and when those under way end.
+    pub fn wait_for_all(&mut self, core: usize) -> (u32, u64) {
+        let mut new = 0;
+        for bank in 0..self.queues.len() {
+            let mut slot = self.queues[bank].first;
+            while slot != NONE {
+                let write = &mut self.held[usize::from(slot)];
+                new += u32::from(write.waiters >> core & 1 == 0);
+                write.waiters |= 1 << core;
+                slot = write.next;
+            }
+        }
+        let ends = self.in_flight.iter().map(|&slot| self.held[usize::from(slot)].done);
+        (new, ends.max().unwrap_or(0))
+    }
+
+    /// The newest words of a line that the queue or the medium has.
+    pub fn newest(&self, line: u32, medium: &Medium) -> Line {
+        let mut data = medium.line(line);
+        if medium.held[line as usize] != NOT_HELD {
+            let write = &self.held[usize::from(medium.held[line as usize])];
+            merge(&mut data, &write.data, write.mask);
+        }
+        data
+    }
+
+    /// What is held, oldest first: the line, its words and their mask, and when it was accepted.
+    pub fn contents(&self) -> Vec<(u32, Line, u8, u64)> {
+        let waiting = self.queues.iter().flat_map(|queue| {
+            std::iter::successors((queue.first != NONE).then_some(queue.first), |&slot| {
+                let next = self.held[usize::from(slot)].next;
+                (next != NONE).then_some(next)
+            })
+        });
+        let mut slots: Vec<u16> = self.in_flight.iter().copied().chain(waiting).collect();
+        slots.sort_by_key(|&slot| self.held[usize::from(slot)].sequence);
+        slots
+            .into_iter()
+            .map(|slot| {
+                let write = &self.held[usize::from(slot)];
+                (write.line, write.data, write.mask, write.arrival)
+            })
+            .collect()
+    }
+
+    /// What it has done, its banks included.
+    pub fn all_statistics(&self) -> ChannelStatistics {
+        ChannelStatistics { banks: self.banks.statistics(), ..self.statistics.clone() }
+    }
+
+    /// Counts from zero.
+    pub fn reset_statistics(&mut self) {
+        self.statistics =
+            ChannelStatistics { name: std::mem::take(&mut self.statistics.name), ..Default::default() };
+        self.banks.reset_statistics();
+    }
+}

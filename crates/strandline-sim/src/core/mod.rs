@@ -1,0 +1,169 @@
+//! A core: its clock, its store queue, its reorder buffer, its write-combining buffers.
+//!
+//! Coroutines carry no register dependences, so the rule of `DESIGN.md` §6 says what overlaps: a single-word load
+//! ends before anything after it begins; the loads of one range overlap, up to MSHRs and reorder buffer; stores
+//! retire into the store queue and stall nothing until it is full; atomic operations and fences wait
+//! for it to drain.
+
+mod store_queue;
+
+pub use store_queue::{Queued, QueuedKind, StoreQueue};
+
+use std::collections::VecDeque;
+
+use crate::controller::Line;
+use crate::description::{CoreKind, Cores, LoadOverlap};
+use crate::statistics::CoreStatistics;
+
+/// Bits of a fraction of a cycle.
+const FRACTION: u32 = 16;
+
+/// Non-temporal stores on their way.
+#[derive(Clone, Copy, Debug)]
+pub struct Combining {
+    /// Physical line.
+    pub line: u32,
+    /// A bit for each word.
+    pub mask: u8,
+    /// The words.
+    pub data: Line,
+}
+
+/// One core.
+pub struct Core {
+    /// The thread's time.
+    pub clock: u64,
+    fraction: u64,
+    access_cost: u64,
+    instruction_cost: u64,
+    instructions_per_access: u64,
+    instruction_fraction: u64,
+    /// Whether the running operation has been charged and is performed again.
+    pub again: bool,
+    /// Stores on their way to the first level; `None` where stores block.
+    pub stores: Option<StoreQueue>,
+    reorder_buffer: u64,
+    /// Loads in flight: the instruction's number, and when it retires.
+    in_flight: VecDeque<(u64, u64)>,
+    last_retired: u64,
+    /// Which loads overlap.
+    pub overlap: LoadOverlap,
+    /// Lines of non-temporal stores.
+    pub combining: Vec<Combining>,
+    /// Whether the running fence has asked for everything (pcommit).
+    pub committing: bool,
+    /// Where wbinvd has got to.
+    pub cursor: usize,
+    /// What it has done.
+    pub statistics: CoreStatistics,
+}
+
+fn fixed(value: f64) -> u64 {
+    (value * f64::from(1u32 << FRACTION)).round() as u64
+}
+
+impl Core {
+    /// A core at rest.
+    pub fn new(cores: &Cores) -> Self {
+        let queue = (cores.store_queue > 0)
+            .then(|| StoreQueue::new(cores.store_queue, cores.stores_in_flight.min(cores.mshrs)));
+        Self {
+            clock: 0,
+            fraction: 0,
+            access_cost: fixed(cores.instructions_per_access * cores.cycles_per_instruction),
+            instruction_cost: fixed(cores.cycles_per_instruction),
+            instructions_per_access: fixed(cores.instructions_per_access),
+            instruction_fraction: 0,
+            again: false,
+            stores: queue,
+            reorder_buffer: cores.reorder_buffer as u64,
+            in_flight: VecDeque::with_capacity(cores.reorder_buffer + 1),
+            last_retired: 0,
+            overlap: match cores.kind {
+                CoreKind::InOrder => LoadOverlap::None,
+                CoreKind::OutOfOrder => cores.load_overlap,
+            },
+            combining: Vec::with_capacity(cores.write_combining_buffers + 1),
+            committing: false,
+            cursor: 0,
+            statistics: CoreStatistics::default(),
+        }
+    }
+
+    /// Charges the instructions of one access.
+    #[inline]
+    pub fn charge_access(&mut self) {
+        self.fraction += self.access_cost;
+        self.clock += self.fraction >> FRACTION;
+        self.fraction &= (1 << FRACTION) - 1;
+        self.instruction_fraction += self.instructions_per_access;
+        self.statistics.instructions += 1 + (self.instruction_fraction >> FRACTION);
+        self.instruction_fraction &= (1 << FRACTION) - 1;
+    }
+
+    /// Charges `instructions` instructions.
+    pub fn charge(&mut self, instructions: u64) {
+        self.fraction += instructions * self.instruction_cost;
+        self.clock += self.fraction >> FRACTION;
+        self.fraction &= (1 << FRACTION) - 1;
+        self.statistics.instructions += instructions;
+    }
+
+    /// Makes room in the reorder buffer for the next instruction.
+    pub fn enter_reorder_buffer(&mut self) {
+        while let Some(&(number, retires)) = self.in_flight.front() {
+            if retires > self.clock {
+                if number + self.reorder_buffer > self.statistics.instructions {
+                    break;
+                }
+                self.statistics.stalls.reorder_buffer_full += retires - self.clock;
+                self.clock = retires;
+            }
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// A load is in flight until `done`.
+    pub fn load_in_flight(&mut self, done: u64) {
+        self.last_retired = self.last_retired.max(done);
+        self.in_flight.push_back((self.statistics.instructions, self.last_retired));
+    }
+
+    /// Waits for all loads.
+    pub fn retire_loads(&mut self) {
+        self.in_flight.clear();
+        if self.last_retired > self.clock {
+            self.statistics.stalls.load += self.last_retired - self.clock;
+            self.clock = self.last_retired;
+        }
+    }
+
+    /// Adds a non-temporal store to its line's buffer; a buffer that must leave: because it is whole, or because
+    /// there are more than `buffers`.
+    pub fn combine(&mut self, line: u32, word: u8, value: u64, buffers: usize) -> Option<Combining> {
+        let at = match self.combining.iter().position(|buffer| buffer.line == line) {
+            Some(at) => at,
+            None => {
+                self.combining.push(Combining { line, mask: 0, data: [0; 8] });
+                self.combining.len() - 1
+            }
+        };
+        let buffer = &mut self.combining[at];
+        buffer.data[usize::from(word)] = value;
+        buffer.mask |= 1 << word;
+        if buffer.mask == 0xff {
+            Some(self.combining.remove(at))
+        } else if self.combining.len() > buffers {
+            Some(self.combining.remove(0))
+        } else {
+            None
+        }
+    }
+
+    /// Counts from zero.
+    pub fn reset_statistics(&mut self) {
+        self.statistics = CoreStatistics::default();
+        // Instruction numbers begin anew.
+        self.in_flight.clear();
+    }
+}

@@ -1,0 +1,149 @@
+//! The store queue: stores and write-backs that have retired, on their way to the first level, in order.
+
+/// What a queued entry does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueuedKind {
+    /// Stores a word in the cache.
+    Store,
+    /// Stores a word past the cache.
+    NonTemporal,
+    /// Writes a line back.
+    WriteBack,
+}
+
+/// An entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Queued {
+    /// What it does.
+    pub kind: QueuedKind,
+    /// Physical line.
+    pub line: u32,
+    /// Number of the word in the line.
+    pub word: u8,
+    /// Its value.
+    pub value: u64,
+    /// When it retired.
+    pub retired: u64,
+    /// When it is complete, once it has been issued.
+    pub done: u64,
+}
+
+/// A first-in first-out queue. Entries are issued in order, so many at a time, and complete in order.
+pub struct StoreQueue {
+    ring: Vec<Queued>,
+    capacity: usize,
+    in_flight: usize,
+    /// Numbers of the oldest entry, of the first not yet issued, and of the next to come.
+    head: usize,
+    issued: usize,
+    tail: usize,
+    last_issue: u64,
+    last_done: u64,
+}
+
+impl StoreQueue {
+    /// An empty queue of `capacity` entries, of which `in_flight` may be in the caches at a time.
+    pub fn new(capacity: usize, in_flight: usize) -> Self {
+        let empty = Queued { kind: QueuedKind::Store, line: 0, word: 0, value: 0, retired: 0, done: 0 };
+        Self {
+            ring: vec![empty; capacity + in_flight],
+            capacity,
+            in_flight,
+            head: 0,
+            issued: 0,
+            tail: 0,
+            last_issue: 0,
+            last_done: 0,
+        }
+    }
+
+    #[inline]
+    fn at(&self, number: usize) -> &Queued {
+        &self.ring[number % self.ring.len()]
+    }
+
+    /// Lets go of what is complete by `now`; entries left.
+    #[inline]
+    pub fn occupancy(&mut self, now: u64) -> usize {
+        while self.head < self.issued && self.at(self.head).done <= now {
+            self.head += 1;
+        }
+        self.tail - self.head
+    }
+
+    /// Whether there is room, once [`StoreQueue::occupancy`] has been asked.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.tail - self.head == self.capacity
+    }
+
+    /// When the oldest entry is complete; `None` if it has not been issued.
+    pub fn head_done(&self) -> Option<u64> {
+        (self.head < self.issued).then(|| self.at(self.head).done)
+    }
+
+    /// Adds an entry.
+    pub fn push(&mut self, entry: Queued) {
+        debug_assert!(!self.is_full());
+        let at = self.tail % self.ring.len();
+        self.ring[at] = entry;
+        self.tail += 1;
+    }
+
+    /// When the next entry is issued; `u64::MAX` if there is none.
+    #[inline]
+    pub fn next_issue(&self) -> u64 {
+        if self.issued == self.tail {
+            return u64::MAX;
+        }
+        let mut at = self.at(self.issued).retired;
+        if self.issued > 0 {
+            at = at.max(self.last_issue + 1);
+        }
+        if self.issued >= self.in_flight {
+            at = at.max(self.at(self.issued - self.in_flight).done);
+        }
+        at
+    }
+
+    /// The next entry to issue.
+    pub fn next(&self) -> Queued {
+        *self.at(self.issued)
+    }
+
+    /// The next entry was issued at `at` and is in the cache at `done`.
+    pub fn issue(&mut self, at: u64, done: u64) {
+        self.last_issue = at;
+        self.last_done = self.last_done.max(done);
+        let index = self.issued % self.ring.len();
+        self.ring[index].done = self.last_done;
+        self.issued += 1;
+    }
+
+    /// The next entry cannot be issued before `until`.
+    pub fn delay(&mut self, until: u64) {
+        let index = self.issued % self.ring.len();
+        self.ring[index].retired = self.ring[index].retired.max(until);
+    }
+
+    /// Whether everything has been issued.
+    #[inline]
+    pub fn is_issued(&self) -> bool {
+        self.issued == self.tail
+    }
+
+    /// When everything issued so far is complete.
+    pub fn last_done(&self) -> u64 {
+        self.last_done
+    }
+
+    /// The newest value that the queue has for a word.
+    #[inline]
+    pub fn forward(&self, line: u32, word: u8) -> Option<u64> {
+        (self.issued..self.tail)
+            .rev()
+            .map(|number| self.at(number))
+            .find(|entry| entry.line == line && entry.word == word && entry.kind != QueuedKind::WriteBack)
+            .map(|entry| entry.value)
+    }
+}

@@ -1,0 +1,495 @@
+//! What a machine is made of: the parts and their parameters, as a TOML file names them.
+//!
+//! A description is plain data. [`Description::validate`] refuses what no machine can be, and names the key and
+//! what is allowed. `docs/simulator.md` says how each parameter is used.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes in a cache line, of every level.
+pub const LINE_BYTES: u64 = strandline::memory::LINE_BYTES;
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// The name on the command line.
+    pub name: String,
+    /// What it is, in a line.
+    #[serde(default)]
+    pub description: String,
+    /// Where its figures come from.
+    #[serde(default)]
+    pub source: String,
+    /// The processor cores, all alike.
+    pub cores: Cores,
+    /// The cache levels, nearest to the core first; private ones come before shared ones.
+    #[serde(rename = "cache")]
+    pub caches: Vec<CacheLevel>,
+    /// What connects private caches, shared caches and controllers.
+    #[serde(default)]
+    pub network: Network,
+    /// The memory controllers.
+    #[serde(default)]
+    pub controllers: Controllers,
+    /// The memory behind the pool.
+    pub nvm: Device,
+    /// The memory behind volatile words; without it they lie in the same memory as the pool.
+    #[serde(default)]
+    pub dram: Option<Device>,
+    /// What survives, and what the persistence instructions do.
+    #[serde(default)]
+    pub persistence: Persistence,
+}
+
+/// How a core executes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoreKind {
+    /// One access after another; a store blocks as well unless there is a store queue.
+    #[default]
+    InOrder,
+    /// Loads overlap as [`LoadOverlap`] says; stores retire through the store queue.
+    OutOfOrder,
+}
+
+/// Which loads of an out-of-order core overlap. Coroutines carry no register dependences, so this is a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadOverlap {
+    /// No load begins before the last one has ended: the lower bound of a sensitivity run.
+    None,
+    /// Single-word loads follow one another (pointer chasing); those of one range overlap.
+    #[default]
+    Range,
+    /// All loads are independent, up to reorder buffer and MSHRs: the upper bound.
+    All,
+}
+
+/// The cores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cores {
+    /// How many, 1 to 64. One simulated hardware thread runs on each.
+    pub count: usize,
+    /// In order or out of order.
+    #[serde(default)]
+    pub kind: CoreKind,
+    /// Clock frequency in MHz; all cycles of a description are cycles of this clock.
+    pub frequency_mhz: u64,
+    /// Cycles per instruction that is not a memory access.
+    #[serde(default = "one")]
+    pub cycles_per_instruction: f64,
+    /// Instructions charged with each word or line operation, for what the code does between two of them.
+    #[serde(default = "one")]
+    pub instructions_per_access: f64,
+    /// Entries of the reorder buffer (out of order only).
+    #[serde(default = "default_rob")]
+    pub reorder_buffer: usize,
+    /// Entries of the store queue; 0 (in order only) makes stores block.
+    #[serde(default)]
+    pub store_queue: usize,
+    /// Stores of the queue that may be in the caches at a time; they still complete in order.
+    #[serde(default = "default_stores_in_flight")]
+    pub stores_in_flight: usize,
+    /// Misses of a core that may be outstanding at a time.
+    #[serde(default = "default_mshrs")]
+    pub mshrs: usize,
+    /// Lines that non-temporal stores are combined in.
+    #[serde(default = "default_write_combining_buffers")]
+    pub write_combining_buffers: usize,
+    /// Cycles that a fence or an atomic operation takes besides what it waits for.
+    #[serde(default)]
+    pub fence_cycles: u64,
+    /// Cycles of a spin loop's pause.
+    #[serde(default = "default_pause")]
+    pub pause_cycles: u64,
+    /// Which loads overlap (out of order only).
+    #[serde(default)]
+    pub load_overlap: LoadOverlap,
+}
+
+/// Who uses a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// One for each core.
+    Private,
+    /// One for all cores.
+    Shared,
+}
+
+/// Whether a level holds all that the levels above it hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inclusion {
+    /// A line that leaves this level leaves the levels above as well.
+    #[default]
+    Inclusive,
+    /// Lines are filled into every level on their way up, and leave each by itself.
+    NonInclusive,
+}
+
+/// A cache level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheLevel {
+    /// Its name in statistics.
+    pub name: String,
+    /// Bytes: of each cache if private, of all banks together if shared.
+    pub bytes: u64,
+    /// Lines in a set; 1 is direct-mapped.
+    pub ways: usize,
+    /// Cycles of a lookup, hit or miss; those of a miss add up from level to level.
+    pub latency: u64,
+    /// Private or shared.
+    pub sharing: Sharing,
+    /// Inclusive or not.
+    #[serde(default)]
+    pub inclusion: Inclusion,
+    /// Banks of a shared level, a tile of a mesh each; lines are interleaved among them.
+    #[serde(default = "default_banks")]
+    pub banks: usize,
+}
+
+/// The on-chip network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Network {
+    /// Every message takes the same time.
+    Fixed {
+        /// Cycles of a message between private caches, shared level and controllers.
+        latency: u64,
+    },
+    /// A two-dimensional mesh with dimension-order routing; cores and banks are spread over its tiles in order.
+    Mesh {
+        /// Rows of tiles; the columns follow from the number of cores and banks.
+        rows: usize,
+        /// Bytes that a link carries in a cycle.
+        flit_bytes: u64,
+        /// Cycles of a router and a link.
+        hop_latency: u64,
+    },
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self::Fixed { latency: 0 }
+    }
+}
+
+/// Where controllers stand in a mesh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// At the four corners, in turn.
+    #[default]
+    Corners,
+    /// Evenly over the first column.
+    Edge,
+}
+
+/// The memory controllers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Controllers {
+    /// How many.
+    pub count: usize,
+    /// Where they stand in a mesh.
+    pub placement: Placement,
+    /// Channels of each controller, each with queues, banks and bus of its own.
+    pub channels: usize,
+    /// Consecutive bytes that belong to one channel; a power of two.
+    pub interleave_bytes: u64,
+    /// Reads that a channel holds.
+    pub read_queue: usize,
+    /// Writes that a channel holds.
+    pub write_queue: usize,
+    /// At so many writes in the queue the channel turns to writing.
+    pub high_watermark: usize,
+    /// Down to so many. Below, writes go to banks that no read wants.
+    pub low_watermark: usize,
+    /// Cycles in which a request's address is compared with the queue's.
+    pub match_latency: u64,
+}
+
+impl Default for Controllers {
+    fn default() -> Self {
+        Self {
+            count: 1,
+            placement: Placement::Corners,
+            channels: 1,
+            interleave_bytes: 4096,
+            read_queue: 64,
+            write_queue: 64,
+            high_watermark: 48,
+            low_watermark: 16,
+            match_latency: 0,
+        }
+    }
+}
+
+/// A memory device: the banks of one channel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Banks of a channel.
+    #[serde(default = "default_device_banks")]
+    pub banks: usize,
+    /// Nanoseconds in which a bank reads a line that its row buffer does not hold.
+    pub read_ns: f64,
+    /// Nanoseconds in which a bank writes a line.
+    pub write_ns: f64,
+    /// Bytes in a bank's row buffer; 0 for none.
+    #[serde(default)]
+    pub row_buffer_bytes: u64,
+    /// Nanoseconds in which a line is read from the row buffer.
+    #[serde(default)]
+    pub row_hit_ns: f64,
+    /// Gigabytes (10^9) a second that a channel carries; 0: the bus is not modelled.
+    #[serde(default)]
+    pub gigabytes_per_s: f64,
+}
+
+/// What a power failure leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PersistenceDomain {
+    /// What the memory devices hold.
+    #[default]
+    Media,
+    /// The controllers' write queues too (asynchronous DRAM refresh).
+    Adr,
+    /// The caches too.
+    FlushOnFail,
+}
+
+/// The instruction behind a write-back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteBackKind {
+    /// Keeps the line.
+    #[default]
+    Clwb,
+    /// Evicts the line.
+    Clflushopt,
+    /// Evicts the line, one after another.
+    Clflush,
+}
+
+/// What a persistence fence waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FenceKind {
+    /// Until this thread's write-backs are in the persistence domain (sfence; where that is the media, the
+    /// fence waits for the media's acknowledgement of these lines).
+    #[default]
+    Own,
+    /// Until every write that any controller has accepted is in the memory (sfence, pcommit, sfence).
+    Pcommit,
+}
+
+/// Persistence.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Persistence {
+    /// What survives.
+    pub domain: PersistenceDomain,
+    /// How a line is written back.
+    pub write_back: WriteBackKind,
+    /// What a fence waits for.
+    pub fence: FenceKind,
+}
+
+fn one() -> f64 {
+    1.0
+}
+fn default_rob() -> usize {
+    192
+}
+fn default_stores_in_flight() -> usize {
+    1
+}
+fn default_mshrs() -> usize {
+    16
+}
+fn default_write_combining_buffers() -> usize {
+    10
+}
+fn default_pause() -> u64 {
+    10
+}
+fn default_banks() -> usize {
+    1
+}
+fn default_device_banks() -> usize {
+    8
+}
+
+/// A description that no machine can be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {value}: {allowed}")]
+pub struct Impossible {
+    /// The key, as in the file.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+/// Refuses `value` of `key` unless `holds`.
+fn demand(holds: bool, key: &str, value: impl ToString, allowed: &str) -> Result<(), Impossible> {
+    if holds {
+        return Ok(());
+    }
+    Err(Impossible { key: key.into(), value: value.to_string(), allowed: allowed.into() })
+}
+
+fn demand_range(value: usize, from: usize, to: usize, key: &str) -> Result<(), Impossible> {
+    demand((from..=to).contains(&value), key, value, &format!("must be {from} to {to}"))
+}
+
+fn demand_time(value: f64, from: f64, to: f64, key: &str) -> Result<(), Impossible> {
+    demand(value >= from && value <= to, key, value, &format!("must be {from} to {to}"))
+}
+
+impl Description {
+    /// Checks that such a machine can be built.
+    ///
+    /// # Errors
+    /// The first key whose value is impossible, and what is allowed.
+    pub fn validate(&self) -> Result<(), Impossible> {
+        self.cores.validate()?;
+        demand(!self.caches.is_empty(), "cache", "[]", "a machine has at least one cache level")?;
+        demand(self.caches.len() <= 8, "cache", self.caches.len(), "a machine has at most 8 levels")?;
+        let mut shared = false;
+        for (index, level) in self.caches.iter().enumerate() {
+            level.validate(&format!("cache[{index}]"))?;
+            let private = level.sharing == Sharing::Private;
+            demand(
+                !(private && shared),
+                &format!("cache[{index}].sharing"),
+                "private",
+                "a level below a shared one must be shared",
+            )?;
+            shared |= !private;
+        }
+        demand(
+            self.caches[0].sharing == Sharing::Private,
+            "cache[0].sharing",
+            "shared",
+            "the first level must be private",
+        )?;
+        self.network.validate()?;
+        self.controllers.validate()?;
+        self.nvm.validate("nvm")?;
+        self.dram.as_ref().map_or(Ok(()), |dram| dram.validate("dram"))
+    }
+
+    /// Cycles in `nanoseconds`, rounded to the nearest.
+    pub fn cycles(&self, nanoseconds: f64) -> u64 {
+        (nanoseconds * self.cores.frequency_mhz as f64 / 1000.0).round() as u64
+    }
+
+    /// Seconds in `cycles`.
+    pub fn seconds(&self, cycles: u64) -> f64 {
+        cycles as f64 / (self.cores.frequency_mhz as f64 * 1e6)
+    }
+
+    /// Levels that each core has for itself.
+    pub fn private_levels(&self) -> usize {
+        self.caches.iter().take_while(|level| level.sharing == Sharing::Private).count()
+    }
+}
+
+impl Cores {
+    fn validate(&self) -> Result<(), Impossible> {
+        demand_range(self.count, 1, 64, "cores.count")?;
+        demand_range(self.frequency_mhz as usize, 1, 100_000, "cores.frequency_mhz")?;
+        demand_time(self.cycles_per_instruction, 0.0, 1000.0, "cores.cycles_per_instruction")?;
+        demand_time(self.instructions_per_access, 0.0, 1e6, "cores.instructions_per_access")?;
+        demand_range(self.reorder_buffer, 1, 65536, "cores.reorder_buffer")?;
+        demand_range(self.mshrs, 1, 1024, "cores.mshrs")?;
+        demand_range(self.write_combining_buffers, 1, 64, "cores.write_combining_buffers")?;
+        demand_range(self.store_queue, 0, 1024, "cores.store_queue")?;
+        demand(
+            self.kind == CoreKind::InOrder || self.store_queue > 0,
+            "cores.store_queue",
+            0,
+            "an out-of-order core needs at least one entry",
+        )?;
+        demand_range(self.stores_in_flight, 1, 1024, "cores.stores_in_flight")?;
+        demand_range(self.pause_cycles as usize, 1, 1_000_000, "cores.pause_cycles")?;
+        demand_range(self.fence_cycles as usize, 0, 1_000_000, "cores.fence_cycles")
+    }
+}
+
+impl CacheLevel {
+    fn validate(&self, key: &str) -> Result<(), Impossible> {
+        demand_range(self.ways, 1, 64, &format!("{key}.ways"))?;
+        demand_range(self.banks, 1, 1024, &format!("{key}.banks"))?;
+        demand(
+            self.sharing == Sharing::Shared || self.banks == 1,
+            &format!("{key}.banks"),
+            self.banks,
+            "a private level has one bank",
+        )?;
+        demand_range(self.latency as usize, 0, 100_000, &format!("{key}.latency"))?;
+        let way = LINE_BYTES * self.ways as u64 * self.banks as u64;
+        let sets = self.bytes / way;
+        demand(
+            self.bytes.is_multiple_of(way) && sets.is_power_of_two() && self.bytes <= 1 << 34,
+            &format!("{key}.bytes"),
+            self.bytes,
+            &format!("must be {way} (64-byte lines × ways × banks) times a power of two, 16 GB at most"),
+        )
+    }
+}
+
+impl Network {
+    fn validate(&self) -> Result<(), Impossible> {
+        match *self {
+            Self::Fixed { latency } => demand_range(latency as usize, 0, 100_000, "network.latency"),
+            Self::Mesh { rows, flit_bytes, hop_latency } => {
+                demand_range(rows, 1, 64, "network.rows")?;
+                demand_range(flit_bytes as usize, 1, 64, "network.flit_bytes")?;
+                demand_range(hop_latency as usize, 0, 1000, "network.hop_latency")
+            }
+        }
+    }
+}
+
+impl Controllers {
+    fn validate(&self) -> Result<(), Impossible> {
+        demand_range(self.count, 1, 64, "controllers.count")?;
+        demand_range(self.channels, 1, 16, "controllers.channels")?;
+        demand(
+            self.interleave_bytes.is_power_of_two() && self.interleave_bytes >= LINE_BYTES,
+            "controllers.interleave_bytes",
+            self.interleave_bytes,
+            "must be a power of two of at least 64",
+        )?;
+        demand_range(self.read_queue, 1, 4096, "controllers.read_queue")?;
+        demand_range(self.write_queue, 1, 4096, "controllers.write_queue")?;
+        demand_range(self.high_watermark, 1, self.write_queue, "controllers.high_watermark")?;
+        demand_range(self.low_watermark, 0, self.high_watermark - 1, "controllers.low_watermark")?;
+        demand_range(self.match_latency as usize, 0, 10_000, "controllers.match_latency")
+    }
+}
+
+impl Device {
+    fn validate(&self, key: &str) -> Result<(), Impossible> {
+        demand_range(self.banks, 1, 1024, &format!("{key}.banks"))?;
+        demand_time(self.read_ns, 0.0, 1e7, &format!("{key}.read_ns"))?;
+        demand_time(self.write_ns, 0.0, 1e7, &format!("{key}.write_ns"))?;
+        demand_time(self.row_hit_ns, 0.0, 1e7, &format!("{key}.row_hit_ns"))?;
+        demand_time(self.gigabytes_per_s, 0.0, 1e6, &format!("{key}.gigabytes_per_s"))?;
+        demand(
+            self.row_buffer_bytes == 0
+                || self.row_buffer_bytes.is_power_of_two() && self.row_buffer_bytes >= LINE_BYTES,
+            &format!("{key}.row_buffer_bytes"),
+            self.row_buffer_bytes,
+            "must be 0 (none) or a power of two of at least 64",
+        )
+    }
+}

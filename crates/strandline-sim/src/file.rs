@@ -1,0 +1,355 @@
+//! Machines as TOML files: the presets that ship with the crate, files of one's own, inheritance and overrides.
+//!
+//! A file may inherit another machine (`inherits = "name"`, a preset or a path beside the file): its tables are laid over
+//! the other's, key by key; lists (the cache levels) replace as a whole. `docs/machines.md` shows how to write one.
+
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use crate::description::{Description, Impossible};
+
+/// The machines that ship with the crate: name and file.
+pub const PRESETS: [(&str, &str); 7] = [
+    ("loc", include_str!("../machines/loc.toml")),
+    ("atom", include_str!("../machines/atom.toml")),
+    ("wrap", include_str!("../machines/wrap.toml")),
+    ("opteron", include_str!("../machines/opteron.toml")),
+    ("xeon-e5645", include_str!("../machines/xeon-e5645.toml")),
+    ("gem5-nvm", include_str!("../machines/gem5-nvm.toml")),
+    ("pcm", include_str!("../machines/pcm.toml")),
+];
+
+/// Why there is no such machine.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// No preset and no file has this name.
+    #[error("there is no machine {name:?}: choose from {presets}, or give the path of a file (.toml)", presets = names())]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read the machine {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file is no TOML.
+    #[error("{machine}: {message}")]
+    Syntax {
+        /// The file, or the preset.
+        machine: String,
+        /// Where, and what is wrong.
+        message: String,
+    },
+    /// Machines inherit each other in a circle.
+    #[error("{chain}: a machine cannot inherit from itself")]
+    Circle {
+        /// Who inherits whom.
+        chain: String,
+    },
+    /// A key that no machine has, or a value of the wrong kind.
+    #[error("{machine}: {key}: {message}")]
+    Key {
+        /// The file, or the preset.
+        machine: String,
+        /// The key in full.
+        key: String,
+        /// What is allowed.
+        message: String,
+    },
+    /// An override that is none.
+    #[error("--set {text}: {message}")]
+    Override {
+        /// As given.
+        text: String,
+        /// What is allowed.
+        message: String,
+    },
+    /// A value that no machine can have.
+    #[error("{machine}: {impossible}")]
+    Impossible {
+        /// The file, or the preset.
+        machine: String,
+        /// The key, its value, and what is allowed.
+        impossible: Impossible,
+    },
+}
+
+/// The presets' names, for messages.
+fn names() -> String {
+    PRESETS.map(|(name, _)| name).join(", ")
+}
+
+/// The machine `name`, a preset or a file's path, with `overrides` (`key.key=value`) laid over it.
+///
+/// A cache level in an override's key is named by its number from 0 or by its name: `cache.0.bytes`, `cache.LLC.bytes`.
+/// Values are written as in the file; strings need no quotes.
+///
+/// # Errors
+/// There is no such machine; the file cannot be read; a key is unknown, a value impossible.
+pub fn load(name: &str, overrides: &[impl AsRef<str>]) -> Result<Description, MachineError> {
+    let mut table = resolve(name, None, &mut Vec::new())?;
+    for text in overrides {
+        apply(&mut table, text.as_ref())?;
+    }
+    describe(name, table)
+}
+
+/// All presets.
+///
+/// # Errors
+/// None, as a test shows.
+pub fn presets() -> Result<Vec<Description>, MachineError> {
+    PRESETS.iter().map(|(name, _)| load(name, &[""; 0])).collect()
+}
+
+/// The table of `name` with all that it inherits. `beside` is the folder of the file that names it, `chain` who
+/// inherits it.
+fn resolve(name: &str, beside: Option<&Path>, chain: &mut Vec<String>) -> Result<Table, MachineError> {
+    let circular = chain.iter().any(|other| other == name);
+    chain.push(name.to_owned());
+    if circular {
+        return Err(MachineError::Circle { chain: chain.join(" inherits ") });
+    }
+    let preset = PRESETS.iter().find(|(preset, _)| *preset == name);
+    let (text, folder) = match preset {
+        Some((_, text)) => ((*text).to_owned(), None),
+        None => {
+            let path = beside.unwrap_or(Path::new("")).join(name);
+            let is_path = name.ends_with(".toml") || name.contains(std::path::MAIN_SEPARATOR);
+            if !is_path && !path.is_file() {
+                return Err(MachineError::Unknown { name: name.to_owned() });
+            }
+            let text = std::fs::read_to_string(&path)
+                .map_err(|source| MachineError::Read { path: path.clone(), source })?;
+            (text, path.parent().map(Path::to_path_buf))
+        }
+    };
+    let mut table: Table = text.parse().map_err(|error: toml::de::Error| MachineError::Syntax {
+        machine: name.to_owned(),
+        message: error.to_string(),
+    })?;
+    if !table.contains_key("name") {
+        let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
+        table.insert("name".into(), Value::String(stem.into_owned()));
+    }
+    let Some(parent) = table.remove("inherits") else { return Ok(table) };
+    let Value::String(parent) = parent else {
+        return Err(MachineError::Key {
+            machine: name.to_owned(),
+            key: "inherits".into(),
+            message: format!("expected the name of a machine ({}) or a file's path", names()),
+        });
+    };
+    let mut base = resolve(&parent, folder.as_deref(), chain)?;
+    lay_over(&mut base, table);
+    Ok(base)
+}
+
+/// Lays `over` over `base`: tables key by key, everything else as a whole.
+fn lay_over(base: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            // Another kind of network has other keys.
+            (Some(Value::Table(below)), Value::Table(above))
+                if key != "network" || same_kind(below, &above) =>
+            {
+                lay_over(below, above);
+            }
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}
+
+fn same_kind(below: &Table, above: &Table) -> bool {
+    above.get("kind").is_none_or(|kind| below.get("kind") == Some(kind))
+}
+
+/// Lays one override over `table`.
+fn apply(table: &mut Table, text: &str) -> Result<(), MachineError> {
+    let refuse = |message: String| MachineError::Override { text: text.to_owned(), message };
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(refuse("expected KEY=VALUE, such as cores.count=8 or cache.LLC.bytes=2_097_152".into()));
+    };
+    let (key, value) = (key.trim(), value.trim());
+    // What is no TOML value is a string without its quotes.
+    let parsed = format!("value = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
+    let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));
+    // `cache[0].bytes`, as messages write it, is `cache.0.bytes`.
+    let dotted = key.replace('[', ".").replace(']', "");
+    let mut parts: Vec<&str> = dotted.split('.').collect();
+    let last = parts.pop().unwrap_or_default();
+    if last.is_empty() || parts.iter().any(|part| part.is_empty()) {
+        return Err(refuse(format!("the key {key:?} has an empty part")));
+    }
+    let mut at = table;
+    let mut path = String::new();
+    let mut parts = parts.into_iter();
+    while let Some(part) = parts.next() {
+        path = if path.is_empty() { part.to_owned() } else { format!("{path}.{part}") };
+        let next = at.entry(part).or_insert_with(|| Value::Table(Table::new()));
+        at = match next {
+            Value::Table(table) => table,
+            Value::Array(levels) => {
+                let named: Vec<String> = levels
+                    .iter()
+                    .map(|level| level.get("name").and_then(Value::as_str).unwrap_or_default().to_owned())
+                    .collect();
+                let which = parts.next().unwrap_or_default();
+                let index = which.parse().ok().or_else(|| named.iter().position(|name| name == which));
+                match index.and_then(|index: usize| levels.get_mut(index)) {
+                    Some(Value::Table(level)) => level,
+                    _ => {
+                        let allowed = format!("{path}.0 to {path}.{}", named.len().saturating_sub(1));
+                        let names = named.join(", ");
+                        return Err(refuse(format!(
+                            "there is no {path} {which:?}: choose {allowed}, or by name {names}"
+                        )));
+                    }
+                }
+            }
+            _ => return Err(refuse(format!("{path} is a value and has no key {last}"))),
+        };
+    }
+    let kind_changes = path == "network" && last == "kind" && at.get("kind") != Some(&value);
+    if kind_changes {
+        at.clear();
+    }
+    at.insert(last.to_owned(), value);
+    Ok(())
+}
+
+/// The description that `table` is.
+fn describe(machine: &str, table: Table) -> Result<Description, MachineError> {
+    let description: Description =
+        serde_path_to_error::deserialize(Value::Table(table)).map_err(|error| MachineError::Key {
+            machine: machine.to_owned(),
+            key: error.path().to_string(),
+            message: error.inner().message().to_owned(),
+        })?;
+    description
+        .validate()
+        .map_err(|impossible| MachineError::Impossible { machine: machine.to_owned(), impossible })?;
+    Ok(description)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::description::{Network, PersistenceDomain};
+
+    const NONE: [&str; 0] = [];
+
+    fn refused(name: &str, overrides: &[&str]) -> String {
+        load(name, overrides).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_preset_is_a_machine_with_a_description_and_a_source() {
+        for (preset, machine) in PRESETS.iter().zip(presets().unwrap()) {
+            assert_eq!(preset.0, machine.name);
+            assert!(!machine.description.is_empty() && !machine.source.is_empty(), "{}", machine.name);
+        }
+    }
+
+    #[test]
+    fn the_papers_tables_are_in_the_presets() {
+        let atom = load("atom", &NONE).unwrap();
+        assert_eq!((atom.cycles(atom.nvm.write_ns), atom.cycles(atom.nvm.read_ns)), (360, 240));
+        assert_eq!((atom.cores.count, atom.controllers.count), (32, 4));
+        let loc = load("loc", &NONE).unwrap();
+        assert_eq!(loc.cycles(loc.nvm.read_ns), 168);
+        assert_eq!(loc.caches.iter().map(|level| level.latency).collect::<Vec<_>>(), [1, 8, 21]);
+        let wrap = load("wrap", &NONE).unwrap();
+        assert_eq!((wrap.cycles(wrap.nvm.read_ns), wrap.cycles(wrap.nvm.write_ns)), (440, 1200));
+        assert_eq!(wrap.dram.as_ref().map(|dram| wrap.cycles(dram.read_ns)), Some(100));
+    }
+
+    #[test]
+    fn a_machine_inherits_and_changes_what_it_names() {
+        let (gem5, xeon) = (load("gem5-nvm", &NONE).unwrap(), load("xeon-e5645", &NONE).unwrap());
+        assert_eq!(gem5.caches, xeon.caches);
+        assert_eq!((gem5.nvm.read_ns, gem5.nvm.write_ns, gem5.nvm.banks), (150.0, 500.0, 16));
+        assert_eq!((gem5.controllers.read_queue, gem5.controllers.write_queue), (64, 128));
+        assert_eq!(gem5.controllers.interleave_bytes, xeon.controllers.interleave_bytes);
+    }
+
+    #[test]
+    fn overrides_reach_every_part() {
+        let machine = load(
+            "loc",
+            &[
+                "nvm.write_ns=500",
+                "cache.LLC.bytes=2_097_152",
+                "cache[0].latency = 2",
+                "persistence.domain=adr",
+                "network.kind=fixed",
+                "network.latency=7",
+                "dram={read_ns=50,write_ns=60}",
+            ],
+        )
+        .unwrap();
+        assert_eq!((machine.nvm.write_ns, machine.caches[2].bytes), (500.0, 2 << 20));
+        assert_eq!(machine.caches[0].latency, 2);
+        assert_eq!(machine.persistence.domain, PersistenceDomain::Adr);
+        assert_eq!(machine.network, Network::Fixed { latency: 7 });
+        assert_eq!(machine.dram.unwrap().write_ns, 60.0);
+        let atom = load("atom", &["network.kind=fixed", "network.latency=3"]).unwrap();
+        assert_eq!(atom.network, Network::Fixed { latency: 3 });
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_in_full() {
+        let cases = [
+            ("nvm.write_latency=3", "nvm.write_latency", "expected one of"),
+            ("cores.count=0", "cores.count = 0", "must be 1 to 64"),
+            ("cores.count=many", "cores.count", "expected usize"),
+            ("cores.count=-1", "cores.count", "expected usize"),
+            ("cache.1.bytes=1000", "cache[1].bytes = 1000", "times a power of two"),
+            ("cache.1.bits=1000", "cache[1].bits", "expected one of"),
+            ("cache.L9.bytes=64", "cache.L9.bytes=64", "L1, L2, LLC"),
+            ("persistence.domain=paper", "persistence.domain", "`flush-on-fail`"),
+            ("network.kind=ring", "network", "`mesh`"),
+            ("network.rows=3", "network", "unknown field `rows`"),
+            ("cores", "--set cores", "KEY=VALUE"),
+            ("cores..count=1", "cores..count", "empty part"),
+            ("name.x=1", "name is a value", "no key x"),
+            ("colour=red", "colour", "expected one of"),
+        ];
+        for (text, key, allowed) in cases {
+            let message = refused("loc", &[text]);
+            assert!(message.contains(key) && message.contains(allowed), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn files_are_found_beside_their_heirs_and_circles_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        write("base.toml", "inherits = \"loc\"\ncores.count = 2\n");
+        let heir = write("heir.toml", "inherits = \"base.toml\"\nnvm.banks = 3\n");
+        let machine = load(&heir, &NONE).unwrap();
+        assert_eq!((machine.name.as_str(), machine.cores.count, machine.nvm.banks), ("heir", 2, 3));
+        write("a.toml", "inherits = \"b.toml\"\n");
+        let b = write("b.toml", "inherits = \"a.toml\"\n");
+        assert!(refused(&b, &[]).contains("cannot inherit from itself"));
+        let broken = write("broken.toml", "[cores\ncount = 1\n");
+        assert!(refused(&broken, &[]).contains("line 1"), "{}", refused(&broken, &[]));
+        let number = write("number.toml", "inherits = 3\n");
+        assert!(refused(&number, &[]).contains("inherits"));
+        assert!(refused("nowhere", &[]).contains("loc, atom, wrap"));
+        assert!(refused("nowhere.toml", &[]).contains("nowhere.toml"));
+        let empty = write("empty.toml", "");
+        assert!(refused(&empty, &[]).contains("missing field `cores`"));
+    }
+}

@@ -1,0 +1,20 @@
+//! The simulated machine: processors, caches, network, controllers and memory in simulated time, on which
+//! Strandline's schemes and workloads run unchanged.
+//!
+//! `docs/simulator.md` says what is modelled and what is not.
+
+pub mod cache;
+pub mod controller;
+pub mod core;
+pub mod description;
+pub mod file;
+mod machine;
+pub mod network;
+pub mod nvm;
+pub mod run;
+pub mod scheme;
+pub mod statistics;
+
+pub use description::Description;
+pub use machine::{Announced, Contents, Crash, Machine};
+pub use statistics::Statistics;

@@ -1,0 +1,480 @@
+//! The machine as a [`World`]: threads in simulated time.
+//!
+//! The machine always runs what is furthest behind: a thread, a store queue's next entry, the hardware scheme's
+//! engine. An operation that comes too early, or must wait, is postponed: its coroutine is suspended, and it is
+//! performed again. So interleaving, and with it every result, depends on the machine, the program and its
+//! seed alone.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use strandline::memory::hosted::{self, Thread};
+use strandline::memory::{Event, Operation, Space, Step, World};
+
+use crate::cache::{DIRTY, Hierarchy};
+use crate::controller::{MemorySide, Regions};
+use crate::core::{Core, Queued, QueuedKind};
+use crate::description::{Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackKind};
+use crate::scheme::{Boundary, HardwareScheme, Reply, StoredWord};
+use crate::statistics::{Origin, Statistics};
+
+/// Something that a thread announced, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// The cycle.
+    pub at: u64,
+    /// The thread.
+    pub thread: usize,
+    /// What.
+    pub event: Event,
+}
+
+/// What a power failure at a cycle leaves.
+#[derive(Clone, Debug)]
+pub struct Crash {
+    /// The cycle.
+    pub at: u64,
+    /// The pool's words.
+    pub image: Vec<u64>,
+    /// Events announced so far; those up to this index happened before.
+    pub events: usize,
+}
+
+/// The contents to begin with.
+pub struct Contents {
+    /// The pool's words, all on the medium.
+    pub persistent: Vec<u64>,
+    /// Bytes of zeroed volatile words.
+    pub volatile_bytes: u64,
+    /// Where logs and metadata lie, for the statistics.
+    pub regions: Regions,
+}
+
+/// A simulated machine.
+pub struct Machine {
+    state: RefCell<State>,
+    postponed: Cell<bool>,
+    omitted: Option<Step>,
+    persistent_bytes: u64,
+    volatile_bytes: u64,
+}
+
+struct State {
+    caches: Hierarchy,
+    cores: Vec<Core>,
+    description: Description,
+    volatile_line: u32,
+    /// Contents only, no time: set-up.
+    functional: bool,
+    current: usize,
+    /// The clock of each thread that is suspended; `u64::MAX` of the current one and of those that have ended.
+    clocks: Vec<u64>,
+    /// When each core's store queue issues its next entry.
+    issues_at: Vec<u64>,
+    /// Up to here the current thread may go on by itself.
+    horizon: u64,
+    crashes_at: std::collections::VecDeque<u64>,
+    crashes: Vec<Crash>,
+    events: Option<Vec<Announced>>,
+    began: u64,
+    accesses_before: u64,
+}
+
+/// How an operation went.
+enum Outcome {
+    Done(u64),
+    Postponed,
+}
+use Outcome::{Done, Postponed};
+
+impl Machine {
+    /// The machine that `description` describes, in functional mode: no time passes and nothing is cached until
+    /// [`Machine::run`].
+    ///
+    /// # Errors
+    /// The description is impossible.
+    pub fn new(
+        description: &Description,
+        contents: Contents,
+        scheme: Option<Box<dyn HardwareScheme>>,
+        omitted: Option<Step>,
+    ) -> Result<Self, Impossible> {
+        description.validate()?;
+        let Contents { persistent, volatile_bytes, regions } = contents;
+        let persistent_bytes = 8 * persistent.len() as u64;
+        let memory = MemorySide::new(description, persistent, volatile_bytes, regions);
+        let volatile_line = memory.persistent_lines();
+        let mut caches = Hierarchy::new(description, memory);
+        caches.scheme = scheme;
+        let state = State {
+            caches,
+            cores: (0..description.cores.count).map(|_| Core::new(&description.cores)).collect(),
+            description: description.clone(),
+            volatile_line,
+            functional: true,
+            current: 0,
+            clocks: vec![u64::MAX; description.cores.count],
+            issues_at: vec![u64::MAX; description.cores.count],
+            horizon: 0,
+            crashes_at: Default::default(),
+            crashes: Vec::new(),
+            events: None,
+            began: 0,
+            accesses_before: 0,
+        };
+        Ok(Self {
+            state: RefCell::new(state),
+            postponed: Cell::new(false),
+            omitted,
+            persistent_bytes,
+            volatile_bytes,
+        })
+    }
+
+    /// Keeps what threads announce from now on.
+    pub fn record_events(&self) {
+        self.state.borrow_mut().events = Some(Vec::new());
+    }
+
+    /// What threads have announced, taken out.
+    pub fn take_events(&self) -> Vec<Announced> {
+        self.state.borrow_mut().events.take().unwrap_or_default()
+    }
+
+    /// Lets power fail at these cycles: each leaves a [`Crash`], and the run goes on.
+    pub fn crash_at(&self, mut cycles: Vec<u64>) {
+        cycles.sort_unstable();
+        self.state.borrow_mut().crashes_at = cycles.into();
+    }
+
+    /// The crashes so far, taken out.
+    pub fn take_crashes(&self) -> Vec<Crash> {
+        std::mem::take(&mut self.state.borrow_mut().crashes)
+    }
+
+    /// Runs `threads`, one on each core, in simulated time until all have returned and all stores have drained.
+    ///
+    /// # Panics
+    /// There are more threads than cores; a thread panics.
+    pub fn run(self: &Rc<Self>, threads: Vec<Thread<'_>>) {
+        {
+            let state = &mut *self.state.borrow_mut();
+            assert!(threads.len() <= state.cores.len(), "the machine has {} cores", state.cores.len());
+            state.functional = false;
+            for thread in 0..threads.len() {
+                state.clocks[thread] = state.cores[thread].clock;
+            }
+        }
+        let world: Rc<dyn World> = self.clone();
+        hosted::run(&world, threads, |running| self.state.borrow_mut().choose(running));
+        self.state.borrow_mut().finish();
+    }
+
+    /// The region of interest begins: everything counts from zero.
+    pub fn begin_region(&self) {
+        let state = &mut *self.state.borrow_mut();
+        state.began = state.cores[state.current].clock;
+        state.accesses_before += state.statistics().accesses;
+        state.caches.reset_statistics();
+        state.cores.iter_mut().for_each(Core::reset_statistics);
+        if let Some(scheme) = &mut state.caches.scheme {
+            scheme.reset_statistics();
+        }
+    }
+
+    /// A thread's time, in cycles.
+    pub fn clock(&self, thread: usize) -> u64 {
+        self.state.borrow().cores[thread].clock
+    }
+
+    /// Word and line operations so far, before the region of interest too.
+    pub fn accesses(&self) -> u64 {
+        let state = self.state.borrow();
+        state.accesses_before + state.statistics().accesses
+    }
+
+    /// What was counted since the region of interest began.
+    pub fn statistics(&self) -> Statistics {
+        self.state.borrow().statistics()
+    }
+
+    /// The newest value of a pool word, wherever it is. For tests and oracles, past all timing.
+    pub fn newest_word(&self, word: usize) -> u64 {
+        let state = self.state.borrow();
+        let line = (word / 8) as u32;
+        match state.caches.newest(line) {
+            Some(data) => data[word % 8],
+            None => state.caches.memory.newest(word),
+        }
+    }
+
+    /// Lines that some cache has modified, and writes that the channels hold.
+    pub fn unsettled(&self) -> (usize, usize) {
+        let state = self.state.borrow();
+        (state.caches.dirty_lines(), state.caches.memory.held())
+    }
+
+    /// What a power failure now, after a run, leaves of the pool.
+    pub fn survivors(&self) -> Vec<u64> {
+        let state = &mut *self.state.borrow_mut();
+        let at = state.cores.iter().map(|core| core.clock).max().unwrap_or(0);
+        state.survivors(at)
+    }
+
+    /// Lets so many cycles pass after a run.
+    pub fn idle(&self, cycles: u64) {
+        let state = &mut *self.state.borrow_mut();
+        let at = state.cores.iter().map(|core| core.clock).max().unwrap_or(0) + cycles;
+        state.cores.iter_mut().for_each(|core| core.clock = at);
+        state.caches.memory.advance(at);
+    }
+}
+
+impl World for Machine {
+    fn perform(&self, thread: usize, operation: Operation) -> u64 {
+        let state = &mut *self.state.borrow_mut();
+        if state.functional {
+            return state.perform_functionally(operation);
+        }
+        if state.may_run(thread)
+            && let Done(value) = state.execute(thread, operation)
+        {
+            state.cores[thread].again = false;
+            return value;
+        }
+        state.clocks[thread] = state.cores[thread].clock;
+        self.postponed.set(true);
+        0
+    }
+
+    fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
+        let state = &mut *self.state.borrow_mut();
+        if state.functional {
+            for (i, word) in into.iter_mut().enumerate() {
+                *word = state.perform_functionally(Operation::Load(space, offset + 8 * i as u64));
+            }
+        } else if state.may_run(thread) {
+            state.load_range(thread, space, offset, into);
+        } else {
+            state.clocks[thread] = state.cores[thread].clock;
+            self.postponed.set(true);
+        }
+    }
+
+    fn postponed(&self, _: usize) -> bool {
+        self.postponed.replace(false)
+    }
+
+    fn switches(&self, _: usize) -> bool {
+        false
+    }
+
+    fn omitted(&self, step: Step) -> bool {
+        self.omitted == Some(step)
+    }
+
+    fn size(&self, space: Space) -> u64 {
+        match space {
+            Space::Persistent => self.persistent_bytes,
+            Space::Volatile => self.volatile_bytes,
+        }
+    }
+}
+
+impl State {
+    #[inline]
+    fn place(&self, space: Space, offset: u64) -> (u32, u8) {
+        let word = offset.rotate_right(3);
+        let line = (word / 8) as u32;
+        let line = match space {
+            Space::Persistent => line,
+            Space::Volatile => line + self.volatile_line,
+        };
+        (line, (word % 8) as u8)
+    }
+
+    /// Memory without time: straight to the medium.
+    fn perform_functionally(&mut self, operation: Operation) -> u64 {
+        let at = |state: &Self, space, offset| {
+            let (line, word) = state.place(space, offset);
+            line as usize * 8 + usize::from(word)
+        };
+        let memory = |state: &mut Self, word, new: Option<u64>| {
+            let old = state.caches.memory.peek(word);
+            if let Some(new) = new {
+                state.caches.memory.poke(word, new);
+            }
+            old
+        };
+        match operation {
+            Operation::Load(space, offset) => memory(self, at(self, space, offset), None),
+            Operation::Store(space, offset, value) => memory(self, at(self, space, offset), Some(value)),
+            Operation::StoreNonTemporal(offset, value) => {
+                memory(self, at(self, Space::Persistent, offset), Some(value))
+            }
+            Operation::CompareExchange(space, offset, current, new) => {
+                let word = at(self, space, offset);
+                let old = memory(self, word, None);
+                if old == current {
+                    memory(self, word, Some(new));
+                }
+                old
+            }
+            Operation::FetchAdd(space, offset, by) => {
+                let word = at(self, space, offset);
+                let old = memory(self, word, None);
+                memory(self, word, Some(old.wrapping_add(by)));
+                old
+            }
+            Operation::WriteBackAll(_) => 1,
+            Operation::WriteBack(..)
+            | Operation::Fence(_)
+            | Operation::Pause
+            | Operation::Event(_)
+            | Operation::Work(_) => 0,
+        }
+    }
+
+    /// Picks the thread furthest behind; the position in `running`.
+    fn choose(&mut self, running: &[usize]) -> usize {
+        let mut best = 0;
+        let mut least = u64::MAX;
+        for (position, &thread) in running.iter().enumerate() {
+            if self.clocks[thread] < least {
+                best = position;
+                least = self.clocks[thread];
+            }
+        }
+        self.current = running[best];
+        self.clocks[self.current] = u64::MAX;
+        self.horizon = 0;
+        best
+    }
+
+    /// Whether `thread` is furthest behind, after all store queues and engines have caught up with it.
+    #[inline]
+    fn may_run(&mut self, thread: usize) -> bool {
+        self.cores[thread].clock < self.horizon || self.catch_up(thread)
+    }
+
+    fn catch_up(&mut self, thread: usize) -> bool {
+        let clock = self.cores[thread].clock;
+        let others = self.clocks.iter().copied().min().unwrap_or(u64::MAX);
+        loop {
+            let (agent, at) = self.next_agent();
+            if others < clock.min(at) {
+                return false;
+            }
+            if at > clock {
+                // Among equals the thread that runs goes on.
+                self.horizon = at.min(others.saturating_add(1));
+                return true;
+            }
+            self.act(agent, at);
+        }
+    }
+
+    /// What acts by itself next, and when: core `n`'s store queue, the scheme's engine, the power failure.
+    #[inline]
+    fn next_agent(&self) -> (Agent, u64) {
+        let mut next = (Agent::Crash, self.crashes_at.front().copied().unwrap_or(u64::MAX));
+        if let Some(scheme) = &self.caches.scheme
+            && scheme.next_event() < next.1
+        {
+            next = (Agent::Scheme, scheme.next_event());
+        }
+        let issue = self.issues_at.iter().copied().min().unwrap_or(u64::MAX);
+        if issue < next.1 {
+            let core = self.issues_at.iter().position(|&at| at == issue).unwrap_or(0);
+            next = (Agent::Stores(core), issue);
+        }
+        next
+    }
+
+    fn act(&mut self, agent: Agent, at: u64) {
+        match agent {
+            Agent::Stores(core) => self.issue_store(core, at),
+            Agent::Scheme => {
+                if let Some(mut scheme) = self.caches.scheme.take() {
+                    scheme.act(&mut self.caches, at);
+                    self.caches.scheme = Some(scheme);
+                }
+            }
+            Agent::Crash => {
+                self.crashes_at.pop_front();
+                let image = self.survivors(at);
+                let events = self.events.as_ref().map_or(0, Vec::len);
+                self.crashes.push(Crash { at, image, events });
+            }
+        }
+    }
+
+    /// After all threads have returned: what is still on its way goes on, and so do crashes asked for.
+    fn finish(&mut self) {
+        let end = self.cores.iter().map(|core| core.clock).max().unwrap_or(0);
+        loop {
+            let (agent, at) = self.next_agent();
+            let drained = self.issues_at.iter().all(|&at| at == u64::MAX);
+            if drained && at > end {
+                break;
+            }
+            self.act(agent, at);
+        }
+        for core in 0..self.cores.len() {
+            self.flush_combining(core, None);
+        }
+    }
+
+    fn survivors(&mut self, at: u64) -> Vec<u64> {
+        let mut image = self.caches.memory.survivors(at);
+        if self.description.persistence.domain == PersistenceDomain::FlushOnFail {
+            for line in 0..self.volatile_line {
+                if let Some(data) = self.caches.newest(line) {
+                    image[line as usize * 8..][..8].copy_from_slice(&data);
+                }
+            }
+        }
+        if let Some(scheme) = &self.caches.scheme {
+            scheme.power_fails(&mut image, at);
+        }
+        image
+    }
+
+    fn statistics(&self) -> Statistics {
+        let cores: Vec<_> = self
+            .cores
+            .iter()
+            .enumerate()
+            .map(|(number, core)| {
+                let mut statistics = core.statistics;
+                statistics.cycles = core.clock.saturating_sub(self.began);
+                statistics.mshr_full = self.caches.mshr_full[number];
+                statistics.mshr_merges = self.caches.mshr_merges[number];
+                statistics
+            })
+            .collect();
+        Statistics {
+            cycles: cores.iter().map(|core| core.cycles).max().unwrap_or(0),
+            accesses: cores
+                .iter()
+                .map(|core| core.loads + core.stores + core.atomics + core.non_temporal + core.write_backs)
+                .sum(),
+            cores,
+            levels: self.caches.statistics(),
+            network: self.caches.network.statistics,
+            channels: self.caches.memory.statistics(),
+            traffic: self.caches.memory.traffic,
+            scheme: self.caches.scheme.as_ref().map(|scheme| scheme.statistics()).unwrap_or_default(),
+        }
+    }
+}
+
+/// What acts by itself.
+#[derive(Clone, Copy)]
+enum Agent {
+    Stores(usize),
+    Scheme,
+    Crash,
+}
+
+mod execute;

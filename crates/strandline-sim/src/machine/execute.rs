@@ -1,0 +1,380 @@
+//! What each operation does, and what it costs.
+
+use super::*;
+
+impl State {
+    /// Carries out an operation of a thread that is furthest behind.
+    #[inline]
+    pub(super) fn execute(&mut self, core: usize, operation: Operation) -> Outcome {
+        match operation {
+            Operation::Load(space, offset) => {
+                let (line, word) = self.place(space, offset);
+                self.cores[core].charge_access();
+                Done(self.load(core, line, word, false))
+            }
+            Operation::Store(space, offset, value) => {
+                let (line, word) = self.place(space, offset);
+                self.store(core, QueuedKind::Store, line, word, value)
+            }
+            Operation::StoreNonTemporal(offset, value) => {
+                let (line, word) = self.place(Space::Persistent, offset);
+                self.store(core, QueuedKind::NonTemporal, line, word, value)
+            }
+            Operation::WriteBack(offset, _) => {
+                if self.description.persistence.domain == PersistenceDomain::FlushOnFail {
+                    return Done(0);
+                }
+                let (line, _) = self.place(Space::Persistent, offset);
+                self.store(core, QueuedKind::WriteBack, line, 0, 0)
+            }
+            Operation::CompareExchange(space, offset, current, new) => {
+                self.atomic(core, space, offset, |old| (old == current).then_some(new))
+            }
+            Operation::FetchAdd(space, offset, by) => {
+                self.atomic(core, space, offset, |old| Some(old.wrapping_add(by)))
+            }
+            Operation::Fence(_) => self.fence(core),
+            Operation::WriteBackAll(_) => self.write_back_all(core),
+            Operation::Pause => {
+                let cycles = self.description.cores.pause_cycles;
+                self.cores[core].clock += cycles;
+                self.cores[core].statistics.stalls.pause += cycles;
+                Done(0)
+            }
+            Operation::Event(event) => self.event(core, event),
+            Operation::Work(instructions) => {
+                self.cores[core].charge(u64::from(instructions));
+                Done(0)
+            }
+        }
+    }
+
+    /// Loads a word; in a range the core waits at its end, not for each load.
+    #[inline]
+    fn load(&mut self, number: usize, line: u32, word: u8, in_range: bool) -> u64 {
+        let core = &mut self.cores[number];
+        core.statistics.loads += 1;
+        if let Some(stores) = &core.stores
+            && !stores.is_issued()
+            && let Some(value) = stores.forward(line, word)
+        {
+            core.statistics.forwarded += 1;
+            core.clock += self.description.caches[0].latency;
+            return value;
+        }
+        if !core.combining.is_empty() {
+            self.flush_combining(number, Some(line));
+        }
+        let overlaps = match self.cores[number].overlap {
+            LoadOverlap::None => false,
+            LoadOverlap::Range => in_range,
+            LoadOverlap::All => true,
+        };
+        if overlaps {
+            self.cores[number].enter_reorder_buffer();
+        }
+        let now = self.cores[number].clock;
+        let access = self.caches.access(number, line, false, now);
+        let value = self.caches.first(number).data[access.entry][usize::from(word)];
+        let core = &mut self.cores[number];
+        if overlaps {
+            core.load_in_flight(access.done);
+        } else {
+            core.statistics.stalls.load += access.done - now - self.description.caches[0].latency;
+            core.clock = access.done;
+        }
+        value
+    }
+
+    /// Loads consecutive words.
+    pub(super) fn load_range(&mut self, core: usize, space: Space, offset: u64, into: &mut [u64]) {
+        for (i, value) in into.iter_mut().enumerate() {
+            let (line, word) = self.place(space, offset + 8 * i as u64);
+            self.cores[core].charge_access();
+            *value = self.load(core, line, word, true);
+        }
+        if self.cores[core].overlap == LoadOverlap::Range {
+            self.cores[core].retire_loads();
+        }
+    }
+
+    /// A store, a non-temporal store or a write-back: into the queue, or at once where there is none.
+    fn store(&mut self, number: usize, kind: QueuedKind, line: u32, word: u8, value: u64) -> Outcome {
+        let core = &mut self.cores[number];
+        if !core.again {
+            core.charge_access();
+            core.again = true;
+        }
+        let Some(stores) = &mut core.stores else {
+            let now = core.clock;
+            let done = match self.put(number, kind, line, word, value, now) {
+                Reply::Go(done) => done,
+                Reply::Wait(until) => return self.wait_for_scheme(number, until),
+            };
+            let core = &mut self.cores[number];
+            core.statistics.stalls.store += (done - now).saturating_sub(self.description.caches[0].latency);
+            core.clock = done;
+            self.count_store(number, kind);
+            return Done(0);
+        };
+        let occupancy = stores.occupancy(core.clock);
+        if stores.is_full() {
+            let until = stores.head_done().unwrap_or_else(|| stores.next_issue()).max(core.clock);
+            core.statistics.stalls.store_queue_full += until - core.clock;
+            core.clock = until;
+            return Postponed;
+        }
+        core.statistics.store_queue_occupancy.add(occupancy as u64);
+        stores.push(Queued { kind, line, word, value, retired: core.clock, done: 0 });
+        let next = stores.next_issue();
+        self.issues_at[number] = next;
+        self.horizon = self.horizon.min(next);
+        self.count_store(number, kind);
+        Done(0)
+    }
+
+    fn count_store(&mut self, core: usize, kind: QueuedKind) {
+        let statistics = &mut self.cores[core].statistics;
+        match kind {
+            QueuedKind::Store => statistics.stores += 1,
+            QueuedKind::NonTemporal => statistics.non_temporal += 1,
+            QueuedKind::WriteBack => statistics.write_backs += 1,
+        }
+    }
+
+    /// The next entry of a store queue reaches the first level.
+    pub(super) fn issue_store(&mut self, core: usize, at: u64) {
+        let Some(stores) = &self.cores[core].stores else { return };
+        let entry = stores.next();
+        let reply = self.put(core, entry.kind, entry.line, entry.word, entry.value, at);
+        let (Some(stores), reply) = (&mut self.cores[core].stores, reply) else { return };
+        match reply {
+            Reply::Go(done) => stores.issue(at, done),
+            Reply::Wait(until) => stores.delay(until.max(at + 1)),
+        }
+        self.issues_at[core] = stores.next_issue();
+    }
+
+    /// A store takes effect at `now`; when it is complete.
+    fn put(&mut self, core: usize, kind: QueuedKind, line: u32, word: u8, value: u64, now: u64) -> Reply {
+        match kind {
+            QueuedKind::Store => {
+                if !self.cores[core].combining.is_empty() {
+                    self.flush_combining(core, Some(line));
+                }
+                let access = self.caches.access(core, line, true, now);
+                let mut done = access.done;
+                if let Some(mut scheme) = self.caches.scheme.take() {
+                    let stored = StoredWord { line, word, value };
+                    let reply = scheme.store(&mut self.caches, core, stored, access.entry, done);
+                    self.caches.scheme = Some(scheme);
+                    match reply {
+                        Reply::Go(at) => done = at,
+                        Reply::Wait(_) => return reply,
+                    }
+                }
+                let first = self.caches.first(core);
+                first.data[access.entry][usize::from(word)] = value;
+                first.flags[access.entry] |= DIRTY;
+                Reply::Go(done)
+            }
+            QueuedKind::NonTemporal => {
+                let buffers = self.description.cores.write_combining_buffers;
+                let mut wait = 0;
+                if let Some(full) = self.cores[core].combine(line, word, value, buffers) {
+                    self.caches.memory.take_queue_wait();
+                    self.caches.write_past(core, full.line, &full.data, full.mask, now);
+                    wait = self.caches.memory.take_queue_wait();
+                }
+                Reply::Go(now + 1 + wait)
+            }
+            QueuedKind::WriteBack => {
+                if !self.cores[core].combining.is_empty() {
+                    self.flush_combining(core, Some(line));
+                }
+                let kind = self.description.persistence.write_back;
+                let evict = kind != WriteBackKind::Clwb;
+                self.caches.memory.take_queue_wait();
+                let done = self.caches.write_back(core, line, evict, now, Origin::ForcedWriteBack);
+                let wait = self.caches.memory.take_queue_wait();
+                Reply::Go(if kind == WriteBackKind::Clflush { done } else { now + 1 + wait })
+            }
+        }
+    }
+
+    /// Sends non-temporal stores off: those of one line, or all.
+    pub(super) fn flush_combining(&mut self, core: usize, line: Option<u32>) {
+        let mut at = 0;
+        while at < self.cores[core].combining.len() {
+            let buffer = self.cores[core].combining[at];
+            if line.is_some_and(|line| line != buffer.line) {
+                at += 1;
+                continue;
+            }
+            self.cores[core].combining.remove(at);
+            let now = self.cores[core].clock;
+            self.caches.write_past(core, buffer.line, &buffer.data, buffer.mask, now);
+        }
+    }
+
+    /// Waits until all loads and stores are complete; the cycles go to `stall`.
+    fn drain(&mut self, number: usize) -> Result<(), u64> {
+        let core = &mut self.cores[number];
+        if core.overlap == LoadOverlap::All {
+            core.retire_loads();
+        }
+        let Some(stores) = &core.stores else { return Ok(()) };
+        let until = if stores.is_issued() { stores.last_done() } else { stores.next_issue() };
+        if stores.is_issued() && until <= core.clock {
+            return Ok(());
+        }
+        let stall = until.saturating_sub(core.clock);
+        core.clock = core.clock.max(until);
+        Err(stall)
+    }
+
+    fn atomic(
+        &mut self,
+        number: usize,
+        space: Space,
+        offset: u64,
+        new: impl FnOnce(u64) -> Option<u64>,
+    ) -> Outcome {
+        let (line, word) = self.place(space, offset);
+        if !self.cores[number].again {
+            self.cores[number].charge_access();
+            self.cores[number].again = true;
+        }
+        if let Err(stall) = self.drain(number) {
+            self.cores[number].statistics.stalls.atomic_drain += stall;
+            return Postponed;
+        }
+        self.flush_combining(number, None);
+        let now = self.cores[number].clock;
+        let access = self.caches.access(number, line, true, now);
+        let first = self.caches.first(number);
+        let old = first.data[access.entry][usize::from(word)];
+        if let Some(new) = new(old) {
+            first.data[access.entry][usize::from(word)] = new;
+            first.flags[access.entry] |= DIRTY;
+        }
+        let core = &mut self.cores[number];
+        core.statistics.atomics += 1;
+        core.statistics.stalls.load += access.done - now - self.description.caches[0].latency;
+        core.clock = access.done + self.description.cores.fence_cycles;
+        Done(old)
+    }
+
+    /// Waits until this thread's stores have drained and its write-backs are in the persistence domain.
+    fn fence(&mut self, number: usize) -> Outcome {
+        if !self.cores[number].again {
+            self.cores[number].charge_access();
+            self.cores[number].again = true;
+        }
+        if let Err(stall) = self.drain(number) {
+            self.cores[number].statistics.stalls.fence_drain += stall;
+            return Postponed;
+        }
+        if self.description.persistence.domain != PersistenceDomain::FlushOnFail && !self.persisted(number) {
+            return Postponed;
+        }
+        self.cores[number].committing = false;
+        self.cores[number].statistics.fences += 1;
+        self.cores[number].clock += self.description.cores.fence_cycles;
+        Done(0)
+    }
+
+    fn persisted(&mut self, number: usize) -> bool {
+        self.flush_combining(number, None);
+        let now = self.cores[number].clock;
+        if !self.cores[number].committing {
+            self.cores[number].committing = true;
+            self.caches.memory.pcommit(number, now);
+        }
+        let next = self.caches.memory.advance(now);
+        let wait = self.caches.memory.waits[number];
+        let core = &mut self.cores[number];
+        // A write that has not begun can begin no earlier than something happens.
+        let until = if wait.unresolved > 0 { next.max(now) + 1 } else { wait.until };
+        if until <= now {
+            return true;
+        }
+        core.statistics.stalls.fence_persist += until - now;
+        core.clock = until;
+        // What is left is known: nothing else can come between.
+        wait.unresolved == 0
+    }
+
+    /// wbinvd: line by line through all caches, as fast as the memory accepts.
+    fn write_back_all(&mut self, number: usize) -> Outcome {
+        if !self.cores[number].again {
+            self.cores[number].charge_access();
+            self.cores[number].again = true;
+            self.cores[number].cursor = 0;
+        }
+        if let Err(stall) = self.drain(number) {
+            self.cores[number].statistics.stalls.atomic_drain += stall;
+            return Postponed;
+        }
+        self.flush_combining(number, None);
+        let limit = self.description.controllers.match_latency;
+        loop {
+            let now = self.cores[number].clock;
+            if now >= self.horizon && !self.catch_up(number) {
+                return Postponed;
+            }
+            let Some((place, line)) = self.caches.next_line(self.cores[number].cursor) else {
+                self.caches.memory.wait_for_all(number, now);
+                return Done(1);
+            };
+            self.cores[number].cursor = place;
+            if let Some(accepted) = self.caches.flush_line(number, line, now) {
+                let core = &mut self.cores[number];
+                let next = accepted.saturating_sub(limit).max(now + 1);
+                core.statistics.stalls.write_back_all += next - now;
+                core.clock = next;
+            }
+        }
+    }
+
+    fn event(&mut self, number: usize, event: Event) -> Outcome {
+        let boundary = match event {
+            Event::Begin => Some(Boundary::Begin),
+            Event::Commit(transaction) => Some(Boundary::Commit(transaction)),
+            Event::Abort => Some(Boundary::Abort),
+            _ => None,
+        };
+        if let Some(boundary) = boundary
+            && let Some(mut scheme) = self.caches.scheme.take()
+        {
+            let drained = self.drain(number);
+            let now = self.cores[number].clock;
+            let reply = match drained {
+                Ok(()) => Some(scheme.boundary(&mut self.caches, number, boundary, now)),
+                Err(_) => None,
+            };
+            self.caches.scheme = Some(scheme);
+            match reply {
+                None => return Postponed,
+                Some(Reply::Wait(until)) => return self.wait_for_scheme(number, until),
+                Some(Reply::Go(at)) => {
+                    self.cores[number].statistics.stalls.scheme += at.saturating_sub(now);
+                    self.cores[number].clock = at.max(now);
+                }
+            }
+        }
+        let at = self.cores[number].clock;
+        if let Some(events) = &mut self.events {
+            events.push(Announced { at, thread: number, event });
+        }
+        Done(0)
+    }
+
+    fn wait_for_scheme(&mut self, number: usize, until: u64) -> Outcome {
+        let core = &mut self.cores[number];
+        let until = until.max(core.clock + 1);
+        core.statistics.stalls.scheme += until - core.clock;
+        core.clock = until;
+        Postponed
+    }
+}

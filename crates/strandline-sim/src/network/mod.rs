@@ -1,0 +1,137 @@
+//! The on-chip network: what connects cores, banks of the shared levels, and memory controllers.
+
+mod calendar;
+
+pub use calendar::Calendar;
+
+use crate::description::{Description, LINE_BYTES, Network as Described, Placement, Sharing};
+use crate::statistics::NetworkStatistics;
+
+/// Who sends or receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// A core with its private caches.
+    Core(usize),
+    /// A bank of the first shared level, or the directory's slice where there is none.
+    Bank(usize),
+    /// A memory controller.
+    Controller(usize),
+}
+
+/// What a message carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// A request, an acknowledgement.
+    Control,
+    /// A line.
+    Data,
+}
+
+/// Bytes of a message's header.
+const HEADER_BYTES: u64 = 8;
+
+/// The network.
+pub struct Network {
+    kind: Kind,
+    /// What it has carried.
+    pub statistics: NetworkStatistics,
+}
+
+enum Kind {
+    Fixed(u64),
+    Mesh(Mesh),
+}
+
+struct Mesh {
+    rows: usize,
+    columns: usize,
+    hop_latency: u64,
+    control_flits: u64,
+    data_flits: u64,
+    /// For each tile the links to its east, west, south and north.
+    links: Vec<[Calendar; 4]>,
+    controllers: Vec<usize>,
+}
+
+impl Network {
+    /// The network of a machine.
+    pub fn new(machine: &Description) -> Self {
+        let kind = match machine.network {
+            Described::Fixed { latency } => Kind::Fixed(latency),
+            Described::Mesh { rows, flit_bytes, hop_latency } => {
+                let shared = machine.caches.iter().find(|level| level.sharing == Sharing::Shared);
+                let tiles = machine.cores.count.max(shared.map_or(1, |level| level.banks));
+                let columns = tiles.div_ceil(rows);
+                let controllers = (0..machine.controllers.count)
+                    .map(|number| match machine.controllers.placement {
+                        Placement::Corners => {
+                            let corner =
+                                [0, columns - 1, (rows - 1) * columns, rows * columns - 1][number % 4];
+                            corner.min(rows * columns - 1)
+                        }
+                        Placement::Edge => number * rows / machine.controllers.count * columns,
+                    })
+                    .collect();
+                Kind::Mesh(Mesh {
+                    rows,
+                    columns,
+                    hop_latency,
+                    control_flits: HEADER_BYTES.div_ceil(flit_bytes),
+                    data_flits: (HEADER_BYTES + LINE_BYTES).div_ceil(flit_bytes),
+                    links: (0..rows * columns).map(|_| Default::default()).collect(),
+                    controllers,
+                })
+            }
+        };
+        Self { kind, statistics: NetworkStatistics::default() }
+    }
+
+    /// Sends a message at `at`; when it has arrived.
+    #[inline]
+    pub fn send(&mut self, from: Node, to: Node, message: Message, at: u64) -> u64 {
+        self.statistics.messages += 1;
+        match &mut self.kind {
+            Kind::Fixed(latency) => at + *latency,
+            Kind::Mesh(mesh) => {
+                let (arrived, hops, waited) = mesh.send(from, to, message, at);
+                self.statistics.hops += hops;
+                self.statistics.wait_cycles += waited;
+                arrived
+            }
+        }
+    }
+}
+
+impl Mesh {
+    fn tile(&self, node: Node) -> usize {
+        match node {
+            Node::Core(number) | Node::Bank(number) => number % (self.rows * self.columns),
+            Node::Controller(number) => self.controllers[number],
+        }
+    }
+
+    /// First along the row, then along the column. The head moves hop by hop; the tail follows.
+    fn send(&mut self, from: Node, to: Node, message: Message, at: u64) -> (u64, u64, u64) {
+        let flits = match message {
+            Message::Control => self.control_flits,
+            Message::Data => self.data_flits,
+        };
+        let (mut tile, target) = (self.tile(from), self.tile(to));
+        let (mut time, mut hops, mut waited) = (at, 0, 0);
+        while tile != target {
+            let (column, target_column) = (tile % self.columns, target % self.columns);
+            let (direction, next) = match column.cmp(&target_column) {
+                std::cmp::Ordering::Less => (0, tile + 1),
+                std::cmp::Ordering::Greater => (1, tile - 1),
+                std::cmp::Ordering::Equal if tile < target => (2, tile + self.columns),
+                std::cmp::Ordering::Equal => (3, tile - self.columns),
+            };
+            let begin = self.links[tile][direction].reserve(time, flits);
+            waited += begin - time;
+            time = begin + self.hop_latency;
+            hops += 1;
+            tile = next;
+        }
+        (if hops == 0 { time } else { time + flits - 1 }, hops, waited)
+    }
+}

@@ -1,0 +1,109 @@
+//! Memory devices: banks with row buffers behind a bus. The same model with other figures is DRAM.
+
+use crate::description::{Description, Device, LINE_BYTES};
+use crate::network::Calendar;
+use crate::statistics::BankStatistics;
+
+/// No row is open.
+const NO_ROW: u64 = u64::MAX;
+
+/// The banks of one channel.
+pub struct Banks {
+    banks: Vec<Bank>,
+    bus: Calendar,
+    read: u64,
+    write: u64,
+    row_hit: u64,
+    burst: u64,
+    /// Lines in a row; 0 without row buffers.
+    row_lines: u64,
+}
+
+struct Bank {
+    free: u64,
+    row: u64,
+    statistics: BankStatistics,
+}
+
+impl Banks {
+    /// The banks that `device` describes, in cycles of `machine`.
+    pub fn new(device: &Device, machine: &Description) -> Self {
+        let burst_ns = match device.gigabytes_per_s {
+            0.0 => 0.0,
+            rate => LINE_BYTES as f64 / rate,
+        };
+        let bank = || Bank { free: 0, row: NO_ROW, statistics: BankStatistics::default() };
+        Self {
+            banks: (0..device.banks).map(|_| bank()).collect(),
+            bus: Calendar::default(),
+            read: machine.cycles(device.read_ns),
+            write: machine.cycles(device.write_ns),
+            row_hit: machine.cycles(device.row_hit_ns),
+            burst: machine.cycles(burst_ns),
+            row_lines: device.row_buffer_bytes / LINE_BYTES,
+        }
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.banks.len()
+    }
+
+    /// The bank of the channel's line number `line`: rows follow one another in different banks.
+    #[inline]
+    pub fn bank_of(&self, line: u64) -> usize {
+        (line / self.row_lines.max(1)) as usize % self.banks.len()
+    }
+
+    /// From when on `bank` is free.
+    #[inline]
+    pub fn free(&self, bank: usize) -> u64 {
+        self.banks[bank].free
+    }
+
+    #[inline]
+    fn row_of(&self, line: u64) -> u64 {
+        line / self.row_lines.max(1)
+    }
+
+    /// Reads a line from `at` on, or when its bank is free; when the line is there.
+    #[inline]
+    pub fn read(&mut self, line: u64, at: u64) -> u64 {
+        let (number, row) = (self.bank_of(line), self.row_of(line));
+        let hit = self.row_lines != 0 && self.banks[number].row == row;
+        let bank = &mut self.banks[number];
+        let begin = at.max(bank.free);
+        let latency = if hit { self.row_hit } else { self.read };
+        bank.statistics.reads += 1;
+        bank.statistics.row_hits += u64::from(hit);
+        bank.statistics.busy_cycles += latency;
+        bank.statistics.wait_cycles += begin - at;
+        bank.row = row;
+        bank.free = begin + latency;
+        self.bus.reserve(begin + latency, self.burst) + self.burst
+    }
+
+    /// Writes a line from `at` on, or when its bank is free; when it is on the medium.
+    #[inline]
+    pub fn write(&mut self, line: u64, at: u64) -> u64 {
+        let (number, row) = (self.bank_of(line), self.row_of(line));
+        let begin = at.max(self.banks[number].free);
+        let arrived = self.bus.reserve(begin, self.burst) + self.burst;
+        let bank = &mut self.banks[number];
+        bank.statistics.writes += 1;
+        bank.statistics.busy_cycles += arrived - begin + self.write;
+        bank.row = row;
+        bank.free = arrived + self.write;
+        bank.free
+    }
+
+    /// What each bank has done.
+    pub fn statistics(&self) -> Vec<BankStatistics> {
+        self.banks.iter().map(|bank| bank.statistics).collect()
+    }
+
+    /// Counts from zero.
+    pub fn reset_statistics(&mut self) {
+        self.banks.iter_mut().for_each(|bank| bank.statistics = BankStatistics::default());
+    }
+}

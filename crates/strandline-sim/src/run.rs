@@ -1,0 +1,415 @@
+//! Running the schemes and workloads of the library on a machine, unchanged.
+
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde::Serialize;
+use strandline::error::Error;
+use strandline::memory::hosted::Thread;
+use strandline::memory::recorder::Recorder;
+use strandline::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, World};
+use strandline::pool::{Geometry, Layout, SharedLayout, View};
+use strandline::scheme::{NoPersistence, RecoveryReport, Scheme, SchemeVisitor, VolatileWorker};
+use strandline::transaction::{Runner, Statistics as TransactionStatistics, Worker};
+use strandline::{Concurrency, Result};
+use strandline_workloads::{
+    SchemeName, Selection, Sizes, Transactions, Workload, WorkloadName, WorkloadVisitor,
+};
+
+use crate::controller::Regions;
+use crate::description::Description;
+use crate::machine::{Announced, Contents, Crash, Machine};
+use crate::scheme::Entry;
+use crate::statistics::Statistics;
+
+/// A pool with a workload's structure, ready for any number of runs.
+pub struct Prepared {
+    selection: Selection,
+    layout: Layout,
+    shared: SharedLayout,
+    image: Vec<u64>,
+}
+
+/// How large pools are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSizes {
+    /// Bytes of each log, a multiple of 4096.
+    pub log_bytes: u64,
+    /// Bytes of a heap chunk, a power of two of at least 4096.
+    pub chunk_bytes: u64,
+    /// The STM has 2 to this power stripe locks.
+    pub lock_bits: u32,
+}
+
+impl Default for PoolSizes {
+    /// Those of native pools: logs of 1 MB, chunks of 256 KB, 2^20 locks.
+    fn default() -> Self {
+        Self { log_bytes: 1 << 20, chunk_bytes: 256 << 10, lock_bits: 20 }
+    }
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The software scheme.
+    pub scheme: SchemeName,
+    /// Threads, each on a core of its own.
+    pub threads: usize,
+    /// Transactions of each thread that count.
+    pub transactions: u64,
+    /// Transactions of each thread before.
+    pub warm_up: u64,
+    /// Seed of the workload's random numbers.
+    pub seed: u64,
+}
+
+/// What a run found: the same for the same machine, run and seed, to the byte.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// The software scheme.
+    pub scheme: String,
+    /// The hardware scheme.
+    pub hardware: String,
+    /// The workload.
+    pub workload: String,
+    /// Threads.
+    pub threads: usize,
+    /// Transactions of each thread that counted.
+    pub transactions: u64,
+    /// The seed.
+    pub seed: u64,
+    /// Transactions per second of simulated time, of all threads.
+    pub tx_per_s: f64,
+    /// Seconds of simulated time.
+    pub seconds: f64,
+    /// Attempts that met a conflict, of all attempts.
+    pub abort_ratio: f64,
+    /// Fences per transaction, bulk persistence and restarts included.
+    pub fences_per_tx: f64,
+    /// Lines asked to be written back per transaction, likewise.
+    pub lines_flushed_per_tx: f64,
+    /// Bytes of log records per transaction.
+    pub log_bytes_per_tx: f64,
+    /// Times that a thread persisted in bulk.
+    pub bulk_persists: u64,
+    /// Everything that the machine counted.
+    pub statistics: Statistics,
+    /// The machine.
+    pub machine: Description,
+}
+
+/// A run with what is not part of its result.
+pub struct Finished {
+    /// The result.
+    pub outcome: Outcome,
+    /// What the power failures asked for left.
+    pub crashes: Vec<Crash>,
+    /// What threads announced, if crashes were asked for.
+    pub events: Vec<Announced>,
+    /// Word and line operations simulated, warm-up included.
+    pub accesses: u64,
+    /// How long the host took, in wall time.
+    pub host_time: Duration,
+}
+
+impl Finished {
+    /// Simulated memory accesses per second of the host.
+    pub fn accesses_per_second(&self) -> f64 {
+        self.accesses as f64 / self.host_time.as_secs_f64().max(1e-9)
+    }
+}
+
+impl Prepared {
+    /// Makes a pool with logs for `threads` threads and fills it.
+    ///
+    /// # Errors
+    /// A size is impossible.
+    pub fn new(name: WorkloadName, sizes: &Sizes, pool: PoolSizes, threads: usize) -> Result<Self> {
+        let selection = Selection::new(name, sizes)?;
+        let logs = threads.max(1) as u64;
+        // Room for what churns, as native pools have it: a quarter more, and chunks for each thread.
+        let heap = selection.heap_bytes() * 5 / 4 + (8 + 8 * logs) * pool.chunk_bytes;
+        let size = (heap + logs * pool.log_bytes + (1 << 20)).next_multiple_of(4096);
+        let geometry = Geometry { size, logs, log_bytes: pool.log_bytes, chunk_bytes: pool.chunk_bytes };
+        let layout = Layout::new(geometry)?;
+        let shared = SharedLayout::new(&layout, pool.lock_bits, 0);
+        let mut prepared = Self { selection, layout, shared, image: Vec::new() };
+        let world = plain(vec![0; (size / 8) as usize], &shared);
+        let hosted: Rc<dyn World> = world.clone();
+        let view = prepared.view(Hosted::new(hosted, 0));
+        // No scheme's log is touched, so that each begins with its own.
+        let mut worker = Worker::<_, NoPersistence>::lease(view, Concurrency::SingleWriter, None)?;
+        prepared.selection.prepare(&mut worker)?;
+        drop(worker);
+        prepared.image = world.contents();
+        Ok(prepared)
+    }
+
+    /// Where everything lies.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// A view of such a pool over `memory`.
+    pub fn view<M>(&self, memory: M) -> View<M> {
+        View { memory, layout: self.layout, shared: self.shared }
+    }
+
+    fn regions(&self) -> Regions {
+        let line = |at: PersistentAddress| (at.offset() / LINE_BYTES) as u32;
+        Regions { logs: line(self.layout.logs)..line(self.layout.data), metadata: 0..line(self.layout.logs) }
+    }
+
+    /// A machine whose pool holds `image`.
+    ///
+    /// # Errors
+    /// The description is impossible.
+    pub fn machine(&self, description: &Description, hardware: &Entry, image: Vec<u64>) -> Result<Machine> {
+        let contents =
+            Contents { persistent: image, volatile_bytes: self.shared.bytes(), regions: self.regions() };
+        let scheme = hardware.make.map(|make| make(description));
+        Machine::new(description, contents, scheme, None)
+            .map_err(|impossible| Error::Parameter(impossible.to_string()))
+    }
+
+    /// Runs it on a machine, letting power fail at the cycles `crash_at` (from 0, when the threads start).
+    ///
+    /// # Errors
+    /// The machine is impossible or has too few cores; a transaction failed.
+    pub fn run(
+        &self,
+        description: &Description,
+        hardware: &Entry,
+        run: &Run,
+        crash_at: Vec<u64>,
+    ) -> Result<Finished> {
+        if run.threads == 0 || run.threads > description.cores.count {
+            return Err(Error::Parameter(format!(
+                "{} threads on a machine of {} cores: choose 1 to {}",
+                run.threads, description.cores.count, description.cores.count
+            )));
+        }
+        if run.threads as u64 > self.layout.geometry.logs {
+            return Err(Error::Parameter(format!(
+                "{} threads on a pool with {} logs",
+                run.threads, self.layout.geometry.logs
+            )));
+        }
+        let machine = Rc::new(self.machine(description, hardware, self.image.clone())?);
+        if !crash_at.is_empty() {
+            machine.record_events();
+            machine.crash_at(crash_at);
+        }
+        let began = std::time::Instant::now();
+        let driver = Driver { prepared: self, machine: &machine, run };
+        let threads = self.selection.visit(driver)?;
+        let host_time = began.elapsed();
+        let statistics = machine.statistics();
+        let sum = |field: fn(&TransactionStatistics) -> u64| -> u64 {
+            threads.iter().map(|thread| field(&thread.after) - field(&thread.before)).sum()
+        };
+        let done = sum(|s| s.commits) + sum(|s| s.read_only);
+        let per_tx = |count: u64| count as f64 / done.max(1) as f64;
+        let conflicts = sum(|s| s.conflicts);
+        let tx_per_s = threads
+            .iter()
+            .map(|t| run.transactions as f64 / description.seconds(t.ended - t.began).max(f64::MIN_POSITIVE))
+            .sum();
+        let outcome = Outcome {
+            scheme: run.scheme.name().to_owned(),
+            hardware: hardware.name.to_owned(),
+            workload: self.selection.name().name().to_owned(),
+            threads: run.threads,
+            transactions: run.transactions,
+            seed: run.seed,
+            tx_per_s,
+            seconds: description.seconds(statistics.cycles),
+            abort_ratio: conflicts as f64 / (conflicts + done).max(1) as f64,
+            fences_per_tx: per_tx(sum(|s| s.total.fences)),
+            lines_flushed_per_tx: per_tx(sum(|s| s.total.lines_written_back)),
+            log_bytes_per_tx: per_tx(sum(|s| s.log_bytes)),
+            bulk_persists: sum(|s| s.bulk_persists),
+            statistics,
+            machine: description.clone(),
+        };
+        Ok(Finished {
+            outcome,
+            crashes: machine.take_crashes(),
+            events: machine.take_events(),
+            accesses: machine.accesses(),
+            host_time,
+        })
+    }
+}
+
+/// What one thread did in the region of interest.
+struct ThreadResult {
+    before: TransactionStatistics,
+    after: TransactionStatistics,
+    began: u64,
+    ended: u64,
+}
+
+/// Runs the threads of a workload.
+struct Driver<'a> {
+    prepared: &'a Prepared,
+    machine: &'a Rc<Machine>,
+    run: &'a Run,
+}
+
+impl WorkloadVisitor for Driver<'_> {
+    type Output = Result<Vec<ThreadResult>>;
+
+    fn visit<W: Workload>(self, workload: &W) -> Self::Output {
+        match self.run.scheme.kind {
+            None => self.drive(workload, &OfVolatile),
+            Some(kind) => kind.visit(Drive { driver: &self, workload }),
+        }
+    }
+}
+
+/// A run under a scheme that is known by its kind.
+struct Drive<'a, W> {
+    driver: &'a Driver<'a>,
+    workload: &'a W,
+}
+
+impl<W: Workload> SchemeVisitor for Drive<'_, W> {
+    type Output = Result<Vec<ThreadResult>>;
+
+    fn visit<S: Scheme + Send>(self) -> Self::Output {
+        if S::HELPER {
+            return Err(Error::Unsupported("a scheme with a helper thread on the simulated machine".into()));
+        }
+        let lease = Of::<S>::new(self.driver.run.scheme.concurrency);
+        self.driver.drive(self.workload, &lease)
+    }
+}
+
+/// Who makes the runners of a scheme.
+trait Lease {
+    type Runner<'m>: Runner;
+    fn lease<'m>(&self, view: View<&'m Hosted>, index: u64) -> Result<Self::Runner<'m>>;
+}
+
+struct OfVolatile;
+
+impl Lease for OfVolatile {
+    type Runner<'m> = VolatileWorker<&'m Hosted>;
+    fn lease<'m>(&self, view: View<&'m Hosted>, index: u64) -> Result<Self::Runner<'m>> {
+        Ok(VolatileWorker::new(view, index))
+    }
+}
+
+struct Of<S>(Concurrency, PhantomData<S>);
+
+impl<S> Of<S> {
+    fn new(concurrency: Concurrency) -> Self {
+        Self(concurrency, PhantomData)
+    }
+}
+
+impl<S: Scheme> Lease for Of<S> {
+    type Runner<'m> = Worker<&'m Hosted, S>;
+    fn lease<'m>(&self, view: View<&'m Hosted>, _: u64) -> Result<Self::Runner<'m>> {
+        Worker::lease(view, self.0, None)
+    }
+}
+
+impl Driver<'_> {
+    fn drive<W: Workload>(&self, workload: &W, lease: &impl Lease) -> Result<Vec<ThreadResult>> {
+        let results: Vec<RefCell<Option<Result<ThreadResult>>>> =
+            (0..self.run.threads).map(|_| RefCell::default()).collect();
+        let arrived = Cell::new(0);
+        let threads = results
+            .iter()
+            .enumerate()
+            .map(|(index, result)| {
+                let arrived = &arrived;
+                Box::new(move |memory: &Hosted| {
+                    *result.borrow_mut() = Some(self.thread(workload, lease, memory, index, arrived));
+                }) as Thread<'_>
+            })
+            .collect();
+        self.machine.run(threads);
+        results.into_iter().filter_map(RefCell::into_inner).collect()
+    }
+
+    fn thread<W: Workload>(
+        &self,
+        workload: &W,
+        lease: &impl Lease,
+        memory: &Hosted,
+        index: usize,
+        arrived: &Cell<usize>,
+    ) -> Result<ThreadResult> {
+        let prepare = || {
+            let mut runner = lease.lease(self.prepared.view(memory), index as u64)?;
+            let seed = self.run.seed.wrapping_add((index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut part = workload.thread(&mut runner, seed)?;
+            for _ in 0..self.run.warm_up {
+                part.transaction(&mut runner)?;
+            }
+            Ok((runner, part))
+        };
+        let prepared = prepare();
+        // All begin what counts together; who fails keeps nobody waiting.
+        arrived.set(arrived.get() + 1);
+        let (mut runner, mut part) = prepared?;
+        if arrived.get() == self.run.threads {
+            self.machine.begin_region();
+        }
+        while arrived.get() < self.run.threads {
+            memory.pause();
+        }
+        let (before, began) = (runner.statistics(), self.machine.clock(index));
+        for _ in 0..self.run.transactions {
+            part.transaction(&mut runner)?;
+        }
+        runner.drain()?;
+        let ended = self.machine.clock(index);
+        Ok(ThreadResult { before, after: runner.statistics(), began, ended })
+    }
+}
+
+/// The pool's words after recovery from what a power failure has left, the hardware's and then the software's,
+/// and what the latter did.
+///
+/// # Errors
+/// Recovery failed.
+pub fn recover(
+    prepared: &Prepared,
+    scheme: SchemeName,
+    hardware: &Entry,
+    mut image: Vec<u64>,
+) -> Result<(Vec<u64>, RecoveryReport)> {
+    (hardware.recover)(&mut image);
+    let world = plain(image, &prepared.shared);
+    let hosted: Rc<dyn World> = world.clone();
+    let Some(kind) = scheme.kind else {
+        return Err(Error::Unsupported("recovery of the volatile pseudo-scheme".into()));
+    };
+    // Not by the pool's state word: that says that the pool was filled without persistence.
+    let report = kind.visit(Recovery(prepared.view(Hosted::new(hosted, 0))))?;
+    Ok((world.contents(), report))
+}
+
+/// Recovers the pool in a view.
+struct Recovery(View<Hosted>);
+
+impl SchemeVisitor for Recovery {
+    type Output = Result<RecoveryReport>;
+
+    fn visit<S: Scheme + Send>(self) -> Self::Output {
+        S::recover(&self.0, &mut |_| ())
+    }
+}
+
+/// Memory without time.
+fn plain(image: Vec<u64>, shared: &SharedLayout) -> Rc<Recorder> {
+    let world = Recorder::new(image, shared.bytes(), 0, 0, None);
+    world.set_recording(false);
+    Rc::new(world)
+}

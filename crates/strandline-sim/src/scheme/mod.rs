@@ -1,0 +1,122 @@
+//! Hardware schemes: what a machine does for atomic durability beyond its caches and controllers.
+//!
+//! A scheme is one file here that implements [`HardwareScheme`], and a line in [`SCHEMES`]. The machine calls it at
+//! each point where the papers' hardware acts; software under it issues plain stores between the boundaries of
+//! transactions. A callback that must wait answers [`Reply::Wait`]: the core does nothing else, and the same
+//! callback comes again when something may have changed.
+
+use crate::cache::Hierarchy;
+use crate::controller::{Line, MemorySide};
+
+/// The answer of a callback on a core's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The core goes on at this time.
+    Go(u64),
+    /// Not yet: ask again at this time, or when the core's outstanding persists have begun on the medium.
+    Wait(u64),
+}
+
+/// What becomes of a modified line on its way to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WayHome {
+    /// It goes home, from this time on.
+    Home(u64),
+    /// The scheme has taken it (a victim cache, a log); it was accepted at this time.
+    Taken(u64),
+}
+
+/// A word that a core stores.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredWord {
+    /// Physical line.
+    pub line: u32,
+    /// Number of the word in it.
+    pub word: u8,
+    /// The new value.
+    pub value: u64,
+}
+
+/// A transaction's boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boundary {
+    /// It begins: TxBegin, Atomic_Begin, the opening of a wrap.
+    Begin,
+    /// It has made its last store: TxCommit, Atomic_End, the closing of a wrap. With the TxID.
+    Commit(u64),
+    /// It is given up.
+    Abort,
+}
+
+/// A hardware scheme in a running machine. All times are cycles; `core` is the hardware thread.
+pub trait HardwareScheme {
+    /// The name in `strandline list`.
+    fn name(&self) -> &'static str;
+
+    /// A transaction's boundary on `core` at `now`.
+    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply;
+
+    /// A store of `core` is about to change the first level at `now`: its line is there, writable, at `entry`.
+    fn store(
+        &mut self,
+        caches: &mut Hierarchy,
+        core: usize,
+        stored: StoredWord,
+        entry: usize,
+        now: u64,
+    ) -> Reply;
+
+    /// A modified line is about to leave the caches for memory at `now`, evicted or written back.
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome;
+
+    /// A line is about to be read from memory at `now`: the scheme's own copy, and when it is there, if home is not
+    /// the newest.
+    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)>;
+
+    /// When its engine has something to do next; `u64::MAX` for nothing.
+    fn next_event(&self) -> u64;
+
+    /// Its engine's turn.
+    fn act(&mut self, caches: &mut Hierarchy, now: u64);
+
+    /// Power fails at `now`: writes into `image`, the pool's words that survive so far, what the
+    /// scheme's own hardware saves.
+    fn power_fails(&self, image: &mut [u64], now: u64);
+
+    /// What it counts, by name.
+    fn statistics(&self) -> Vec<(String, u64)>;
+
+    /// Counts from zero.
+    fn reset_statistics(&mut self);
+}
+
+/// Makes a scheme's hardware for a machine.
+pub type Make = fn(&crate::Description) -> Box<dyn HardwareScheme>;
+
+/// A hardware scheme that can be chosen.
+pub struct Entry {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The paper it is from.
+    pub source: &'static str,
+    /// What it is, in a line.
+    pub description: &'static str,
+    /// Makes one for a machine; `None` for no hardware beside caches and controllers.
+    pub make: Option<Make>,
+    /// Repairs the pool's words that a power failure has left, before any software runs.
+    pub recover: fn(&mut [u64]),
+}
+
+/// All hardware schemes.
+pub const SCHEMES: &[Entry] = &[Entry {
+    name: "none",
+    source: "",
+    description: "caches and controllers only: the software scheme does it all",
+    make: None,
+    recover: |_| (),
+}];
+
+/// The scheme with this name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    SCHEMES.iter().find(|entry| entry.name == name)
+}

@@ -1,0 +1,108 @@
+//! `queue`: inserts and deletes entries of a bounded queue, copied within the transaction (ATOM, Table II, from
+//! Pelley's copy-while-locked queue).
+
+use fastrand::Rng;
+use strandline::Result;
+use strandline::collections::Queue;
+use strandline::error::Error;
+use strandline::transaction::{Read, Runner};
+
+use crate::dictionary::batch;
+use crate::{Sizes, Transactions, Workload, root};
+
+/// The queue, half full at first.
+pub struct QueueWorkload {
+    capacity: u64,
+    entry_words: u64,
+    operations: u64,
+}
+
+/// One thread that inserts and deletes, as a coin falls; into a full queue it does not insert but deletes, and
+/// from an empty one the other way round.
+pub struct Feeder {
+    queue: Queue<Vec<u64>>,
+    operations: u64,
+    entry: Vec<u64>,
+    random: Rng,
+}
+
+impl QueueWorkload {
+    /// The workload with these sizes.
+    pub fn new(sizes: &Sizes) -> Self {
+        let Sizes { queue_entries: capacity, value_bytes, operations, .. } = *sizes;
+        Self { capacity, entry_words: value_bytes / 8, operations }
+    }
+}
+
+impl Workload for QueueWorkload {
+    type Thread = Feeder;
+
+    fn heap_bytes(&self) -> u64 {
+        self.capacity * self.entry_words * 8 + (1 << 20)
+    }
+
+    fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let root = root(runner)?;
+        let queue = runner.run(|tx| Queue::<Vec<u64>>::create(tx, root, self.capacity, self.entry_words))?;
+        let mut left = self.capacity / 2;
+        while left > 0 {
+            let now = batch(8 * self.entry_words).clamp(1, left);
+            runner.run(|tx| {
+                (left - now..left)
+                    .try_for_each(|number| queue.push(tx, &vec![number; self.entry_words as usize]).map(drop))
+            })?;
+            left -= now;
+        }
+        Ok(())
+    }
+
+    fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Feeder> {
+        let root = root(runner)?;
+        let queue = runner.view(|tx| Queue::open(tx, root))?;
+        let entry = vec![0; self.entry_words as usize];
+        Ok(Feeder { queue, operations: self.operations, entry, random: Rng::with_seed(seed) })
+    }
+
+    /// Every entry is whole: all its words are the same.
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let root = root(runner)?;
+        runner.view(|tx| {
+            let queue = Queue::<Vec<u64>>::open(tx, root)?;
+            queue.check(tx)?;
+            let mut is_whole = true;
+            queue.for_each(tx, |entry| {
+                is_whole &= entry.iter().all(|&word| word == entry[0]);
+                Ok(())
+            })?;
+            if is_whole {
+                return Ok(());
+            }
+            Err(tx.fail(Error::Damaged("the queue has an entry of parts of several".into())))
+        })
+    }
+}
+
+impl Transactions for Feeder {
+    #[inline]
+    fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
+        let Self { queue, operations, entry, random } = self;
+        *random = runner.run(|tx| {
+            // A transaction that is run again draws the same numbers again.
+            let mut random = random.clone();
+            for _ in 0..*operations {
+                let number = random.u64(..);
+                if number % 2 == 0 {
+                    entry.fill(number);
+                    if !queue.push(tx, entry)? {
+                        queue.pop(tx)?;
+                    }
+                } else if queue.pop(tx)?.is_none() {
+                    entry.fill(number);
+                    queue.push(tx, entry)?;
+                }
+            }
+            Ok(random)
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! `tpcc-new-order`: the New Order transaction of TPC-C, revision 5.11.
+//!
+//! The specification's schema ([`schema`]), population ([`population`]), random numbers ([`random`]), input
+//! and transaction ([`new_order`]) and consistency conditions ([`consistency`]). Where this differs from a full
+//! TPC-C: New Order alone runs, with no wait between transactions (Deferred Commit, section 7.1; ATOM, section
+//! V); a date counts a terminal's transactions, since a transaction here asks no clock; and a long run cancels
+//! its oldest orders ([`Scale::kept_orders`]).
+
+mod consistency;
+mod database;
+mod new_order;
+mod population;
+mod random;
+mod schema;
+
+use fastrand::Rng;
+use strandline::error::Error;
+use strandline::memory::PersistentAddress;
+use strandline::transaction::{Abort, Runner};
+use strandline::{Lock, Result};
+
+use database::Database;
+pub use database::Scale;
+use new_order::{Input, cancel_oldest, is_to_be_pruned, new_order};
+
+use crate::{Sizes, Transactions, Workload, root};
+
+/// The database and its terminals.
+pub struct TpccNewOrderWorkload {
+    scale: Scale,
+}
+
+/// A terminal.
+pub struct Terminal {
+    database: Database,
+    /// The terminal's own, always the same (clause 2.4.1.1).
+    warehouse: u64,
+    random: Rng,
+    transactions: u64,
+    /// Where the rows of STOCK are, by warehouse and item, for the lock set.
+    stock: Vec<PersistentAddress>,
+    locks: Vec<Lock>,
+}
+
+impl TpccNewOrderWorkload {
+    /// The workload with these sizes.
+    ///
+    /// # Errors
+    /// A size does not fit the specification's columns.
+    pub fn new(sizes: &Sizes) -> Result<Self> {
+        let scale = sizes.tpcc;
+        if scale.is_possible() {
+            return Ok(Self { scale });
+        }
+        Err(Error::Parameter(format!(
+            "TPC-C takes 1 to 65536 warehouses of 1 to 10 districts of at most a million customers, and fewer \
+             than 16 million items; this is {scale:?}"
+        )))
+    }
+
+    fn database<R: Runner>(&self, runner: &mut R) -> Result<Database> {
+        let root = root(runner)?;
+        runner.view(|tx| Database::open(tx, root, self.scale))
+    }
+}
+
+impl Workload for TpccNewOrderWorkload {
+    type Thread = Terminal;
+
+    fn heap_bytes(&self) -> u64 {
+        let Scale { warehouses, districts, customers, items, kept_orders } = self.scale;
+        // Allocations of whole size classes, with their entries in indices that are half full.
+        let (index, districts) = (48, warehouses * districts);
+        let order = 32 + 16 + 10 * 64 + 12 * index;
+        let rows = items * (128 + index)
+            + warehouses * items * (320 + index)
+            + districts * customers * (768 + 64 + 2 * index)
+            + districts * (customers + kept_orders + 64) * order;
+        rows * 5 / 4 + (1 << 20)
+    }
+
+    fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let root = root(runner)?;
+        let database = Database::create(runner, root, self.scale)?;
+        if runner.view(|tx| database.is_populated(tx))? {
+            return Ok(());
+        }
+        population::populate(runner, &database)
+    }
+
+    fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Terminal> {
+        let database = self.database(runner)?;
+        let mut random = Rng::with_seed(seed);
+        let warehouse = random.u64(1..=self.scale.warehouses);
+        let Scale { warehouses, items, .. } = self.scale;
+        let keys = (1..=warehouses).flat_map(|w| (1..=items).map(move |i| database::stock_key(w, i)));
+        let stock = database.stock.addresses(runner, keys)?;
+        Ok(Terminal { database, warehouse, random, transactions: 0, stock, locks: Vec::new() })
+    }
+
+    fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+        let database = self.database(runner)?;
+        consistency::check(runner, &database)
+    }
+}
+
+impl Transactions for Terminal {
+    fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
+        let Self { database, warehouse, random, transactions, stock, locks } = self;
+        let input = Input::draw(random, database, *warehouse, *transactions);
+        *transactions += 1;
+        let rolls_back = input.rolls_back(database);
+        // What cannot be rolled back is not begun: the reference without transactions.
+        let is_in_vain = rolls_back && !runner.rolls_back();
+        locks.clear();
+        locks.extend(lock_set(database, stock, &input));
+        let outcome = runner.run_locked(locks, |tx| {
+            if is_in_vain { Err(Abort::User) } else { new_order(database, tx, &input) }
+        });
+        let order = match outcome {
+            Err(Error::Aborted) if rolls_back => return Ok(()),
+            outcome => outcome?.order,
+        };
+        if is_to_be_pruned(database, order) {
+            let Input { warehouse, district, .. } = input;
+            let lock = database.district_lock(warehouse, district);
+            runner.run_locked(&[lock], |tx| cancel_oldest(database, tx, warehouse, district, order))?;
+        }
+        Ok(())
+    }
+}
+
+/// What New Order writes: the district with its orders, and the counts of the stock rows. What it only reads,
+/// nobody writes.
+fn lock_set<'a>(
+    database: &'a Database,
+    stock: &'a [PersistentAddress],
+    input: &'a Input,
+) -> impl Iterator<Item = Lock> + 'a {
+    let items = database.scale.items;
+    let lines = input.lines().iter().filter(move |line| line.item <= items);
+    let rows = lines.map(move |line| {
+        let at = stock[((line.supplier - 1) * items + line.item - 1) as usize];
+        Lock::Range { at, bytes: new_order::STOCK_BYTES }
+    });
+    std::iter::once(database.district_lock(input.warehouse, input.district)).chain(rows)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,349 @@
+//! A thread's undo log (deferred-commit paper, sections 3.1 and 6.1): a few entries of fixed size, used in turn.
+//!
+//! ```text
+//! log     word 0   magic | number of entries << 32, or 0 for a log without any
+//!         line 1   the first entry, then the others
+//! entry   word 0   generation << 1 | committed
+//!         word 1   timestamp
+//!         word 2   pairs | CRC-32C << 32, of generation, timestamp, number of pairs and pairs
+//!         word 3   pairs: the address of a word that the transaction stores to, and what it held before
+//! ```
+//!
+//! An entry counts if its checksum is right, so that it may persist in any order and in pieces. A transaction
+//! commits by setting the lowest bit of its entry's first word. The next transaction to use the entry counts its
+//! generation up; whatever part of that persists, the entry is either committed or, until it is complete, has a
+//! wrong checksum: either way nothing is undone, and before it is complete nothing has been stored in place.
+//!
+//! # Recovery
+//!
+//! Among the entries of all logs that count, are not committed, and have timestamps above the watermark, the
+//! later of two conflicting ones has the higher timestamp. They are undone from the highest to the lowest; that
+//! is written back and fenced; then the watermark rises to the highest timestamp found anywhere, complete or not,
+//! and is fenced. Up to that a crash repeats it all, after it nothing is left to do; what the logs hold lies at or
+//! below the watermark, and new timestamps begin above it.
+
+use super::thread_log::zero;
+use crate::error::{Error, Result};
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
+use crate::pool::layout::{Layout, SharedLayout, View};
+use crate::scheme::{RecoveryReport, RecoveryStep, logs};
+use crate::transaction::Holder;
+
+const MAGIC: u64 = 0x4f44_4e55;
+const HEADER_WORDS: u64 = 3;
+
+/// An entry of a log, as one transaction uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoEntry {
+    /// Its first word.
+    pub at: PersistentAddress,
+    /// How often the entry was used before, plus one.
+    pub generation: u64,
+    /// Its volatile words.
+    volatile: VolatileAddress,
+}
+
+impl UndoEntry {
+    /// The entry that transaction `holder` uses, where logs have `entries` entries.
+    #[inline]
+    pub fn of<M: Memory>(view: &View<M>, holder: Holder, entries: u64) -> Self {
+        let number = holder.sequence % entries;
+        Self {
+            at: entry_at(&view.layout, view.layout.log(holder.log), entries, number),
+            generation: holder.sequence / entries + 1,
+            volatile: view.shared.undo_entry(holder.log, number),
+        }
+    }
+
+    /// The generation whose commit is durable (`commit_persisted`).
+    pub fn persisted(self) -> VolatileAddress {
+        self.volatile
+    }
+
+    /// The log entry's lock.
+    pub fn lock(self) -> VolatileAddress {
+        self.volatile.word(1)
+    }
+
+    /// The transaction's TxID.
+    pub fn transaction(self) -> VolatileAddress {
+        self.volatile.word(2)
+    }
+
+    /// How many transactions precede it; their names follow from [`UndoEntry::previous`] on.
+    pub fn previous_count(self) -> VolatileAddress {
+        self.volatile.word(3)
+    }
+
+    /// The name of the `i`-th transaction that precedes it.
+    pub fn previous(self, i: u64) -> VolatileAddress {
+        self.volatile.word(LINE_WORDS + i)
+    }
+
+    /// Whether the transaction has committed, by the mark and the generation in the log.
+    #[inline]
+    pub fn is_committed<M: Memory>(self, memory: &M) -> bool {
+        memory.load(self.at) > self.generation << 1
+    }
+
+    /// Marks the entry invalid (`commitTransaction`); by its owner, who alone begins a new generation.
+    #[inline]
+    pub fn commit<M: Memory>(self, memory: &M) {
+        memory.store(self.at, self.generation << 1 | 1);
+    }
+
+    /// The same by somebody else, if it has not been done yet.
+    pub fn commit_for_owner<M: Memory>(self, memory: &M) {
+        let _ = memory.compare_exchange(self.at, self.generation << 1, self.generation << 1 | 1);
+    }
+
+    /// The addresses that the entry can undo.
+    pub fn addresses<M: Memory>(self, memory: &M, into: &mut Vec<PersistentAddress>) {
+        into.clear();
+        let pairs = memory.load(self.at.word(2)) & u64::from(u32::MAX);
+        into.extend((0..pairs).map(|pair| PersistentAddress::new(memory.load(pair_at(self.at, pair)))));
+    }
+}
+
+fn pair_at(entry: PersistentAddress, pair: u64) -> PersistentAddress {
+    entry.word(HEADER_WORDS + 2 * pair)
+}
+
+fn entry_bytes(layout: &Layout, entries: u64) -> u64 {
+    (layout.geometry.log_bytes - LINE_BYTES) / entries / LINE_BYTES * LINE_BYTES
+}
+
+fn entry_at(layout: &Layout, log: PersistentAddress, entries: u64, number: u64) -> PersistentAddress {
+    log.byte(LINE_BYTES + number * entry_bytes(layout, entries))
+}
+
+fn capacity(layout: &Layout, entries: u64) -> u64 {
+    (entry_bytes(layout, entries) / 8 - HEADER_WORDS) / 2
+}
+
+fn checksum(generation: u64, timestamp: u64, pairs: &[u64], bytes: &mut Vec<u8>) -> u64 {
+    bytes.clear();
+    for word in [generation, timestamp, pairs.len() as u64 / 2].iter().chain(pairs) {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    crc32c::crc32c(bytes).into()
+}
+
+/// The writing end of one log, owned by the worker that leases it.
+pub struct UndoLog {
+    log: u64,
+    entries: u64,
+    /// The number of the transaction that begins next.
+    sequence: u64,
+    /// The timestamp of the last one.
+    timestamp: u64,
+    words: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl UndoLog {
+    /// Leases the log `log`, making it first, with `entries` entries, if the pool does not have it yet.
+    ///
+    /// # Panics
+    /// `entries` is 0, more than [`SharedLayout::UNDO_ENTRIES`], or not what the log was made with.
+    pub fn lease<M: Memory>(view: &View<M>, log: u64, entries: u64) -> Self {
+        assert!((1..=SharedLayout::UNDO_ENTRIES).contains(&entries), "an undo log of {entries} entries");
+        let (memory, start) = (&view.memory, view.layout.log(log));
+        let directory = Layout::LOG_DIRECTORY.word(log);
+        if memory.load(directory) == 0 {
+            let bytes = view.layout.geometry.log_bytes;
+            if !memory.omitted(Step::NewLogZero) {
+                zero(memory, start, bytes);
+            }
+            memory.write_back_range(start, bytes, Step::NewLogZero);
+            memory.fence(Step::NewLogZero);
+            memory.store(directory, start.offset());
+            memory.write_back(directory, Step::NewLogDirectory);
+            memory.fence(Step::NewLogDirectory);
+        }
+        let header = MAGIC | entries << 32;
+        match memory.load(start) {
+            0 => {
+                memory.store(start, header);
+                memory.write_back(start, Step::UndoLogHeader);
+                memory.fence(Step::UndoLogHeader);
+            }
+            found => {
+                assert!(found == header, "log {log} has the first word {found:#x} instead of {header:#x}")
+            }
+        }
+        let resting = Self::resting(view, log);
+        Self {
+            log,
+            entries,
+            sequence: memory.load(resting),
+            timestamp: memory.load(resting.word(1)).max(memory.load(SharedLayout::CLOCK)),
+            words: Vec::with_capacity(256),
+            bytes: Vec::with_capacity(2048),
+        }
+    }
+
+    /// Where the log's next transaction and its last timestamp are kept while nobody leases it.
+    fn resting<M: Memory>(view: &View<M>, log: u64) -> VolatileAddress {
+        view.shared.undo_entry(log, 0).word(4)
+    }
+
+    /// Leaves the log for the next lessee, and the pool's clock no lower than its last timestamp.
+    pub fn release<M: Memory>(&mut self, view: &View<M>) {
+        let (memory, resting) = (&view.memory, Self::resting(view, self.log));
+        memory.store(resting, self.sequence);
+        memory.store(resting.word(1), self.timestamp);
+        let mut clock = memory.load(SharedLayout::CLOCK);
+        while clock < self.timestamp {
+            match memory.compare_exchange(SharedLayout::CLOCK, clock, self.timestamp) {
+                Ok(_) => break,
+                Err(now) => clock = now,
+            }
+        }
+    }
+
+    /// The transaction that begins next, or runs.
+    pub fn running(&self) -> Holder {
+        Holder { log: self.log, sequence: self.sequence }
+    }
+
+    /// The entry of the running transaction.
+    pub fn entry<M: Memory>(&self, view: &View<M>) -> UndoEntry {
+        UndoEntry::of(view, self.running(), self.entries)
+    }
+
+    /// The last transaction's timestamp.
+    pub fn timestamp(&self) -> u64 {
+        self.timestamp
+    }
+
+    /// Words that a transaction may write.
+    pub fn capacity<M>(&self, view: &View<M>) -> u64 {
+        capacity(&view.layout, self.entries)
+    }
+
+    /// Writes the running transaction's entry (`prepareLogEntry`): what the words `home` hold now. Returns the
+    /// entry and its bytes, which nobody has written back.
+    pub fn prepare_log_entry<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        timestamp: u64,
+        home: &[(PersistentAddress, u64)],
+    ) -> (UndoEntry, u64) {
+        let (memory, entry) = (&view.memory, self.entry(view));
+        self.words.clear();
+        self.words.extend([entry.generation << 1, timestamp, 0]);
+        for &(at, _) in home {
+            self.words.extend([at.offset(), memory.load(at)]);
+        }
+        let pairs = &self.words[HEADER_WORDS as usize..];
+        let checksum = checksum(entry.generation, timestamp, pairs, &mut self.bytes);
+        self.words[2] = home.len() as u64 | checksum << 32;
+        memory.store_range(entry.at, &self.words);
+        self.timestamp = timestamp;
+        (entry, 8 * self.words.len() as u64)
+    }
+
+    /// The running transaction has used its entry; the next one uses the next.
+    pub fn advance(&mut self) {
+        self.sequence += 1;
+    }
+}
+
+/// An entry to be undone.
+struct Undo {
+    timestamp: u64,
+    /// Addresses and old values.
+    pairs: Vec<(PersistentAddress, u64)>,
+}
+
+/// Recovers the pool from its undo logs; see above.
+///
+/// # Errors
+/// The log directory or a log contradicts itself. Nothing has been changed then.
+pub fn recover_undo<M: Memory>(
+    view: &View<M>,
+    begins: &mut dyn FnMut(RecoveryStep),
+) -> Result<RecoveryReport> {
+    let memory = &view.memory;
+    begins(RecoveryStep::Scan);
+    let logs = logs(view)?;
+    let watermark = memory.load(Layout::WATERMARK);
+    let mut report = RecoveryReport { logs: logs.len() as u64, watermark, ..RecoveryReport::default() };
+    let mut found: Vec<Undo> = Vec::new();
+    for &log in &logs {
+        let header = memory.load(log);
+        if header == 0 {
+            continue;
+        }
+        let entries = header >> 32;
+        if header & u64::from(u32::MAX) != MAGIC || !(1..=SharedLayout::UNDO_ENTRIES).contains(&entries) {
+            return Err(Error::Damaged(format!(
+                "the undo log at {:#x} begins with {header:#x}",
+                log.offset()
+            )));
+        }
+        for number in 0..entries {
+            let at = entry_at(&view.layout, log, entries, number);
+            report.records += 1;
+            report.watermark = report.watermark.max(memory.load(at.word(1)));
+            if let Some(undo) = read_entry(view, at, entries)
+                && (undo.timestamp > watermark || memory.omitted(Step::RecoveryWatermarkFilter))
+            {
+                found.push(undo);
+            }
+        }
+    }
+
+    begins(RecoveryStep::Sort);
+    if !memory.omitted(Step::RecoverySort) {
+        found.sort_by_key(|undo| std::cmp::Reverse(undo.timestamp));
+    }
+    report.undone = found.len() as u64;
+    let pairs = || found.iter().flat_map(|undo| &undo.pairs);
+    if let Some((wild, _)) = pairs().find(|(at, _)| !view.layout.is_data(*at, 1)) {
+        return Err(Error::Damaged(format!("an undo log names the address {:#x}", wild.offset())));
+    }
+
+    begins(RecoveryStep::Replay);
+    for &(at, old) in pairs() {
+        memory.store(at, old);
+        report.words += 1;
+    }
+    for &(at, _) in pairs() {
+        memory.write_back(at, Step::RecoveryDataWriteBack);
+    }
+    memory.fence(Step::RecoveryDataFence);
+
+    begins(RecoveryStep::Truncate);
+    if !memory.omitted(Step::RecoveryWatermark) {
+        memory.store(Layout::WATERMARK, report.watermark);
+    }
+    memory.write_back(Layout::WATERMARK, Step::RecoveryWatermarkWriteBack);
+    memory.fence(Step::RecoveryWatermarkFence);
+    memory.store(SharedLayout::CLOCK, report.watermark);
+    memory.store(SharedLayout::PUBLISHED_WATERMARK, report.watermark);
+    Ok(report)
+}
+
+/// The entry at `at` if it is complete and not committed.
+fn read_entry<M: Memory>(view: &View<M>, at: PersistentAddress, entries: u64) -> Option<Undo> {
+    let memory = &view.memory;
+    let state = memory.load(at);
+    if state == 0 || state & 1 == 1 {
+        return None;
+    }
+    let (timestamp, size) = (memory.load(at.word(1)), memory.load(at.word(2)));
+    let count = size & u64::from(u32::MAX);
+    if count > capacity(&view.layout, entries) {
+        return None;
+    }
+    let mut words = vec![0; 2 * count as usize];
+    memory.load_range(pair_at(at, 0), &mut words);
+    let sum = checksum(state >> 1, timestamp, &words, &mut Vec::new());
+    if sum != size >> 32 && !memory.omitted(Step::RecoveryChecksum) {
+        return None;
+    }
+    let pairs = words.as_chunks::<2>().0.iter().map(|&[at, old]| (PersistentAddress::new(at), old));
+    Some(Undo { timestamp, pairs: pairs.collect() })
+}

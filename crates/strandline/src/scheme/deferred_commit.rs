@@ -1,0 +1,558 @@
+//! DCT, deferred commit transactions (Kolli, Pelley, Saidi, Chen, Wenisch, *High-Performance Transactions for
+//! Persistent Memories*, ASPLOS 2016, section 6), under strict, epoch and strand persistency and eager sync.
+//!
+//! # The protocol
+//!
+//! A transaction releases its locks as soon as it has stored its data, and commits later, after all conflicting
+//! transactions before it; so its commit is off the path from one lock holder to the next.
+//!
+//! | step | epoch | eager sync | strand |
+//! |---|---|---|---|
+//! | | | | new strand |
+//! | `lockDS` | locks | locks | locks, and the log entry's |
+//! | `recordPrevConflicts`: timestamp and last holder of each lock | | | |
+//! | | PB1 | | PB1 |
+//! | deferred `commitTransaction`s | those that were spun for | | |
+//! | `prepareLogEntry` (eager sync: written back) | | | |
+//! | | PB2 | SB1 | PB2 |
+//! | deferred `commitTransaction`s | | those with durable data and predecessors | |
+//! | `mutateDS` (eager sync: written back before the next SB1), `unlockDS` | | | |
+//! | `spinOnConflicts` | a look, again before the next PB1 | | spin |
+//! | | PBz is the next PB1 | SBx is the next SB1 | PBz |
+//! | `commitTransaction` | | | here, then a barrier, the entry's lock |
+//! | | | SBy is the SB1 after that; then `commitPersisted` | new strand |
+//!
+//! Under strict persistency it is as under strand, without barriers, strands and the entry's lock.
+//!
+//! *Timestamps.* A transaction's timestamp is one above those of all its locks and is left in them: conflicting
+//! transactions are ordered by it, and the one number stands for the timestamps of all locks, which the paper logs.
+//!
+//! *Predecessors* are the last holders of the locks, by log and number; the number tells entry and generation. A
+//! predecessor is settled when its entry is marked or has a later generation (the load orders the commits under
+//! strong persist atomicity), and under eager sync when its `commitPersisted` word has reached the generation.
+//!
+//! *Nobody waits without helping.* As long as there are unused log entries a transaction that may not commit yet is
+//! deferred further. Who has to wait (no entry left, a reader, [`Runner::drain`](crate::Runner::drain), the end of a
+//! worker) first does what its own transactions still need, then looks for a while, then completes the predecessor
+//! itself, and before that the predecessor's predecessors: they have all released their locks, so all that is missing
+//! is in the log and in the volatile words beside it. Under eager sync the helper writes the data back and fences;
+//! under epoch and strand it loads the data, which orders what follows a barrier after them.
+//!
+//! # Crashes
+//!
+//! What has not committed is undone, in the order of falling timestamps: a transaction's mark persists only after
+//! those of its predecessors, so the undone ones are the last on every word. When an entry is used again, its old
+//! transaction's data and its predecessors' marks are durable, or persist before. Recovery:
+//! [`crate::log::recover_undo`].
+//!
+//! A transaction is acknowledged when its commit is known durable: under eager sync when `commitPersisted` is set, under
+//! the other models by the fence of `drain`. One that only reads is acknowledged when it returns: it waits for
+//! what it read.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+
+use super::persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
+use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
+use crate::error::Error;
+use crate::log::{UndoEntry, UndoLog, recover_undo};
+use crate::memory::{Event, Memory, PersistentAddress, Step};
+use crate::pool::layout::View;
+use crate::transaction::{Concurrency, Holder, LockSet, Statistics, WriteSet};
+
+/// Looks at an unsettled predecessor before helping.
+const PATIENCE: u32 = 64;
+
+/// How far a transaction that has released its locks is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Its data may not have persisted, or its predecessors were not settled when last looked at.
+    Executed,
+    /// It may commit: its predecessors are settled (epoch), or its data are durable (eager sync).
+    Ready,
+    /// It is marked; the mark is not known to be durable.
+    Committed,
+}
+
+struct Pending {
+    entry: UndoEntry,
+    transaction: u64,
+    lists: Lists,
+    stage: Stage,
+}
+
+/// What is remembered of a transaction that has released its locks.
+#[derive(Default)]
+struct Lists {
+    /// Its predecessors.
+    previous: Vec<Holder>,
+    /// The words that it stored, where they have to be written back.
+    data: Vec<PersistentAddress>,
+}
+
+/// DCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
+pub struct DeferredCommit<P, const ENTRIES: u64 = 4> {
+    values: Vec<u64>,
+    log: UndoLog,
+    /// Transactions that are not settled, the oldest first. At most one for each log entry.
+    pending: VecDeque<Pending>,
+    /// The running transaction's.
+    lists: Lists,
+    /// Lists to be used again.
+    spare: Vec<Lists>,
+    /// Whether the log entry's lock is held (strand).
+    entry_locked: bool,
+    /// Commits that are not known to be durable, where only a fence tells.
+    unacknowledged: Vec<u64>,
+    /// Commits that are, and are not in the statistics yet.
+    acknowledged: u64,
+    model: PhantomData<P>,
+}
+
+/// The number in the table of schemes.
+const fn kind(model: Persistency) -> SchemeKind {
+    match model {
+        Persistency::Strict => SchemeKind::DeferredStrict,
+        Persistency::Epoch => SchemeKind::DeferredEpoch,
+        Persistency::EagerSync => SchemeKind::DeferredEagerSync,
+        Persistency::Strand => SchemeKind::DeferredStrand,
+    }
+}
+
+/// DCT under strict persistency.
+pub type DeferredStrict = DeferredCommit<Strict>;
+/// DCT under epoch persistency.
+pub type DeferredEpoch = DeferredCommit<Epoch>;
+/// DCT under eager sync.
+pub type DeferredEagerSync = DeferredCommit<EagerSync>;
+/// DCT under strand persistency.
+pub type DeferredStrand = DeferredCommit<Strand>;
+
+impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
+    /// Whether commits wait for barriers of later transactions.
+    const DEFERS: bool = matches!(P::MODEL, Persistency::Epoch | Persistency::EagerSync);
+
+    /// Whether nobody has to wait for `entry`'s transaction any more.
+    fn is_settled<M: Memory>(view: &View<M>, entry: UndoEntry) -> bool {
+        match P::MODEL {
+            Persistency::EagerSync => view.memory.load(entry.persisted()) >= entry.generation,
+            _ => entry.is_committed(&view.memory),
+        }
+    }
+
+    /// `spinOnConflicts`, one look: whether all predecessors are settled.
+    fn are_settled<M: Memory>(view: &View<M>, previous: &[Holder]) -> bool {
+        view.memory.omitted(Step::DeferredSpinOnConflicts)
+            || previous.iter().all(|&holder| Self::is_settled(view, UndoEntry::of(view, holder, ENTRIES)))
+    }
+
+    /// Waits until `previous` are settled, and completes those that take long.
+    fn settle_all<M: Memory>(view: &View<M>, previous: &[Holder]) {
+        if view.memory.omitted(Step::DeferredSpinOnConflicts) {
+            return;
+        }
+        for &holder in previous {
+            let entry = UndoEntry::of(view, holder, ENTRIES);
+            let mut patience = PATIENCE;
+            while !Self::is_settled(view, entry) {
+                if patience == 0 {
+                    Self::complete(view, entry);
+                } else {
+                    patience -= 1;
+                    view.memory.pause();
+                }
+            }
+        }
+    }
+
+    /// Completes another worker's transaction, which has released its locks. Its owner may be doing the same.
+    fn complete<M: Memory>(view: &View<M>, entry: UndoEntry) {
+        let memory = &view.memory;
+        let (mut previous, mut data) = (Vec::new(), Vec::new());
+        for i in 0..memory.load(entry.previous_count()) {
+            previous.extend(Holder::decode(memory.load(entry.previous(i))));
+        }
+        entry.addresses(memory, &mut data);
+        let transaction = memory.load(entry.transaction());
+        if Self::is_settled(view, entry) {
+            // What was read may belong to the entry's next transaction.
+            return;
+        }
+        for holder in previous {
+            let entry = UndoEntry::of(view, holder, ENTRIES);
+            if !Self::is_settled(view, entry) {
+                Self::complete(view, entry);
+            }
+        }
+        P::MODEL.write_back_words(memory, data.iter().copied(), Step::MutateWriteBack);
+        if P::MODEL != Persistency::EagerSync {
+            for &at in &data {
+                memory.load(at);
+            }
+        }
+        P::MODEL.barrier(memory, Step::DeferredMutateBarrier);
+        memory.event(Event::Commit(transaction));
+        entry.commit_for_owner(memory);
+        P::MODEL.write_back(memory, entry.at, 8, Step::CommitMarkWriteBack);
+        P::MODEL.barrier(memory, Step::DeferredCommitBarrier);
+        if P::MODEL == Persistency::EagerSync {
+            // It never goes back, even if the owner has gone on to the next generation.
+            let _ = memory.compare_exchange(entry.persisted(), entry.generation - 1, entry.generation);
+        }
+    }
+
+    /// `commitTransaction`.
+    fn commit_transaction<M: Memory>(view: &View<M>, pending: &Pending) {
+        view.memory.event(Event::Commit(pending.transaction));
+        pending.entry.commit(&view.memory);
+    }
+
+    /// Eager sync: asks for everything that the next sync barrier is to cover. Only now, since between this and
+    /// the barrier there may be no atomic instruction: on x86 it would wait for the write-backs as well.
+    fn write_back_pending<M: Memory>(&self, view: &View<M>) {
+        for pending in &self.pending {
+            let data = pending.lists.data.iter().copied();
+            match pending.stage {
+                Stage::Executed => P::MODEL.write_back_words(&view.memory, data, Step::MutateWriteBack),
+                Stage::Ready => {}
+                Stage::Committed => {
+                    P::MODEL.write_back(&view.memory, pending.entry.at, 8, Step::CommitMarkWriteBack);
+                }
+            }
+        }
+    }
+
+    /// Forgets the oldest pending transaction; returns its TxID.
+    fn pop(&mut self) -> Option<u64> {
+        let Pending { transaction, mut lists, .. } = self.pending.pop_front()?;
+        lists.previous.clear();
+        lists.data.clear();
+        self.spare.push(lists);
+        Some(transaction)
+    }
+
+    /// A mark is known to be durable.
+    fn acknowledge<M: Memory>(&mut self, view: &View<M>, transaction: u64) {
+        view.memory.event(Event::Acknowledged(transaction));
+        self.acknowledged += 1;
+    }
+
+    /// Eager sync: what follows from a sync barrier that covers everything written back so far.
+    fn after_sync_barrier<M: Memory>(&mut self, view: &View<M>) {
+        while let Some(front) = self.pending.front()
+            && front.stage == Stage::Committed
+        {
+            // Only this thread begins the entry's next generation.
+            view.memory.store(front.entry.persisted(), front.entry.generation);
+            if let Some(transaction) = self.pop() {
+                self.acknowledge(view, transaction);
+            }
+        }
+        for pending in &mut self.pending {
+            pending.stage = Stage::Ready;
+        }
+        self.commit_ready(view);
+    }
+
+    /// Eager sync: commits what has durable data and settled predecessors, in order.
+    fn commit_ready<M: Memory>(&mut self, view: &View<M>) {
+        let at_once = view.memory.omitted(Step::DeferredCommitBarrier);
+        let mut at = 0;
+        while let Some(pending) = self.pending.get_mut(at) {
+            match pending.stage {
+                Stage::Committed => {}
+                Stage::Ready if Self::are_settled(view, &pending.lists.previous) => {
+                    Self::commit_transaction(view, pending);
+                    pending.stage = Stage::Committed;
+                    if at_once {
+                        view.memory.store(pending.entry.persisted(), pending.entry.generation);
+                    }
+                }
+                _ => break,
+            }
+            at += 1;
+        }
+    }
+
+    /// Epoch: `spinOnConflicts`, one look for each deferred transaction in turn.
+    fn look_for_conflicts<M: Memory>(&mut self, view: &View<M>) {
+        for pending in &mut self.pending {
+            if pending.stage == Stage::Executed {
+                if !Self::are_settled(view, &pending.lists.previous) {
+                    break;
+                }
+                pending.stage = Stage::Ready;
+            }
+        }
+    }
+
+    /// Epoch: commits what was ready before the last barrier, in order.
+    fn commit_after_barrier<M: Memory>(&mut self, view: &View<M>) {
+        while let Some(front) = self.pending.front()
+            && front.stage == Stage::Ready
+        {
+            Self::commit_transaction(view, front);
+            let committed = self.pop();
+            self.unacknowledged.extend(committed);
+        }
+    }
+
+    /// Commits the deferred transactions until at most `most` are left.
+    fn drain_to<M: Memory>(&mut self, view: &View<M>, most: usize) {
+        while self.pending.len() > most {
+            match P::MODEL {
+                Persistency::EagerSync => {
+                    // What this thread still owes to others comes before any wait.
+                    let committed = self.pending[0].stage == Stage::Committed;
+                    let step =
+                        if committed { Step::DeferredCommitBarrier } else { Step::DeferredMutateBarrier };
+                    self.write_back_pending(view);
+                    view.memory.fence(step);
+                    self.after_sync_barrier(view);
+                    if let Some(front) = self.pending.front()
+                        && front.stage != Stage::Committed
+                    {
+                        Self::settle_all(view, &front.lists.previous);
+                        self.commit_ready(view);
+                    }
+                }
+                _ => {
+                    Self::settle_all(view, &self.pending[0].lists.previous);
+                    self.pending[0].stage = Stage::Ready;
+                    P::MODEL.barrier(&view.memory, Step::DeferredMutateBarrier);
+                    self.commit_after_barrier(view);
+                }
+            }
+        }
+    }
+
+    /// Strict and strand: commits the transaction that has just released its locks.
+    fn commit_now<M: Memory>(&mut self, view: &View<M>) {
+        if let Some(pending) = self.pending.front() {
+            Self::settle_all(view, &pending.lists.previous);
+            P::MODEL.barrier(&view.memory, Step::DeferredMutateBarrier);
+            Self::commit_transaction(view, pending);
+            // The entry's next user comes after the mark.
+            P::MODEL.barrier(&view.memory, Step::DeferredCommitBarrier);
+            let committed = self.pop();
+            self.unacknowledged.extend(committed);
+        }
+    }
+
+    /// `recordPrevConflicts`: the newest predecessor in each log entry; the mark of an older one persists before.
+    fn record_previous_conflicts<M: Memory>(&mut self, view: &View<M>, locks: &LockSet) {
+        let previous = &mut self.lists.previous;
+        previous.clear();
+        locks.previous(view, |holder| {
+            let same = |other: &&mut Holder| {
+                other.log == holder.log && other.sequence % ENTRIES == holder.sequence % ENTRIES
+            };
+            match previous.iter_mut().find(same) {
+                Some(other) => other.sequence = other.sequence.max(holder.sequence),
+                None => previous.push(holder),
+            }
+        });
+    }
+
+    fn unlock_entry<M: Memory>(&mut self, view: &View<M>) {
+        if std::mem::take(&mut self.entry_locked) {
+            view.memory.unlock(self.log.entry(view).lock());
+        }
+    }
+}
+
+impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRIES> {
+    const KIND: SchemeKind = kind(P::MODEL);
+
+    fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
+        Self {
+            values: Vec::with_capacity(256),
+            log: UndoLog::lease(view, index, ENTRIES),
+            pending: VecDeque::with_capacity(ENTRIES as usize),
+            lists: Lists::default(),
+            spare: Vec::new(),
+            entry_locked: false,
+            unacknowledged: Vec::new(),
+            acknowledged: 0,
+            model: PhantomData,
+        }
+    }
+
+    fn release<M: Memory>(&mut self, view: &View<M>) {
+        self.settle(view, &mut Statistics::default());
+        self.log.release(view);
+    }
+
+    #[inline]
+    fn begin<M: Memory>(&mut self, view: &View<M>) {
+        self.values.clear();
+        P::MODEL.new_strand(&view.memory, Step::BeginStrand);
+        // The running transaction needs an entry.
+        self.drain_to(view, ENTRIES as usize - 1);
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        _: &View<M>,
+        _: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full> {
+        match previous {
+            Some(place) => {
+                self.values[place as usize] = value;
+                Ok(place)
+            }
+            None => {
+                self.values.push(value);
+                Ok(self.values.len() as u32 - 1)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, _: &View<M>, place: u32) -> u64 {
+        self.values[place as usize]
+    }
+
+    fn running_records(&self) -> (PersistentAddress, u64) {
+        (PersistentAddress::NULL, 0)
+    }
+
+    /// [`Scheme::commit_locked`] does it all.
+    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) -> u64 {
+        0
+    }
+
+    fn stored_home<M: Memory>(&mut self, _: &View<M>, _: &WriteSet, _: Concurrency) {}
+
+    fn abort<M: Memory>(&mut self, view: &View<M>) {
+        self.unlock_entry(view);
+    }
+
+    fn make_room<M: Memory>(&mut self, _: &View<M>, _: Concurrency, _: &mut Statistics) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn locks_taken<M: Memory>(&mut self, view: &View<M>) {
+        if P::MODEL == Persistency::Strand {
+            view.memory.lock(self.log.entry(view).lock());
+            self.entry_locked = true;
+        }
+        if P::MODEL == Persistency::Epoch {
+            self.look_for_conflicts(view);
+        }
+        P::MODEL.atomicity_barrier(&view.memory, Step::DeferredLockBarrier);
+        if P::MODEL == Persistency::Epoch {
+            self.commit_after_barrier(view);
+        }
+    }
+
+    fn commit_locked<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        log: u64,
+        locks: &mut LockSet,
+        home: &[(PersistentAddress, u64)],
+        statistics: &mut Statistics,
+    ) -> Result<(), Error> {
+        let (memory, model) = (&view.memory, P::MODEL);
+        if home.len() as u64 > self.log.capacity(view) {
+            return Err(Error::TransactionTooLarge { records: self.log.capacity(view) });
+        }
+        self.record_previous_conflicts(view, locks);
+        let timestamp = locks.next_timestamp(view, self.log.timestamp());
+        let transaction = timestamp * view.layout.geometry.logs + log;
+        if locks.take_late() {
+            model.atomicity_barrier(memory, Step::DeferredLockBarrier);
+        }
+        let (entry, bytes) = self.log.prepare_log_entry(view, timestamp, home);
+        model.write_back(memory, entry.at, bytes, Step::PrepareWriteBack);
+        if model == Persistency::EagerSync {
+            self.write_back_pending(view);
+        }
+        model.barrier(memory, Step::DeferredPrepareBarrier);
+        if model == Persistency::EagerSync {
+            self.after_sync_barrier(view);
+        }
+        for &(at, value) in home {
+            memory.store(at, value);
+        }
+        memory.event(Event::Executed(transaction));
+        // Whoever sees the holder in a lock sees this too.
+        for (i, holder) in self.lists.previous.iter().enumerate() {
+            memory.store(entry.previous(i as u64), holder.encode());
+        }
+        memory.store(entry.previous_count(), self.lists.previous.len() as u64);
+        memory.store(entry.transaction(), transaction);
+        locks.stamp(view, timestamp, Some(self.log.running()));
+        locks.release(view);
+        if model == Persistency::EagerSync {
+            self.lists.data.extend(home.iter().map(|&(at, _)| at));
+        }
+        let lists = std::mem::replace(&mut self.lists, self.spare.pop().unwrap_or_default());
+        self.pending.push_back(Pending { entry, transaction, lists, stage: Stage::Executed });
+        if !Self::DEFERS {
+            self.commit_now(view);
+        } else if model == Persistency::Epoch {
+            self.look_for_conflicts(view);
+        }
+        if Self::DEFERS && memory.omitted(Step::DeferredMutateBarrier) {
+            // The mutant does not wait for the next barrier.
+            for pending in &mut self.pending {
+                if model == Persistency::EagerSync && pending.stage == Stage::Executed {
+                    pending.stage = Stage::Ready;
+                }
+            }
+            match model {
+                Persistency::EagerSync => self.commit_ready(view),
+                _ => self.commit_after_barrier(view),
+            }
+        }
+        self.unlock_entry(view);
+        self.log.advance();
+        model.new_strand(memory, Step::EndStrand);
+        statistics.acknowledged += std::mem::take(&mut self.acknowledged);
+        statistics.log_bytes += bytes;
+        Ok(())
+    }
+
+    fn end_locked<M: Memory>(&mut self, view: &View<M>, locks: &mut LockSet) {
+        self.record_previous_conflicts(view, locks);
+        locks.release(view);
+        self.unlock_entry(view);
+        let previous = std::mem::take(&mut self.lists.previous);
+        if !Self::are_settled(view, &previous) {
+            // Its own transactions come first, and may be what it waits for.
+            self.drain_to(view, 0);
+            Self::settle_all(view, &previous);
+        }
+        if P::MODEL != Persistency::EagerSync && !previous.is_empty() {
+            view.memory.fence(Step::DeferredCommitBarrier);
+        }
+        self.lists.previous = previous;
+        P::MODEL.new_strand(&view.memory, Step::EndStrand);
+    }
+
+    fn settle<M: Memory>(&mut self, view: &View<M>, statistics: &mut Statistics) {
+        self.drain_to(view, 0);
+        if !self.unacknowledged.is_empty() {
+            view.memory.fence(Step::DeferredCommitBarrier);
+            for transaction in std::mem::take(&mut self.unacknowledged) {
+                self.acknowledge(view, transaction);
+            }
+        }
+        statistics.acknowledged += std::mem::take(&mut self.acknowledged);
+    }
+
+    fn recover<M: Memory>(
+        view: &View<M>,
+        begins: &mut dyn FnMut(RecoveryStep),
+    ) -> Result<RecoveryReport, Error> {
+        recover_undo(view, begins)
+    }
+
+    /// Everything that is committed is home, and workers commit all before they go.
+    fn drain<M: Memory>(_: &View<M>) {}
+}

@@ -1,0 +1,106 @@
+//! Memory persistency models as software meets them (deferred-commit paper, section 4): which barriers a program
+//! issues so that its stores persist in the order that it needs.
+//!
+//! What the barriers then mean is for the world to say: `strandline-persistency` analyses them, natively a sync
+//! barrier is clwb and sfence (`pcommit` was never shipped) and persist barriers do not exist.
+
+use crate::memory::{Event, LINE_BYTES, Memory, PersistentAddress, Step};
+
+/// The persistency models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Persistency {
+    /// Stores persist in the order of the consistency model; no barriers.
+    Strict,
+    /// Persist barriers order, and do not stall; strong persist atomicity orders threads.
+    Epoch,
+    /// Sync barriers stall until all that was written back is durable; no strong persist atomicity.
+    EagerSync,
+    /// Epoch persistency within strands, of which a thread has several.
+    Strand,
+}
+
+/// A persistency model as a type.
+pub trait PersistencyModel {
+    /// Which.
+    const MODEL: Persistency;
+}
+
+/// Strict persistency.
+pub struct Strict;
+/// Epoch persistency.
+pub struct Epoch;
+/// Eager sync.
+pub struct EagerSync;
+/// Strand persistency.
+pub struct Strand;
+
+impl PersistencyModel for Strict {
+    const MODEL: Persistency = Persistency::Strict;
+}
+impl PersistencyModel for Epoch {
+    const MODEL: Persistency = Persistency::Epoch;
+}
+impl PersistencyModel for EagerSync {
+    const MODEL: Persistency = Persistency::EagerSync;
+}
+impl PersistencyModel for Strand {
+    const MODEL: Persistency = Persistency::Strand;
+}
+
+impl Persistency {
+    /// A barrier between persists: a persist barrier or a sync barrier.
+    #[inline(always)]
+    pub(super) fn barrier<M: Memory>(self, memory: &M, step: Step) {
+        match self {
+            Self::Strict => {}
+            Self::Epoch | Self::Strand => memory.event(Event::PersistBarrier(step)),
+            Self::EagerSync => memory.fence(step),
+        }
+    }
+
+    /// A barrier that only models with strong persist atomicity need: what comes after orders itself after what
+    /// other threads did before.
+    #[inline(always)]
+    pub(super) fn atomicity_barrier<M: Memory>(self, memory: &M, step: Step) {
+        if matches!(self, Self::Epoch | Self::Strand) {
+            memory.event(Event::PersistBarrier(step));
+        }
+    }
+
+    /// A new strand, where there are strands.
+    #[inline(always)]
+    pub(super) fn new_strand<M: Memory>(self, memory: &M, step: Step) {
+        if self == Self::Strand {
+            memory.event(Event::NewStrand(step));
+        }
+    }
+
+    /// Has `bytes` bytes from `at` written back, where a sync barrier covers only that.
+    #[inline(always)]
+    pub(super) fn write_back<M: Memory>(self, memory: &M, at: PersistentAddress, bytes: u64, step: Step) {
+        if self == Self::EagerSync {
+            memory.write_back_range(at, bytes, step);
+        }
+    }
+
+    /// Has the lines of these words written back, where a sync barrier covers only that; neighbours in one line
+    /// follow one another.
+    #[inline(always)]
+    pub(super) fn write_back_words<M: Memory>(
+        self,
+        memory: &M,
+        words: impl Iterator<Item = PersistentAddress>,
+        step: Step,
+    ) {
+        if self == Self::EagerSync {
+            let mut last = u64::MAX;
+            for at in words {
+                let line = at.offset() / LINE_BYTES;
+                if line != last {
+                    memory.write_back(at, step);
+                    last = line;
+                }
+            }
+        }
+    }
+}
