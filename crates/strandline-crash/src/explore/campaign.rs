@@ -76,12 +76,12 @@ pub struct Bounds {
     pub limit: Duration,
 }
 
-fn failure(what: String) -> Violation {
-    Violation { what, ..Violation::default() }
+fn failure(what: String) -> Box<Violation> {
+    Box::new(Violation { what, ..Violation::default() })
 }
 
 /// Lives once; a panic of the program is a violation too.
-fn live(ground: &Ground, recipe: Recipe) -> Result<Life, Violation> {
+fn live(ground: &Ground, recipe: Recipe) -> Result<Life, Box<Violation>> {
     let lived = catch_unwind(AssertUnwindSafe(|| ground.live(recipe)));
     match lived {
         Ok(lived) => lived.map_err(failure),
@@ -108,7 +108,7 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
     for number in 0..sampling.histories {
         let seed = sampling.seed.wrapping_add(number);
         if let Err(violation) = sample_one(&ground, &mut explorer, seed, sampling.transactions) {
-            (outcome.violation, outcome.seed) = (Some(violation), seed);
+            (outcome.violation, outcome.seed) = (Some(*violation), seed);
             break;
         }
         progress(&explorer.counts);
@@ -131,7 +131,7 @@ fn sample_one(
     explorer: &mut Explorer<'_>,
     seed: u64,
     transactions: u32,
-) -> Result<(), Violation> {
+) -> Result<(), Box<Violation>> {
     let mut random = Rng::with_seed(seed);
     let used = random.bool();
     let mut image = ground.first_image(used, &mut random);
@@ -153,7 +153,6 @@ fn sample_one(
             shared: None,
             delays: ground.case.threads > 1 && random.u8(..4) == 0,
             random: random.fork(),
-            sources: false,
         };
         let lived = live(ground, recipe)?;
         explorer.turn_to();
@@ -222,7 +221,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
         let stopped = match exhaustion.explore(&mut progress) {
             Ok(complete) => !complete,
             Err(found) => {
-                violation = Some(found);
+                violation = Some(*found);
                 false
             }
         };
@@ -279,7 +278,7 @@ impl Exhaustion<'_> {
 
     /// Explores all schedules, those with fewer preemptions first, so that a state is first come to with as many
     /// left as possible; `false`: time is up.
-    fn explore(&mut self, progress: &mut impl FnMut(&Counts)) -> Result<bool, Violation> {
+    fn explore(&mut self, progress: &mut impl FnMut(&Counts)) -> Result<bool, Box<Violation>> {
         let begin =
             (0..self.ground.case.threads).map(|first| Schedule { choices: vec![(0, first)], from: 0 });
         let mut waiting: Vec<Vec<Schedule>> = vec![begin.collect()];
@@ -303,7 +302,7 @@ impl Exhaustion<'_> {
         schedule: &Schedule,
         used: usize,
         waiting: &mut [Vec<Schedule>],
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Box<Violation>> {
         let recipe = Recipe {
             image: self.ground.image.clone(),
             script: self.script.clone(),
@@ -311,7 +310,6 @@ impl Exhaustion<'_> {
             shared: Some(self.shared.clone()),
             delays: false,
             random: Rng::with_seed(1),
-            sources: false,
         };
         let life = live(self.ground, recipe)?;
         self.explorer.turn_to();

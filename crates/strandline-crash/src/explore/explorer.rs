@@ -12,7 +12,7 @@ use strandline::memory::{Hosted, World};
 use strandline::pool::Layout;
 
 use super::crash::{CrashMemory, Decision, mix};
-use super::life::{Ground, Life, Recipe};
+use super::life::{Ground, Life};
 use super::missing::{Trial, missing};
 use super::oracle::Expectation;
 use super::story;
@@ -262,7 +262,7 @@ impl<'a> Explorer<'a> {
     ///
     /// # Errors
     /// A violation.
-    pub fn all_states(&mut self, life: &Life, time: u32, depth: Depth) -> Result<(), Violation> {
+    pub fn all_states(&mut self, life: &Life, time: u32, depth: Depth) -> Result<(), Box<Violation>> {
         let expected = self.expected(life, time);
         let memory = self.crash(&life.trace, time);
         if !self.is_new(memory.fingerprint(), &expected, depth.recovery_crashes) {
@@ -290,7 +290,7 @@ impl<'a> Explorer<'a> {
         expected: &Expectation,
         time: u32,
         depth: Depth,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Box<Violation>> {
         let memory = self.memory(level);
         memory.search();
         let mut judged = 0;
@@ -340,7 +340,7 @@ impl<'a> Explorer<'a> {
         nested: usize,
         next: bool,
         random: &mut Rng,
-    ) -> Result<Option<Vec<u64>>, Violation> {
+    ) -> Result<Option<Vec<u64>>, Box<Violation>> {
         let expected = self.expected(life, time);
         let mut memory = self.crash(&life.trace, time);
         self.crashes.clear();
@@ -384,7 +384,7 @@ impl<'a> Explorer<'a> {
         expected: &Expectation,
         time: u32,
         random: &mut Rng,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Box<Violation>> {
         let memory = self.memory(0);
         self.paths.clear();
         memory.search();
@@ -412,7 +412,7 @@ impl<'a> Explorer<'a> {
         expected: &Expectation,
         time: u32,
         what: String,
-    ) -> Violation {
+    ) -> Box<Violation> {
         let counts = self.counts;
         let memory = self.memory(level);
         let mut kept: Vec<Decision> =
@@ -434,17 +434,14 @@ impl<'a> Explorer<'a> {
         }
         let lost_words = memory.decisions();
         let lost_words: Vec<Decision> = lost_words.into_iter().filter(|d| d.chosen + 1 < d.of).collect();
-        // The same life again, and where its stores were made.
-        let again = self.ground.live(Recipe { sources: true, ..life.recipe.clone() });
-        let sources = again.map(|again| again.sources).unwrap_or_default();
-        let mut history = story::history(&life.trace, &sources, life.began, time, |word| self.describe(word));
+        let mut history = story::history(&life.trace, life.began, time, |word| self.describe(word));
         let mut lost = Vec::new();
         let recovered = self.recovery_story(level);
         let mut told = story::lost(&memory.decisions(), |word| self.describe(word));
         let missing = if level == 0 {
             let mut trial = Trying { explorer: Explorer::new(self.ground), life };
             let missing = missing(&life.trace, time, &lost_words, &mut trial);
-            story::missing(&life.trace, &sources, missing.as_ref(), |word| self.describe(word))
+            story::missing(&life.trace, missing.as_ref(), |word| self.describe(word))
         } else {
             "not looked for where power fails in recovery".to_owned()
         };
@@ -462,7 +459,7 @@ impl<'a> Explorer<'a> {
             lost.push("lost in recovery:".into());
         }
         lost.append(&mut told);
-        Violation { what, lost, missing, recovery: recovered, length: history.len(), history }
+        Box::new(Violation { what, lost, missing, recovery: recovered, length: history.len(), history })
     }
 
     /// What a word of the pool is.

@@ -1,8 +1,7 @@
 //! One life of a pool: recovery, then threads that run transactions, in an [`X86World`].
 
-use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -66,14 +65,9 @@ pub struct Life {
     pub choices: Vec<ChoicePoint>,
     /// Lines that turned out to be shared, where states are told apart (`state.rs`).
     pub found_shared: BTreeSet<u32>,
-    /// How it came about.
-    pub recipe: Recipe,
-    /// Where each store to the pool was made, by time, if that was asked for.
-    pub sources: BTreeMap<u32, Backtrace>,
 }
 
 /// Everything that a life follows from.
-#[derive(Clone)]
 pub struct Recipe {
     /// The pool that it begins with.
     pub image: Vec<u64>,
@@ -87,8 +81,6 @@ pub struct Recipe {
     pub delays: bool,
     /// Chance.
     pub random: Rng,
-    /// Whether to remember where stores were made.
-    pub sources: bool,
 }
 
 /// What the threads of a life are to do.
@@ -164,12 +156,9 @@ impl Ground {
     /// Recovery or a transaction failed.
     pub fn live(&self, recipe: Recipe) -> Result<Life, String> {
         let case = &self.case;
-        let mut random = recipe.random.clone();
-        let script = &*recipe.script;
-        let world = Rc::new(self.world(recipe.image.clone(), case.omitted));
-        if recipe.sources {
-            world.trace_sources();
-        }
+        let Recipe { image, script, policy, shared, delays, mut random } = recipe;
+        let script = &*script;
+        let world = Rc::new(self.world(image, case.omitted));
         let hosted: Rc<dyn World> = world.clone();
         let recoverer = self.view(Hosted::new(hosted, case.threads));
         (case.scheme.recover)(&recoverer).map_err(|error| format!("recovery fails: {error}"))?;
@@ -197,19 +186,19 @@ impl Ground {
                 help(self, memory, &|| working.get() == 0);
             }));
         }
-        if let Some(shared) = &recipe.shared {
-            world.tell_states(shared.clone());
+        if let Some(shared) = shared {
+            world.tell_states(shared);
         }
-        if recipe.delays {
+        if delays {
             world.delay_stores(random.u64(..));
         }
-        let choices = world.run(bodies, recipe.policy.clone(), random.u64(..));
+        let choices = world.run(bodies, policy, random.u64(..));
         if let Some(failure) = failure.take() {
             return Err(failure);
         }
         let clock = (case.scheme.concurrency != Concurrency::Locks)
             .then(|| world.peek(0, Space::Volatile, SharedLayout::CLOCK.offset()));
-        let (found_shared, sources) = (world.found_shared(), world.take_sources());
+        let found_shared = world.found_shared();
         let trace = world.finish();
         if let Some(fault) = trace.faults.first() {
             return Err(fault.clone());
@@ -223,7 +212,7 @@ impl Ground {
             effects[index] = done[trace.updates[index].thread as usize].next().unwrap_or_default();
         }
         let home = Home::new(&trace, settled, &self.data);
-        Ok(Life { trace, home, effects, clock, began, choices, found_shared, recipe, sources })
+        Ok(Life { trace, home, effects, clock, began, choices, found_shared })
     }
 }
 

@@ -13,7 +13,6 @@ pub(crate) mod oracle;
 mod program;
 mod schedule;
 mod scheme;
-mod source;
 mod state;
 mod story;
 pub(crate) mod trace;

@@ -1,7 +1,5 @@
 //! The checker for code of one's own.
 
-use std::backtrace::Backtrace;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -124,11 +122,10 @@ pub fn check(
     let mut report = Report::default();
     for number in 0..options.histories {
         let seed = options.seed.wrapping_add(number);
-        let (trace, _) = live(options, &program, seed, false);
+        let trace = live(options, &program, seed);
         report.histories += 1;
         if let Some(fault) = trace.faults.first() {
-            let (_, sources) = live(options, &program, seed, true);
-            let history = story::history(&trace, &sources, 0, trace.time, name);
+            let history = story::history(&trace, 0, trace.time, name);
             let (what, missing) = (fault.clone(), String::new());
             return Err(Box::new(Refused { what, history, lost: Vec::new(), missing, seed }));
         }
@@ -150,12 +147,11 @@ pub fn check(
                 report.states += 1;
                 if let Err(what) = verdict() {
                     let (what, lost) = smallest(&memory, what, verdict);
-                    let (_, sources) = live(options, &program, seed, true);
-                    let history = story::history(&trace, &sources, 0, time, name);
+                    let history = story::history(&trace, 0, time, name);
                     let told = story::lost(&lost, name);
                     let mut trial = Trying { memory: &memory, options, verdict: verdict_at };
                     let missing = missing(&trace, time, &lost, &mut trial);
-                    let missing = story::missing(&trace, &sources, missing.as_ref(), name);
+                    let missing = story::missing(&trace, missing.as_ref(), name);
                     return Err(Box::new(Refused { what, history, lost: told, missing, seed }));
                 }
                 if !memory.next() {
@@ -176,19 +172,11 @@ fn name(word: u32) -> String {
     format!("[{:#x}]", 8 * word)
 }
 
-/// Runs the program with the interleaving of `seed`; with `sources`, where its stores are made.
-fn live(
-    options: &Options,
-    program: &impl Fn(usize, &Hosted),
-    seed: u64,
-    sources: bool,
-) -> (Trace, BTreeMap<u32, Backtrace>) {
+/// Runs the program with the interleaving of `seed`.
+fn live(options: &Options, program: &impl Fn(usize, &Hosted), seed: u64) -> Trace {
     let (words, threads) = (options.bytes.next_multiple_of(64) as usize / 8, options.threads);
     let (volatile, setting) = (options.volatile_bytes, options.setting);
     let world = Rc::new(X86World::new(vec![0; words], volatile, 0..0, threads, setting, None));
-    if sources {
-        world.trace_sources();
-    }
     let bodies =
         (0..threads).map(|thread| Box::new(move |memory: &Hosted| program(thread, memory)) as Thread<'_>);
     // Every other pair of seeds with store buffers; either policy. A seed alone says all, so that it can be replayed.
@@ -200,8 +188,7 @@ fn live(
         _ => Policy::Random { every: 5 },
     };
     world.run(bodies.collect(), policy, seed);
-    let sources = world.take_sources();
-    (world.finish(), sources)
+    world.finish()
 }
 
 /// What of the refused state that `memory` has just come to must be lost so that it is still refused.

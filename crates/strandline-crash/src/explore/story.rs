@@ -1,38 +1,26 @@
 //! A crash told so that it can be understood.
 
-use std::backtrace::Backtrace;
-use std::collections::{BTreeMap, BTreeSet};
-
 use strandline::memory::{Event, Operation};
 
 use super::crash::Decision;
 use super::missing::Missing;
-use super::source::bracketed;
-use super::trace::Trace;
+use super::trace::{Store, Trace};
 
 /// Lines of a history that are told.
 const LONGEST: usize = 60;
 
 /// The history from `began` up to `time`, its last part: stores to the pool, write-backs, fences and events. `describe`
-/// names a word of the pool, and `sources` know where stores were made.
-pub(super) fn history(
-    trace: &Trace,
-    sources: &BTreeMap<u32, Backtrace>,
-    began: u32,
-    time: u32,
-    describe: impl Fn(u32) -> String,
-) -> Vec<String> {
+/// names a word of the pool,.
+pub(super) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
     let mut lines: Vec<(u32, String)> = Vec::new();
-    let mut stores = BTreeSet::new();
     for line in &trace.lines {
         let (least, greatest) = line.cuts(time);
         for (i, store) in line.stores[..greatest].iter().enumerate().filter(|(_, store)| store.time > began) {
             let durable = if i < least { ", durable" } else { "" };
             let (thread, value) = (store.thread, store.value);
-            stores.insert(store.time);
             lines.push((
                 store.time,
-                format!("thread {thread}: {} = {value:#x}{durable}", describe(store.word)),
+                format!("thread {thread}: {} = {value:#x}{durable}{}", describe(store.word), store.source()),
             ));
         }
     }
@@ -73,21 +61,12 @@ pub(super) fn history(
     if left_out > 0 {
         text.push(format!("({left_out} earlier operations are left out)"));
     }
-    text.extend(lines.drain(left_out..).map(|(time, line)| {
-        let is_store = stores.contains(&time) && line.contains(" = ");
-        let source = if is_store { bracketed(sources, time) } else { String::new() };
-        format!("{time:>6} {line}{source}")
-    }));
+    text.extend(lines.drain(left_out..).map(|(time, line)| format!("{time:>6} {line}")));
     text
 }
 
 /// What `missing` says, in words.
-pub(super) fn missing(
-    trace: &Trace,
-    sources: &BTreeMap<u32, Backtrace>,
-    missing: Option<&Missing>,
-    describe: impl Fn(u32) -> String,
-) -> String {
+pub(super) fn missing(trace: &Trace, missing: Option<&Missing>, describe: impl Fn(u32) -> String) -> String {
     let Some(Missing { store, word, before, suffices }) = missing else {
         return "no write-back or fence: the history is wrong with nothing lost".to_owned();
     };
@@ -97,7 +76,7 @@ pub(super) fn missing(
     let name = describe(*word);
     let what = format!(
         "write back the line of {name}, stored by thread {thread} at {store}{} and fence",
-        bracketed(sources, *store)
+        made.map_or_else(String::new, Store::source)
     );
     let (mark, stored) = (
         trace.marks.iter().find(|mark| mark.time == *before),
@@ -105,7 +84,7 @@ pub(super) fn missing(
     );
     let event = match (mark, stored) {
         (_, Some(next)) => {
-            format!("thread {} stores to {}{}", next.thread, describe(next.word), bracketed(sources, *before))
+            format!("thread {} stores to {}{}", next.thread, describe(next.word), next.source())
         }
         (Some(mark), None) => match mark.operation {
             Operation::Event(event) => format!("{event:?} of thread {}", mark.thread),

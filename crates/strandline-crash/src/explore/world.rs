@@ -2,10 +2,10 @@
 //! reads the latest store, unless stores are delayed as total store order has it. It keeps what each thread knows of the order of stores (its views), so that a
 //! write-back covers what it must cover and no more, and leaves a [`Trace`].
 
-use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
+use std::panic::Location;
 use std::rc::Rc;
 
 use fastrand::Rng;
@@ -15,7 +15,7 @@ use strandline::memory::{Event, Operation, Space, Step, World};
 use super::crash::mix;
 use super::schedule::{ChoicePoint, Policy, Scheduler};
 use super::state::State;
-use super::trace::{Reader, Trace};
+use super::trace::{Reader, Store, Trace};
 use crate::Setting;
 
 /// After so many operations a run is taken to go on for ever.
@@ -47,10 +47,26 @@ struct View {
     critical: u32,
 }
 
+/// A store that a thread issues.
+#[derive(Clone, Copy)]
+struct IssuedStore {
+    space: Space,
+    at: u64,
+    value: u64,
+    source: &'static Location<'static>,
+}
+
 /// The store buffers of total store order: each thread's stores reach memory in their order, some time later.
 struct Delayed {
     random: Rng,
-    buffers: Vec<VecDeque<(Space, u64, u64)>>,
+    buffers: Vec<VecDeque<IssuedStore>>,
+}
+
+impl IssuedStore {
+    /// By the code whose operation is being performed.
+    fn now(space: Space, at: u64, value: u64) -> Self {
+        Self { space, at, value, source: hosted::caller() }
+    }
 }
 
 /// The world.
@@ -70,8 +86,6 @@ pub struct X86World {
     state: RefCell<Option<State>>,
     /// Stores that are delayed, if they are.
     delayed: RefCell<Option<Delayed>>,
-    /// Where each store to the pool was made, by time, if that is asked for.
-    sources: RefCell<Option<BTreeMap<u32, Backtrace>>>,
     switch: Cell<bool>,
     patience: Cell<u64>,
 }
@@ -118,7 +132,6 @@ impl X86World {
             scheduler: RefCell::new(Scheduler::new(Policy::Random { every: 1 }, 0, 0)),
             state: RefCell::default(),
             delayed: RefCell::default(),
-            sources: RefCell::default(),
             switch: Cell::new(false),
             patience: Cell::new(PATIENCE),
         }
@@ -157,24 +170,14 @@ impl X86World {
         *self.delayed.borrow_mut() = Some(Delayed { random: Rng::with_seed(seed), buffers });
     }
 
-    /// Remembers from now on where each store to the pool is made: slow.
-    pub fn trace_sources(&self) {
-        *self.sources.borrow_mut() = Some(BTreeMap::new());
-    }
-
-    /// Where each store to the pool was made, by time.
-    pub fn take_sources(&self) -> BTreeMap<u32, Backtrace> {
-        self.sources.borrow_mut().take().unwrap_or_default()
-    }
-
     /// The delayed stores of `thread` reach memory.
     fn drain(&self, thread: usize) {
-        while let Some((space, at, value)) = self.oldest_delayed(thread) {
-            self.store(thread, space, at, value);
+        while let Some(store) = self.oldest_delayed(thread) {
+            self.store(thread, store);
         }
     }
 
-    fn oldest_delayed(&self, thread: usize) -> Option<(Space, u64, u64)> {
+    fn oldest_delayed(&self, thread: usize) -> Option<IssuedStore> {
         self.delayed.borrow_mut().as_mut()?.buffers[thread].pop_front()
     }
 
@@ -188,8 +191,8 @@ impl X86World {
         let thread = random.usize(..buffers.len());
         let store = buffers[thread].pop_front();
         drop(delayed);
-        if let Some((space, at, value)) = store {
-            self.store(thread, space, at, value);
+        if let Some(store) = store {
+            self.store(thread, store);
         }
     }
 
@@ -197,7 +200,7 @@ impl X86World {
     fn forwarded(&self, thread: usize, space: Space, at: u64) -> Option<u64> {
         let delayed = self.delayed.borrow();
         let mut buffer = delayed.as_ref()?.buffers[thread].iter().rev();
-        buffer.find(|store| (store.0, store.1) == (space, at)).map(|store| store.2)
+        buffer.find(|store| (store.space, store.at) == (space, at)).map(|store| store.value)
     }
 
     /// From now on states are told apart; `shared` are the lines that are known to be (`state.rs`).
@@ -307,8 +310,9 @@ impl X86World {
         word.get()
     }
 
-    fn store(&self, thread: usize, space: Space, offset: u64, value: u64) -> u32 {
-        let (word, latest, index) = self.cell(space, offset);
+    fn store(&self, thread: usize, store: IssuedStore) -> u32 {
+        let IssuedStore { space, at, value, source } = store;
+        let (word, latest, index) = self.cell(space, at);
         let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
         if let Some(state) = &mut *self.state.borrow_mut() {
             match space {
@@ -320,10 +324,10 @@ impl X86World {
         let time = match space {
             Space::Persistent => {
                 let every = self.setting == Setting::FlushOnFail;
-                let time = trace.store(thread as u32, index as u32, value, every);
-                if let Some(sources) = &mut *self.sources.borrow_mut() {
-                    sources.insert(time, Backtrace::force_capture());
-                }
+                let time = trace.store(
+                    Store { thread: thread as u32, word: index as u32, value, source: Some(source), time: 0 },
+                    every,
+                );
                 if self.data.contains(&index) && view.update.is_none() && view.running {
                     // It stores in place before it enters commit.
                     view.update = Some(trace.begin_update(thread as u32, 0, std::mem::take(&mut view.reads)));
@@ -383,7 +387,7 @@ impl X86World {
     }
 
     fn exchange(&self, thread: usize, space: Space, offset: u64, value: u64) {
-        let time = self.store(thread, space, offset, value);
+        let time = self.store(thread, IssuedStore::now(space, offset, value));
         let view = &mut self.views.borrow_mut()[thread];
         view.ordered = time;
         self.complete(view, &mut self.trace.borrow_mut());
@@ -458,14 +462,15 @@ impl World for X86World {
             }
             Operation::Store(space, at, value) => {
                 candidate = space == Space::Volatile || self.data.contains(&((at / 8) as usize));
+                let store = IssuedStore::now(space, at, value);
                 match &mut *self.delayed.borrow_mut() {
-                    Some(delayed) => delayed.buffers[thread].push_back((space, at, value)),
-                    None => drop(self.store(thread, space, at, value)),
+                    Some(delayed) => delayed.buffers[thread].push_back(store),
+                    None => drop(self.store(thread, store)),
                 }
                 0
             }
             Operation::StoreNonTemporal(at, value) => {
-                self.store(thread, Space::Persistent, at, value);
+                self.store(thread, IssuedStore::now(Space::Persistent, at, value));
                 self.write_back(thread, at);
                 self.views.borrow_mut()[thread].unfenced_non_temporal = true;
                 0
