@@ -34,7 +34,7 @@ pub struct Announced {
 pub struct Crash {
     /// The cycle.
     pub at: u64,
-    /// The pool's words.
+    /// The pool's words, and after them those that are reserved for the hardware scheme.
     pub image: Vec<u64>,
     /// Events announced so far; those up to this index happened before.
     pub events: usize,
@@ -102,7 +102,8 @@ impl Machine {
         description.validate()?;
         let Contents { persistent, volatile_bytes, regions } = contents;
         let persistent_bytes = 8 * persistent.len() as u64;
-        let memory = MemorySide::new(description, persistent, volatile_bytes, regions);
+        let reserved = scheme.as_ref().map_or(0, |scheme| scheme.reserved_bytes());
+        let memory = MemorySide::new(description, persistent, reserved, volatile_bytes, regions);
         let volatile_line = memory.persistent_lines();
         let mut caches = Hierarchy::new(description, memory);
         caches.scheme = scheme;
@@ -434,8 +435,8 @@ impl State {
                 }
             }
         }
-        if let Some(scheme) = &self.caches.scheme {
-            scheme.power_fails(&mut image, at);
+        if let Some(scheme) = &mut self.caches.scheme {
+            scheme.power_fails(&mut self.caches.memory, &mut image, at);
         }
         image
     }

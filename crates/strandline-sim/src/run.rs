@@ -381,11 +381,14 @@ impl Driver<'_> {
 /// Recovery failed.
 pub fn recover(
     prepared: &Prepared,
+    description: &Description,
     scheme: SchemeName,
     hardware: &Entry,
     mut image: Vec<u64>,
 ) -> Result<(Vec<u64>, RecoveryReport)> {
-    (hardware.recover)(&mut image);
+    let (pool, reserved) = image.split_at_mut(prepared.image.len());
+    (hardware.recover)(description, pool, reserved);
+    image.truncate(prepared.image.len());
     let world = plain(image, &prepared.shared);
     let hosted: Rc<dyn World> = world.clone();
     let Some(kind) = scheme.kind else {

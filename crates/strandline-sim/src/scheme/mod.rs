@@ -20,7 +20,7 @@ pub enum Reply {
 /// What becomes of a modified line on its way to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WayHome {
-    /// It goes home, from this time on.
+    /// It goes home: it takes its place in the queue at once, and begins on the medium no earlier than this.
     Home(u64),
     /// The scheme has taken it (a victim cache, a log); it was accepted at this time.
     Taken(u64),
@@ -53,6 +53,12 @@ pub trait HardwareScheme {
     /// The name in `strandline list`.
     fn name(&self) -> &'static str;
 
+    /// Bytes of persistent memory behind the pool's that software cannot address: the hardware's log.
+    /// A multiple of interleaving and controllers ([`MemorySide::reserved_line`]).
+    fn reserved_bytes(&self) -> u64 {
+        0
+    }
+
     /// A transaction's boundary on `core` at `now`.
     fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply;
 
@@ -73,15 +79,28 @@ pub trait HardwareScheme {
     /// the newest.
     fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)>;
 
+    /// A line was read from memory for `core`, with the permission to write if `exclusive`; its words leave their controller
+    /// at `at`.
+    fn fetched(
+        &mut self,
+        _memory: &mut MemorySide,
+        _core: usize,
+        _exclusive: bool,
+        _line: u32,
+        _data: &Line,
+        _at: u64,
+    ) {
+    }
+
     /// When its engine has something to do next; `u64::MAX` for nothing.
     fn next_event(&self) -> u64;
 
     /// Its engine's turn.
     fn act(&mut self, caches: &mut Hierarchy, now: u64);
 
-    /// Power fails at `now`: writes into `image`, the pool's words that survive so far, what the
-    /// scheme's own hardware saves.
-    fn power_fails(&self, image: &mut [u64], now: u64);
+    /// Power fails at `now`: writes into `image`, the words of the pool and the reserved ones that survive so far,
+    /// what the scheme's own hardware saves. The run may go on after it.
+    fn power_fails(&mut self, memory: &mut MemorySide, image: &mut [u64], now: u64);
 
     /// What it counts, by name.
     fn statistics(&self) -> Vec<(String, u64)>;
@@ -103,8 +122,8 @@ pub struct Entry {
     pub description: &'static str,
     /// Makes one for a machine; `None` for no hardware beside caches and controllers.
     pub make: Option<Make>,
-    /// Repairs the pool's words that a power failure has left, before any software runs.
-    pub recover: fn(&mut [u64]),
+    /// Repairs the pool's words that a power failure has left, before any software runs, from the reserved ones.
+    pub recover: fn(&crate::Description, pool: &mut [u64], reserved: &mut [u64]),
 }
 
 /// All hardware schemes.
@@ -113,7 +132,7 @@ pub const SCHEMES: &[Entry] = &[Entry {
     source: "",
     description: "caches and controllers only: the software scheme does it all",
     make: None,
-    recover: |_| (),
+    recover: |_, _, _| (),
 }];
 
 /// The scheme with this name.
