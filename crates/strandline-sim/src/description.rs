@@ -476,6 +476,12 @@ impl Controllers {
         demand_range(self.count, 1, 64, "controllers.count")?;
         demand_range(self.channels, 1, 16, "controllers.channels")?;
         demand(
+            !self.log_channel || self.channels > 1,
+            "controllers.log_channel",
+            self.log_channel,
+            "needs controllers.channels of at least 2",
+        )?;
+        demand(
             self.interleave_bytes.is_power_of_two() && self.interleave_bytes >= LINE_BYTES,
             "controllers.interleave_bytes",
             self.interleave_bytes,

@@ -388,6 +388,13 @@ impl Hierarchy {
         lines.filter(|&line| self.newest(line).is_some()).count()
     }
 
+    /// A line's words in some cache that has them, when none has modified them.
+    pub fn clean_copy(&self, line: u32) -> Option<Line> {
+        let sharers = self.directory[line as usize].sharers;
+        let first = (sharers != 0).then(|| self.newest_private(sharers.trailing_zeros() as usize, line).0);
+        first.or_else(|| self.shared.iter().find_map(|cache| Some(cache.data[cache.find(line)?])))
+    }
+
     /// The newest words of a line as caches hold them, if they are modified: what a battery would save.
     pub fn newest(&self, line: u32) -> Option<Line> {
         let known = self.directory[line as usize];

@@ -216,7 +216,7 @@ impl MemorySide {
             if waits_for_media {
                 wait.unresolved += u32::from(already == 0);
             } else {
-                wait.until = wait.until.max(accepted);
+                wait.until = wait.until.max(accepted).max(arrival.earliest);
             }
         }
         self.settle(channel);
@@ -224,18 +224,25 @@ impl MemorySide {
         accepted
     }
 
-    /// How far the newest write of a line is at `now`.
+    /// How far the newest write of a line is at `now`, towards the persistence domain.
     pub fn progress(&mut self, line: u32, now: u64) -> Progress {
         let (channel, _) = self.place(line);
         self.channels[channel].advance(now, &mut self.medium);
         self.settle(channel);
+        if self.domain != PersistenceDomain::Media {
+            let accepted = self.channels[channel].accepted(line, &self.medium);
+            return if accepted > now { Progress::Until(accepted) } else { Progress::Durable };
+        }
         self.channels[channel].progress(line, &self.medium)
     }
 
     /// Lets the write of a line that is held, if one is, begin as soon as its bank is free, before any later read; when
-    /// it will be on the medium.
+    /// it will be in the persistence domain.
     pub fn hurry(&mut self, line: u32, at: u64) -> u64 {
         let (channel, local) = self.place(line);
+        if self.domain != PersistenceDomain::Media {
+            return self.channels[channel].accepted(line, &self.medium).max(at);
+        }
         let done = self.channels[channel].hurry(line, local, at, &self.medium);
         self.settle(channel);
         done
@@ -295,11 +302,10 @@ impl MemorySide {
         self.medium.words[word]
     }
 
-    /// The newest value of a word that the medium or a queue has.
-    pub fn newest(&self, word: usize) -> u64 {
-        let line = (word / 8) as u32;
+    /// The newest words of a line that the medium or a queue has.
+    pub fn newest(&self, line: u32) -> Line {
         let (channel, _) = self.place(line);
-        self.channels[channel].newest(line, &self.medium)[word % 8]
+        self.channels[channel].newest(line, &self.medium)
     }
 
     /// Stores a word past all timing. Only while no cache and no queue holds its line.

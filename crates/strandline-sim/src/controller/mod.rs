@@ -404,7 +404,10 @@ impl Channel {
     pub fn accepted(&self, line: u32, medium: &Medium) -> u64 {
         match medium.held[line as usize] {
             NOT_HELD => 0,
-            slot => self.held[usize::from(slot)].arrival,
+            slot => {
+                let write = &self.held[usize::from(slot)];
+                write.arrival.max(write.earliest)
+            }
         }
     }
 
@@ -492,7 +495,7 @@ impl Channel {
             .into_iter()
             .map(|slot| {
                 let write = &self.held[usize::from(slot)];
-                (write.line, write.data, write.mask, write.arrival)
+                (write.line, write.data, write.mask, write.arrival.max(write.earliest))
             })
             .collect()
     }
