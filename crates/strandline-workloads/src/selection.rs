@@ -6,6 +6,8 @@ use strandline::pool::Pool;
 use strandline::transaction::{Runner, Statistics};
 use strandline::{Domain, Result};
 
+#[cfg(feature = "sqlite")]
+use crate::SqliteWorkload;
 use crate::{
     HashWorkload, KvStoreWorkload, QueueWorkload, Row, Run, SchemeName, SdgWorkload, Sizes, SpsWorkload,
     TatpUpdateLocationWorkload, TpccNewOrderWorkload, Transactions, TreeWorkload, Workload, WorkloadName,
@@ -27,15 +29,15 @@ pub trait WorkloadVisitor {
 }
 
 macro_rules! workloads {
-    ($($name:ident($workload:ty),)*) => {
+    ($($(#[$attribute:meta])* $name:ident($workload:ty),)*) => {
         enum Any {
-            $($name($workload),)*
+            $($(#[$attribute])* $name($workload),)*
         }
 
         macro_rules! each {
             ($any:expr, $part:ident => $body:expr) => {
                 match $any {
-                    $(Any::$name($part) => $body,)*
+                    $($(#[$attribute])* Any::$name($part) => $body,)*
                 }
             };
         }
@@ -56,6 +58,8 @@ workloads! {
     Sdg(SdgWorkload),
     TpccNewOrder(TpccNewOrderWorkload),
     TatpUpdateLocation(TatpUpdateLocationWorkload),
+    #[cfg(feature = "sqlite")]
+    Sqlite(SqliteWorkload),
 }
 
 impl Selection {
@@ -88,6 +92,8 @@ impl Selection {
             WorkloadName::Queue => Any::Queue(QueueWorkload::new(sizes)),
             WorkloadName::Sdg => Any::Sdg(SdgWorkload::new(sizes)),
             WorkloadName::TpccNewOrder => Any::TpccNewOrder(TpccNewOrderWorkload::new(sizes)?),
+            #[cfg(feature = "sqlite")]
+            WorkloadName::Sqlite => Any::Sqlite(SqliteWorkload::new(sizes)),
             WorkloadName::TatpUpdateLocation => {
                 Any::TatpUpdateLocation(TatpUpdateLocationWorkload::new(sizes)?)
             }
