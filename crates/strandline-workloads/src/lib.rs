@@ -51,6 +51,11 @@ pub trait Workload {
     /// Bytes of heap that it takes at most, for choosing a pool's size.
     fn heap_bytes(&self) -> u64;
 
+    /// Threads that can work on one pool at a time.
+    fn most_threads(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Creates and fills the structure, in batches that fit any log.
     ///
     /// # Errors

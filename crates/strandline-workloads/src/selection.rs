@@ -116,6 +116,21 @@ impl Selection {
         each!(&self.workload, workload => workload.heap_bytes())
     }
 
+    /// Refuses more threads than the workload can have.
+    ///
+    /// # Errors
+    /// There are more.
+    pub fn allow(&self, threads: u64) -> Result<()> {
+        let most = each!(&self.workload, workload => workload.most_threads());
+        if threads <= most {
+            return Ok(());
+        }
+        Err(Error::Parameter(format!(
+            "{} is a workload of {most} thread, not of {threads}: choose --threads {most}",
+            self.name.name()
+        )))
+    }
+
     /// As [`Workload::prepare`].
     ///
     /// # Errors
@@ -137,6 +152,7 @@ impl Selection {
     /// # Errors
     /// As there.
     pub fn measure(&self, pool: &Pool, domain: Domain, scheme: SchemeName, run: &Run) -> Result<Row> {
+        self.allow(run.threads)?;
         each!(&self.workload, workload => measure(pool, domain, workload, self.name.name(), scheme, run))
     }
 

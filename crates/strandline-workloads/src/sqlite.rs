@@ -86,6 +86,11 @@ impl Workload for SqliteWorkload {
         heap_bytes(self.database_bytes(), self.buckets())
     }
 
+    /// One: each thread has a VFS of its own, and these know nothing of each other's locks.
+    fn most_threads(&self) -> u64 {
+        1
+    }
+
     /// Every other key is there at first.
     fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let (lender, mut connection) = self.connect(runner)?;
@@ -110,8 +115,9 @@ impl Workload for SqliteWorkload {
     fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Client> {
         let (lender, connection) = self.connect(runner)?;
         let is_there = "SELECT 1 FROM sqlite_schema WHERE name = 't'";
-        let found =
-            lent(&lender, runner, || connection.query_row(is_there, [], |row| row.get::<_, i64>(0)).optional())?;
+        let found = lent(&lender, runner, || {
+            connection.query_row(is_there, [], |row| row.get::<_, i64>(0)).optional()
+        })?;
         if found.is_none() {
             return Err(Error::Missing { what: "SQLite table", root: ROOT });
         }
@@ -125,7 +131,8 @@ impl Workload for SqliteWorkload {
         let (lender, connection) = self.connect(runner)?;
         let strange = "SELECT count(*) FROM t WHERE k < 0 OR k >= ?1 OR length(v) <> ?2";
         let (verdict, strange) = lent(&lender, runner, || {
-            let verdict = connection.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
+            let verdict =
+                connection.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
             let sizes = (self.keys as i64, self.value_bytes as i64);
             Ok((verdict, connection.query_row(strange, sizes, |row| row.get::<_, i64>(0))?))
         })?;
@@ -146,7 +153,9 @@ impl Transactions for Client {
                 let key = random.u64(..*keys) as i64;
                 let deleted = transaction.prepare_cached("DELETE FROM t WHERE k = ?1")?.execute([key])?;
                 if deleted == 0 {
-                    transaction.prepare_cached("INSERT INTO t VALUES (?1, ?2)")?.execute((key, &value[..]))?;
+                    transaction
+                        .prepare_cached("INSERT INTO t VALUES (?1, ?2)")?
+                        .execute((key, &value[..]))?;
                 }
             }
             transaction.commit()
