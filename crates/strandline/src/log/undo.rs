@@ -154,7 +154,7 @@ fn encode(
     words.extend([generation << 1, timestamp, 0]);
     pairs.for_each(|(at, old)| words.extend([at.offset(), old]));
     let pairs = &words[HEADER_WORDS as usize..];
-    words[2] = pairs.len() as u64 / 2 | checksum(generation, timestamp, pairs, bytes) << 32;
+    words[2] = (pairs.len() as u64 / 2) | (checksum(generation, timestamp, pairs, bytes) << 32);
 }
 
 fn checksum(generation: u64, timestamp: u64, pairs: &[u64], bytes: &mut Vec<u8>) -> u64 {
