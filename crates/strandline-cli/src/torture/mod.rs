@@ -56,6 +56,9 @@ fn scheme(name: &str) -> Result<SchemeName, String> {
     if !scheme.is_durable() {
         return Err(format!("{name} keeps nothing durable: there is nothing to lose"));
     }
+    if !scheme.is_native() {
+        return Err(format!("{name} does not run on real memory; it exists for check and simulate"));
+    }
     if scheme.concurrency == Concurrency::Locks {
         return Err(format!("{name} needs lock sets, which torture's transactions do not know beforehand"));
     }
