@@ -56,8 +56,8 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-use super::in_place::{InPlace, Prepared};
 use super::persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
+use super::undo_worker::{Prepared, UndoWorker};
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::Error;
 use crate::log::{UndoEntry, recover_undo};
@@ -111,7 +111,7 @@ impl<const ENTRIES: u64> Seen<ENTRIES> {
 
 /// DCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
 pub struct DeferredCommit<P, const ENTRIES: u64 = 4> {
-    worker: InPlace,
+    worker: UndoWorker,
     /// Transactions that are not settled, the oldest first. At most one for each log entry.
     pending: VecDeque<Pending>,
     /// The running transaction's.
@@ -385,7 +385,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
 
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
         Self {
-            worker: InPlace::lease(P::MODEL, view, index, ENTRIES),
+            worker: UndoWorker::lease(P::MODEL, view, index, ENTRIES),
             pending: VecDeque::with_capacity(ENTRIES as usize),
             lists: Lists::default(),
             spare: Vec::new(),
@@ -457,7 +457,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
         if model == Persistency::EagerSync {
             self.after_sync_barrier(view);
         }
-        InPlace::mutate(view, transaction, home);
+        UndoWorker::mutate(view, transaction, home);
         // Whoever sees the holder in a lock sees this too.
         for (i, holder) in self.lists.previous.iter().enumerate() {
             memory.store(entry.previous(i as u64), holder.encode());
