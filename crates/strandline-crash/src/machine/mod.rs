@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use strandline::memory::{Event, Hosted, LINE_BYTES, Step};
+use strandline::memory::{Event, LINE_BYTES, Step};
 use strandline::scheme::{HardwareFlushed, HardwareStores, Scheme, recover};
 use strandline::{Concurrency, Result};
 use strandline_sim::controller::Regions;
