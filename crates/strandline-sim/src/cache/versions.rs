@@ -3,7 +3,7 @@
 
 use crate::controller::Line;
 
-use super::array::{DIRTY, EXCLUSIVE};
+use super::array::DIRTY;
 use super::hierarchy::Hierarchy;
 
 /// Numbers from here on are versions, not lines.
@@ -92,11 +92,13 @@ impl Hierarchy {
             return false;
         }
         let Some(data) = self.clean(line, false) else { return false };
-        if let Some(cache) = self.shared.last_mut()
-            && let Some(entry) = cache.find(line)
-        {
-            cache.data[entry] = data;
-            cache.flags[entry] = DIRTY | cache.flags[entry] & EXCLUSIVE;
+        let Some(cache) = self.shared.last_mut() else { return false };
+        match cache.find(line) {
+            Some(entry) => {
+                cache.data[entry] = data;
+                cache.flags[entry] |= DIRTY;
+            }
+            None => self.pending.push(Pending::Line(line, data)),
         }
         true
     }

@@ -176,6 +176,7 @@ impl State {
                 let first = self.caches.first(core);
                 first.data[access.entry][usize::from(word)] = value;
                 first.flags[access.entry] |= DIRTY;
+                self.caches.settle_pending(done);
                 Reply::Go(done)
             }
             QueuedKind::NonTemporal => {
@@ -370,6 +371,7 @@ impl State {
         let now = self.cores[number].clock;
         let reply = scheme.boundary(&mut self.caches, number, boundary, now);
         self.caches.scheme = Some(scheme);
+        self.caches.settle_pending(now);
         match reply {
             Reply::Wait(until) => Err(until),
             Reply::Go(at) => {

@@ -15,6 +15,7 @@ mod persistency;
 mod recovery;
 mod redo;
 mod registry;
+mod software_wal;
 mod synchronous_commit;
 mod volatile;
 mod write_ahead;
@@ -31,6 +32,7 @@ pub use no_persistence::NoPersistence;
 pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use recovery::{RecoveryReport, RecoveryStep};
 pub use registry::{SchemeKind, SchemeVisitor};
+pub use software_wal::SoftwareWriteAhead;
 pub use synchronous_commit::{
     SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
 };

@@ -1,8 +1,6 @@
 //! The memory log area as the memory controller fills it (section 3.2): blocks into groups, data before metadata.
 
-use super::format::{
-    BlockTag, GROUP_DATA, Head, Kind, LARGEST, PAIRS_PER_BLOCK, Pair, Places, encode_pairs,
-};
+use super::format::{BlockTag, GROUP_DATA, Head, Kind, LARGEST, PAIRS_PER_BLOCK, Pair, Places, encode_pairs};
 use crate::controller::{Arrival, Line, MemorySide};
 use crate::statistics::Origin;
 
@@ -43,6 +41,11 @@ impl LogArea {
     /// Sequence ID of the group that the next block goes into.
     pub fn next(&self) -> u64 {
         self.next
+    }
+
+    /// Whether the head has passed all groups.
+    pub fn is_empty(&self) -> bool {
+        self.next == self.head.start && self.tags.is_empty()
     }
 
     /// Groups that can still be filled: all but the valid ones.

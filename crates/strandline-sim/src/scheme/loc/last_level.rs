@@ -94,7 +94,9 @@ impl LooseOrdering {
     pub(super) fn end_fallback(&mut self, caches: &mut Hierarchy, now: u64) -> u64 {
         let home = self.forget_closed();
         if self.log.is_empty() {
-            self.first = self.next;
+            // No TxID given since the last head is in the log: they begin again at the one that it names.
+            self.next = self.first;
+            self.window.restart(self.next);
             return now;
         }
         let home_at = home.into_iter().map(|line| caches.memory.hurry(line, now)).fold(now, u64::max);

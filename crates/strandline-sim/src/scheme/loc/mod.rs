@@ -67,13 +67,8 @@ pub struct Parameters {
 
 impl Parameters {
     /// H-WAL (section 5.2).
-    pub const H_WAL: Self = Self {
-        name: "h-wal",
-        commit: Commit::Record,
-        speculation: 1,
-        home_each: true,
-        non_volatile: false,
-    };
+    pub const H_WAL: Self =
+        Self { name: "h-wal", commit: Commit::Record, speculation: 1, home_each: true, non_volatile: false };
     /// EC-WAL (section 5.3).
     pub const EC_WAL: Self = Self { name: "ec-wal", commit: Commit::Count, home_each: false, ..Self::H_WAL };
     /// LOC-WAL with speculation degree 16 (section 5.1).
@@ -219,43 +214,49 @@ const SD_8: Parameters = Parameters::degree("loc-wal-8", 8);
 const SD_32: Parameters = Parameters::degree("loc-wal-32", 32);
 const SD_TEXT: &str = "loc-wal with another speculation degree; ec-wal is the one with degree 1";
 
-/// The paper's systems in hardware.
-pub const ENTRIES: [Entry; 9] = [
-    entry!(
-        Parameters::H_WAL,
-        SOURCE,
-        H_WAL_MUTANTS,
-        "write-ahead log kept by hardware: blocks, then a commit record, then home, transaction by transaction"
-    ),
-    entry!(
-        Parameters::EC_WAL,
-        SOURCE,
-        EC_WAL_MUTANTS,
-        "Eager Commit: recovery counts a transaction's blocks, no commit record"
-    ),
-    entry!(
-        Parameters::LOC_WAL,
-        SOURCE,
-        LOC_WAL_MUTANTS,
-        "Eager Commit and Speculative Persistence: 16 transactions become durable in any order"
-    ),
-    entry!(SD_2, SOURCE, LOC_WAL_MUTANTS, SD_TEXT),
-    entry!(SD_4, SOURCE, LOC_WAL_MUTANTS, SD_TEXT),
-    entry!(SD_8, SOURCE, LOC_WAL_MUTANTS, SD_TEXT),
-    entry!(SD_32, SOURCE, LOC_WAL_MUTANTS, SD_TEXT),
-    entry!(
-        Parameters::KILN,
-        "Loose-Ordering Consistency, 5.2 (Zhao et al., MICRO 2013)",
-        KILN_MUTANTS,
-        "non-volatile last cache level that a commit flushes to; a write-ahead log for what does not fit"
-    ),
-    entry!(
-        Parameters::LOC_KILN,
-        SOURCE,
-        KILN_MUTANTS,
-        "the same with windows of 16 transactions, durable in any order"
-    ),
-];
+/// H-WAL.
+pub const H_WAL: Entry = entry!(
+    Parameters::H_WAL,
+    SOURCE,
+    H_WAL_MUTANTS,
+    "write-ahead log kept by hardware: blocks, then a commit record, then home, transaction by transaction"
+);
+/// EC-WAL: LOC-WAL with speculation degree 1.
+pub const EC_WAL: Entry = entry!(
+    Parameters::EC_WAL,
+    SOURCE,
+    EC_WAL_MUTANTS,
+    "Eager Commit: recovery counts a transaction's blocks, no commit record"
+);
+/// LOC-WAL.
+pub const LOC_WAL: Entry = entry!(
+    Parameters::LOC_WAL,
+    SOURCE,
+    LOC_WAL_MUTANTS,
+    "Eager Commit and Speculative Persistence: 16 transactions become durable in any order"
+);
+/// LOC-WAL with speculation degree 2.
+pub const LOC_WAL_2: Entry = entry!(SD_2, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+/// LOC-WAL with speculation degree 4.
+pub const LOC_WAL_4: Entry = entry!(SD_4, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+/// LOC-WAL with speculation degree 8.
+pub const LOC_WAL_8: Entry = entry!(SD_8, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+/// LOC-WAL with speculation degree 32.
+pub const LOC_WAL_32: Entry = entry!(SD_32, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+/// Kiln.
+pub const KILN: Entry = entry!(
+    Parameters::KILN,
+    "Loose-Ordering Consistency, 5.2 (Zhao et al., MICRO 2013)",
+    KILN_MUTANTS,
+    "non-volatile last cache level that a commit flushes to; a write-ahead log for what does not fit"
+);
+/// LOC-Kiln.
+pub const LOC_KILN: Entry = entry!(
+    Parameters::LOC_KILN,
+    SOURCE,
+    KILN_MUTANTS,
+    "the same with windows of 16 transactions, durable in any order"
+);
 
 /// The hardware of one of these systems.
 pub struct LooseOrdering {
@@ -286,6 +287,8 @@ pub struct LooseOrdering {
     acknowledged: u64,
     /// In the last level's own words: what is saved there of lines that the open window writes (Kiln).
     saved: HashMap<u32, last_level::Saved>,
+    /// Lines on their way from a non-volatile last level home.
+    leaving: HashMap<u32, Line>,
     counts: Counts,
 }
 
@@ -335,6 +338,7 @@ impl LooseOrdering {
             first: 0,
             acknowledged: 0,
             saved: HashMap::new(),
+            leaving: HashMap::new(),
             counts: Counts::default(),
         }
     }
@@ -365,7 +369,14 @@ impl HardwareScheme for LooseOrdering {
         }
     }
 
-    fn store(&mut self, caches: &mut Hierarchy, core: usize, word: StoredWord, entry: usize, now: u64) -> Reply {
+    fn store(
+        &mut self,
+        caches: &mut Hierarchy,
+        core: usize,
+        word: StoredWord,
+        entry: usize,
+        now: u64,
+    ) -> Reply {
         if word.line < caches.memory.pool_lines() && self.running.is_some() {
             self.transactional_store(caches, core, word.line, entry);
         }

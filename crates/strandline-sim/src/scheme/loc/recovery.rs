@@ -142,7 +142,8 @@ pub fn recover(commit: Commit, setup: &Setup<'_>, pool: &mut [u64], area: &mut [
         }
     }
     // Behind all that a group of this life can have been given, of which the metadata is not there.
-    let head = Head { epoch: head.epoch + 1, start: end + Places::of(8 * area.len() as u64).most(), first: next };
+    let head =
+        Head { epoch: head.epoch + 1, start: end + Places::of(8 * area.len() as u64).most(), first: next };
     area[8 * head.line() as usize..][..8].copy_from_slice(&head.encode());
     Ok(())
 }

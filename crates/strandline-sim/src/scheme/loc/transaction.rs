@@ -73,7 +73,8 @@ impl LooseOrdering {
         entry: usize,
     ) {
         let Some(running) = &mut self.running else { return };
-        let own = LineState { transaction: self.next, window: self.window.number, logged: None, homed: false };
+        let own =
+            LineState { transaction: self.next, window: self.window.number, logged: None, homed: false };
         if running.previous.contains_key(&line) {
             // Its own block, which may have gone to the log meanwhile: it will have to go there again.
             self.lines.insert(line, own);
@@ -114,9 +115,17 @@ impl LooseOrdering {
         data: &Line,
         now: u64,
     ) -> WayHome {
-        let Some(&state) = self.lines.get(&line) else { return WayHome::Home(now) };
+        let Some(&state) = self.lines.get(&line) else {
+            if self.parameters.non_volatile {
+                self.leave_last_level(memory, line, data, now);
+            }
+            return WayHome::Home(now);
+        };
         let is_open = state.window == self.window.number || !self.is_complete(state.window, now);
-        if is_open && !self.omits(Rule::NoEviction) && !(state.logged.is_some() && self.omits(Rule::HomeAfterLog)) {
+        if is_open
+            && !self.omits(Rule::NoEviction)
+            && !(state.logged.is_some() && self.omits(Rule::HomeAfterLog))
+        {
             let place = match state.logged {
                 Some(place) => place,
                 None => {
@@ -130,6 +139,9 @@ impl LooseOrdering {
         self.in_log.remove(&line);
         if let Some(state) = self.lines.get_mut(&line) {
             state.homed = true;
+        }
+        if self.parameters.non_volatile {
+            self.leave_last_level(memory, line, data, now);
         }
         WayHome::Home(now)
     }

@@ -66,6 +66,11 @@ impl Window {
         }
     }
 
+    /// Its transactions, of which there are none yet, will be numbered from here on.
+    pub fn restart(&mut self, first: u64) {
+        self.first = first;
+    }
+
     fn lines(&self) -> impl Iterator<Item = u32> + '_ {
         self.transactions.iter().flat_map(|transaction| transaction.lines.iter().copied())
     }
