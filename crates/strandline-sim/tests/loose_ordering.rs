@@ -10,7 +10,7 @@ use strandline::memory::hosted::Thread;
 use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Step};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::Description;
-use strandline_sim::machine::{Contents, Machine};
+use strandline_sim::{Contents, Machine};
 use strandline_sim::scheme::{Entry, SCHEMES, Setup};
 
 /// Lines that transactions use; the first few are used more often.

@@ -106,7 +106,7 @@ impl Hierarchy {
     /// The modified lines of the last level, as they are there.
     pub fn modified_in_last_level(&self) -> impl Iterator<Item = (u32, Line)> + '_ {
         self.shared.last().into_iter().flat_map(|cache| {
-            (0..cache.entries()).filter(|&entry| cache.is_dirty(entry)).filter_map(|entry| {
+            (0..cache.entries()).filter(move |&entry| cache.is_dirty(entry)).filter_map(move |entry| {
                 let line = cache.line(entry).filter(|&line| !is_version(line))?;
                 Some((line, cache.data[entry]))
             })

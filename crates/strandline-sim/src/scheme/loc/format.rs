@@ -126,7 +126,7 @@ pub fn encode_pairs(pairs: &[Pair]) -> Line {
 
 /// The first `count` pairs of a block.
 pub fn decode_pairs(line: &[u64], count: usize) -> impl Iterator<Item = Pair> + '_ {
-    (0..count.min(PAIRS_PER_BLOCK)).map(|i| {
+    (0..count.min(PAIRS_PER_BLOCK)).map(move |i| {
         let word = line[i / 2] >> (PAIR_BITS * (i as u32 % 2));
         Pair { earlier: word as u8, later: (word >> 8) as u8, count: (word >> 16) as u16 }
     })

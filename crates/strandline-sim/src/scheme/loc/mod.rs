@@ -13,7 +13,7 @@
 //! | LOC-Kiln | likewise | 16 | likewise |
 //!
 //! The Tx Dirty Block Table (TID, TxID, TxDirty of each cached block) is [`LooseOrdering::lines`], kept
-//! by line instead of in each level's tags; the Tx State Table is the windows' [`Transaction`]s. Where the
+//! by line instead of in each level's tags; the Tx State Table is the windows' `Transaction`s. Where the
 //! paper leaves things open `docs/papers/loose-ordering.md` says what was decided.
 //!
 //! *A block with several versions.* A transaction that stores to a block which an earlier one of its window has written,
@@ -38,7 +38,7 @@ use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, W
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use area::LogArea;
-use transaction::{LineState, LogCopy, Running, Transaction};
+use transaction::{LineState, LogCopy, Running};
 use window::Window;
 
 /// How recovery tells a committed transaction.

@@ -135,7 +135,7 @@ impl LooseOrdering {
             let number = window.first + index as u64;
             let lines = &self.lines;
             let is_left = |line: &&u32| {
-                let state = lines.get(line);
+                let state = lines.get(*line);
                 state.is_some_and(|state| state.transaction == number && state.logged.is_none())
             };
             let left: Vec<u32> = transaction.lines.iter().filter(is_left).copied().collect();
