@@ -9,6 +9,7 @@
 pub mod blurred;
 mod claim;
 pub mod deferred_commit;
+pub mod loose_ordering;
 pub mod machine;
 mod measurements;
 pub mod native;

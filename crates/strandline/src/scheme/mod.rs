@@ -16,6 +16,7 @@ mod persistency;
 mod recovery;
 mod redo;
 mod registry;
+mod software_wal;
 mod synchronous_commit;
 mod undo_worker;
 mod volatile;
@@ -33,6 +34,7 @@ pub use no_persistence::NoPersistence;
 pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use recovery::{RecoveryReport, RecoveryStep};
 pub use registry::{SchemeKind, SchemeVisitor};
+pub use software_wal::SoftwareWriteAhead;
 pub use synchronous_commit::{
     SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
 };

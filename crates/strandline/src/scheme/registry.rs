@@ -5,8 +5,8 @@
 use super::{
     Base, Blurred, Counted, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict, ExecutionInLog,
     HardwareFlushed, HardwareStores, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
-    RecoveryReport, RecoveryStep, Scheme, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand,
-    SynchronousStrict, VolatileCheckpoint,
+    RecoveryReport, RecoveryStep, Scheme, SoftwareWriteAhead, SynchronousEagerSync, SynchronousEpoch,
+    SynchronousStrand, SynchronousStrict, VolatileCheckpoint,
 };
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -125,6 +125,9 @@ schemes! {
     /// Blurred Persistence with counted commit records.
     Counted = 7: Counted, "bppm-counted" in ALL_MODES, "Strandline: Blurred Persistence with Loose-Ordering's counts",
         "bppm without abort records: a commit record counts its transaction's records";
+    /// Write-ahead logging of blocks.
+    SoftwareWriteAhead = 8: SoftwareWriteAhead, "s-wal" in ALL_MODES, "Lu, Shu, Sun, Mutlu: Loose-Ordering Consistency",
+        "redo log of 64-byte blocks written during execution, fences after log, commit record, data and truncation";
     /// Synchronous commit under strict persistency.
     SynchronousStrict = 16: SynchronousStrict, "sct-strict" in LOCKS_ONLY, DEFERRED,
         "undo log, commit before the locks are released; strict persistency (no barriers; not on real memory)";
