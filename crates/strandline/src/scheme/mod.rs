@@ -16,6 +16,7 @@ mod redo;
 mod registry;
 mod synchronous_commit;
 mod volatile;
+mod wrap;
 mod write_ahead;
 
 pub use blurred::{Blurred, ExecutionInLog, VolatileCheckpoint};
@@ -33,6 +34,7 @@ pub use synchronous_commit::{
     SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
 };
 pub use volatile::{VolatileTx, VolatileWorker};
+pub use wrap::Wrap;
 pub use write_ahead::Base;
 
 use crate::error::Error;

@@ -5,7 +5,7 @@
 use super::{
     Base, Blurred, Counted, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict, ExecutionInLog,
     MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence, RecoveryReport, RecoveryStep, Scheme,
-    SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict, VolatileCheckpoint,
+    SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict, VolatileCheckpoint, Wrap,
 };
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -94,6 +94,7 @@ const LOCKS_ONLY: &[Concurrency] = &[Concurrency::Locks];
 const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
 const DEFERRED: &str =
     "Kolli, Pelley, Saidi, Chen, Wenisch: High-Performance Transactions for Persistent Memories";
+const WRITE_ASIDE: &str = "Giles, Doshi, Varman: Bridging the Programming Gap Between Persistent and Volatile Memory Using WrAP";
 const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
 
 // The numbers are part of the pool format (`docs/pool-format.md`): none is ever used for something else.
@@ -146,6 +147,9 @@ schemes! {
     /// Deferred commit under strand persistency.
     DeferredStrand = 23: DeferredStrand, "dct-strand" in LOCKS_ONLY, DEFERRED,
         "the same with each transaction on a strand of its own; strand persistency (not on real memory)";
+    /// WrAP in software.
+    Wrap = 48: Wrap, "wrap" in ALL_MODES, WRITE_ASIDE,
+        "redo log by non-temporal stores during execution, one fence; a helper copies home in closing order";
 }
 
 impl SchemeKind {
