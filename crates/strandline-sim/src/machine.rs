@@ -247,6 +247,31 @@ impl World for Machine {
         0
     }
 
+    /// Costs nothing where the line is in the first level; else what bringing it costs.
+    fn load_before_store(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        let state = &mut *self.state.borrow_mut();
+        let (line, word) = state.place(space, offset);
+        if !state.functional && state.may_run(thread) {
+            if let Some(stores) = &state.cores[thread].stores
+                && !stores.is_issued()
+                && let Some(value) = stores.forward(line, word)
+            {
+                return value;
+            }
+            let first = state.caches.first(thread);
+            if let Some(entry) = first.find(line) {
+                return first.data[entry][usize::from(word)];
+            }
+            return state.load_uncharged(thread, line, word);
+        }
+        if state.functional {
+            return state.perform_functionally(Operation::Load(space, offset));
+        }
+        state.clocks[thread] = state.cores[thread].clock;
+        self.postponed.set(true);
+        0
+    }
+
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         let state = &mut *self.state.borrow_mut();
         if state.functional {

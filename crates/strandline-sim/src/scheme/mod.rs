@@ -46,6 +46,9 @@ pub enum Boundary {
     Commit(u64),
     /// It is given up.
     Abort,
+    /// Outside any transaction: all that the core has committed must be durable before it goes on. A persistence
+    /// fence, TxFlush.
+    Flush,
 }
 
 /// A hardware scheme in a running machine. All times are cycles; `core` is the hardware thread.

@@ -7,6 +7,7 @@ mod blurred;
 mod counted;
 mod current;
 mod deferred_commit;
+mod hardware;
 mod line_set;
 mod mnemosyne;
 mod no_persistence;
@@ -24,6 +25,7 @@ pub use counted::Counted;
 pub use current::recover;
 pub(crate) use current::{adopt, current, drain, forget_logs, logs, mark_unprotected};
 pub use deferred_commit::{DeferredCommit, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict};
+pub use hardware::{HardwareFlushed, HardwareStores};
 pub(crate) use mnemosyne::wake_helper;
 pub use mnemosyne::{MnemosyneAsynchronous, MnemosyneSynchronous};
 pub use no_persistence::NoPersistence;
@@ -52,6 +54,9 @@ pub trait Scheme: Sized {
     const KIND: SchemeKind;
     /// Whether a helper should run [`Scheme::help`] beside the workers.
     const HELPER: bool = false;
+    /// Whether [`Scheme::write`] stores home at once. A commit stores nothing home then, readers take
+    /// the writer's lock, and [`Scheme::abort`] takes the stores back.
+    const IN_PLACE: bool = false;
 
     /// Begins to serve the worker that leases log `index`.
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self;
@@ -75,6 +80,8 @@ pub trait Scheme: Sized {
     /// Where the running transaction's records lie, two words each, and how many they are, for a log shared by
     /// all workers.
     fn running_records(&self) -> (PersistentAddress, u64);
+    /// The running transaction, which has written, is about to commit; all that it wrote is in `writes`.
+    fn executed<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet) {}
     /// Makes the running transaction durable under TxID `transaction`; returns the number of log records that it
     /// took, its commit record included.
     fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64) -> u64;
