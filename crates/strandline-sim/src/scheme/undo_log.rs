@@ -20,7 +20,6 @@ use super::wrap::durable_at;
 use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide, Region};
-use crate::description::PersistenceDomain;
 use crate::statistics::Origin;
 
 /// Lines of each core's log, and so, but for one, the stores that a transaction may make.
@@ -48,9 +47,9 @@ pub const UNDO_LOG: Entry = Entry {
 enum Stage {
     Free,
     /// The entry is on its way.
-    Entry((u32, u64)),
+    Entry(u32),
     /// The number is on its way.
-    Mark((u32, u64)),
+    Mark,
 }
 
 struct OneLog {
@@ -60,14 +59,13 @@ struct OneLog {
     ended: u64,
     entries: u64,
     /// The store that is in the buffer.
-    buffer: Option<(u32, u64)>,
-    /// Lines written through in this transaction, and when they were accepted last.
-    data: Vec<(u32, u64)>,
+    buffer: Option<u32>,
+    /// Lines written through in this transaction.
+    data: BTreeSet<u32>,
 }
 
 /// The undo log's hardware.
 struct UndoLog {
-    media: bool,
     base: u32,
     logs: Vec<OneLog>,
     started: bool,
@@ -87,10 +85,9 @@ impl UndoLog {
             ended: 0,
             entries: 0,
             buffer: None,
-            data: Vec::new(),
+            data: BTreeSet::new(),
         };
         Self {
-            media: setup.machine.persistence.domain == PersistenceDomain::Media,
             base: 0,
             logs: (0..setup.machine.cores.count).map(|_| log()).collect(),
             started: false,
@@ -118,10 +115,10 @@ impl UndoLog {
 
     fn end(&mut self, memory: &mut MemorySide, core: usize, now: u64) -> Reply {
         let line = self.log_line(core);
-        let (media, mark_fence) = (self.media, self.mark_fence);
+        let mark_fence = self.mark_fence;
         let log = &mut self.logs[core];
-        if let Stage::Mark(mark) = log.stage {
-            if mark_fence && let Some(until) = durable_at(memory, mark, media, now) {
+        if let Stage::Mark = log.stage {
+            if mark_fence && let Some(until) = durable_at(memory, line, now) {
                 return Reply::Wait(until);
             }
             log.stage = Stage::Free;
@@ -134,14 +131,15 @@ impl UndoLog {
             return Reply::Go(now);
         }
         if self.data_fence {
-            let waits = log.data.iter().filter_map(|&write| durable_at(memory, write, media, now)).max();
+            let waits = log.data.iter().filter_map(|&line| durable_at(memory, line, now)).max();
             if let Some(until) = waits {
                 return Reply::Wait(until);
             }
         }
         log.data.clear();
         let number = [log.ended + 1, 0, 0, 0, 0, 0, 0, 0];
-        log.stage = Stage::Mark((line, memory.write(line, &number, 1, now, Origin::Scheme, None)));
+        memory.write(line, &number, 1, now, Origin::Scheme, None);
+        log.stage = Stage::Mark;
         Reply::Wait(memory.hurry(line, now).max(now + 1))
     }
 }
@@ -195,27 +193,28 @@ impl HardwareScheme for UndoLog {
             let place = (log.ended + 1) << 32 | u64::from(line) * 8 + word as u64;
             let at = log_line + log.entries as u32;
             let data = [place, old, place ^ old ^ CHECK, 0, 0, 0, 0, 0];
-            log.stage = Stage::Entry((at, memory.write(at, &data, 0b111, now, Origin::Scheme, None)));
+            memory.write(at, &data, 0b111, now, Origin::Scheme, None);
+            log.stage = Stage::Entry(at);
             self.counts[0] += 1;
             if self.entry_fence {
                 return Reply::Wait(memory.hurry(at, now).max(now + 1));
             }
         }
-        if let Stage::Entry(write) = log.stage
+        if let Stage::Entry(at) = log.stage
             && self.entry_fence
-            && let Some(until) = durable_at(memory, write, self.media, now)
+            && let Some(until) = durable_at(memory, at, now)
         {
             return Reply::Wait(until);
         }
-        if let Some(until) = log.buffer.and_then(|write| durable_at(memory, write, self.media, now)) {
+        if let Some(until) = log.buffer.and_then(|line| durable_at(memory, line, now)) {
             return Reply::Wait(until);
         }
         let mut data = [0; 8];
         data[word] = stored.value;
-        let accepted = memory.write(line, &data, 1 << word, now, Origin::Scheme, None);
+        memory.write(line, &data, 1 << word, now, Origin::Scheme, None);
         self.counts[1] += 1;
-        log.buffer = Some((line, accepted));
-        log.data.push((line, accepted));
+        log.buffer = Some(line);
+        log.data.insert(line);
         log.stage = Stage::Free;
         Reply::Go(now)
     }

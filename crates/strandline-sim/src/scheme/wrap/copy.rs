@@ -20,7 +20,7 @@ enum Stage {
     /// Waits until all of them are durable.
     Settle,
     /// Waits until the Log's head is durable.
-    Head(u32, u64),
+    Head,
 }
 
 /// COPY.
@@ -32,10 +32,10 @@ pub struct Copy {
     wrap: Option<OneWrap>,
     /// Wraps copied in this turn.
     copied: Vec<OneWrap>,
-    /// Home lines written in this turn and when they were accepted.
-    written: Vec<(u32, u64)>,
+    /// Home lines written in this turn.
+    written: Vec<u32>,
     /// Victims that a closing wrap has flushed.
-    pub flushed: Vec<(u32, u64)>,
+    pub flushed: Vec<u32>,
 }
 
 impl Default for Copy {
@@ -65,15 +65,15 @@ impl Copy {
     }
 
     /// Whether all victims that closing wraps have flushed are durable; else when to look again.
-    pub fn unsettled(&mut self, memory: &mut MemorySide, media: bool, now: u64) -> Option<u64> {
-        settle(&mut self.flushed, memory, media, now)
+    pub fn unsettled(&mut self, memory: &mut MemorySide, now: u64) -> Option<u64> {
+        settle(&mut self.flushed, memory, now)
     }
 }
 
 /// Forgets what is durable; when to look again for the rest.
-fn settle(writes: &mut Vec<(u32, u64)>, memory: &mut MemorySide, media: bool, now: u64) -> Option<u64> {
+fn settle(lines: &mut Vec<u32>, memory: &mut MemorySide, now: u64) -> Option<u64> {
     let mut until = None;
-    writes.retain(|&write| match durable_at(memory, write, media, now) {
+    lines.retain(|&line| match durable_at(memory, line, now) {
         None => false,
         Some(at) => {
             until = Some(until.map_or(at, |until: u64| until.min(at)));
@@ -87,7 +87,7 @@ impl Wrap {
     /// The next wrap to copy: the oldest one in the Log, if its entry is durable.
     fn next_to_copy(&mut self, memory: &mut MemorySide, now: u64) -> Option<OneWrap> {
         let oldest = self.closed.front()?;
-        if !oldest.is_durable && durable_at(memory, oldest.entry, self.media, now).is_some() {
+        if !oldest.is_durable && durable_at(memory, oldest.entry, now).is_some() {
             return None;
         }
         if self.rules.copy_order {
@@ -119,8 +119,8 @@ impl Wrap {
                 self.copy.next = at.max(now + 1);
             }
             Stage::Write { mut words } => {
-                if let Some(&(line, accepted)) = self.copy.written.last()
-                    && let Some(at) = durable_at(memory, (line, accepted), self.media, now)
+                if let Some(&last) = self.copy.written.last()
+                    && let Some(at) = durable_at(memory, last, now)
                 {
                     self.copy.stage = Stage::Write { words };
                     self.copy.next = at;
@@ -130,7 +130,7 @@ impl Wrap {
                     Some((line, (data, mask))) => {
                         let accepted = memory.write(line, &data, mask, now, Origin::Scheme, None);
                         self.counts.copied_lines += 1;
-                        self.copy.written.push((line, accepted));
+                        self.copy.written.push(line);
                         self.copy.stage = Stage::Write { words };
                         self.copy.next = accepted.max(now + 1);
                     }
@@ -141,7 +141,7 @@ impl Wrap {
                 }
             }
             Stage::Settle => {
-                let waits = settle(&mut self.copy.written, memory, self.media, now);
+                let waits = settle(&mut self.copy.written, memory, now);
                 match waits.filter(|_| self.rules.head_fence) {
                     Some(at) => {
                         self.copy.stage = Stage::Settle;
@@ -150,9 +150,9 @@ impl Wrap {
                     None => self.move_head(memory, now),
                 }
             }
-            Stage::Head(line, accepted) => match durable_at(memory, (line, accepted), self.media, now) {
+            Stage::Head => match durable_at(memory, self.area.base, now) {
                 Some(at) => {
-                    self.copy.stage = Stage::Head(line, accepted);
+                    self.copy.stage = Stage::Head;
                     self.copy.next = at;
                 }
                 None => {
@@ -184,9 +184,7 @@ impl Wrap {
             None if self.copy.copied.is_empty() => {
                 self.copy.stage = Stage::Idle;
                 // Its entry is about to be durable, or it is closed later and invokes COPY then.
-                let waits = self.closed.front().and_then(|wrap| {
-                    durable_at(memory, wrap.entry, self.media, now)
-                });
+                let waits = self.closed.front().and_then(|wrap| durable_at(memory, wrap.entry, now));
                 self.copy.next = waits.unwrap_or(u64::MAX);
             }
             None => self.copy.stage = Stage::Settle,
@@ -216,8 +214,8 @@ impl Wrap {
         self.copy.written.clear();
         let head = self.head + self.copy.copied.len() as u64;
         let line = self.area.base;
-        let accepted = memory.write(line, &[head, 0, 0, 0, 0, 0, 0, 0], 1, now, Origin::Scheme, None);
-        self.copy.stage = Stage::Head(line, accepted);
-        self.copy.next = accepted.max(now + 1);
+        memory.write(line, &[head, 0, 0, 0, 0, 0, 0, 0], 1, now, Origin::Scheme, None);
+        self.copy.stage = Stage::Head;
+        self.copy.next = now + 1;
     }
 }

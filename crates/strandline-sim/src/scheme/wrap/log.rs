@@ -135,11 +135,8 @@ impl Area {
     }
 }
 
-/// When what was written to a line, and was accepted then, is durable: `None` by `now`; else when to look again.
-pub fn durable_at(memory: &mut MemorySide, (line, accepted): (u32, u64), media: bool, now: u64) -> Option<u64> {
-    if !media {
-        return (accepted > now).then_some(accepted);
-    }
+/// Whether what was written to a line is durable: `None` by `now`; else when to look again.
+pub fn durable_at(memory: &mut MemorySide, line: u32, now: u64) -> Option<u64> {
     match memory.progress(line, now) {
         Progress::Durable => None,
         Progress::Until(at) => (at > now).then_some(at),
@@ -167,22 +164,20 @@ pub struct LogChannel {
     buffer: VecDeque<Buffered>,
     /// Lines that fill up, by wrap.
     partial: BTreeMap<u64, Buffered>,
-    /// What was handed over: line and time of acceptance, and the wrap.
-    in_flight: Vec<((u32, u64), u64)>,
+    /// What was handed over: line and wrap.
+    in_flight: Vec<(u32, u64)>,
     limit: usize,
-    media: bool,
     next: u64,
 }
 
 impl LogChannel {
     /// An empty one, with at most `limit` writes on their way.
-    pub fn new(limit: usize, media: bool) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self {
             buffer: VecDeque::new(),
             partial: BTreeMap::new(),
             in_flight: Vec::new(),
             limit,
-            media,
             next: u64::MAX,
         }
     }
@@ -241,9 +236,8 @@ impl LogChannel {
         let occupied = (self.buffer.len() + self.in_flight.len()) as u64;
         counts.log_buffer_largest = counts.log_buffer_largest.max(occupied);
         loop {
-            let media = self.media;
             let mut next = u64::MAX;
-            self.in_flight.retain(|&(write, _)| match durable_at(memory, write, media, now) {
+            self.in_flight.retain(|&(line, _)| match durable_at(memory, line, now) {
                 None => false,
                 Some(at) => {
                     next = next.min(at);
@@ -255,9 +249,9 @@ impl LogChannel {
                 break;
             }
             let Some(write) = self.buffer.pop_front() else { break };
-            let accepted = memory.write(write.line, &write.data, write.mask, now, Origin::Scheme, None);
+            memory.write(write.line, &write.data, write.mask, now, Origin::Scheme, None);
             counts.log_writes += 1;
-            self.in_flight.push(((write.line, accepted), write.token));
+            self.in_flight.push((write.line, write.token));
         }
     }
 }

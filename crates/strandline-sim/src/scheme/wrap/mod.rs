@@ -55,7 +55,6 @@ use self::victims::Victims;
 use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide, Region};
-use crate::description::PersistenceDomain;
 use crate::statistics::Origin;
 
 /// What WrAP's hardware is built with.
@@ -156,8 +155,8 @@ struct OneWrap {
     records: Vec<RecordKey>,
     /// Its number in the Log, once it is closed.
     number: u64,
-    /// The line of its entry, and when the memory accepted it.
-    entry: (u32, u64),
+    /// The line of its entry.
+    entry: u32,
     is_durable: bool,
     /// The words it stored to, by line, with its last values.
     words: BTreeMap<u32, (Line, u8)>,
@@ -202,8 +201,6 @@ struct Wrap {
     copy: Copy,
     /// Cycles of a look-up in the victim cache, which is in DRAM.
     victim_latency: u64,
-    /// Whether durable is what the media hold.
-    media: bool,
     next_token: u64,
     /// The next number in the Log.
     tail: u64,
@@ -224,7 +221,6 @@ impl Wrap {
         let dram = machine.dram.as_ref().unwrap_or(&machine.nvm);
         let cores = machine.cores.count;
         let banks = machine.nvm.banks * machine.controllers.channels * machine.controllers.count;
-        let media = machine.persistence.domain == PersistenceDomain::Media;
         let rule = |mutant| !setup.omits(mutant);
         Self {
             rules: Rules {
@@ -238,11 +234,10 @@ impl Wrap {
                 bucket_fence: rule("bucket-fence"),
             },
             area: Area::new(variant.log_bytes),
-            channel: LogChannel::new(banks.min(machine.controllers.low_watermark.max(1)), media),
+            channel: LogChannel::new(banks.min(machine.controllers.low_watermark.max(1))),
             victims: Victims::new(variant.victim_lines),
             copy: Copy::default(),
             victim_latency: machine.cycles(dram.read_ns),
-            media,
             next_token: 1,
             tail: 0,
             head: 0,
@@ -316,7 +311,8 @@ impl Wrap {
             let Some(wrap) = &mut self.open[core] else { return Reply::Go(now) };
             let (line, data, mask) = self.area.entry(self.tail, wrap.buckets[0], wrap.records.len() as u64);
             wrap.number = self.tail;
-            wrap.entry = (line, memory.write(line, &data, mask, now, Origin::Scheme, None));
+            wrap.entry = line;
+            memory.write(line, &data, mask, now, Origin::Scheme, None);
             self.tail += 1;
             self.closing[core].0 = Closing::Entry(wrap.number);
             let closed = self.open[core].take();
@@ -333,7 +329,7 @@ impl Wrap {
                 self.flush_victims(&mut caches.memory, number, now);
             }
         }
-        if let Some(until) = self.copy.unsettled(&mut caches.memory, self.media, now) {
+        if let Some(until) = self.copy.unsettled(&mut caches.memory, now) {
             return Reply::Wait(until);
         }
         self.counts.wraps += 1;
@@ -347,7 +343,7 @@ impl Wrap {
     fn entries_durable(&mut self, memory: &mut MemorySide, number: u64, now: u64) -> Option<u64> {
         let mut until = None;
         for wrap in self.closed.iter_mut().filter(|wrap| wrap.number <= number && !wrap.is_durable) {
-            match log::durable_at(memory, wrap.entry, self.media, now) {
+            match durable_at(memory, wrap.entry, now) {
                 None => wrap.is_durable = true,
                 Some(at) => until = until.max(Some(at)),
             }
@@ -359,8 +355,8 @@ impl Wrap {
     fn flush_victims(&mut self, memory: &mut MemorySide, number: u64, now: u64) {
         let Some(wrap) = self.closed.iter().find(|wrap| wrap.number == number) else { return };
         for (&line, (data, mask)) in wrap.words.iter().filter(|(line, _)| self.victims.get(**line).is_some()) {
-            let accepted = memory.write(line, data, *mask, now, Origin::Scheme, None);
-            self.copy.flushed.push((line, accepted));
+            memory.write(line, data, *mask, now, Origin::Scheme, None);
+            self.copy.flushed.push(line);
             self.counts.victims_flushed += 1;
         }
     }
@@ -397,7 +393,7 @@ impl HardwareScheme for Wrap {
                     buckets: vec![bucket],
                     records: Vec::new(),
                     number: u64::MAX,
-                    entry: (0, 0),
+                    entry: 0,
                     is_durable: false,
                     words: BTreeMap::new(),
                 });
