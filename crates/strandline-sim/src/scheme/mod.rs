@@ -201,6 +201,7 @@ pub const SCHEMES: &[Entry] = &[
     wrap::WRAP,
     wrap::WRAP_COMBINED,
     wrap::WRAP_EVALUATED,
+    wrap::WRAP_BUFFER_OF_ONE,
     undo_log::UNDO_LOG,
 ];
 

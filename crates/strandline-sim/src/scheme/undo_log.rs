@@ -19,8 +19,8 @@ use std::collections::BTreeSet;
 use super::wrap::durable_at;
 use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
 use crate::cache::Hierarchy;
-use crate::controller::{Line, MemorySide, Region};
-use crate::statistics::Origin;
+use crate::controller::{Line, MemorySide};
+use crate::statistics::{Origin, Region};
 
 /// Lines of each core's log, and so, but for one, the stores that a transaction may make.
 const LOG_LINES: u64 = 1 << 14;
@@ -239,7 +239,10 @@ impl HardwareScheme for UndoLog {
     fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {}
 
     fn statistics(&self) -> Vec<(String, u64)> {
-        vec![("log entries".to_owned(), self.counts[0]), ("stores written through".to_owned(), self.counts[1])]
+        vec![
+            ("log entries".to_owned(), self.counts[0]),
+            ("stores written through".to_owned(), self.counts[1]),
+        ]
     }
 
     fn reset_statistics(&mut self) {

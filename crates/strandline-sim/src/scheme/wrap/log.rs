@@ -131,7 +131,9 @@ impl Area {
 
     /// The lines that a search of a wrap's records reads.
     pub fn lines_of(&self, wrap: &OneWrap, combined: bool) -> impl Iterator<Item = u32> + use<> {
-        self.record_lines(&wrap.buckets, wrap.records.len() as u64, combined).into_iter().map(|(line, _)| line)
+        self.record_lines(&wrap.buckets, wrap.records.len() as u64, combined)
+            .into_iter()
+            .map(|(line, _)| line)
     }
 }
 
@@ -187,6 +189,11 @@ impl LogChannel {
         self.next
     }
 
+    /// Writes in it, those on their way included.
+    pub fn len(&self) -> usize {
+        self.buffer.len() + self.in_flight.len()
+    }
+
     /// Adds a write.
     pub fn push(&mut self, write: Buffered) {
         self.buffer.push_back(write);
@@ -233,7 +240,7 @@ impl LogChannel {
 
     /// Catches up with `now`.
     pub fn pump(&mut self, memory: &mut MemorySide, now: u64, counts: &mut Counts) {
-        let occupied = (self.buffer.len() + self.in_flight.len()) as u64;
+        let occupied = self.len() as u64;
         counts.log_buffer_largest = counts.log_buffer_largest.max(occupied);
         loop {
             let mut next = u64::MAX;

@@ -54,8 +54,8 @@ use self::log::{Area, Buffered, LogChannel, RecordKey};
 use self::victims::Victims;
 use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
 use crate::cache::Hierarchy;
-use crate::controller::{Line, MemorySide, Region};
-use crate::statistics::Origin;
+use crate::controller::{Line, MemorySide};
+use crate::statistics::{Origin, Region};
 
 /// What WrAP's hardware is built with.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,9 @@ struct Variant {
     victim_lines: usize,
     /// COPY is invoked when so many wraps are closed, or half of the buckets are used, or of the victim cache.
     copy_after: usize,
-    /// Bytes for Log and buckets.
+    /// Log writes that the buffer holds, those on their way to memory included.
+    log_buffer: usize,
+    /// Bytes for Log and buckets, for each core.
     log_bytes: u64,
 }
 
@@ -79,7 +81,8 @@ const SINGLE: Variant = Variant {
     flushes_victims: false,
     victim_lines: 1024,
     copy_after: 8,
-    log_bytes: 4 << 20,
+    log_buffer: usize::MAX,
+    log_bytes: 256 << 10,
 };
 const COMBINED: Variant = Variant { name: "wrap-combined", combined: true, ..SINGLE };
 const EVALUATED: Variant = Variant {
@@ -91,18 +94,44 @@ const EVALUATED: Variant = Variant {
     ..SINGLE
 };
 
+const BUFFER_OF_ONE: Variant = Variant { name: "wrap-buffer-of-one", log_buffer: 1, ..EVALUATED };
+
 const SOURCE: &str = "Giles, Doshi, Varman: WrAP";
 
 /// The mutants of all variants.
 const MUTANTS: &[Mutant] = &[
-    Mutant { name: "record-fence", rule: "a closing wrap waits for its log records before it enters the Log", redundant: None },
+    Mutant {
+        name: "record-fence",
+        rule: "a closing wrap waits for its log records before it enters the Log",
+        redundant: None,
+    },
     Mutant { name: "entry-fence", rule: "a closing wrap waits for its entry in the Log", redundant: None },
-    Mutant { name: "victim-cache", rule: "evicted lines of wraps that are not copied do not go home", redundant: None },
-    Mutant { name: "victim-last-writer", rule: "COPY deletes a victim only if no later wrap has written it", redundant: None },
-    Mutant { name: "victim-value-equality", rule: "and not because home has the same value now (the paper's alternative)", redundant: None },
+    Mutant {
+        name: "victim-cache",
+        rule: "evicted lines of wraps that are not copied do not go home",
+        redundant: None,
+    },
+    Mutant {
+        name: "victim-last-writer",
+        rule: "COPY deletes a victim only if no later wrap has written it",
+        redundant: None,
+    },
+    Mutant {
+        name: "victim-value-equality",
+        rule: "and not because home has the same value now (the paper's alternative)",
+        redundant: None,
+    },
     Mutant { name: "copy-order", rule: "COPY takes wraps in closing order", redundant: None },
-    Mutant { name: "head-fence", rule: "the Log's head moves when the home writes are durable", redundant: None },
-    Mutant { name: "bucket-fence", rule: "buckets are used again when the Log's head is durable", redundant: None },
+    Mutant {
+        name: "head-fence",
+        rule: "the Log's head moves when the home writes are durable",
+        redundant: None,
+    },
+    Mutant {
+        name: "bucket-fence",
+        rule: "buckets are used again when the Log's head is durable",
+        redundant: None,
+    },
     Mutant { name: "restore", rule: "RESTORE redoes the wraps in the Log", redundant: None },
 ];
 
@@ -130,6 +159,14 @@ pub const WRAP_EVALUATED: Entry = Entry {
     description: "wrap as section 4.1 simulates it: closing waits for the victims, no COPY while there is room",
     make: Some(|setup| Ok(Box::new(Wrap::new(setup, EVALUATED)))),
     recover: |setup, pool, reserved| restore::restore(setup, &EVALUATED, pool, reserved),
+    ..WRAP
+};
+/// The same with the store buffer of one that the paper's closed forms assume.
+pub const WRAP_BUFFER_OF_ONE: Entry = Entry {
+    name: BUFFER_OF_ONE.name,
+    description: "wrap-evaluated with a log buffer of one write, as the closed forms of section 4.2 assume",
+    make: Some(|setup| Ok(Box::new(Wrap::new(setup, BUFFER_OF_ONE)))),
+    recover: |setup, pool, reserved| restore::restore(setup, &BUFFER_OF_ONE, pool, reserved),
     ..WRAP
 };
 
@@ -233,7 +270,7 @@ impl Wrap {
                 head_fence: rule("head-fence"),
                 bucket_fence: rule("bucket-fence"),
             },
-            area: Area::new(variant.log_bytes),
+            area: Area::new(variant.log_bytes * cores as u64),
             channel: LogChannel::new(banks.min(machine.controllers.low_watermark.max(1))),
             victims: Victims::new(variant.victim_lines),
             copy: Copy::default(),
@@ -280,8 +317,8 @@ impl Wrap {
     fn wait_for_copy(&mut self, now: u64) -> Reply {
         assert!(
             !self.closed.is_empty() || self.copy.next() != u64::MAX,
-            "open wraps fill the whole log area of {} bytes",
-            self.variant.log_bytes
+            "open wraps fill all {} buckets of the log area",
+            self.area.buckets
         );
         self.copy.invoke(now);
         Reply::Wait(self.copy.next().max(now + 1))
@@ -354,7 +391,8 @@ impl Wrap {
     /// Writes the words of wrap `number` that are in the victim cache home, as the paper's evaluation does.
     fn flush_victims(&mut self, memory: &mut MemorySide, number: u64, now: u64) {
         let Some(wrap) = self.closed.iter().find(|wrap| wrap.number == number) else { return };
-        for (&line, (data, mask)) in wrap.words.iter().filter(|(line, _)| self.victims.get(**line).is_some()) {
+        for (&line, (data, mask)) in wrap.words.iter().filter(|(line, _)| self.victims.get(**line).is_some())
+        {
             memory.write(line, data, *mask, now, Origin::Scheme, None);
             self.copy.flushed.push(line);
             self.counts.victims_flushed += 1;
@@ -378,7 +416,7 @@ impl HardwareScheme for Wrap {
     }
 
     fn reserved_bytes(&self) -> u64 {
-        self.variant.log_bytes
+        self.variant.log_bytes * self.open.len() as u64
     }
 
     fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
@@ -426,6 +464,12 @@ impl HardwareScheme for Wrap {
             self.counts.stores_outside += 1;
             return Reply::Go(now);
         };
+        if self.channel.len() >= self.variant.log_buffer {
+            self.channel.pump(&mut caches.memory, now, &mut self.counts);
+            if self.channel.len() >= self.variant.log_buffer {
+                return Reply::Wait(self.channel.next().max(now + 1));
+            }
+        }
         let place = wrap.records.len() as u64;
         let per_bucket = log::records_per_bucket(self.variant.combined);
         if place > 0 && place.is_multiple_of(per_bucket) {
@@ -437,7 +481,14 @@ impl HardwareScheme for Wrap {
         }
         let record = RecordKey { line: stored.line, word: stored.word, value: stored.value };
         let bucket = wrap.buckets[wrap.buckets.len() - 1];
-        self.channel.record(&self.area, self.variant.combined, bucket, place % per_bucket, wrap.token, record);
+        self.channel.record(
+            &self.area,
+            self.variant.combined,
+            bucket,
+            place % per_bucket,
+            wrap.token,
+            record,
+        );
         wrap.records.push(record);
         let (data, mask) = wrap.words.entry(stored.line).or_insert_with(|| {
             self.victims.hold(stored.line, wrap.token);
@@ -456,7 +507,8 @@ impl HardwareScheme for Wrap {
         }
         if self.victims.is_held(line) {
             self.counts.victim_overflows += u64::from(!self.victims.keep(line, data));
-            self.counts.victim_lines_largest = self.counts.victim_lines_largest.max(self.victims.len() as u64);
+            self.counts.victim_lines_largest =
+                self.counts.victim_lines_largest.max(self.victims.len() as u64);
             self.invoke_copy(now);
         }
         WayHome::Taken(now)

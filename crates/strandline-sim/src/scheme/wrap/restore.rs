@@ -21,7 +21,7 @@ pub fn restore(
     if setup.omits("restore") {
         return Ok(());
     }
-    let area = Area::new(variant.log_bytes);
+    let area = Area::new(variant.log_bytes * setup.machine.cores.count as u64);
     let (per_line, per_bucket) = (records_per_line(variant.combined), records_per_bucket(variant.combined));
     let head = reserved[0];
     let mut number = head;
