@@ -17,6 +17,7 @@ mod report;
 mod results;
 mod session;
 mod verdict;
+pub mod wrap;
 
 pub use claim::{Claim, Kind, Value, claims};
 pub use measurements::{Key, Measurements, Series, Spread};

@@ -33,6 +33,7 @@ pub const UNDO_LOG: Entry = Entry {
     description: "each store waits until the old value is in the log; a commit waits for all data",
     make: Some(|setup| Ok(Box::new(UndoLog::new(setup)))),
     recover,
+    software: &["hardware+single-writer", "hardware+locks"],
     is_durable: true,
     mutants: &[
         Mutant { name: "entry-fence", rule: "a store waits for its log entry", redundant: None },

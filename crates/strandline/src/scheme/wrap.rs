@@ -30,6 +30,7 @@
 //! before any of their records is overwritten.
 
 use super::blurred::persist_up_to;
+use super::execution_area::ExecutionArea;
 use super::mnemosyne::{last_home, wake_helper};
 use super::recovery::Reading;
 use super::redo::{Checkpoint, CheckpointWay, Logging, LoggingWay, Redo};
@@ -44,7 +45,7 @@ pub type Wrap = Redo<WriteAside, Copy>;
 /// Records go to the log as words are written, values to aliases: a value's place is its alias' index.
 #[derive(Default)]
 pub struct WriteAside {
-    aliases: Vec<u64>,
+    aliases: ExecutionArea,
 }
 
 impl Logging for WriteAside {
@@ -65,17 +66,12 @@ impl Logging for WriteAside {
         previous: Option<u32>,
     ) -> Result<u32, LogFull> {
         log.append_streamed(memory, at, value)?;
-        if let Some(place) = previous {
-            self.aliases[place as usize] = value;
-            return Ok(place);
-        }
-        self.aliases.push(value);
-        Ok(self.aliases.len() as u32 - 1)
+        Ok(self.aliases.write((at, value), previous))
     }
 
     #[inline(always)]
     fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
-        self.aliases[place as usize]
+        self.aliases.words[place as usize].1
     }
 
     #[inline(always)]

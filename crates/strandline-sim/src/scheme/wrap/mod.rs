@@ -90,7 +90,7 @@ const EVALUATED: Variant = Variant {
     flushes_victims: true,
     victim_lines: 1 << 16,
     copy_after: usize::MAX,
-    log_bytes: 64 << 20,
+    log_bytes: 8 << 20,
     ..SINGLE
 };
 
@@ -142,6 +142,7 @@ pub const WRAP: Entry = Entry {
     description: "redo records past the caches, victim persistence cache, COPY in closing order",
     make: Some(|setup| Ok(Box::new(Wrap::new(setup, SINGLE)))),
     recover: |setup, pool, reserved| restore::restore(setup, &SINGLE, pool, reserved),
+    software: &["hardware+single-writer", "hardware+locks"],
     is_durable: true,
     mutants: MUTANTS,
 };
@@ -159,6 +160,8 @@ pub const WRAP_EVALUATED: Entry = Entry {
     description: "wrap as section 4.1 simulates it: closing waits for the victims, no COPY while there is room",
     make: Some(|setup| Ok(Box::new(Wrap::new(setup, EVALUATED)))),
     recover: |setup, pool, reserved| restore::restore(setup, &EVALUATED, pool, reserved),
+    software: &["hardware+single-writer"],
+    mutants: &[],
     ..WRAP
 };
 /// The same with the store buffer of one that the paper's closed forms assume.
@@ -167,6 +170,8 @@ pub const WRAP_BUFFER_OF_ONE: Entry = Entry {
     description: "wrap-evaluated with a log buffer of one write, as the closed forms of section 4.2 assume",
     make: Some(|setup| Ok(Box::new(Wrap::new(setup, BUFFER_OF_ONE)))),
     recover: |setup, pool, reserved| restore::restore(setup, &BUFFER_OF_ONE, pool, reserved),
+    software: &["hardware+single-writer"],
+    mutants: &[],
     ..WRAP
 };
 
