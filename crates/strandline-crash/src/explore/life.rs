@@ -138,7 +138,8 @@ impl Ground {
         if used {
             for log in 0..self.layout.geometry.logs {
                 if image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize] == 0 {
-                    let (first, words) = (self.layout.log(log).offset() / 8, self.layout.geometry.log_bytes / 8);
+                    let (first, words) =
+                        (self.layout.log(log).offset() / 8, self.layout.geometry.log_bytes / 8);
                     let place = &mut image[first as usize..][..words as usize];
                     (self.case.scheme.leftover)(&self.layout, random, place);
                 }
