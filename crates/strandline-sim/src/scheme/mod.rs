@@ -6,6 +6,8 @@
 //! callback comes again when something may have changed.
 
 pub mod loc;
+mod undo_log;
+mod wrap;
 
 use crate::Description;
 use crate::cache::Hierarchy;
@@ -213,6 +215,11 @@ pub const SCHEMES: &[Entry] = &[
     loc::LOC_WAL_32,
     loc::KILN,
     loc::LOC_KILN,
+    wrap::WRAP,
+    wrap::WRAP_COMBINED,
+    wrap::WRAP_EVALUATED,
+    wrap::WRAP_BUFFER_OF_ONE,
+    undo_log::UNDO_LOG,
 ];
 
 /// The scheme with this name.

@@ -20,6 +20,7 @@ mod software_wal;
 mod synchronous_commit;
 mod undo_worker;
 mod volatile;
+mod wrap;
 mod write_ahead;
 
 pub use blurred::{Blurred, ExecutionInLog, VolatileCheckpoint};
@@ -39,6 +40,7 @@ pub use synchronous_commit::{
     SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
 };
 pub use volatile::{VolatileTx, VolatileWorker};
+pub use wrap::Wrap;
 pub use write_ahead::Base;
 
 use crate::error::Error;
