@@ -18,6 +18,7 @@
 mod array;
 mod b_plus_tree;
 mod b_tree;
+pub(crate) mod bytes;
 mod chain;
 mod graph;
 mod hash_table;
@@ -38,7 +39,9 @@ pub use b_tree::BTree;
 pub use graph::Graph;
 pub use hash_table::HashTable;
 pub use key_value_store::KeyValueStore;
+pub(crate) use key_value_store::Position;
 pub use queue::Queue;
 pub use red_black_tree::RedBlackTree;
 pub use set::{MultiSet, Set};
+pub(crate) use value::with_buffer;
 pub use value::{Value, Word};

@@ -362,6 +362,31 @@ impl Arena {
     }
 }
 
+/// Bytes of the block that begins at `at`.
+pub(crate) fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort> {
+    let layout = *tx.layout();
+    let found = if at < layout.chunks || at >= layout.end() {
+        None
+    } else {
+        let chunk = (at.offset() - layout.chunks.offset()) / layout.geometry.chunk_bytes;
+        let inside = at.offset() - start(&layout, chunk).offset();
+        match Chunk::decode(tx.read(table(&layout, chunk))?) {
+            Some(Chunk::Small { class, .. }) => {
+                let division = Division::new(&layout, class);
+                let from_first = inside.wrapping_sub(division.header);
+                let begins = from_first.is_multiple_of(division.block)
+                    && from_first / division.block < division.blocks;
+                begins.then_some(division.block)
+            }
+            Some(Chunk::Large { chunks }) if inside == 0 && chunks <= layout.chunk_count - chunk => {
+                Some(chunks * layout.geometry.chunk_bytes)
+            }
+            _ => None,
+        }
+    };
+    found.ok_or_else(|| tx.fail(Error::InvalidAddress(at.offset())))
+}
+
 /// Which table words to read in the transaction when looking for free chunks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::error::{Error, Result};
 use crate::memory::{Memory, PersistentAddress};
-use crate::pool::heap::{Access, Arena};
+use crate::pool::heap::{self, Access, Arena};
 use crate::pool::layout::{Layout, SharedLayout, View};
 use crate::transaction::{Abort, Lock, Read, Runner, Statistics, Transaction};
 
@@ -162,5 +162,8 @@ impl<M: Memory> Transaction for VolatileTx<M> {
     }
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         self.arena.free(&mut self.direct, at)
+    }
+    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        heap::block(&mut self.direct, at)
     }
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{Error, Result};
 use crate::memory::{Memory, PersistentAddress};
-use crate::pool::heap::{Access, Arena};
+use crate::pool::heap::{self, Access, Arena};
 use crate::pool::layout::{SharedLayout, View};
 use crate::scheme::{self, Scheme};
 use crate::sync::SharedLog;
@@ -248,5 +248,8 @@ impl<M: Memory, S: Scheme> Transaction for Tx<M, S> {
         let freed = self.arena.free(&mut self.engine, at);
         self.engine.locks.set_allocating(false);
         freed
+    }
+    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        heap::block(&mut self.engine, at)
     }
 }
