@@ -19,6 +19,8 @@ use crate::scheme::{self, Blurred, RecoveryReport, RecoveryStep, Scheme, SchemeK
 use crate::sync::{Device, FileDevice, SharedLog, SyncParameters, SyncRecoveryReport};
 use crate::transaction::{Concurrency, Worker};
 
+use super::ticket::{Flusher, Ticket};
+
 use super::sync_files::{Checkpointer, create_log, log_path, open_device, synchronize_folder, write_state};
 
 /// How a pool is created or opened.
@@ -41,6 +43,10 @@ pub struct Options {
     pub lock_bits: u32,
     /// `Sync`: the log's size, for making it only, and when checkpoints run.
     pub sync: SyncParameters,
+    /// `Sync`: how long a transaction that is to be durable later ([`Pool::ticket`]) may stay in memory before it is
+    /// flushed, if nobody flushes before. What a power failure can take is what was committed in this time and in one
+    /// flush; a killed process loses as much.
+    pub flush_interval: Duration,
 }
 
 impl Default for Options {
@@ -55,6 +61,7 @@ impl Default for Options {
             assume_persistent: false,
             lock_bits: 20,
             sync: SyncParameters::default(),
+            flush_interval: Duration::from_millis(10),
         }
     }
 }
@@ -112,6 +119,8 @@ struct SyncPool {
     log: SharedLog,
     /// None in a pool that is only read.
     checkpointer: Option<Checkpointer>,
+    /// Started with the first ticket.
+    flusher: Mutex<Option<Flusher>>,
 }
 
 impl Pool {
@@ -198,6 +207,7 @@ impl Pool {
             device,
             log: SharedLog::new(&layout, &shared, parameters, &uuid),
             checkpointer: None,
+            flusher: Mutex::default(),
         });
         let mapping = match options.domain {
             _ if read_only => MappingKind::Private,
@@ -348,6 +358,31 @@ impl Pool {
         Ok(VolatileWorker::new(view, index))
     }
 
+    /// A ticket for the transaction with number `transaction`, as [`Worker::run_later`] returned it. In domains
+    /// other than `Sync` a transaction is durable when it has committed.
+    ///
+    /// # Errors
+    /// The system has no thread left for flushing.
+    pub fn ticket(&self, transaction: u64) -> Result<Ticket> {
+        let Some(sync) = self.sync.as_ref().filter(|_| transaction > 0) else { return Ok(Ticket::durable()) };
+        let mut flusher = sync.flusher.lock().unwrap_or_else(PoisonError::into_inner);
+        let flusher = match &mut *flusher {
+            Some(flusher) => flusher,
+            none => {
+                none.insert(Flusher::start(self.native_view()?, sync.log, self.options.flush_interval)?)
+            }
+        };
+        Ok(flusher.ticket(transaction))
+    }
+
+    fn stop_flusher(&self, everything_is_durable: bool) {
+        if let Some(sync) = &self.sync
+            && let Some(flusher) = sync.flusher.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            flusher.stop(everything_is_durable);
+        }
+    }
+
     /// What opening the pool had to do.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
@@ -400,8 +435,11 @@ impl Pool {
             if let Some(mut checkpointer) = sync.checkpointer.take() {
                 checkpointer.stop(memory, &sync.log);
             }
-            let report = sync.log.checkpoint(&view)?;
-            return write_state(&*sync.device, 0, Some(report.watermark));
+            let report = sync.log.checkpoint(&view);
+            self.stop_flusher(report.is_ok());
+            let report = report?;
+            let device = self.sync.as_ref().map(|sync| sync.device.clone());
+            return device.map_or(Ok(()), |device| write_state(&*device, 0, Some(report.watermark)));
         }
         scheme::drain(&view, scheme::current(&view)?);
         // Under any domain but MAP_SYNC's, what a clean pool promises has to be in the file itself.
@@ -431,6 +469,7 @@ impl Drop for Pool {
         let _ = self.close_once();
         let Ok(view) = self.native_view() else { return };
         self.stop_helper(&view.memory);
+        self.stop_flusher(false);
         if let Some(SyncPool { log, checkpointer: Some(checkpointer), .. }) = &mut self.sync {
             checkpointer.stop(&view.memory, log);
             log.abandon(&view.memory);

@@ -6,9 +6,11 @@ pub(crate) mod heap;
 mod helper;
 pub mod layout;
 mod sync_files;
+mod ticket;
 
 pub use file::{Options, Pool, PoolInfo, Recovery, inspect};
 pub use header::Header;
 pub use heap::HeapUsage;
 pub use layout::{Geometry, Layout, PoolState, ROOTS, SharedLayout, View};
 pub use sync_files::log_path;
+pub use ticket::Ticket;

@@ -125,6 +125,21 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         &self.tx.engine.view.memory
     }
 
+    /// Runs `body` as a transaction that is committed when this returns, but in the `Sync` domain not yet durable: it
+    /// is when all transactions up to the number that is returned are. 0: it is durable already.
+    ///
+    /// # Errors
+    /// As [`Runner::run`].
+    pub fn run_later<R>(
+        &mut self,
+        body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
+    ) -> Result<(R, u64)> {
+        self.tx.engine.durable_at = 0;
+        self.tx.engine.durable_later = true;
+        let result = self.attempt(self.read_only, None, body)?;
+        Ok((result, self.tx.engine.durable_at))
+    }
+
     fn attempt<R>(
         &mut self,
         read_only: bool,
@@ -171,6 +186,7 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
     type Tx = Tx<M, S>;
 
     fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
+        self.tx.engine.durable_later = false;
         self.attempt(self.read_only, None, body)
     }
 
@@ -179,6 +195,7 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
         locks: &[Lock],
         body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
     ) -> Result<R> {
+        self.tx.engine.durable_later = false;
         self.attempt(self.read_only, Some(locks), body)
     }
 
@@ -189,6 +206,7 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
     }
 
     fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
+        self.tx.engine.durable_later = false;
         self.attempt(true, None, body)
     }
 

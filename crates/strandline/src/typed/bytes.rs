@@ -10,7 +10,7 @@ use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
 use crate::collections::bytes::{read_bytes, rewrite, write_bytes};
 use crate::collections::with_buffer;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Transaction};
 
@@ -60,7 +60,7 @@ impl<'p> Bytes<'p> {
     /// Number of bytes.
     ///
     /// # Errors
-    /// [`Error::Dangling`]: the string was destroyed; a conflict.
+    /// [`Error::Dangling`](crate::Error::Dangling): the string was destroyed; a conflict.
     pub fn len(self, tx: &View<'p>) -> Result<u64> {
         tx.words(|tx| Ok(header(tx, self.raw.at)?.0))
     }
@@ -198,7 +198,7 @@ impl<'p> Text<'p> {
     /// A copy of the text.
     ///
     /// # Errors
-    /// As [`Bytes::get`]; [`Error::Damaged`]: it is no UTF-8.
+    /// As [`Bytes::get`]; [`Error::Damaged`](crate::Error::Damaged): it is no UTF-8.
     pub fn get(self, tx: &View<'p>) -> Result<String> {
         let bytes = self.0.get(tx)?;
         String::from_utf8(bytes).or_else(|_| {

@@ -14,7 +14,7 @@ use super::persist::Item;
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
 use crate::collections::{KeyValueStore, Position, with_buffer};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Transaction};
 
@@ -108,7 +108,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// A copy of the value of `key`.
     ///
     /// # Errors
-    /// [`Error::Dangling`]: the map was destroyed; a conflict.
+    /// [`Error::Dangling`](crate::Error::Dangling): the map was destroyed; a conflict.
     #[inline]
     pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<Option<V>>
     where
@@ -203,7 +203,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// Checks the map's invariants; returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: one does not hold; as [`HashMap::get`].
+    /// [`Error::Damaged`](crate::Error::Damaged): one does not hold; as [`HashMap::get`].
     pub fn check(self, tx: &View<'p>) -> Result<u64> {
         tx.words(|tx| self.store(tx)?.check(tx))
     }

@@ -15,7 +15,7 @@ use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
 use crate::collections::bytes::with_words;
 use crate::collections::with_buffer;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
 
@@ -82,7 +82,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// Puts an item at the end.
     ///
     /// # Errors
-    /// [`Error::Dangling`]: the queue was destroyed; the pool is full; a conflict, a full log.
+    /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; the pool is full; a conflict, a full log.
     pub fn push(self, tx: &Tx<'p>, item: &T) -> Result<()> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
@@ -137,7 +137,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// The item at the front, which stays.
     ///
     /// # Errors
-    /// [`Error::Dangling`]: the queue was destroyed; a conflict.
+    /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; a conflict.
     pub fn front(self, tx: &View<'p>) -> Result<Option<T>> {
         self.iter(tx)?.next().transpose()
     }
@@ -154,7 +154,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     }
 
     /// The items, from front to end. One that is popped before it was returned ends the iteration with
-    /// [`Error::Dangling`].
+    /// [`Error::Dangling`](crate::Error::Dangling).
     ///
     /// # Errors
     /// As [`Queue::front`].

@@ -16,7 +16,7 @@ use super::pointer::Ptr;
 use super::transaction::{self, Tx, View};
 use crate::error::{Error, Result};
 use crate::memory::{Native, PersistentAddress};
-use crate::pool::{Options, Pool};
+use crate::pool::{Options, Pool, Ticket};
 use crate::scheme::Blurred;
 use crate::transaction::{Read, Runner, Statistics, Transaction, Worker};
 
@@ -411,6 +411,53 @@ impl<R: Root> Store<R> {
         self.session()?.try_update(body)
     }
 
+    /// As [`Store::update`], but does not wait until the transaction is durable: the ticket is for that. Others
+    /// see the transaction's effect at once, and what they commit is durable only after it.
+    ///
+    /// A crash before that takes the transaction back, whole, and with it all later ones: what can be lost is what was
+    /// committed in the last [`flush_interval`](Options::flush_interval) (10 ms by default) and during one flush. Only
+    /// the `Sync` domain makes a difference; in the others a transaction is durable when it has committed.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::typed::Store;
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// let visits = Store::<u64>::create(&path, &Options::default(), |_| Ok(0))?;
+    /// let mut last = None;
+    /// for _ in 0..100 {
+    ///     let (_, ticket) = visits.update_later(|tx, root| root.update(tx, |visits| *visits += 1))?;
+    ///     last = Some(ticket);
+    /// }
+    /// // One wait for all: transactions become durable in the order in which they committed.
+    /// if let Some(ticket) = last {
+    ///     ticket.wait()?; // or `ticket.await?` in an asynchronous function
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update_later<T>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        self.session()?.try_update_later(body)
+    }
+
+    /// As [`Store::update_later`], with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update_later<T, E: From<Error>>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        self.session()?.try_update_later(body)
+    }
+
     /// Runs `body` as a read-only transaction: it sees one state of the pool, whatever others do meanwhile, and
     /// cannot write. It may run several times.
     ///
@@ -500,6 +547,32 @@ impl<R: Root> Session<'_, R> {
         mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         transaction::update(self.worker(), |tx| body(tx, root_pointer(tx)?))
+    }
+
+    /// As [`Store::update_later`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update_later<T>(
+        &mut self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        self.try_update_later(body)
+    }
+
+    /// As [`Store::try_update_later`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update_later<T, E: From<Error>>(
+        &mut self,
+        mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        let pool = &self.store.pool;
+        let worker = self.worker.as_mut().expect("only the drop takes it");
+        let (result, transaction) =
+            transaction::update_later(worker, |tx| body(tx, root_pointer(tx)?))?;
+        Ok((result, pool.ticket(transaction)?))
     }
 
     /// As [`Store::view`].

@@ -5,8 +5,9 @@ use std::fmt;
 use std::ops::Deref;
 
 use crate::error::{Error, Result};
-use crate::memory::PersistentAddress;
-use crate::transaction::{Abort, Read, Runner, Transaction};
+use crate::memory::{Memory, PersistentAddress};
+use crate::scheme::Scheme;
+use crate::transaction::{Abort, Read, Runner, Transaction, Worker};
 
 /// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: a pointer or collection
 /// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
@@ -90,6 +91,18 @@ impl Transaction for Words<'_> {
     }
 }
 
+fn attempt<'p, T, E>(
+    tx: &'p mut (dyn Transaction + 'p),
+    body: &mut impl FnMut(&Tx<'p>) -> Result<T, E>,
+    given_up: &mut Option<E>,
+) -> Result<T, Abort> {
+    *given_up = None;
+    body(&Tx { view: View::new(tx) }).map_err(|error| {
+        *given_up = Some(error);
+        Abort::User
+    })
+}
+
 /// Runs `body` as a transaction of `runner`, again after a conflict: the typed form of [`Runner::run`], for any
 /// runner. Programs use [`Store::update`](super::Store::update).
 ///
@@ -100,13 +113,17 @@ pub fn update<T, E: From<Error>>(
     mut body: impl FnMut(&Tx<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut given_up = None;
-    let outcome = runner.run(|tx| {
-        given_up = None;
-        body(&Tx { view: View::new(tx) }).map_err(|error| {
-            given_up = Some(error);
-            Abort::User
-        })
-    });
+    let outcome = runner.run(|tx| attempt(tx, &mut body, &mut given_up));
+    finish(outcome, given_up)
+}
+
+/// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
+pub(super) fn update_later<M: Memory, S: Scheme, T, E: From<Error>>(
+    worker: &mut Worker<M, S>,
+    mut body: impl FnMut(&Tx<'_>) -> Result<T, E>,
+) -> Result<(T, u64), E> {
+    let mut given_up = None;
+    let outcome = worker.run_later(|tx| attempt(tx, &mut body, &mut given_up));
     finish(outcome, given_up)
 }
 
