@@ -2,6 +2,7 @@
 //! thread, so that their interleaving is the world's to choose.
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::rc::Rc;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -47,6 +48,12 @@ pub trait World {
         self.perform(thread, Operation::Load(space, offset))
     }
 
+    /// Loads a word that is about to be stored to; see
+    /// [`Memory::load_before_store`](super::Memory::load_before_store).
+    fn load_before_store(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        self.perform(thread, Operation::Load(space, offset))
+    }
+
     /// Loads consecutive words; a world that keeps time overrides it to overlap them.
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         for (i, word) in into.iter_mut().enumerate() {
@@ -82,6 +89,16 @@ pub trait World {
     }
 }
 
+thread_local! {
+    static CALLER: Cell<&'static Location<'static>> = const { Cell::new(Location::caller()) };
+}
+
+/// Where the code stands whose store a world is performing: the innermost caller of [`Memory`]. Meaningless for
+/// other operations.
+pub fn caller() -> &'static Location<'static> {
+    CALLER.get()
+}
+
 /// One coroutine thread's view of a [`World`].
 pub struct Hosted {
     world: Rc<dyn World>,
@@ -105,10 +122,23 @@ impl Hosted {
         }
     }
 
+    /// Performs something that may store, for the caller's caller.
+    #[track_caller]
+    #[inline]
+    fn change(&self, operation: Operation) -> u64 {
+        CALLER.set(Location::caller());
+        self.perform(operation)
+    }
+
     #[inline]
     fn perform(&self, operation: Operation) -> u64 {
+        self.perform_by(|world, thread| world.perform(thread, operation))
+    }
+
+    #[inline]
+    fn perform_by(&self, operation: impl Fn(&dyn World, usize) -> u64) -> u64 {
         loop {
-            let value = self.world.perform(self.thread, operation);
+            let value = operation(&*self.world, self.thread);
             if self.yielder.is_null() {
                 return value;
             }
@@ -178,11 +208,21 @@ impl Memory for Hosted {
     }
 
     fn store<A: Address>(&self, at: A, value: u64) {
-        self.perform(Operation::Store(A::SPACE, at.offset(), value));
+        self.change(Operation::Store(A::SPACE, at.offset(), value));
     }
 
     fn peek<A: Address>(&self, at: A) -> u64 {
-        self.world.peek(self.thread, A::SPACE, at.offset())
+        loop {
+            let value = self.world.peek(self.thread, A::SPACE, at.offset());
+            if self.yielder.is_null() || !self.world.postponed(self.thread) {
+                return value;
+            }
+            self.suspend();
+        }
+    }
+
+    fn load_before_store<A: Address>(&self, at: A) -> u64 {
+        self.perform_by(|world, thread| world.load_before_store(thread, A::SPACE, at.offset()))
     }
 
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
@@ -211,16 +251,16 @@ impl Memory for Hosted {
             c.non_temporal_bytes += 8;
             c.lines_written_back += u64::from(new_line);
         });
-        self.perform(Operation::StoreNonTemporal(at.offset(), value));
+        self.change(Operation::StoreNonTemporal(at.offset(), value));
     }
 
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
-        let old = self.perform(Operation::CompareExchange(A::SPACE, at.offset(), current, new));
+        let old = self.change(Operation::CompareExchange(A::SPACE, at.offset(), current, new));
         if old == current { Ok(old) } else { Err(old) }
     }
 
     fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
-        self.perform(Operation::FetchAdd(A::SPACE, at.offset(), by))
+        self.change(Operation::FetchAdd(A::SPACE, at.offset(), by))
     }
 
     fn write_back(&self, at: PersistentAddress, step: Step) {

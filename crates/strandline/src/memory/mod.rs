@@ -66,17 +66,28 @@ pub trait Memory {
     fn peek<A: Address>(&self, at: A) -> u64 {
         self.load(at)
     }
+    /// Loads a word that is about to be stored to, for taking that store back. Where the hardware keeps old values,
+    /// a world that keeps time charges no more than bringing the line, which the store needs anyway.
+    #[inline(always)]
+    fn load_before_store<A: Address>(&self, at: A) -> u64 {
+        self.load(at)
+    }
     /// Stores a word (release).
+    #[track_caller]
     fn store<A: Address>(&self, at: A, value: u64);
     /// Loads consecutive words, each atomically (acquire); their loads may overlap.
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]);
     /// Stores consecutive words in address order, each atomically (release).
+    #[track_caller]
     fn store_range<A: Address>(&self, at: A, from: &[u64]);
     /// Stores a word past the cache; durable after the next fence.
+    #[track_caller]
     fn store_non_temporal(&self, at: PersistentAddress, value: u64);
     /// Sequentially consistent compare-and-exchange: the old value, `Ok` if it was exchanged.
+    #[track_caller]
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64>;
     /// Sequentially consistent add; returns the old value.
+    #[track_caller]
     fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64;
     /// Asks for the line of `at` to be written back; durable after the next [`fence`](Memory::fence).
     fn write_back(&self, at: PersistentAddress, step: Step);
@@ -168,6 +179,10 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn peek<A: Address>(&self, at: A) -> u64 {
         (**self).peek(at)
+    }
+    #[inline(always)]
+    fn load_before_store<A: Address>(&self, at: A) -> u64 {
+        (**self).load_before_store(at)
     }
     #[inline(always)]
     fn store<A: Address>(&self, at: A, value: u64) {
