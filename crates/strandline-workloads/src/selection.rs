@@ -3,7 +3,7 @@
 use strandline::collections::{BPlusTree, BTree, MultiSet, RedBlackTree, Set};
 use strandline::error::Error;
 use strandline::pool::Pool;
-use strandline::transaction::{Runner, Statistics};
+use strandline::transaction::{AnyRunner, Runner, Statistics};
 use strandline::{Domain, Result};
 
 use crate::{
@@ -114,7 +114,7 @@ impl Selection {
     ///
     /// # Errors
     /// As there.
-    pub fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
+    pub fn prepare(&self, runner: &mut AnyRunner) -> Result<()> {
         each!(&self.workload, workload => workload.prepare(runner))
     }
 
@@ -122,7 +122,7 @@ impl Selection {
     ///
     /// # Errors
     /// As there.
-    pub fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+    pub fn check(&self, runner: &mut AnyRunner) -> Result<()> {
         each!(&self.workload, workload => workload.check(runner))
     }
 
@@ -138,9 +138,9 @@ impl Selection {
     ///
     /// # Errors
     /// As [`Runner::run`].
-    pub fn run_while<R: Runner>(
+    pub fn run_while(
         &self,
-        runner: &mut R,
+        runner: &mut AnyRunner,
         seed: u64,
         mut go_on: impl FnMut(&Statistics) -> bool,
     ) -> Result<()> {

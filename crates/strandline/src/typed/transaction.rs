@@ -40,7 +40,7 @@ impl fmt::Debug for Tx<'_> {
 }
 
 /// The words of the pool, for one operation.
-pub(super) struct Words<'a>(&'a mut (dyn Transaction + 'a));
+pub(super) type Words<'a> = &'a mut (dyn Transaction + 'a);
 
 impl<'p> View<'p> {
     fn new(inner: &'p mut (dyn Transaction + 'p)) -> Self {
@@ -50,44 +50,7 @@ impl<'p> View<'p> {
     /// Runs one operation, which must not call what it was given by a user: that may use the transaction too.
     #[inline]
     pub(super) fn words<R>(&self, body: impl FnOnce(&mut Words<'_>) -> Result<R, Abort>) -> Result<R> {
-        body(&mut Words(&mut **self.inner.borrow_mut())).map_err(Error::from)
-    }
-}
-
-impl Read for Words<'_> {
-    #[inline(always)]
-    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        self.0.read(at)
-    }
-    #[inline(always)]
-    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
-        self.0.read_range(at, into)
-    }
-    fn root(&self, index: u64) -> PersistentAddress {
-        self.0.root(index)
-    }
-    fn fail(&mut self, error: Error) -> Abort {
-        self.0.fail(error)
-    }
-}
-
-impl Transaction for Words<'_> {
-    #[inline(always)]
-    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
-        self.0.write(at, value)
-    }
-    #[inline(always)]
-    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
-        self.0.write_range(at, from)
-    }
-    fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
-        self.0.alloc(bytes)
-    }
-    fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
-        self.0.free(at)
-    }
-    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        self.0.block(at)
+        body(&mut (&mut **self.inner.borrow_mut() as Words<'_>)).map_err(Error::from)
     }
 }
 
