@@ -16,7 +16,7 @@ use crate::Domain;
 use crate::error::{Error, Result};
 use crate::memory::{Mapping, MappingKind, Memory, Native, Step, WriteBackInstruction};
 use crate::scheme::{self, Blurred, RecoveryReport, RecoveryStep, Scheme, SchemeKind, VolatileWorker};
-use crate::sync::{Device, FileDevice, SharedLog, SyncParameters, SyncRecoveryReport};
+use crate::sync::{Device, DeviceCounters, FileDevice, SharedLog, SyncParameters, SyncRecoveryReport};
 use crate::transaction::{Concurrency, Worker};
 
 use super::ticket::{Flusher, Ticket};
@@ -396,6 +396,24 @@ impl Pool {
     /// Where everything lies in the pool.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// What the device of a `Sync` pool has been asked to do since it was opened; `None` in other domains.
+    pub fn device_counters(&self) -> Option<DeviceCounters> {
+        self.sync.as_ref().map(|sync| sync.device.counters())
+    }
+
+    /// Waits until every committed transaction is durable and in the heap file, and frees the log. Transactions go on
+    /// meanwhile. A thread does this in the background; it is for measuring, and before a copy of the file is made by
+    /// other means. In domains other than `Sync` it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]: the device failed.
+    pub fn checkpoint(&self) -> Result<()> {
+        match &self.sync {
+            Some(sync) if !self.read_only => sync.log.checkpoint(&self.native_view()?).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// How full the heap is. Exact while no transaction runs.

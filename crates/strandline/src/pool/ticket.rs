@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::layout::View;
 use crate::error::{Error, Result};
-use crate::memory::{Memory, Native};
+use crate::memory::Native;
 use crate::sync::SharedLog;
 
 /// A committed transaction's durability: to be waited for ([`Ticket::wait`]), awaited (it is a future), asked

@@ -173,8 +173,8 @@ impl SchemeKind {
         self == Self::Blurred
     }
 
-    /// Whether it runs on real memory. The others issue persist barriers, or count on an order of persists or on hardware, that
-    /// no processor has; they exist for the recorder, the crash checker and the simulator.
+    /// Whether it runs on real memory. The others issue persist barriers, or count on an order of persists or on
+    /// hardware, that no processor has; they exist for the recorder, the crash checker and the simulator.
     pub const fn is_native(self) -> bool {
         !matches!(
             self,

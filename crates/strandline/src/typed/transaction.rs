@@ -5,9 +5,9 @@ use std::fmt;
 use std::ops::Deref;
 
 use crate::error::{Error, Result};
-use crate::memory::{Memory, PersistentAddress};
+use crate::memory::Memory;
 use crate::scheme::Scheme;
-use crate::transaction::{Abort, Read, Runner, Transaction, Worker};
+use crate::transaction::{Abort, Runner, Transaction, Worker};
 
 /// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: a pointer or collection
 /// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
