@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
+use super::backup::{BackupReport, Source, backup};
 use super::header::Header;
 use super::heap::{self, HeapUsage};
 use super::helper::Helper;
@@ -413,6 +414,42 @@ impl Pool {
         match &self.sync {
             Some(sync) if !self.read_only => sync.log.checkpoint(&self.native_view()?).map(drop),
             _ => Ok(()),
+        }
+    }
+
+    /// Copies the pool to a new file at `to` while transactions run: a pool of its own, cleanly closed, with every
+    /// transaction that was durable when the copy of the heap ended. Checkpoints wait meanwhile, so that commits may
+    /// have to wait too when the log is full.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::typed::Store;
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let (path, copy) = (folder.path().join("pool"), folder.path().join("copy"));
+    /// let store = Store::create(&path, &Options::default(), |_| Ok(7u64))?;
+    /// store.pool().backup(&copy)?;
+    /// let restored = Store::<u64>::open(&copy, &Options::default())?;
+    /// assert_eq!(restored.view(|tx, root| root.get(tx))?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: the pool is open under another domain than `Sync`, or for reading (close it and copy its
+    /// file); there is something at `to`; input or output fails. No file is left then.
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
+        match &self.sync {
+            Some(sync) if !self.read_only => backup(
+                &Source {
+                    view: self.native_view()?,
+                    device: &sync.device,
+                    log: sync.log,
+                    layout_name: self.header.layout_name.clone(),
+                },
+                to.as_ref(),
+            ),
+            _ => Err(Error::Unsupported("a backup of an open pool".into())),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Pools: what lies where, the file that holds it, opening and recovering it.
 
+mod backup;
 mod file;
 pub mod header;
 pub(crate) mod heap;
@@ -8,6 +9,7 @@ pub mod layout;
 mod sync_files;
 mod ticket;
 
+pub use backup::BackupReport;
 pub use file::{Options, Pool, PoolInfo, Recovery, inspect};
 pub use header::Header;
 pub use heap::HeapUsage;

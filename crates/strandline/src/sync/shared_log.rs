@@ -655,6 +655,34 @@ impl SharedLog {
         }
     }
 
+    /// Runs `body` while no checkpoint runs: neither the heap file nor the blocks from S on change, other than by
+    /// commits that append.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]; those of `body`.
+    pub(crate) fn hold_checkpoints<M: Memory, R>(
+        &self,
+        view: &View<M>,
+        body: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        lock(&view.memory, self.checkpointing());
+        let result = self.check_poison(&view.memory).and_then(|()| body());
+        unlock(&view.memory, self.checkpointing());
+        // Who found no room while a checkpoint seemed to run has not asked for one.
+        self.announce_room(&view.memory);
+        result
+    }
+
+    /// The blocks that recovery needs and that are durable.
+    pub(crate) fn needed_blocks<M: Memory>(&self, view: &View<M>) -> std::ops::Range<u64> {
+        view.memory.load(self.start())..view.memory.load(self.durable())
+    }
+
+    /// Where block `number` lies in the log file.
+    pub(crate) fn block_offset(&self, number: u64) -> u64 {
+        block::offset(number, self.ring)
+    }
+
     /// The highest TxID that is in the log, durable or not.
     pub(crate) fn appended_up_to<M: Memory>(&self, view: &View<M>) -> u64 {
         view.memory.load(self.last_transaction())
