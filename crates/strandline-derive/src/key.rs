@@ -10,7 +10,10 @@ use crate::refuse::refuse_volatile;
 
 pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     if let Some(lifetime) = input.generics.lifetimes().next() {
-        return Err(Error::new_spanned(lifetime, "a key is plain data: it cannot hold pointers or references"));
+        return Err(Error::new_spanned(
+            lifetime,
+            "a key is plain data: it cannot hold pointers or references",
+        ));
     }
     let (variants, is_enum) = variants(input)?;
     let mut generics = input.generics.clone();

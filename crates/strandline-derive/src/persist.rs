@@ -68,10 +68,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let own_brand = brand(input)?;
     let brand = own_brand.clone().unwrap_or_else(|| Lifetime::new("'strandline_pool", Span::call_site()));
     let (variants, is_enum) = variants(input)?;
-    variants
-        .iter()
-        .flat_map(|variant| &variant.fields)
-        .try_for_each(|field| refuse_volatile(field.ty))?;
+    variants.iter().flat_map(|variant| &variant.fields).try_for_each(|field| refuse_volatile(field.ty))?;
 
     let mut generics = input.generics.clone();
     if own_brand.is_none() {

@@ -64,11 +64,8 @@ fn sweep(store: &Store<Sessions>, now: u64) -> Result<u64> {
     loop {
         let found = store.update(|tx, root| {
             let sessions = root.get(tx)?;
-            let expired: Vec<_> = sessions
-                .by_expiry
-                .range(tx, ..(now + 1, String::new()))
-                .take(100)
-                .collect::<Result<_>>()?;
+            let expired: Vec<_> =
+                sessions.by_expiry.range(tx, ..(now + 1, String::new())).take(100).collect::<Result<_>>()?;
             for (key, ()) in &expired {
                 sessions.by_expiry.remove(tx, key)?;
                 sessions.by_token.remove(tx, &key.1)?;

@@ -161,7 +161,9 @@ pub enum Error {
         expected: &'static str,
     },
     /// The root of a store is of another type.
-    #[error("the pool's root is {found}; this program expects {expected}: open it with a migration from that type")]
+    #[error(
+        "the pool's root is {found}; this program expects {expected}: open it with a migration from that type"
+    )]
     RootLayout {
         /// The type in the pool.
         found: String,
@@ -189,11 +191,5 @@ impl Error {
     /// A system call's failure while doing `what`.
     pub fn io(what: impl Into<String>, source: std::io::Error) -> Self {
         Self::Io { what: what.into(), source }
-    }
-}
-
-impl From<crate::transaction::Abort> for Error {
-    fn from(_: crate::transaction::Abort) -> Self {
-        Self::Interrupted
     }
 }

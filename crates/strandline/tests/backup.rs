@@ -89,3 +89,36 @@ fn a_copy_is_consistent_while_transactions_run() {
         .collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[test]
+fn a_check_tells_what_is_there_and_what_is_damaged() {
+    use std::os::unix::fs::FileExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let bank =
+        Store::<Bank>::create(&path, &options(), |tx| Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 }))
+            .unwrap();
+    let layout = *bank.pool().layout();
+    assert!(matches!(strandline::pool::check(&path), Err(Error::Locked { .. })));
+    bank.close().unwrap();
+
+    let report = strandline::pool::check(&path).unwrap();
+    assert_eq!(report.damage, Vec::<String>::new());
+    assert!(report.roots[0].what.contains("Bank, version 1"), "{}", report.roots[0].what);
+    assert!(report.classes.iter().map(|class| class.allocated).sum::<u64>() > 0);
+
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    // A root that leads nowhere.
+    file.write_all_at(&u64::MAX.to_le_bytes(), layout.root(3).offset()).unwrap();
+    let report = strandline::pool::check(&path).unwrap();
+    assert_eq!((report.damage.len(), report.roots.len()), (1, 2));
+    // An impossible word in the chunk table.
+    file.write_all_at(&[0xff; 8], layout.chunk_table.offset()).unwrap();
+    let damage = strandline::pool::check(&path).unwrap().damage;
+    assert!(damage[0].contains("chunk 0"), "{damage:?}");
+    // A header that does not fit its checksum.
+    file.write_all_at(&[1], 100).unwrap();
+    let damage = strandline::pool::check(&path).unwrap().damage;
+    assert!(damage[0].contains("header"), "{damage:?}");
+}

@@ -7,10 +7,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
+use strandline::Options;
 use strandline::pool::Geometry;
 use strandline::sync::{BLOCK_BYTES, DeviceCounters, SyncParameters};
 use strandline::typed::{HashMap, Persist, Store};
-use strandline::Options;
 
 #[derive(Persist)]
 struct Root<'p> {

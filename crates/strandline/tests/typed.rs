@@ -107,9 +107,7 @@ fn a_list_of_pointers_and_what_dangling_ones_can_do() {
     };
     dangles(store.view(|tx, root| root.get(tx)?.first.unwrap().get(tx).map(drop)));
     dangles(store.update(|tx, root| root.get(tx)?.first.unwrap().free(tx).map(drop)));
-    dangles(store.update(|tx, root| {
-        root.get(tx)?.first.unwrap().set(tx, &Node { value: 1, next: None })
-    }));
+    dangles(store.update(|tx, root| root.get(tx)?.first.unwrap().set(tx, &Node { value: 1, next: None })));
     // Nor can it be taken for a value of another type.
     store
         .update(|tx, root| {
@@ -218,7 +216,10 @@ fn a_root_is_checked_and_migrated() {
 
     let refused = Store::<SettingsV2>::open(&path, &options()).err().unwrap();
     let shown = refused.to_string();
-    assert!(shown.contains("Settings, version 1, 8 bytes") && shown.contains("version 2, 16 bytes"), "{shown}");
+    assert!(
+        shown.contains("Settings, version 1, 8 bytes") && shown.contains("version 2, 16 bytes"),
+        "{shown}"
+    );
 
     let failing = Migrations::new().from::<SettingsV1>(|_, _| Err(Error::Parameter("not today".into())));
     let failed = Store::<SettingsV2>::open_and_migrate(&path, &options(), &failing).err().unwrap();
@@ -237,10 +238,7 @@ fn a_root_is_checked_and_migrated() {
         store.close().unwrap();
     }
     let reader = Store::<SettingsV2>::open_read_only(&path, &options()).unwrap();
-    assert!(matches!(
-        reader.update(|tx, root| root.update(tx, |root| root.limit = 1)),
-        Err(Error::ReadOnly)
-    ));
+    assert!(matches!(reader.update(|tx, root| root.update(tx, |root| root.limit = 1)), Err(Error::ReadOnly)));
     drop(reader);
     assert!(Store::<SettingsV1>::open(&path, &options()).is_err(), "no way back");
 }
@@ -326,11 +324,7 @@ enum MapStep {
 }
 
 fn bounds() -> impl Strategy<Value = Bound<Id>> {
-    prop_oneof![
-        Just(Bound::Unbounded),
-        ids().prop_map(Bound::Included),
-        ids().prop_map(Bound::Excluded)
-    ]
+    prop_oneof![Just(Bound::Unbounded), ids().prop_map(Bound::Included), ids().prop_map(Bound::Excluded)]
 }
 
 fn map_steps() -> impl Strategy<Value = Vec<MapStep>> {
@@ -492,10 +486,8 @@ fn large_maps_keep_everything() {
                 assert_eq!(table.get(tx, &key(i))?, Some([i, i + 1, i + 2]));
                 assert_eq!(names.get(tx, format!("user:{i:06}").as_str())?, Some(i));
             }
-            let range = names.range::<str>(
-                tx,
-                (Bound::Included("user:000100"), Bound::Excluded("user:000200")),
-            );
+            let range =
+                names.range::<str>(tx, (Bound::Included("user:000100"), Bound::Excluded("user:000200")));
             assert!(range.map(|pair| pair.unwrap().1).eq(100..200));
             assert!(names.iter(tx).rev().map(|pair| pair.unwrap().1).eq((0..count).rev()));
             let seen: StdHashMap<u64, [u64; 3]> = table.iter(tx).collect::<Result<_>>()?;

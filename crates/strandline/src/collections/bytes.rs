@@ -17,7 +17,11 @@ pub(crate) fn word_of(bytes: &[u8]) -> u64 {
 
 /// Writes `bytes` from `at` on.
 #[inline]
-pub(crate) fn write_bytes(tx: &mut impl Transaction, at: PersistentAddress, bytes: &[u8]) -> Result<(), Abort> {
+pub(crate) fn write_bytes(
+    tx: &mut impl Transaction,
+    at: PersistentAddress,
+    bytes: &[u8],
+) -> Result<(), Abort> {
     with_piece(bytes.len(), |buffer| write_bytes_by(tx, at, bytes, buffer))
 }
 

@@ -535,10 +535,7 @@ impl KeyValueStore {
                 let mut key = Vec::new();
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
                 tx.read(node.value().word(node.value_bytes.div_ceil(8)).word(u64::MAX))?;
-                if hash(&key) != node.hash
-                    || self.cell(tx, node.hash)?.at != cell.at
-                    || keys.contains(&key)
-                {
+                if hash(&key) != node.hash || self.cell(tx, node.hash)?.at != cell.at || keys.contains(&key) {
                     return Err(KIND.damaged(
                         tx,
                         node.at,

@@ -281,7 +281,7 @@ impl Pool {
         Ok(())
     }
 
-    fn native_view(&self) -> Result<View<Native>> {
+    pub(super) fn native_view(&self) -> Result<View<Native>> {
         // A reader's own copy needs no durability.
         let domain = if self.read_only { Domain::Process } else { self.options.domain };
         let device = self.sync.as_ref().map(|sync| sync.device.clone() as Arc<dyn Device + Send + Sync>);
@@ -369,9 +369,7 @@ impl Pool {
         let mut flusher = sync.flusher.lock().unwrap_or_else(PoisonError::into_inner);
         let flusher = match &mut *flusher {
             Some(flusher) => flusher,
-            none => {
-                none.insert(Flusher::start(self.native_view()?, sync.log, self.options.flush_interval)?)
-            }
+            none => none.insert(Flusher::start(self.native_view()?, sync.log, self.options.flush_interval)?),
         };
         Ok(flusher.ticket(transaction))
     }
@@ -588,15 +586,22 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<PoolInfo> {
         recovery: None,
     };
     if !open {
-        let domain = decode_state(state).map_or(Domain::Process, |(domain, _)| domain);
-        let options = Options { domain, layout_name: info.header.layout_name.clone(), ..Options::default() };
-        let pool = Pool::open_read_only(path, &options)?;
+        let pool = open_to_look(path, &info.header)?;
         let view = pool.native_view()?;
         info.roots = (0..ROOTS).map(|root| view.memory.load(pool.layout.root(root))).collect();
         info.usage = Some(pool.usage()?);
         info.recovery = Some(*pool.recovery());
     }
     Ok(info)
+}
+
+/// Opens a pool for reading under the domain that wrote it.
+pub(super) fn open_to_look(path: &Path, header: &Header) -> Result<Pool> {
+    let file = File::open(path).map_err(|e| Error::io(format!("open the pool {}", path.display()), e))?;
+    let state = read_word(&file, Layout::STATE.offset())?;
+    let domain = decode_state(state).map_or(Domain::Process, |(domain, _)| domain);
+    let options = Options { domain, layout_name: header.layout_name.clone(), ..Options::default() };
+    Pool::open_read_only(path, &options)
 }
 
 /// Opens and locks the file, and reads its header.

@@ -1,6 +1,7 @@
 //! Pools: what lies where, the file that holds it, opening and recovering it.
 
 mod backup;
+mod check;
 mod file;
 pub mod header;
 pub(crate) mod heap;
@@ -10,9 +11,10 @@ mod sync_files;
 mod ticket;
 
 pub use backup::BackupReport;
+pub use check::{CheckReport, RootReport, check};
 pub use file::{Options, Pool, PoolInfo, Recovery, inspect};
 pub use header::Header;
-pub use heap::HeapUsage;
+pub use heap::{ClassUsage, HeapUsage};
 pub use layout::{Geometry, Layout, PoolState, ROOTS, SharedLayout, View};
 pub use sync_files::log_path;
 pub use ticket::Ticket;

@@ -127,10 +127,7 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
     ///
     /// # Errors
     /// As [`Runner::run`].
-    pub fn run_later<R>(
-        &mut self,
-        body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
-    ) -> Result<(R, u64)> {
+    pub fn run_later<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<(R, u64)> {
         self.tx.engine.durable_at = 0;
         self.tx.engine.durable_later = true;
         let result = self.attempt(self.read_only, None, body)?;

@@ -201,9 +201,7 @@ impl<'p> Text<'p> {
     /// As [`Bytes::get`]; [`Error::Damaged`](crate::Error::Damaged): it is no UTF-8.
     pub fn get(self, tx: &View<'p>) -> Result<String> {
         let bytes = self.0.get(tx)?;
-        String::from_utf8(bytes).or_else(|_| {
-            tx.words(|tx| Err(invalid(tx, self.0.raw.at, "Text")))
-        })
+        String::from_utf8(bytes).or_else(|_| tx.words(|tx| Err(invalid(tx, self.0.raw.at, "Text"))))
     }
 
     /// Replaces the text.

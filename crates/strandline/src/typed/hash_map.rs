@@ -97,7 +97,11 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
         KeyValueStore::of_header(tx, self.raw.at, &header[1..])
     }
 
-    fn decode(tx: &mut Words<'_>, at: PersistentAddress, value: Option<Option<V>>) -> Result<Option<V>, Abort> {
+    fn decode(
+        tx: &mut Words<'_>,
+        at: PersistentAddress,
+        value: Option<Option<V>>,
+    ) -> Result<Option<V>, Abort> {
         match value {
             Some(None) => Err(invalid(tx, at, V::NAME)),
             Some(value) => Ok(value),

@@ -87,6 +87,7 @@ pub use ordered_map::{OrderedMap, Range};
 pub use persist::{Invalid, Item, Persist, Root};
 pub use pointer::Ptr;
 pub use queue::{Iter as QueueIter, Queue};
+pub(crate) use store::describe_root;
 pub use store::{Migrations, Session, Store};
 pub use strandline_derive::{Key, Persist};
 pub use transaction::{Tx, View, update, view};

@@ -436,12 +436,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         self.range_of(tx, keys.start_bound().map(bytes), keys.end_bound().map(bytes))
     }
 
-    fn range_of<'v>(
-        self,
-        tx: &'v View<'p>,
-        from: Bound<Vec<u8>>,
-        to: Bound<Vec<u8>>,
-    ) -> Range<'v, 'p, K, V> {
+    fn range_of<'v>(self, tx: &'v View<'p>, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Range<'v, 'p, K, V> {
         let (front, back) = (VecDeque::new(), VecDeque::new());
         Range { tx, map: self, from, to, front, back, batch: 4 }
     }
@@ -658,7 +653,9 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
             match value(tx) {
                 Ok(value) => self.found.push((key, value)),
                 // If reading it met something else, that is what the transaction reports.
-                Err(_) => return Err(tx.fail(Error::Damaged(format!("a map has no value of type {}", V::NAME)))),
+                Err(_) => {
+                    return Err(tx.fail(Error::Damaged(format!("a map has no value of type {}", V::NAME))));
+                }
             }
         }
         Ok(())
@@ -690,7 +687,8 @@ impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
                     if ascending { &mut self.front } else { &mut self.back }.push_back((key, value));
                 }
                 _ => {
-                    let damaged = format!("an ordered map at {:#x} has an impossible key", map.raw.at.offset());
+                    let damaged =
+                        format!("an ordered map at {:#x} has an impossible key", map.raw.at.offset());
                     return self.tx.words(|tx| Err(tx.fail(Error::Damaged(damaged))));
                 }
             }

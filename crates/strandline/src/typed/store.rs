@@ -129,10 +129,8 @@ impl<R: Root> Migrations<R> {
         mut self,
         migrate: impl for<'p> Fn(&Tx<'p>, Old::At<'p>) -> Result<R::At<'p>> + Send + Sync + 'static,
     ) -> Self {
-        self.steps.insert(
-            layout_of::<Old>(),
-            Box::new(move |tx, at| migrate_one::<Old, R>(tx, at, &migrate)),
-        );
+        self.steps
+            .insert(layout_of::<Old>(), Box::new(move |tx, at| migrate_one::<Old, R>(tx, at, &migrate)));
         self
     }
 }
@@ -197,6 +195,16 @@ fn description(tx: &View<'_>) -> Result<Option<Description>> {
             return Err(tx.fail(Error::WrongStructure { what: "a store's root", root: root.offset() }));
         }
         Ok(Some(Description { at, words }))
+    })
+}
+
+/// What a store's root in root word `index` is; `None` if there is none.
+pub(crate) fn describe_root(runner: &mut impl Runner, index: u64) -> Result<Option<String>> {
+    if index > 0 {
+        return Ok(None);
+    }
+    transaction::view(runner, |tx| {
+        Ok(description(tx)?.map(|found| format!("a store's root: {}", found.shown())))
     })
 }
 
@@ -361,10 +369,7 @@ impl<R: Root> Store<R> {
     /// # Errors
     /// The error that `body` returned; what made the transaction fail ([`Error::Full`], [`Error::Poisoned`], …).
     /// Nothing has happened then.
-    pub fn update<T>(
-        &self,
-        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
-    ) -> Result<T> {
+    pub fn update<T>(&self, body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
         self.session()?.update(body)
     }
 
@@ -463,10 +468,7 @@ impl<R: Root> Store<R> {
     ///
     /// # Errors
     /// As [`Store::update`].
-    pub fn view<T>(
-        &self,
-        body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
-    ) -> Result<T> {
+    pub fn view<T>(&self, body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
         self.session()?.view(body)
     }
 
@@ -570,8 +572,7 @@ impl<R: Root> Session<'_, R> {
     ) -> Result<(T, Ticket), E> {
         let pool = &self.store.pool;
         let worker = self.worker.as_mut().expect("only the drop takes it");
-        let (result, transaction) =
-            transaction::update_later(worker, |tx| body(tx, root_pointer(tx)?))?;
+        let (result, transaction) = transaction::update_later(worker, |tx| body(tx, root_pointer(tx)?))?;
         Ok((result, pool.ticket(transaction)?))
     }
 

@@ -50,7 +50,7 @@ impl<'p> View<'p> {
     /// Runs one operation, which must not call what it was given by a user: that may use the transaction too.
     #[inline]
     pub(super) fn words<R>(&self, body: impl FnOnce(&mut Words<'_>) -> Result<R, Abort>) -> Result<R> {
-        body(&mut (&mut **self.inner.borrow_mut() as Words<'_>)).map_err(Error::from)
+        body(&mut (&mut **self.inner.borrow_mut() as Words<'_>)).map_err(|_| Error::Interrupted)
     }
 }
 
