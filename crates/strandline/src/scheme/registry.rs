@@ -97,7 +97,8 @@ const HARDWARE: &str = "Loose-Ordering Consistency; ATOM; WrAP";
 const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
 const DEFERRED: &str =
     "Kolli, Pelley, Saidi, Chen, Wenisch: High-Performance Transactions for Persistent Memories";
-const WRITE_ASIDE: &str = "Giles, Doshi, Varman: Bridging the Programming Gap Between Persistent and Volatile Memory Using WrAP";
+const WRITE_ASIDE: &str =
+    "Giles, Doshi, Varman: Bridging the Programming Gap Between Persistent and Volatile Memory Using WrAP";
 const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
 
 // The numbers are part of the pool format (`docs/pool-format.md`): none is ever used for something else.
