@@ -8,8 +8,8 @@ pub(crate) mod campaign;
 pub(crate) mod crash;
 pub(crate) mod explorer;
 pub(crate) mod life;
+mod missing;
 pub(crate) mod oracle;
-
 mod program;
 mod schedule;
 pub(crate) mod scheme;
