@@ -258,10 +258,11 @@ pub unsafe extern "C" fn strandline_update(
         let (Some(store), Some(body)) = (unsafe { store.as_ref() }, body) else {
             return invalid("a store and a body are needed");
         };
-        // SAFETY: the caller promises that the body may be called.
         let result = if durable != 0 {
+            // SAFETY: the caller promises that the body may be called.
             store.store.update(|tx, root| unsafe { write(tx, root, body, argument) })
         } else {
+            // SAFETY: as above.
             store.store.update_later(|tx, root| unsafe { write(tx, root, body, argument) }).map(drop)
         };
         result.map_or_else(|error| failed(&error), |()| STRANDLINE_OK)
