@@ -18,6 +18,7 @@ mod report;
 mod results;
 mod session;
 mod verdict;
+pub mod wrap;
 
 pub use claim::{Claim, Kind, Value, claims};
 pub use measurements::{Key, Measurements, Series, Spread};

@@ -10,8 +10,8 @@ use strandline::memory::hosted::Thread;
 use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Step};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::Description;
-use strandline_sim::{Contents, Machine};
 use strandline_sim::scheme::{Entry, SCHEMES, Setup};
+use strandline_sim::{Contents, Machine};
 
 /// Lines that transactions use; the first few are used more often.
 const LINES: u64 = 96;
@@ -78,7 +78,11 @@ fn program(memory: &Hosted, history: &History, seed: u64, transactions: u64) {
 
 /// Runs histories and counts what is wrong: loads, images that recovery refuses, and images that are no state of
 /// the history at or after the last acknowledged one.
-fn violations(entry: &Entry, omitted: Option<&'static str>, seeds: std::ops::Range<u64>) -> Result<u64, String> {
+fn violations(
+    entry: &Entry,
+    omitted: Option<&'static str>,
+    seeds: std::ops::Range<u64>,
+) -> Result<u64, String> {
     let machine = machine();
     let setup = Setup { machine: &machine, omitted };
     let mut judged = 0;
@@ -87,7 +91,8 @@ fn violations(entry: &Entry, omitted: Option<&'static str>, seeds: std::ops::Ran
         let persistent: Vec<u64> = (0..WORDS as u64).collect();
         let history = History { states: RefCell::new(vec![persistent.clone()]), wrong: Cell::new(0) };
         let contents = Contents { persistent, volatile_bytes: 4096, regions: Regions::default() };
-        let running = Machine::new(&machine, contents, Some(make(&setup)?), None).map_err(|e| e.to_string())?;
+        let running =
+            Machine::new(&machine, contents, Some(make(&setup)?), None).map_err(|e| e.to_string())?;
         let running = Rc::new(running);
         let mut random = Rng::with_seed(seed ^ 0xc4a5);
         running.record_events();

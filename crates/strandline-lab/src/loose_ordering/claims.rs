@@ -4,8 +4,8 @@ use strandline::collections::NodeShape;
 use strandline_sim::scheme::loc::{Parameters, format};
 
 use super::figures::{
-    ANY, BLOCKS, DEGREES, LATENCIES, NANOSECONDS, NORMALISED, SIZES, SYSTEMS, TRAFFIC, UPDATES, WRITTEN, mean,
-    values,
+    ANY, BLOCKS, DEGREES, LATENCIES, NANOSECONDS, NORMALISED, SIZES, SYSTEMS, TRAFFIC, UPDATES, WRITTEN,
+    mean, values,
 };
 use super::systems::{
     ALL, ALL_DEGREES, EC_WAL, H_WAL, KILN, LOC_KILN, LOC_WAL, NONE, S_WAL, System, WORKLOADS,
@@ -35,7 +35,9 @@ fn with_missing(finding: Finding) -> Finding {
 fn each(all: &Measurements, system: System, quantity: &str) -> Measured {
     let there = WORKLOADS.iter().filter(|workload| workload.workload.is_some());
     let values = values(all, SYSTEMS, system, quantity, ANY);
-    Measured::Named(there.zip(values).map(|(workload, value)| (workload.name.to_owned(), Some(value))).collect())
+    Measured::Named(
+        there.zip(values).map(|(workload, value)| (workload.name.to_owned(), Some(value))).collect(),
+    )
 }
 
 fn throughput(claim: &Claim, all: &Measurements, system: System) -> Judged {
@@ -67,9 +69,13 @@ fn traffic(claim: &Claim, all: &Measurements, system: System) -> Judged {
     let over = |base: System| {
         let ratio = |(own, base): (f64, f64)| own / base;
         let own = values(all, SYSTEMS, system, WRITTEN, ANY);
-        let ratios: Vec<f64> = own.into_iter().zip(values(all, SYSTEMS, base, WRITTEN, ANY)).map(ratio).collect();
+        let ratios: Vec<f64> =
+            own.into_iter().zip(values(all, SYSTEMS, base, WRITTEN, ANY)).map(ratio).collect();
         let mean = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
-        (format!("bytes written per transaction over {}'s", base.name), Some(mean).filter(|_| !ratios.is_empty()))
+        (
+            format!("bytes written per transaction over {}'s", base.name),
+            Some(mean).filter(|_| !ratios.is_empty()),
+        )
     };
     let finding = finding
         .beside("each workload", each(all, system, TRAFFIC), None)
@@ -102,16 +108,17 @@ pub fn l8(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
 pub fn l9(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     let of = |system| values(all, SYSTEMS, system, NORMALISED, ANY);
     let ratios: Vec<f64> = of(EC_WAL).into_iter().zip(of(H_WAL)).map(|(ec, h)| ec / h).collect();
-    let measured =
-        (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64);
+    let measured = (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64);
     let there = WORKLOADS.iter().filter(|workload| workload.workload.is_some());
-    let named = there.zip(&ratios).map(|(workload, &ratio)| (workload.name.to_owned(), Some(ratio))).collect();
+    let named =
+        there.zip(&ratios).map(|(workload, &ratio)| (workload.name.to_owned(), Some(ratio))).collect();
     let finding = Finding::headline(claim, vec![measured], Baseline::One, SIMULATED);
     Ok(with_missing(finding.beside("each workload", Measured::Named(named), None)))
 }
 
 fn by_degree(all: &Measurements, quantity: &str) -> Vec<(u64, Option<f64>)> {
-    let of = |(degree, _): (u64, System)| (degree, mean(all, DEGREES, LOC_WAL, quantity, &degree.to_string()));
+    let of =
+        |(degree, _): (u64, System)| (degree, mean(all, DEGREES, LOC_WAL, quantity, &degree.to_string()));
     ALL_DEGREES.into_iter().map(of).collect()
 }
 
@@ -145,7 +152,8 @@ pub fn l11(_: &Claim, _: &Session, all: &Measurements) -> Judged {
     );
     let orders = falls.chain([slightly]).collect();
     let finding = Finding::trend(named(&degrees, "SD"), orders, SIMULATED);
-    let versions = "Versions that the last level had no way for are counted by the simulator (version_overflows).";
+    let versions =
+        "Versions that the last level had no way for are counted by the simulator (version_overflows).";
     Ok(with_missing(finding.note(versions)))
 }
 
@@ -162,7 +170,10 @@ pub fn l12(_: &Claim, session: &Session, all: &Measurements) -> Judged {
     let near = |system| at(system, last).map(|value| (value - 1.0).abs() <= verdict::TOLERANCE);
     let compare = |one: Option<f64>, other: Option<f64>| Some(one? > other?);
     let orders = vec![
-        order("LOC-WAL's gain over H-WAL falls with size", compare(gain(LOC_WAL, first), gain(LOC_WAL, last))),
+        order(
+            "LOC-WAL's gain over H-WAL falls with size",
+            compare(gain(LOC_WAL, first), gain(LOC_WAL, last)),
+        ),
         order("LOC-WAL at 32 within a tenth of no transactions", near(LOC_WAL)),
         order("LOC-Kiln at 32 within a tenth of no transactions", near(LOC_KILN)),
         order("Kiln's gain over H-WAL falls with size", compare(gain(KILN, first), gain(KILN, last))),
@@ -183,10 +194,8 @@ pub fn l13(_: &Claim, session: &Session, all: &Measurements) -> Judged {
         let (from, to) = (points[i - 1], points[i]);
         let compare = |one: Option<f64>, other: Option<f64>| Some(one? < other?);
         let gain = |i: usize| Some(loc[i].1? / h_wal[i].1?);
-        orders.push(order(
-            format!("H-WAL falls from {from} to {to} ns"),
-            compare(h_wal[i].1, h_wal[i - 1].1),
-        ));
+        orders
+            .push(order(format!("H-WAL falls from {from} to {to} ns"), compare(h_wal[i].1, h_wal[i - 1].1)));
         orders.push(order(
             format!("LOC-WAL over H-WAL rises from {from} to {to} ns"),
             compare(gain(i - 1), gain(i)),
@@ -220,8 +229,11 @@ pub fn l15(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
     let entry = cid + tid + tx_id + tx_cnt + state + phase + writes;
     let table = u64::from(entry) * format::RUNNING / 8;
     let measured = [upper, upper, last, entry].map(|bits| Some(f64::from(bits))).to_vec();
-    let finding =
-        Finding::exact(claim, measured, "The widths of the fields that the log format and the tables here have.");
+    let finding = Finding::exact(
+        claim,
+        measured,
+        "The widths of the fields that the log format and the tables here have.",
+    );
     Ok(finding.note(format!("The Tx State Table of {} entries is {table} bytes.", format::RUNNING)))
 }
 
@@ -280,7 +292,8 @@ pub fn l21(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
     let word = strandline::memory::WORD_BYTES as f64;
     let measured = vec![Some(bytes as f64), Some(pairs as f64), Some(word), Some(word)];
     let finding = Finding::exact(claim, measured, "The B+ tree's nodes as the workload uses them.");
-    Ok(finding.note("Words of a pool are 8 bytes, and so are the values here. SQLite is not a workload here yet."))
+    Ok(finding
+        .note("Words of a pool are 8 bytes, and so are the values here. SQLite is not a workload here yet."))
 }
 
 pub fn l22(_: &Claim, _: &Session, all: &Measurements) -> Judged {

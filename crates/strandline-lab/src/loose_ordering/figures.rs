@@ -1,8 +1,8 @@
 //! The figures: what is run, and how it is drawn.
 
 use super::systems::{
-    ALL, ALL_DEGREES, EC_WAL, H_WAL, KILN, LOC_KILN, LOC_WAL, NONE, PaperWorkload, Row, System,
-    WORKLOADS, machine,
+    ALL, ALL_DEGREES, EC_WAL, H_WAL, KILN, LOC_KILN, LOC_WAL, NONE, PaperWorkload, Row, System, WORKLOADS,
+    machine,
 };
 use crate::measurements::{Key, Measurements, Spread};
 use crate::paper::{Curve, Form, Mark, Panel};

@@ -75,7 +75,12 @@ pub const WORKLOADS: [PaperWorkload; 6] = [
         transactions: 3000,
     },
     PaperWorkload { workload: Some(WorkloadName::Hash), name: "Hash", operations: 3, transactions: 20_000 },
-    PaperWorkload { workload: Some(WorkloadName::RbTree), name: "RBTree", operations: 4, transactions: 10_000 },
+    PaperWorkload {
+        workload: Some(WorkloadName::RbTree),
+        name: "RBTree",
+        operations: 4,
+        transactions: 10_000,
+    },
     PaperWorkload { workload: Some(WorkloadName::Sps), name: "SPS", operations: 1, transactions: 50_000 },
     PaperWorkload { workload: Some(WorkloadName::Sdg), name: "SDG", operations: 8, transactions: 5000 },
     PaperWorkload { workload: None, name: "SQLite", operations: 1, transactions: 0 },

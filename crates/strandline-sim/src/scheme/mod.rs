@@ -6,6 +6,8 @@
 //! callback comes again when something may have changed.
 
 pub mod loc;
+mod undo_log;
+mod wrap;
 
 use crate::Description;
 use crate::cache::Hierarchy;
@@ -184,6 +186,8 @@ pub struct Entry {
     pub make: Option<Make>,
     /// Its recovery.
     pub recover: Recover,
+    /// The software that belongs beside it, by the names of `strandline list`.
+    pub software: &'static [&'static str],
     /// Whether it promises that acknowledged transactions survive.
     pub is_durable: bool,
     /// Its mutants.
@@ -198,6 +202,7 @@ pub const SCHEMES: &[Entry] = &[
         description: "caches and controllers only: the software scheme does it all",
         make: None,
         recover: |_, _, _| Ok(()),
+        software: &[],
         is_durable: false,
         mutants: &[],
     },
@@ -210,6 +215,11 @@ pub const SCHEMES: &[Entry] = &[
     loc::LOC_WAL_32,
     loc::KILN,
     loc::LOC_KILN,
+    wrap::WRAP,
+    wrap::WRAP_COMBINED,
+    wrap::WRAP_EVALUATED,
+    wrap::WRAP_BUFFER_OF_ONE,
+    undo_log::UNDO_LOG,
 ];
 
 /// The scheme with this name.

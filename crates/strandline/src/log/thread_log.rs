@@ -274,6 +274,13 @@ impl ThreadLog {
         }
     }
 
+    /// Whether the last commit has filled another of `parts` equal parts of the log.
+    #[inline(always)]
+    pub fn has_crossed(&self, parts: u32) -> bool {
+        let part = (self.records / parts).max(1);
+        self.begin / part != self.position / part
+    }
+
     /// Begins the log anew. All its transactions must be at or below the published watermark: inert records
     /// over the rest, every line of the run not yet written back is written back, a fence, and the phase
     /// flips. So when a run begins, every word of the log durably carries the other torn bit.

@@ -9,7 +9,6 @@ mod current;
 mod deferred_commit;
 mod execution_area;
 mod hardware;
-mod in_place;
 mod line_set;
 mod mnemosyne;
 mod no_persistence;
@@ -19,7 +18,9 @@ mod redo;
 mod registry;
 mod software_wal;
 mod synchronous_commit;
+mod undo_worker;
 mod volatile;
+mod wrap;
 mod write_ahead;
 
 pub use blurred::{Blurred, ExecutionInLog, VolatileCheckpoint};
@@ -39,6 +40,7 @@ pub use synchronous_commit::{
     SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
 };
 pub use volatile::{VolatileTx, VolatileWorker};
+pub use wrap::Wrap;
 pub use write_ahead::Base;
 
 use crate::error::Error;

@@ -202,6 +202,7 @@ macro_rules! entry {
             description: $description,
             make: Some(|setup| $parameters.make(setup)),
             recover: |setup, pool, area| $parameters.recover(setup, pool, area),
+            software: &["hardware+single-writer"],
             is_durable: true,
             mutants: $mutants,
         }
