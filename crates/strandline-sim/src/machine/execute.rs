@@ -86,11 +86,6 @@ impl State {
         value
     }
 
-    /// Loads a word whose line is not in the first level, without charging an instruction.
-    pub(super) fn load_uncharged(&mut self, core: usize, line: u32, word: u8) -> u64 {
-        self.load(core, line, word, false)
-    }
-
     /// Loads consecutive words.
     pub(super) fn load_range(&mut self, core: usize, space: Space, offset: u64, into: &mut [u64]) {
         for (i, value) in into.iter_mut().enumerate() {
