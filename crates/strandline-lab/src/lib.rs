@@ -10,6 +10,7 @@ pub mod blurred;
 mod claim;
 pub mod compare;
 pub mod deferred_commit;
+pub mod loose_ordering;
 pub mod machine;
 mod measurements;
 pub mod native;

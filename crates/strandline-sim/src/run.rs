@@ -192,6 +192,7 @@ impl Prepared {
                 run.threads, description.cores.count, description.cores.count
             )));
         }
+        self.selection.allow(run.threads as u64)?;
         if run.threads as u64 > self.layout.geometry.logs {
             return Err(Error::Parameter(format!(
                 "{} threads on a pool with {} logs",

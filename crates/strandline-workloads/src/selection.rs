@@ -6,6 +6,8 @@ use strandline::pool::Pool;
 use strandline::transaction::{AnyRunner, Runner, Statistics};
 use strandline::{Domain, Result};
 
+#[cfg(feature = "sqlite")]
+use crate::SqliteWorkload;
 use crate::{
     HashWorkload, KvStoreWorkload, QueueWorkload, Row, Run, SchemeName, SdgWorkload, Sizes, SpsWorkload,
     TatpUpdateLocationWorkload, TpccNewOrderWorkload, Transactions, TreeWorkload, Workload, WorkloadName,
@@ -27,15 +29,15 @@ pub trait WorkloadVisitor {
 }
 
 macro_rules! workloads {
-    ($($name:ident($workload:ty),)*) => {
+    ($($(#[$attribute:meta])* $name:ident($workload:ty),)*) => {
         enum Any {
-            $($name($workload),)*
+            $($(#[$attribute])* $name($workload),)*
         }
 
         macro_rules! each {
             ($any:expr, $part:ident => $body:expr) => {
                 match $any {
-                    $(Any::$name($part) => $body,)*
+                    $($(#[$attribute])* Any::$name($part) => $body,)*
                 }
             };
         }
@@ -56,6 +58,8 @@ workloads! {
     Sdg(SdgWorkload),
     TpccNewOrder(TpccNewOrderWorkload),
     TatpUpdateLocation(TatpUpdateLocationWorkload),
+    #[cfg(feature = "sqlite")]
+    Sqlite(SqliteWorkload),
 }
 
 impl Selection {
@@ -88,6 +92,8 @@ impl Selection {
             WorkloadName::Queue => Any::Queue(QueueWorkload::new(sizes)),
             WorkloadName::Sdg => Any::Sdg(SdgWorkload::new(sizes)),
             WorkloadName::TpccNewOrder => Any::TpccNewOrder(TpccNewOrderWorkload::new(sizes)?),
+            #[cfg(feature = "sqlite")]
+            WorkloadName::Sqlite => Any::Sqlite(SqliteWorkload::new(sizes)),
             WorkloadName::TatpUpdateLocation => {
                 Any::TatpUpdateLocation(TatpUpdateLocationWorkload::new(sizes)?)
             }
@@ -108,6 +114,21 @@ impl Selection {
     /// As [`Workload::heap_bytes`].
     pub fn heap_bytes(&self) -> u64 {
         each!(&self.workload, workload => workload.heap_bytes())
+    }
+
+    /// Refuses more threads than the workload can have.
+    ///
+    /// # Errors
+    /// There are more.
+    pub fn allow(&self, threads: u64) -> Result<()> {
+        let most = each!(&self.workload, workload => workload.most_threads());
+        if threads <= most {
+            return Ok(());
+        }
+        Err(Error::Parameter(format!(
+            "{} is a workload of {most} thread, not of {threads}: choose --threads {most}",
+            self.name.name()
+        )))
     }
 
     /// As [`Workload::prepare`].
@@ -131,6 +152,7 @@ impl Selection {
     /// # Errors
     /// As there.
     pub fn measure(&self, pool: &Pool, domain: Domain, scheme: SchemeName, run: &Run) -> Result<Row> {
+        self.allow(run.threads)?;
         each!(&self.workload, workload => measure(pool, domain, workload, self.name.name(), scheme, run))
     }
 

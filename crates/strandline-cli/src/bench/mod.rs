@@ -168,7 +168,7 @@ impl Arguments {
             let all = SchemeName::all().filter(carried).filter(|scheme| scheme.is_native());
             all.filter(|scheme| given.is_empty() || given.contains(scheme)).collect()
         };
-        let workloads = WorkloadName::ALL.into_iter();
+        let workloads = WorkloadName::ALL.iter().copied();
         let sizes = Sizes {
             value_bytes: self.value_size.unwrap_or(8),
             operations: self.ops_per_tx.unwrap_or(1),

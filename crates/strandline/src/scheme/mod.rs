@@ -9,7 +9,6 @@ mod current;
 mod deferred_commit;
 mod execution_area;
 mod hardware;
-mod in_place;
 mod line_set;
 mod mnemosyne;
 mod no_persistence;
@@ -17,7 +16,9 @@ mod persistency;
 mod recovery;
 mod redo;
 mod registry;
+mod software_wal;
 mod synchronous_commit;
+mod undo_worker;
 mod volatile;
 mod wrap;
 mod write_ahead;
@@ -34,6 +35,7 @@ pub use no_persistence::NoPersistence;
 pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use recovery::{RecoveryReport, RecoveryStep};
 pub use registry::{SchemeKind, SchemeVisitor};
+pub use software_wal::SoftwareWriteAhead;
 pub use synchronous_commit::{
     SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
 };
