@@ -8,6 +8,7 @@
 
 pub mod blurred;
 mod claim;
+pub mod compare;
 pub mod deferred_commit;
 pub mod loose_ordering;
 pub mod machine;

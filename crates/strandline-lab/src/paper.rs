@@ -12,6 +12,7 @@ pub const PAPERS: &[&Paper] = &[
     &crate::deferred_commit::PAPER,
     &crate::loose_ordering::PAPER,
     &crate::wrap::PAPER,
+    &crate::compare::PAPER,
 ];
 
 /// A paper whose evaluation is measured again.
