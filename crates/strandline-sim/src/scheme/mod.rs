@@ -5,6 +5,8 @@
 //! transactions. A callback that must wait answers [`Reply::Wait`]: the core does nothing else, and the same
 //! callback comes again when something may have changed.
 
+pub mod atom;
+
 use crate::Description;
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
@@ -185,15 +187,20 @@ pub struct Entry {
 }
 
 /// All hardware schemes.
-pub const SCHEMES: &[Entry] = &[Entry {
-    name: "none",
-    source: "",
-    description: "caches and controllers only: the software scheme does it all",
-    make: None,
-    recover: |_, _, _| Ok(()),
-    is_durable: false,
-    mutants: &[],
-}];
+pub const SCHEMES: &[Entry] = &[
+    Entry {
+        name: "none",
+        source: "",
+        description: "caches and controllers only: the software scheme does it all",
+        make: None,
+        recover: |_, _, _| Ok(()),
+        is_durable: false,
+        mutants: &[],
+    },
+    atom::BASE,
+    atom::POSTED,
+    atom::SOURCE_LOGGED,
+];
 
 /// The scheme with this name.
 pub fn find(name: &str) -> Option<&'static Entry> {
