@@ -136,3 +136,28 @@ fn worlds_and_steps_that_do_not_exist() {
     let (_, err) = ends(&["--world", "device", "--setting", "line"], 2);
     assert!(err.contains("leave it out"), "{err}");
 }
+
+/// The command that a violation prints shows the same violation again: sampled, and exhaustive with power failing
+/// in recovery.
+#[test]
+fn a_violation_of_a_scheme_is_replayed_by_its_command() {
+    let sampled = ["--omit", "BulkDataFenceLate", "--setting", "word", "--samples", "300"];
+    let exhaustive =
+        ["--omit", "RecoveryZeroEarly", "--setting", "line", "--exhaustive", "--preemptions", "0"];
+    for flags in [&sampled[..], &exhaustive] {
+        let mut arguments = vec!["--scheme", "bppm", "--workload", "sps", "--threads", "2"];
+        arguments.extend(flags);
+        let (first, _) = ends(&arguments, 1);
+        let told = |text: &str| {
+            let from = text.find("VIOLATION").unwrap();
+            text[from..text.find("\nreplay: ").unwrap()].to_owned()
+        };
+        let command = first.lines().find_map(|line| line.strip_prefix("replay: strandline check ")).unwrap();
+        let again: Vec<&str> = command.split_whitespace().collect();
+        let (second, _) = ends(&again, 1);
+        assert_eq!(told(&first), told(&second));
+        // Stores carry their source line in the library.
+        assert!(told(&first).contains("missing in effect: "));
+        assert!(told(&first).contains("crates/strandline/src/"), "{first}");
+    }
+}

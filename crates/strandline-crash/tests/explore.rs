@@ -241,3 +241,46 @@ fn a_lock_is_not_released_over_an_unfenced_non_temporal_store() {
         assert_eq!(check(&Options::default(), program, |_, _| Ok(())).is_ok(), fenced);
     }
 }
+
+/// Dekker's handshake: only with store buffers do both threads miss the other's store.
+#[test]
+fn store_buffers_are_sampled() {
+    let want = [VolatileAddress::new(0), VolatileAddress::new(64)];
+    let inside = [DATA, COMMIT];
+    for fenced in [false, true] {
+        let options = Options { threads: 2, histories: 400, ..Options::default() };
+        let program = |thread: usize, m: &Hosted| {
+            m.store(want[thread], 1);
+            if fenced {
+                m.fetch_add(want[thread].word(1), 1);
+            }
+            if m.load(want[1 - thread]) == 0 {
+                m.store(inside[thread], 1);
+            }
+        };
+        let judge = |m: &Hosted, _: &_| {
+            let both = inside.iter().all(|&at| m.load(at) == 1);
+            if both { Err("both are inside".to_owned()) } else { Ok(()) }
+        };
+        assert_eq!(check(&options, program, judge).is_ok(), fenced);
+    }
+}
+
+/// A refusal names the store's source line, and the write-back and fence that would have been needed.
+#[test]
+fn a_refusal_names_the_missing_write_back() {
+    let line = line!() + 2;
+    let program = |_, m: &Hosted| {
+        m.store(DATA, 1);
+        m.store(COMMIT, 1);
+    };
+    let judge = |m: &Hosted, _: &_| {
+        if m.load(COMMIT) == 1 && m.load(DATA) == 0 { Err("commit without data".to_owned()) } else { Ok(()) }
+    };
+    let refused = check(&Options::default(), program, judge).unwrap_err();
+    let (data, commit) = (format!("tests/explore.rs:{line})"), format!("tests/explore.rs:{})", line + 1));
+    assert!(refused.history.iter().any(|told| told.contains(&data)), "{refused}");
+    assert!(refused.missing.contains("[0x0]") && refused.missing.contains(&data), "{refused}");
+    assert!(refused.missing.contains("before thread 0 stores to [0x40]"), "{refused}");
+    assert!(refused.missing.contains(&commit), "{refused}");
+}

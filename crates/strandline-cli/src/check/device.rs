@@ -105,7 +105,7 @@ fn explore(arguments: &Arguments, case: &Case, progress: impl FnMut(&Counts)) ->
     let limit = Duration::from_secs(arguments.seconds);
     if arguments.exhaustive {
         let bounds = Bounds {
-            schedules: arguments.samples,
+            schedules: arguments.samples(),
             seed: arguments.seed,
             transactions: arguments.transactions.unwrap_or(2),
             failures: 2,
@@ -115,7 +115,7 @@ fn explore(arguments: &Arguments, case: &Case, progress: impl FnMut(&Counts)) ->
         return exhaust(case, bounds, progress);
     }
     let size = size(arguments);
-    let histories = if arguments.mutants { u64::MAX } else { arguments.samples };
+    let histories = if arguments.mutants { u64::MAX } else { arguments.samples() };
     sample(case, Sampling { histories, seed: arguments.seed, size, limit }, progress)
 }
 

@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
     }
     let schemes = schemes(&arguments.scheme)?;
     let sampling = Sampling {
-        histories: arguments.samples,
+        histories: arguments.samples(),
         seed: arguments.seed,
         states: STATES,
         limit: Duration::from_secs(arguments.seconds),
@@ -114,7 +114,7 @@ fn rows(
 }
 
 fn show(arguments: &Arguments, rows: &[Row]) {
-    for row in rows.iter().filter(|row| !row.is_right() || arguments.samples == 1) {
+    for row in rows.iter().filter(|row| !row.is_right() || arguments.samples == Some(1)) {
         if let Some(violation) = &row.explored.violation {
             say!("{}: {}", row.scheme.name, violation.what);
             say!("\nhistory up to the crash (seed {}):", violation.seed);

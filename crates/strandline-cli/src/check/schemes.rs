@@ -45,9 +45,10 @@ pub struct Arguments {
     /// Power failures in recovery, one in the recovery after the other, at most (exhaustive)
     #[arg(long, default_value_t = 1)]
     pub(super) recovery_crashes: usize,
-    /// Histories to sample, for each combination
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) samples: u64,
+    /// Histories to sample, for each combination; without this flag 100, after a short exhaustive exploration of
+    /// small histories
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) samples: Option<u64>,
     /// Seed of the first history
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
@@ -69,6 +70,8 @@ pub struct Arguments {
 struct Row {
     case: Case,
     explored: Explored,
+    /// Those of an exhaustive exploration.
+    bounds: Option<Bounds>,
 }
 
 /// Runs it.
@@ -97,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
     } else {
         show(arguments, &rows);
     }
-    Ok(Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() })
+    Ok(Finished { outcome, rows: rows.iter().map(json_row).collect() })
 }
 
 impl Arguments {
@@ -132,7 +135,7 @@ impl Arguments {
 
     fn sampling(&self) -> Sampling {
         Sampling {
-            histories: self.samples,
+            histories: self.samples(),
             seed: self.seed,
             transactions: self.transactions.unwrap_or(24),
             limit: Duration::from_secs(self.seconds),
@@ -153,7 +156,45 @@ pub(super) fn progress_bar() -> ProgressBar {
     bar
 }
 
-fn explore(arguments: &Arguments, case: Case, bar: &ProgressBar) -> Result<Explored, Failure> {
+impl Arguments {
+    /// Histories to sample.
+    pub(super) fn samples(&self) -> u64 {
+        self.samples.unwrap_or(100)
+    }
+
+    /// What is explored for one case: exhaustively within bounds, or by samples.
+    fn ways(&self, case: &Case) -> Vec<Option<Bounds>> {
+        let limit = Duration::from_secs(self.seconds);
+        if self.exhaustive {
+            return vec![Some(Bounds {
+                preemptions: self.preemptions,
+                transactions: self.transactions.unwrap_or(2),
+                states: self.states,
+                recovery_crashes: self.recovery_crashes,
+                reduced: true,
+                limit,
+            })];
+        }
+        // Without further wishes small histories are explored exhaustively first, for a moment.
+        let small = Bounds {
+            preemptions: 1,
+            transactions: if case.setting == Setting::Word { 1 } else { 2 },
+            states: 1 << 20,
+            recovery_crashes: 1,
+            reduced: true,
+            limit: limit.min(Duration::from_secs(3)),
+        };
+        let first = self.samples.is_none() && self.omit.is_none() && case.threads < 3;
+        first.then_some(Some(small)).into_iter().chain([None]).collect()
+    }
+}
+
+fn explore(
+    arguments: &Arguments,
+    case: Case,
+    bounds: Option<Bounds>,
+    bar: &ProgressBar,
+) -> Result<Explored, Failure> {
     let started = Instant::now();
     let name =
         format!("{} {} {} threads {}", case.scheme.name, case.workload.name(), case.threads, case.setting);
@@ -167,18 +208,9 @@ fn explore(arguments: &Arguments, case: Case, bar: &ProgressBar) -> Result<Explo
         ));
         bar.tick();
     };
-    Ok(if arguments.exhaustive {
-        let bounds = Bounds {
-            preemptions: arguments.preemptions,
-            transactions: arguments.transactions.unwrap_or(2),
-            states: arguments.states,
-            recovery_crashes: arguments.recovery_crashes,
-            reduced: true,
-            limit: Duration::from_secs(arguments.seconds),
-        };
-        exhaust(case, bounds, progress)?
-    } else {
-        sample(case, arguments.sampling(), progress)?
+    Ok(match bounds {
+        Some(bounds) => exhaust(case, bounds, progress)?,
+        None => sample(case, arguments.sampling(), progress)?,
     })
 }
 
@@ -192,11 +224,13 @@ fn all(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>, Fai
             for setting in arguments.settings(&scheme) {
                 for threads in arguments.threads() {
                     let case = Case { scheme, workload, threads, setting, omitted };
-                    let mut explored = explore(arguments, case, &bar)?;
-                    if explored.violation.is_some() && !arguments.exhaustive {
-                        explored = smaller(arguments, case, explored, &bar)?;
+                    for bounds in arguments.ways(&case) {
+                        let mut explored = explore(arguments, case, bounds, &bar)?;
+                        if explored.violation.is_some() && bounds.is_none() {
+                            explored = smaller(arguments, case, explored, &bar)?;
+                        }
+                        rows.push(Row { case, explored, bounds });
                     }
-                    rows.push(Row { case, explored });
                 }
             }
         }
@@ -221,8 +255,12 @@ fn smaller(
     mut found: Explored,
     bar: &ProgressBar,
 ) -> Result<Explored, Failure> {
+    // One history is a replay.
+    if arguments.samples == Some(1) {
+        return Ok(found);
+    }
     let counts = found.counts;
-    let seconds = found.seconds;
+    let (seconds, cpu_seconds) = (found.seconds, found.cpu_seconds);
     for transactions in [1, 2, 3, 5, 8] {
         if transactions >= arguments.sampling().transactions {
             break;
@@ -241,7 +279,7 @@ fn smaller(
             break;
         }
     }
-    (found.counts, found.seconds) = (counts, seconds);
+    (found.counts, found.seconds, found.cpu_seconds) = (counts, seconds, cpu_seconds);
     Ok(found)
 }
 
@@ -265,7 +303,7 @@ fn mutants(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>,
                     ..arguments.sampling()
                 };
                 let explored = sample(case, sampling, |_| bar.tick())?;
-                rows.push(Row { case, explored });
+                rows.push(Row { case, explored, bounds: None });
             }
         }
     }
@@ -273,7 +311,7 @@ fn mutants(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>,
     Ok(rows)
 }
 
-fn replay(arguments: &Arguments, row: &Row) -> String {
+fn replay(row: &Row) -> String {
     let case = &row.case;
     let mut command = format!(
         "strandline check --scheme {} --workload {} --setting {} --threads {} --transactions {}",
@@ -286,28 +324,36 @@ fn replay(arguments: &Arguments, row: &Row) -> String {
     if let Some(step) = case.omitted {
         command += &format!(" --omit {step:?}");
     }
-    if arguments.exhaustive {
-        command + &format!(" --exhaustive --preemptions {}", arguments.preemptions)
+    if let Some(bounds) = row.bounds {
+        command
+            + &format!(
+                " --exhaustive --preemptions {} --states {} --recovery-crashes {} --seconds {}",
+                bounds.preemptions,
+                bounds.states,
+                bounds.recovery_crashes,
+                bounds.limit.as_secs()
+            )
     } else {
         command + &format!(" --seed {} --samples 1", row.explored.seed)
     }
 }
 
-fn show_violation(arguments: &Arguments, row: &Row, violation: &Violation) {
+fn show_violation(row: &Row, violation: &Violation) {
     say!("VIOLATION: {}", violation.what);
     say!("\nhistory up to the crash:");
     violation.history.iter().for_each(|line| say!("  {line}"));
     say!("\nstored, but lost:");
     violation.lost.iter().for_each(|line| say!("  {line}"));
+    say!("\nmissing in effect: {}", violation.missing);
     say!("\nrecovery:");
     violation.recovery.iter().for_each(|line| say!("  {line}"));
-    say!("\nreplay: {}\n", replay(arguments, row));
+    say!("\nreplay: {}\n", replay(row));
 }
 
 fn show(arguments: &Arguments, rows: &[Row]) {
     for row in rows {
         if let Some(violation) = &row.explored.violation {
-            show_violation(arguments, row, violation);
+            show_violation(row, violation);
         }
     }
     let mut table = Table::new();
@@ -317,6 +363,7 @@ fn show(arguments: &Arguments, rows: &[Row]) {
         "workload",
         "setting",
         "threads",
+        "mode",
         "histories",
         "crash points",
         "equal",
@@ -327,13 +374,14 @@ fn show(arguments: &Arguments, rows: &[Row]) {
         "states/s",
         "verdict",
     ]);
-    for Row { case, explored } in rows {
+    for Row { case, explored, bounds } in rows {
         let counts = &explored.counts;
         table.add_row([
             case.scheme.name.to_owned(),
             case.workload.name().to_owned(),
             case.setting.to_string(),
             case.threads.to_string(),
+            if bounds.is_some() { "exhaustive" } else { "sampled" }.to_owned(),
             counts.histories.to_string(),
             counts.points.to_string(),
             counts.equal_points.to_string(),
@@ -348,9 +396,10 @@ fn show(arguments: &Arguments, rows: &[Row]) {
     say!("{table}");
     let states: u64 = rows.iter().map(|row| row.explored.counts.states).sum();
     let seconds: f64 = rows.iter().map(|row| row.explored.seconds).sum();
+    let processor: f64 = rows.iter().map(|row| row.explored.cpu_seconds).sum();
     say!(
-        "\n{states} crash states judged in {seconds:.1} s: {:.0} states/s; seed {}",
-        states as f64 / seconds.max(1e-9),
+        "\n{states} crash states judged in {seconds:.1} s ({processor:.1} s of processor time): {:.0} states/s; seed {}",
+        states as f64 / processor.max(1e-9),
         arguments.seed
     );
 }
@@ -391,8 +440,8 @@ fn show_mutants(arguments: &Arguments, rows: &[Row]) {
     );
 }
 
-fn json_row(arguments: &Arguments, row: &Row) -> serde_json::Value {
-    let Row { case, explored } = row;
+fn json_row(row: &Row) -> serde_json::Value {
+    let Row { case, explored, bounds } = row;
     json!({
         "world": "x86",
         "scheme": case.scheme.name,
@@ -405,6 +454,7 @@ fn json_row(arguments: &Arguments, row: &Row) -> serde_json::Value {
         "seconds": explored.seconds,
         "states_per_s": explored.states_per_second(),
         "violation": explored.violation,
-        "replay": explored.violation.is_some().then(|| replay(arguments, row)),
+        "replay": explored.violation.is_some().then(|| replay(row)),
+        "exhaustive": bounds.is_some(),
     })
 }

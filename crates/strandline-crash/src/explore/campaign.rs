@@ -3,15 +3,17 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use strandline::Result;
 
 use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
-use super::life::{Case, Ground, Life, Script, at_the_end};
+use super::life::{Case, Ground, Life, Recipe, Script, at_the_end};
 use super::schedule::Policy;
 use super::workload::{Plan, Workload};
+use crate::Setting;
 
 /// What an exploration found.
 #[derive(Clone, Debug)]
@@ -74,20 +76,13 @@ pub struct Bounds {
     pub limit: Duration,
 }
 
-fn failure(what: String) -> Violation {
-    Violation { what, history: Vec::new(), lost: Vec::new(), recovery: Vec::new(), length: 0 }
+fn failure(what: String) -> Box<Violation> {
+    Box::new(Violation { what, ..Violation::default() })
 }
 
 /// Lives once; a panic of the program is a violation too.
-fn live(
-    ground: &Ground,
-    image: Vec<u64>,
-    script: &Script,
-    policy: Policy,
-    shared: Option<&BTreeSet<u32>>,
-    random: &mut Rng,
-) -> Result<Life, Violation> {
-    let lived = catch_unwind(AssertUnwindSafe(|| ground.live(image, script, policy, shared, random)));
+fn live(ground: &Ground, recipe: Recipe) -> Result<Life, Box<Violation>> {
+    let lived = catch_unwind(AssertUnwindSafe(|| ground.live(recipe)));
     match lived {
         Ok(lived) => lived.map_err(failure),
         Err(panic) => Err(failure(format!("the program panics: {}", panic_text(&*panic)))),
@@ -113,7 +108,7 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
     for number in 0..sampling.histories {
         let seed = sampling.seed.wrapping_add(number);
         if let Err(violation) = sample_one(&ground, &mut explorer, seed, sampling.transactions) {
-            (outcome.violation, outcome.seed) = (Some(violation), seed);
+            (outcome.violation, outcome.seed) = (Some(*violation), seed);
             break;
         }
         progress(&explorer.counts);
@@ -127,17 +122,21 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
     Ok(outcome)
 }
 
+/// Crash points tried in each life that is sampled.
+const POINTS: u32 = 12;
+
 /// Some lives of one pool.
 fn sample_one(
     ground: &Ground,
     explorer: &mut Explorer<'_>,
     seed: u64,
     transactions: u32,
-) -> Result<(), Violation> {
+) -> Result<(), Box<Violation>> {
     let mut random = Rng::with_seed(seed);
     let used = random.bool();
     let mut image = ground.first_image(used, &mut random);
     let lives = random.u64(1..4);
+    explorer.forget();
     let mutant = ground.case.omitted.is_some();
     for life in 1..=lives {
         let policy = match random.u8(..4) {
@@ -147,12 +146,20 @@ fn sample_one(
                 critical: if mutant { [2, 4, 15] } else { [4, 15, 60] }[random.usize(..3)],
             },
         };
-        let script = Script::Shaped { transactions: 1 + random.u32(..transactions), life };
-        let lived = live(ground, image, &script, policy, None, &mut random)?;
+        let recipe = Recipe {
+            image,
+            script: Rc::new(Script::Shaped { transactions: 1 + random.u32(..transactions), life }),
+            policy,
+            shared: None,
+            delays: ground.case.threads > 1 && random.u8(..4) == 0,
+            random: random.fork(),
+        };
+        let lived = live(ground, recipe)?;
         explorer.turn_to();
         image = Vec::new();
         // Most points are just before a completion; the more interesting ones follow a step left out.
-        for pick in 0..6 {
+        let picks = if ground.case.setting == Setting::FlushOnFail { 8 * POINTS } else { POINTS };
+        for pick in 1..=picks {
             let points = &lived.trace.points;
             // What is left out at a log's end shows in the run after the next.
             let near = if ground.case.omitted.is_some_and(at_the_end) { 2 } else { 3 };
@@ -166,8 +173,11 @@ fn sample_one(
                 }
                 None => random.usize(..points.len()),
             };
-            let nested = if pick == 5 || random.u8(..16) == 0 { random.usize(1..3) } else { 0 };
-            image = explorer.some_states(&lived, points[at], 12, nested, &mut random)?;
+            let last = pick == picks;
+            let nested = if last || random.u8(..32) == 0 { random.usize(1..3) } else { 0 };
+            if let Some(next) = explorer.some_states(&lived, points[at], nested, last, &mut random)? {
+                image = next;
+            }
         }
     }
     Ok(())
@@ -192,7 +202,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
     };
     let plans = (0..case.threads as u64)
         .map(|thread| (0..u64::from(bounds.transactions)).map(|number| plan(thread, number)).collect());
-    let script = Script::Fixed(plans.collect());
+    let script = Rc::new(Script::Fixed(plans.collect()));
     let (started, cpu) = (Instant::now(), cpu_seconds());
     let mut counts;
     let mut violation = None;
@@ -211,7 +221,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
         let stopped = match exhaustion.explore(&mut progress) {
             Ok(complete) => !complete,
             Err(found) => {
-                violation = Some(found);
+                violation = Some(*found);
                 false
             }
         };
@@ -230,7 +240,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
 
 /// One exhaustive exploration, under one list of shared lines.
 struct Exhaustion<'a> {
-    script: &'a Script,
+    script: &'a Rc<Script>,
     ground: &'a Ground,
     explorer: Explorer<'a>,
     bounds: Bounds,
@@ -268,7 +278,7 @@ impl Exhaustion<'_> {
 
     /// Explores all schedules, those with fewer preemptions first, so that a state is first come to with as many
     /// left as possible; `false`: time is up.
-    fn explore(&mut self, progress: &mut impl FnMut(&Counts)) -> Result<bool, Violation> {
+    fn explore(&mut self, progress: &mut impl FnMut(&Counts)) -> Result<bool, Box<Violation>> {
         let begin =
             (0..self.ground.case.threads).map(|first| Schedule { choices: vec![(0, first)], from: 0 });
         let mut waiting: Vec<Vec<Schedule>> = vec![begin.collect()];
@@ -292,11 +302,16 @@ impl Exhaustion<'_> {
         schedule: &Schedule,
         used: usize,
         waiting: &mut [Vec<Schedule>],
-    ) -> Result<(), Violation> {
-        let policy = Policy::Guided(schedule.choices.clone());
-        let image = self.ground.image.clone();
-        let shared = Some(self.shared);
-        let life = live(self.ground, image, self.script, policy, shared, &mut Rng::with_seed(1))?;
+    ) -> Result<(), Box<Violation>> {
+        let recipe = Recipe {
+            image: self.ground.image.clone(),
+            script: self.script.clone(),
+            policy: Policy::Guided(schedule.choices.clone()),
+            shared: Some(self.shared.clone()),
+            delays: false,
+            random: Rng::with_seed(1),
+        };
+        let life = live(self.ground, recipe)?;
         self.explorer.turn_to();
         self.found_shared.extend(&life.found_shared);
         let left = self.bounds.preemptions - used as u32;

@@ -166,8 +166,8 @@ pub struct Decision {
 /// How a random run decides.
 #[derive(Clone, Copy, Debug)]
 pub struct Mood {
-    /// Of 256: how often the newest value survives.
-    newest: u8,
+    /// Of 65,535: how often the newest value survives.
+    newest: u16,
     /// Of 256: how often the oldest does, where not the newest.
     oldest: u8,
     /// Whole lines go one way: half of them, by their number and this, the other way round.
@@ -177,7 +177,8 @@ pub struct Mood {
 impl Mood {
     /// A mood at random; extreme ones are as frequent as even ones.
     pub fn random(random: &mut Rng) -> Self {
-        let newest = [0, 20, 128, 235, 255][random.usize(..5)];
+        // With the last but one a word or two of a log are lost.
+        let newest = [0, 5_000, 32_000, 60_000, 65_300, u16::MAX][random.usize(..6)];
         let oldest = [0, 128, 255][random.usize(..3)];
         Self { newest, oldest, by_line: (random.u8(..3) == 0).then(|| random.u32(..)) }
     }
@@ -186,8 +187,8 @@ impl Mood {
         let turned = self
             .by_line
             .is_some_and(|salt| (word / 8).wrapping_add(salt).wrapping_mul(0x9e37_79b9) >> 31 == 1);
-        let (newest, oldest) = (random.u8(..), random.u8(..));
-        let take_newest = newest < self.newest || self.newest == 255;
+        let (newest, oldest) = (random.u16(..), random.u8(..));
+        let take_newest = newest < self.newest || self.newest == u16::MAX;
         if take_newest != turned {
             of - 1
         } else if turned || oldest < self.oldest || self.oldest == 255 {
@@ -694,8 +695,18 @@ impl CrashMemory {
         }
     }
 
+    /// A number for the decisions of this run: runs of one crash that decide differently have different ones.
+    pub fn path(&self) -> u64 {
+        let decisions = self.decisions.borrow();
+        let made = match *self.chooser.borrow() {
+            Chooser::Search => self.depth.get().min(decisions.len()),
+            _ => decisions.len(),
+        };
+        decisions[..made].iter().fold(6, |hash, made| mix(mix(hash, made.word.into()), made.value))
+    }
+
     /// The value of word `word`, decided now if it was open.
-    #[inline]
+    #[inline(always)]
     pub fn load_word(&self, word: u32) -> u64 {
         let index = word as usize;
         if self.open[index / 8].get() >> (index % 8) & 1 == 1 {
@@ -800,7 +811,7 @@ impl CrashMemory {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn access(&self, space: Space, offset: u64) -> usize {
         let index = offset.rotate_right(3) as usize;
         let words = match space {
@@ -811,7 +822,7 @@ impl CrashMemory {
         index
     }
 
-    #[inline]
+    #[inline(always)]
     fn load(&self, space: Space, offset: u64) -> u64 {
         let index = self.access(space, offset);
         match space {
@@ -881,6 +892,10 @@ impl Recovered for CrashMemory {
 
 impl World for CrashMemory {
     fn perform(&self, _: usize, operation: Operation) -> u64 {
+        // Nearly all of them.
+        if let Operation::Load(Space::Persistent, at) = operation {
+            return self.load(Space::Persistent, at);
+        }
         match operation {
             Operation::Load(space, at) => self.load(space, at),
             Operation::Store(space, at, value) => {

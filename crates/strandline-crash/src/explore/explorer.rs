@@ -13,6 +13,7 @@ use strandline::pool::Layout;
 
 use super::crash::{CrashMemory, Decision, mix};
 use super::life::{Ground, Life};
+use super::missing::{Trial, missing};
 use super::oracle::Expectation;
 use super::story;
 use super::trace::Trace;
@@ -57,7 +58,7 @@ impl std::ops::AddAssign for Counts {
 }
 
 /// A state that recovery does not repair.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Violation {
     /// What is wrong.
     pub what: String,
@@ -65,6 +66,8 @@ pub struct Violation {
     pub history: Vec<String>,
     /// What did not survive although it had been stored, and what survived in its place.
     pub lost: Vec<String>,
+    /// Which write-back and fence is missing in effect: the store, and what comes too early.
+    pub missing: String,
     /// What recovery did.
     pub recovery: Vec<String>,
     /// Operations of the history, a measure of its size.
@@ -92,9 +95,17 @@ pub struct Explorer<'a> {
     /// that were allowed there.
     seen: HashMap<u64, usize>,
     fresh: bool,
+    /// What is expected, while no transaction enters commit and nothing is acknowledged.
+    expected: Option<([usize; 3], Rc<Expectation>)>,
+    /// Decisions of the runs on one crash.
+    paths: HashSet<u64>,
     /// What was explored.
     pub counts: Counts,
 }
+
+/// Runs of the sampled exploration on one crash: first the oldest values, depth first, then at random.
+const FIRST_RUNS: usize = 32;
+const RANDOM_RUNS: usize = 32;
 
 /// How far the exploration of one crash point goes.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +129,31 @@ impl<'a> Explorer<'a> {
             began_with: None,
             seen: HashMap::new(),
             fresh: true,
+            expected: None,
+            paths: HashSet::new(),
             counts: Counts::default(),
+        }
+    }
+
+    /// Forgets crash points: those of another pool are explored even if equal ones were.
+    pub fn forget(&mut self) {
+        self.seen.clear();
+    }
+
+    fn expected(&mut self, life: &Life, time: u32) -> Rc<Expectation> {
+        let trace = &life.trace;
+        let changes = [
+            trace.updates.iter().filter(|update| update.entered <= time).count(),
+            trace.updates.iter().filter(|update| update.acknowledged <= time).count(),
+            trace.readers.iter().filter(|reader| reader.acknowledged <= time).count(),
+        ];
+        match &self.expected {
+            Some((same, expected)) if *same == changes => expected.clone(),
+            _ => {
+                let expected = Rc::new(Expectation::at(trace, &life.home, &life.effects, time));
+                self.expected = Some((changes, expected.clone()));
+                expected
+            }
         }
     }
 
@@ -128,6 +163,7 @@ impl<'a> Explorer<'a> {
             self.checked.clear();
         }
         self.fresh = true;
+        self.expected = None;
         self.counts.histories += 1;
     }
 
@@ -226,8 +262,8 @@ impl<'a> Explorer<'a> {
     ///
     /// # Errors
     /// A violation.
-    pub fn all_states(&mut self, life: &Life, time: u32, depth: Depth) -> Result<(), Violation> {
-        let expected = Expectation::at(&life.trace, &life.home, &life.effects, time);
+    pub fn all_states(&mut self, life: &Life, time: u32, depth: Depth) -> Result<(), Box<Violation>> {
+        let expected = self.expected(life, time);
         let memory = self.crash(&life.trace, time);
         if !self.is_new(memory.fingerprint(), &expected, depth.recovery_crashes) {
             self.counts.points -= 1;
@@ -254,7 +290,7 @@ impl<'a> Explorer<'a> {
         expected: &Expectation,
         time: u32,
         depth: Depth,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Box<Violation>> {
         let memory = self.memory(level);
         memory.search();
         let mut judged = 0;
@@ -291,8 +327,9 @@ impl<'a> Explorer<'a> {
         }
     }
 
-    /// `states` states of a crash of `life` at `time`, at random, and power fails `nested` times more in
-    /// recovery. Returns what memory held at last before recovery, for the next life, and what it may be then.
+    /// Some states of a crash of `life` at `time`, each once, unless an equal crash was explored; then power fails
+    /// `nested` times more in recovery. With `next`, returns what memory may hold before recovery at last,
+    /// for the next life.
     ///
     /// # Errors
     /// A violation.
@@ -300,16 +337,18 @@ impl<'a> Explorer<'a> {
         &mut self,
         life: &Life,
         time: u32,
-        states: u32,
         nested: usize,
+        next: bool,
         random: &mut Rng,
-    ) -> Result<Vec<u64>, Violation> {
-        let expected = Expectation::at(&life.trace, &life.home, &life.effects, time);
+    ) -> Result<Option<Vec<u64>>, Box<Violation>> {
+        let expected = self.expected(life, time);
         let mut memory = self.crash(&life.trace, time);
         self.crashes.clear();
-        for _ in 0..states {
-            memory.random(random);
-            self.judge(0, life, &expected).map_err(|what| self.violation(0, life, &expected, time, what))?;
+        if self.is_new(memory.fingerprint(), &expected, 0) {
+            self.different_states(life, &expected, time, random)?;
+        } else {
+            self.counts.points -= 1;
+            self.counts.equal_points += 1;
         }
         for level in 0..nested {
             memory.random(random);
@@ -335,7 +374,34 @@ impl<'a> Explorer<'a> {
             self.crashes.push(last);
             memory = deeper;
         }
-        Ok(memory.survivors(random))
+        Ok(next.then(|| memory.survivors(random)))
+    }
+
+    /// All states of the crash at hand, or some; each once.
+    fn different_states(
+        &mut self,
+        life: &Life,
+        expected: &Expectation,
+        time: u32,
+        random: &mut Rng,
+    ) -> Result<(), Box<Violation>> {
+        let memory = self.memory(0);
+        self.paths.clear();
+        memory.search();
+        for run in 0..FIRST_RUNS + RANDOM_RUNS {
+            if run >= FIRST_RUNS {
+                memory.random(random);
+            }
+            self.judge(0, life, expected).map_err(|what| self.violation(0, life, expected, time, what))?;
+            if !self.paths.insert(memory.path()) {
+                self.counts.states -= 1;
+            }
+            if run < FIRST_RUNS && !memory.next() {
+                return Ok(());
+            }
+        }
+        self.counts.cut_short += 1;
+        Ok(())
     }
 
     /// Makes the violation that has just been found smaller, and tells it: as much as possible survives.
@@ -346,7 +412,7 @@ impl<'a> Explorer<'a> {
         expected: &Expectation,
         time: u32,
         what: String,
-    ) -> Violation {
+    ) -> Box<Violation> {
         let counts = self.counts;
         let memory = self.memory(level);
         let mut kept: Vec<Decision> =
@@ -366,9 +432,20 @@ impl<'a> Explorer<'a> {
         if let Err(last) = self.judge(level, life, expected) {
             what = last;
         }
-        self.counts = counts;
+        let lost_words = memory.decisions();
+        let lost_words: Vec<Decision> = lost_words.into_iter().filter(|d| d.chosen + 1 < d.of).collect();
         let mut history = story::history(&life.trace, life.began, time, |word| self.describe(word));
         let mut lost = Vec::new();
+        let recovered = self.recovery_story(level);
+        let mut told = story::lost(&memory.decisions(), |word| self.describe(word));
+        let missing = if level == 0 {
+            let mut trial = Trying { explorer: Explorer::new(self.ground), life };
+            let missing = missing(&life.trace, time, &lost_words, &mut trial);
+            story::missing(&life.trace, missing.as_ref(), |word| self.describe(word))
+        } else {
+            "not looked for where power fails in recovery".to_owned()
+        };
+        self.counts = counts;
         for (level, &operations) in self.crashes.iter().enumerate().take(level) {
             let memory = &self.memories[level].0;
             lost.extend(story::lost(&memory.decisions(), |word| self.describe(word)));
@@ -381,8 +458,8 @@ impl<'a> Explorer<'a> {
             what += &format!(" (power failed {level} times more, in recovery)");
             lost.push("lost in recovery:".into());
         }
-        lost.extend(story::lost(&memory.decisions(), |word| self.describe(word)));
-        Violation { what, lost, recovery: self.recovery_story(level), length: history.len(), history }
+        lost.append(&mut told);
+        Box::new(Violation { what, lost, missing, recovery: recovered, length: history.len(), history })
     }
 
     /// What a word of the pool is.
@@ -419,5 +496,45 @@ impl<'a> Explorer<'a> {
             story.push("replayed nothing".into());
         }
         story
+    }
+}
+
+/// Tries out what a violation lacks.
+struct Trying<'a> {
+    explorer: Explorer<'a>,
+    life: &'a Life,
+}
+
+impl Trying<'_> {
+    fn crash(&mut self, trace: &Trace, time: u32) -> (Rc<CrashMemory>, Expectation) {
+        self.explorer.fresh = true;
+        let expected = Expectation::at(trace, &self.life.home, &self.life.effects, time);
+        (self.explorer.crash(trace, time), expected)
+    }
+}
+
+impl Trial for Trying<'_> {
+    fn violates(&mut self, trace: &Trace, time: u32, lost: &[Decision]) -> bool {
+        let (memory, expected) = self.crash(trace, time);
+        memory.given(lost.to_vec());
+        self.explorer.judge(0, self.life, &expected).is_err()
+    }
+
+    fn any_violates(&mut self, trace: &Trace, time: u32) -> bool {
+        let (memory, expected) = self.crash(trace, time);
+        let mut random = Rng::with_seed(time.into());
+        memory.search();
+        for run in 0..4000 {
+            if run >= 2000 {
+                memory.random(&mut random);
+            }
+            if self.explorer.judge(0, self.life, &expected).is_err() {
+                return true;
+            }
+            if run < 2000 && !memory.next() {
+                return false;
+            }
+        }
+        false
     }
 }

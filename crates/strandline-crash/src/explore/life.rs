@@ -67,6 +67,22 @@ pub struct Life {
     pub found_shared: BTreeSet<u32>,
 }
 
+/// Everything that a life follows from.
+pub struct Recipe {
+    /// The pool that it begins with.
+    pub image: Vec<u64>,
+    /// What the threads do.
+    pub script: Rc<Script>,
+    /// Who runs when.
+    pub policy: Policy,
+    /// Where states are told apart (`state.rs`): the lines known to be shared.
+    pub shared: Option<BTreeSet<u32>>,
+    /// Whether stores wait in store buffers.
+    pub delays: bool,
+    /// Chance.
+    pub random: Rng,
+}
+
 /// What the threads of a life are to do.
 pub enum Script {
     /// These, by thread.
@@ -116,37 +132,29 @@ impl Ground {
     }
 
     /// The image to begin with; with `used`, logs that the pool does not have yet hold what may have been
-    /// there before: records of another life of this memory.
+    /// there before: the logs of another life of this memory.
     pub fn first_image(&self, used: bool, random: &mut Rng) -> Vec<u64> {
         let mut image = self.image.clone();
-        if let (true, Some(leftover)) = (used, self.case.scheme.leftover) {
+        if used {
             for log in 0..self.layout.geometry.logs {
-                if image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize] != 0 {
-                    continue;
-                }
-                let (first, torn) = ((self.layout.log(log).offset() / 8) as usize, random.bool());
-                for record in 0..self.layout.log_records() as usize {
-                    let words = leftover(&self.layout, random, torn);
-                    image[first + 2 * record..][..2].copy_from_slice(&words);
+                if image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize] == 0 {
+                    let (first, words) = (self.layout.log(log).offset() / 8, self.layout.geometry.log_bytes / 8);
+                    let place = &mut image[first as usize..][..words as usize];
+                    (self.case.scheme.leftover)(&self.layout, random, place);
                 }
             }
         }
         image
     }
 
-    /// Lives: recovery on `image`, then the threads. With `shared`, states are told apart (`state.rs`).
+    /// Lives: recovery on the recipe's image, then the threads.
     ///
     /// # Errors
     /// Recovery or a transaction failed.
-    pub fn live(
-        &self,
-        image: Vec<u64>,
-        script: &Script,
-        policy: Policy,
-        shared: Option<&BTreeSet<u32>>,
-        random: &mut Rng,
-    ) -> Result<Life, String> {
+    pub fn live(&self, recipe: Recipe) -> Result<Life, String> {
         let case = &self.case;
+        let Recipe { image, script, policy, shared, delays, mut random } = recipe;
+        let script = &*script;
         let world = Rc::new(self.world(image, case.omitted));
         let hosted: Rc<dyn World> = world.clone();
         let recoverer = self.view(Hosted::new(hosted, case.threads));
@@ -176,7 +184,10 @@ impl Ground {
             }));
         }
         if let Some(shared) = shared {
-            world.tell_states(shared.clone());
+            world.tell_states(shared);
+        }
+        if delays {
+            world.delay_stores(random.u64(..));
         }
         let choices = world.run(bodies, policy, random.u64(..));
         if let Some(failure) = failure.take() {
@@ -256,9 +267,10 @@ fn thread<S: Scheme>(
     let records = ground.layout.log_records() as u32 - if marked { 4 } else { 0 };
     // Records of aborted transactions since the last commit.
     let mut aborted = 0;
-    // Some threads do nothing but fill the log in a few transactions, and end some at its last records.
+    // Some threads do nothing but fill the log in a few transactions, and end some at its last records; some leave
+    // a part of the log free in one run and fill it with small transactions in another.
     // More of them where a step of a log's end is left out.
-    let at_edge = random.u8(..4) < if ground.case.omitted.is_some_and(at_the_end) { 3 } else { 1 };
+    let style = random.u8(..8) / if ground.case.omitted.is_some_and(at_the_end) { 2 } else { 1 };
     let count = match script {
         Script::Fixed(plans) => plans[thread].len() as u32,
         Script::Shaped { transactions, .. } => random.u32(1..=*transactions),
@@ -270,10 +282,11 @@ fn thread<S: Scheme>(
                 let unique = life << 24 | (thread as u64) << 16 | u64::from(number);
                 let position = memory.load(slot.committed()) as u32 + aborted;
                 let room = records.saturating_sub(position);
-                match at_edge {
-                    true if random.bool() => large(unique, random),
-                    true => edge(unique, room, random),
-                    false => shaped(unique, room, random),
+                match style {
+                    0 | 1 if random.bool() => large(unique, random),
+                    0 | 1 => edge(unique, room, random),
+                    2 => partly(unique, room, random),
+                    _ => shaped(unique, room, random),
                 }
             }
         };
@@ -342,6 +355,18 @@ fn shaped(unique: u64, room: u32, random: &mut Rng) -> Plan {
     }
     plan.filler = plan.filler.min(240);
     plan
+}
+
+/// A transaction that goes to the last part of the log; or a small one there; or one that does not fit any more.
+fn partly(unique: u64, room: u32, random: &mut Rng) -> Plan {
+    let end = random.u32(4..32);
+    let filler = match room.saturating_sub(end) {
+        0 if random.u8(..3) == 0 => room + random.u32(..16),
+        0 => random.u32(1..5),
+        upto => upto,
+    };
+    let (seed, filler) = (random.u64(..), filler.clamp(1, 240));
+    Plan { seed, unique, operations: 0, filler, reads_only: false, gives_up: random.u8(..8) == 0 }
 }
 
 /// A transaction that ends at the end of the log: its commit or abort record is the last record; or the

@@ -8,8 +8,8 @@ mod campaign;
 mod crash;
 pub(crate) mod explorer;
 mod life;
+mod missing;
 pub(crate) mod oracle;
-
 mod program;
 mod schedule;
 mod scheme;

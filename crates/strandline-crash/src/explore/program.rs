@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use strandline::memory::hosted::Thread;
 use strandline::memory::{Hosted, World};
 
-use super::crash::CrashMemory;
+use super::crash::{CrashMemory, Decision};
 use super::explorer::panic_text;
+use super::missing::{Trial, missing};
 use super::schedule::Policy;
 use super::story;
 use super::trace::Trace;
@@ -82,6 +83,8 @@ pub struct Refused {
     pub history: Vec<String>,
     /// What was stored and did not survive.
     pub lost: Vec<String>,
+    /// Which write-back and fence is missing in effect: the store, and what comes too early.
+    pub missing: String,
     /// The seed of this history.
     pub seed: u64,
 }
@@ -91,7 +94,8 @@ impl fmt::Display for Refused {
         writeln!(f, "{}\nhistory up to the crash (seed {}):", self.what, self.seed)?;
         self.history.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         writeln!(f, "stored, but lost:")?;
-        self.lost.iter().try_for_each(|line| writeln!(f, "  {line}"))
+        self.lost.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        if self.missing.is_empty() { Ok(()) } else { writeln!(f, "missing: {}", self.missing) }
     }
 }
 
@@ -118,47 +122,37 @@ pub fn check(
     let mut report = Report::default();
     for number in 0..options.histories {
         let seed = options.seed.wrapping_add(number);
-        let threads = options.threads;
-        let world = Rc::new(X86World::new(
-            vec![0; words],
-            options.volatile_bytes,
-            0..0,
-            threads,
-            options.setting,
-            None,
-        ));
-        let bodies = (0..threads).map(|thread| {
-            let program = &program;
-            Box::new(move |memory: &Hosted| program(thread, memory)) as Thread<'_>
-        });
-        let policy = match number % 2 {
-            0 => Policy::Priorities { every: 40, critical: 4 },
-            _ => Policy::Random { every: 5 },
-        };
-        world.run(bodies.collect(), policy, seed);
-        let trace = world.finish();
+        let trace = live(options, &program, seed);
         report.histories += 1;
         if let Some(fault) = trace.faults.first() {
             let history = story::history(&trace, 0, trace.time, name);
-            return Err(Box::new(Refused { what: fault.clone(), history, lost: Vec::new(), seed }));
+            let (what, missing) = (fault.clone(), String::new());
+            return Err(Box::new(Refused { what, history, lost: Vec::new(), missing, seed }));
         }
         let mut fresh = true;
         for &time in &trace.points {
             memory.crash(&trace, time, options.setting, None, fresh);
             fresh = false;
             report.points += 1;
-            let crashed = Crashed { acknowledged: trace.acknowledged(time) };
-            let verdict = || {
+            let verdict_at = |trace: &Trace, time| {
+                let crashed = Crashed { acknowledged: trace.acknowledged(time) };
                 let view = Hosted::new(hosted.clone(), 0);
                 catch_unwind(AssertUnwindSafe(|| judge(&view, &crashed)))
                     .unwrap_or_else(|panic| Err(format!("the judge panics: {}", panic_text(&*panic))))
             };
+            let verdict = || verdict_at(&trace, time);
             let first = report.states;
             memory.search();
             loop {
                 report.states += 1;
                 if let Err(what) = verdict() {
-                    return Err(Box::new(smallest(&memory, &trace, time, seed, what, verdict)));
+                    let (what, lost) = smallest(&memory, what, verdict);
+                    let history = story::history(&trace, 0, time, name);
+                    let told = story::lost(&lost, name);
+                    let mut trial = Trying { memory: &memory, options, verdict: verdict_at };
+                    let missing = missing(&trace, time, &lost, &mut trial);
+                    let missing = story::missing(&trace, missing.as_ref(), name);
+                    return Err(Box::new(Refused { what, history, lost: told, missing, seed }));
                 }
                 if !memory.next() {
                     break;
@@ -178,16 +172,33 @@ fn name(word: u32) -> String {
     format!("[{:#x}]", 8 * word)
 }
 
-/// The refused state that `memory` has just come to, with as much surviving as is still refused.
+/// Runs the program with the interleaving of `seed`.
+fn live(options: &Options, program: &impl Fn(usize, &Hosted), seed: u64) -> Trace {
+    let (words, threads) = (options.bytes.next_multiple_of(64) as usize / 8, options.threads);
+    let (volatile, setting) = (options.volatile_bytes, options.setting);
+    let world = Rc::new(X86World::new(vec![0; words], volatile, 0..0, threads, setting, None));
+    let bodies =
+        (0..threads).map(|thread| Box::new(move |memory: &Hosted| program(thread, memory)) as Thread<'_>);
+    // Every other pair of seeds with store buffers; either policy. A seed alone says all, so that it can be replayed.
+    if threads > 1 && seed / 2 % 2 == 1 {
+        world.delay_stores(seed);
+    }
+    let policy = match seed % 2 {
+        1 => Policy::Priorities { every: 40, critical: 4 },
+        _ => Policy::Random { every: 5 },
+    };
+    world.run(bodies.collect(), policy, seed);
+    world.finish()
+}
+
+/// What of the refused state that `memory` has just come to must be lost so that it is still refused.
 fn smallest(
     memory: &CrashMemory,
-    trace: &Trace,
-    time: u32,
-    seed: u64,
     mut what: String,
     verdict: impl Fn() -> Result<(), String>,
-) -> Refused {
-    let mut kept: Vec<_> = memory.decisions().into_iter().filter(|d| d.chosen + 1 < d.of).collect();
+) -> (String, Vec<Decision>) {
+    let lost = |decision: &Decision| decision.chosen + 1 < decision.of;
+    let mut kept: Vec<_> = memory.decisions().into_iter().filter(lost).collect();
     let mut at = 0;
     while at < kept.len() {
         let mut fewer = kept.clone();
@@ -201,6 +212,34 @@ fn smallest(
     memory.given(kept);
     // Decisions are those of the last run.
     let _ = verdict();
-    let lost = story::lost(&memory.decisions(), name);
-    Refused { what, history: story::history(trace, 0, time, name), lost, seed }
+    (what, memory.decisions().into_iter().filter(lost).collect())
+}
+
+/// Tries out what a refused state lacks.
+struct Trying<'a, V> {
+    memory: &'a CrashMemory,
+    options: &'a Options,
+    verdict: V,
+}
+
+impl<V: Fn(&Trace, u32) -> Result<(), String>> Trial for Trying<'_, V> {
+    fn violates(&mut self, trace: &Trace, time: u32, lost: &[Decision]) -> bool {
+        self.memory.crash(trace, time, self.options.setting, None, true);
+        self.memory.given(lost.to_vec());
+        (self.verdict)(trace, time).is_err()
+    }
+
+    fn any_violates(&mut self, trace: &Trace, time: u32) -> bool {
+        self.memory.crash(trace, time, self.options.setting, None, true);
+        self.memory.search();
+        for _ in 0..4000 {
+            if (self.verdict)(trace, time).is_err() {
+                return true;
+            }
+            if !self.memory.next() {
+                break;
+            }
+        }
+        false
+    }
 }

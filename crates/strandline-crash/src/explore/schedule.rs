@@ -135,6 +135,10 @@ impl Scheduler {
     /// `thread` waits for another.
     pub fn pause(&mut self, thread: usize) {
         if matches!(self.policy, Policy::Priorities { .. }) {
+            // Any of the others may go on.
+            if self.running.len() > 2 && self.random.bool() {
+                self.random.shuffle(&mut self.priorities);
+            }
             self.fall_behind(thread);
         }
     }

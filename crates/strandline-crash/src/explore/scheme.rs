@@ -3,8 +3,8 @@
 //! what is known of them.
 
 use fastrand::Rng;
-use strandline::log::Record;
-use strandline::memory::{Hosted, Step};
+use strandline::log::{Record, undo_log_words};
+use strandline::memory::{Hosted, PersistentAddress, Step};
 use strandline::pool::{Layout, View};
 use strandline::scheme::{
     Base, Blurred, Counted, DeferredEagerSync, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous,
@@ -15,8 +15,8 @@ use strandline::{Concurrency, Result};
 use super::life::Code;
 use crate::Setting;
 
-/// Makes two words of a log with this torn bit.
-pub type Leftover = fn(&Layout, &mut Rng, bool) -> [u64; 2];
+/// Fills the place of a log.
+pub type Leftover = fn(&Layout, &mut Rng, &mut [u64]);
 
 /// A scheme in one of its modes.
 #[derive(Clone, Copy)]
@@ -33,9 +33,9 @@ pub struct CheckedScheme {
     pub redundant: &'static [(Step, &'static str)],
     /// Its recovery.
     pub recover: fn(&View<Hosted>) -> Result<()>,
-    /// Two words of a log that another life of this memory may have left where this pool has no log yet, for
-    /// schemes that make their logs when they first need them.
-    pub leftover: Option<Leftover>,
+    /// What another life of this memory may have left where this pool has no log yet: logs are made when they are
+    /// first needed.
+    pub leftover: Leftover,
     /// What runs transactions under it.
     pub code: Code,
 }
@@ -125,6 +125,7 @@ const HELPER_WAIT: (Step, &str) =
     (Step::HelperWait, "commits are one after another; the helper reads which one has stored home last");
 
 const SCT_STEPS: &[Step] = &[
+    Step::NewLogZero,
     Step::NewLogDirectory,
     Step::UndoLogHeader,
     Step::PrepareWriteBack,
@@ -144,6 +145,7 @@ const SCT_STEPS: &[Step] = &[
 ];
 
 const DCT_STEPS: &[Step] = &[
+    Step::NewLogZero,
     Step::NewLogDirectory,
     Step::UndoLogHeader,
     Step::PrepareWriteBack,
@@ -191,19 +193,33 @@ const fn redo<S: Scheme>(
         steps,
         redundant,
         recover: recover_any,
-        leftover: Some(leftover_record),
+        leftover: leftover_records,
         code: Code::of::<S>(),
     }
 }
 
-/// A record with the torn bit `torn`: a commit record, or data for a word near the roots.
-fn leftover_record(layout: &Layout, random: &mut Rng, torn: bool) -> [u64; 2] {
-    let address = layout.root(0).byte(256 + 32 * random.u64(..6)).offset();
-    let record = match random.u8(..4) {
-        0 => Record::Commit { transaction: random.u64(..40) },
-        _ => Record::Data { address, value: random.u64(..), mask: 0xff },
-    };
-    record.encode(torn)
+/// A word near the roots.
+fn any_word(layout: &Layout, random: &mut Rng) -> PersistentAddress {
+    layout.root(0).byte(256 + 32 * random.u64(..6))
+}
+
+/// Commit records, and data for words near the roots, of one run.
+fn leftover_records(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
+    let torn = random.bool();
+    for record in log.as_chunks_mut::<2>().0 {
+        let address = any_word(layout, random).offset();
+        let left = match random.u8(..4) {
+            0 => Record::Commit { transaction: random.u64(..40) },
+            _ => Record::Data { address, value: random.u64(..), mask: 0xff },
+        };
+        *record = left.encode(torn);
+    }
+}
+
+/// An undo log with an entry that is not committed.
+fn leftover_entry(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
+    let pairs = [(any_word(layout, random), random.u64(..))];
+    log.copy_from_slice(&undo_log_words(layout, 4, random.u64(..40), &pairs));
 }
 
 /// All schemes that promise durability.
@@ -236,7 +252,7 @@ pub const ALL: [CheckedScheme; 16] = [
             "a commit is durable before its locks are released, so entries to be undone have no word in common",
         )],
         recover: recover_any,
-        leftover: None,
+        leftover: leftover_entry,
         code: Code::of::<SynchronousEagerSync>(),
     },
     CheckedScheme {
@@ -246,7 +262,7 @@ pub const ALL: [CheckedScheme; 16] = [
         steps: DCT_STEPS,
         redundant: &[],
         recover: recover_any,
-        leftover: None,
+        leftover: leftover_entry,
         code: Code::of::<DeferredEagerSync>(),
     },
 ];

@@ -3,13 +3,14 @@
 use strandline::memory::{Event, Operation};
 
 use super::crash::Decision;
-use super::trace::Trace;
+use super::missing::Missing;
+use super::trace::{Store, Trace};
 
 /// Lines of a history that are told.
 const LONGEST: usize = 60;
 
 /// The history from `began` up to `time`, its last part: stores to the pool, write-backs, fences and events. `describe`
-/// names a word of the pool.
+/// names a word of the pool,.
 pub(super) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
     let mut lines: Vec<(u32, String)> = Vec::new();
     for line in &trace.lines {
@@ -19,7 +20,7 @@ pub(super) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u3
             let (thread, value) = (store.thread, store.value);
             lines.push((
                 store.time,
-                format!("thread {thread}: {} = {value:#x}{durable}", describe(store.word)),
+                format!("thread {thread}: {} = {value:#x}{durable}{}", describe(store.word), store.source()),
             ));
         }
     }
@@ -62,6 +63,37 @@ pub(super) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u3
     }
     text.extend(lines.drain(left_out..).map(|(time, line)| format!("{time:>6} {line}")));
     text
+}
+
+/// What `missing` says, in words.
+pub(super) fn missing(trace: &Trace, missing: Option<&Missing>, describe: impl Fn(u32) -> String) -> String {
+    let Some(Missing { store, word, before, suffices }) = missing else {
+        return "no write-back or fence: the history is wrong with nothing lost".to_owned();
+    };
+    let line = trace.line(word / 8);
+    let made = line.and_then(|line| line.stores.iter().find(|one| one.time == *store));
+    let thread = made.map_or(0, |store| store.thread);
+    let name = describe(*word);
+    let what = format!(
+        "write back the line of {name}, stored by thread {thread} at {store}{} and fence",
+        made.map_or_else(String::new, Store::source)
+    );
+    let (mark, stored) = (
+        trace.marks.iter().find(|mark| mark.time == *before),
+        trace.lines.iter().flat_map(|line| &line.stores).find(|store| store.time == *before),
+    );
+    let event = match (mark, stored) {
+        (_, Some(next)) => {
+            format!("thread {} stores to {}{}", next.thread, describe(next.word), next.source())
+        }
+        (Some(mark), None) => match mark.operation {
+            Operation::Event(event) => format!("{event:?} of thread {}", mark.thread),
+            operation => format!("{operation:?} of thread {}", mark.thread),
+        },
+        (None, None) => "what happens".to_owned(),
+    };
+    let rest = if *suffices { "" } else { " (something else is missing, too)" };
+    format!("{what}, before {event} at {before}{rest}")
 }
 
 /// What was stored and did not survive, by `decisions`.

@@ -14,6 +14,7 @@
 //! caches survive there is one state to each point, and every store is a point.
 
 use std::collections::HashMap;
+use std::panic::Location;
 
 use strandline::memory::{Event, Operation};
 
@@ -28,6 +29,15 @@ pub struct Store {
     pub value: u64,
     /// By which thread.
     pub thread: u32,
+    /// By which code, if that is known.
+    pub source: Option<&'static Location<'static>>,
+}
+
+impl Store {
+    /// The source line in brackets, with a space before it; nothing if it is not known.
+    pub fn source(&self) -> String {
+        self.source.map_or_else(String::new, |at| format!(" ({}:{})", at.file(), at.line()))
+    }
 }
 
 /// The stores to one line, and when they became durable.
@@ -147,9 +157,10 @@ impl Trace {
         self.time
     }
 
-    pub(crate) fn store(&mut self, thread: u32, word: u32, value: u64, every: bool) -> u32 {
+    /// Adds `store` at a time of its own, which is returned; with `every`, as a crash point.
+    pub(crate) fn store(&mut self, store: Store, every: bool) -> u32 {
         let time = self.tick();
-        self.line_mut(word / 8).stores.push(Store { time, word, value, thread });
+        self.line_mut(store.word / 8).stores.push(Store { time, ..store });
         if every {
             self.points.push(time);
         }
@@ -179,6 +190,20 @@ impl Trace {
             if self.points.last() != Some(&(time - 1)) {
                 self.points.push(time - 1);
             }
+        }
+    }
+
+    /// What would be if the stores of `line` up to `upto` had become durable at `when`.
+    pub(super) fn make_durable(&mut self, line: u32, when: u32, upto: u32) {
+        let slot = self.line_index[line as usize];
+        let Some(history) = (slot as usize).checked_sub(1).and_then(|at| self.lines.get_mut(at)) else {
+            return;
+        };
+        let at = history.durable.partition_point(|&(time, _)| time <= when);
+        let before = at.checked_sub(1).map_or(0, |last| history.durable[last].1);
+        history.durable.insert(at, (when, upto.max(before)));
+        for later in &mut history.durable[at..] {
+            later.1 = later.1.max(upto);
         }
     }
 

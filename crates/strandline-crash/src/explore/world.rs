@@ -1,19 +1,21 @@
-//! Memory under the persistency rules of x86 (`PX86.md`), for sequentially consistent execution: every load
-//! reads the latest store. It keeps what each thread knows of the order of stores (its views), so that a
+//! Memory under the persistency rules of x86 (`PX86.md`). Execution is sequentially consistent, every load
+//! reads the latest store, unless stores are delayed as total store order has it. It keeps what each thread knows of the order of stores (its views), so that a
 //! write-back covers what it must cover and no more, and leaves a [`Trace`].
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
+use std::panic::Location;
 use std::rc::Rc;
 
+use fastrand::Rng;
 use strandline::memory::hosted::{self, Thread};
 use strandline::memory::{Event, Operation, Space, Step, World};
 
 use super::crash::mix;
 use super::schedule::{ChoicePoint, Policy, Scheduler};
 use super::state::State;
-use super::trace::{Reader, Trace};
+use super::trace::{Reader, Store, Trace};
 use crate::Setting;
 
 /// After so many operations a run is taken to go on for ever.
@@ -45,6 +47,28 @@ struct View {
     critical: u32,
 }
 
+/// A store that a thread issues.
+#[derive(Clone, Copy)]
+struct IssuedStore {
+    space: Space,
+    at: u64,
+    value: u64,
+    source: &'static Location<'static>,
+}
+
+/// The store buffers of total store order: each thread's stores reach memory in their order, some time later.
+struct Delayed {
+    random: Rng,
+    buffers: Vec<VecDeque<IssuedStore>>,
+}
+
+impl IssuedStore {
+    /// By the code whose operation is being performed.
+    fn now(space: Space, at: u64, value: u64) -> Self {
+        Self { space, at, value, source: hosted::caller() }
+    }
+}
+
 /// The world.
 pub struct X86World {
     persistent: Box<[Cell<u64>]>,
@@ -60,6 +84,8 @@ pub struct X86World {
     scheduler: RefCell<Scheduler>,
     /// Kept where states are told apart.
     state: RefCell<Option<State>>,
+    /// Stores that are delayed, if they are.
+    delayed: RefCell<Option<Delayed>>,
     switch: Cell<bool>,
     patience: Cell<u64>,
 }
@@ -105,6 +131,7 @@ impl X86World {
             trace: RefCell::new(Trace::new(image)),
             scheduler: RefCell::new(Scheduler::new(Policy::Random { every: 1 }, 0, 0)),
             state: RefCell::default(),
+            delayed: RefCell::default(),
             switch: Cell::new(false),
             patience: Cell::new(PATIENCE),
         }
@@ -130,7 +157,50 @@ impl X86World {
         hosted::run(&world, threads, |running| {
             self.scheduler.borrow_mut().choose(running, || self.present())
         });
+        let threads = self.views.borrow().len();
+        (0..threads).for_each(|thread| self.drain(thread));
+        *self.delayed.borrow_mut() = None;
         std::mem::take(&mut self.scheduler.borrow_mut().points)
+    }
+
+    /// During the next [`run`](Self::run) stores wait in store buffers for a while, at random. Atomic operations,
+    /// fences, write-backs, non-temporal stores and events of a thread wait for its stores.
+    pub fn delay_stores(&self, seed: u64) {
+        let buffers = vec![VecDeque::new(); self.views.borrow().len()];
+        *self.delayed.borrow_mut() = Some(Delayed { random: Rng::with_seed(seed), buffers });
+    }
+
+    /// The delayed stores of `thread` reach memory.
+    fn drain(&self, thread: usize) {
+        while let Some(store) = self.oldest_delayed(thread) {
+            self.store(thread, store);
+        }
+    }
+
+    fn oldest_delayed(&self, thread: usize) -> Option<IssuedStore> {
+        self.delayed.borrow_mut().as_mut()?.buffers[thread].pop_front()
+    }
+
+    /// A store of any thread may reach memory now.
+    fn drain_some(&self) {
+        let mut delayed = self.delayed.borrow_mut();
+        let Some(Delayed { random, buffers }) = &mut *delayed else { return };
+        if random.u8(..6) != 0 {
+            return;
+        }
+        let thread = random.usize(..buffers.len());
+        let store = buffers[thread].pop_front();
+        drop(delayed);
+        if let Some(store) = store {
+            self.store(thread, store);
+        }
+    }
+
+    /// What `thread` has stored there last, if that is delayed.
+    fn forwarded(&self, thread: usize, space: Space, at: u64) -> Option<u64> {
+        let delayed = self.delayed.borrow();
+        let mut buffer = delayed.as_ref()?.buffers[thread].iter().rev();
+        buffer.find(|store| (store.space, store.at) == (space, at)).map(|store| store.value)
     }
 
     /// From now on states are told apart; `shared` are the lines that are known to be (`state.rs`).
@@ -240,8 +310,9 @@ impl X86World {
         word.get()
     }
 
-    fn store(&self, thread: usize, space: Space, offset: u64, value: u64) -> u32 {
-        let (word, latest, index) = self.cell(space, offset);
+    fn store(&self, thread: usize, store: IssuedStore) -> u32 {
+        let IssuedStore { space, at, value, source } = store;
+        let (word, latest, index) = self.cell(space, at);
         let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
         if let Some(state) = &mut *self.state.borrow_mut() {
             match space {
@@ -253,7 +324,10 @@ impl X86World {
         let time = match space {
             Space::Persistent => {
                 let every = self.setting == Setting::FlushOnFail;
-                let time = trace.store(thread as u32, index as u32, value, every);
+                let time = trace.store(
+                    Store { thread: thread as u32, word: index as u32, value, source: Some(source), time: 0 },
+                    every,
+                );
                 if self.data.contains(&index) && view.update.is_none() && view.running {
                     // It stores in place before it enters commit.
                     view.update = Some(trace.begin_update(thread as u32, 0, std::mem::take(&mut view.reads)));
@@ -313,7 +387,7 @@ impl X86World {
     }
 
     fn exchange(&self, thread: usize, space: Space, offset: u64, value: u64) {
-        let time = self.store(thread, space, offset, value);
+        let time = self.store(thread, IssuedStore::now(space, offset, value));
         let view = &mut self.views.borrow_mut()[thread];
         view.ordered = time;
         self.complete(view, &mut self.trace.borrow_mut());
@@ -373,18 +447,30 @@ impl World for X86World {
         // Whether another thread may run next, and whether that is likely to tell something.
         let (mut candidate, mut critical) = (false, false);
         let mut paused = false;
+        let delays = self.delayed.borrow().is_some();
+        if delays {
+            self.drain_some();
+            if !matches!(operation, Operation::Load(..) | Operation::Store(..) | Operation::Work(_)) {
+                self.drain(thread);
+            }
+        }
         let value = match operation {
             Operation::Load(space, at) => {
                 candidate = space == Space::Volatile;
-                self.load(thread, space, at)
+                let forwarded = if delays { self.forwarded(thread, space, at) } else { None };
+                forwarded.unwrap_or_else(|| self.load(thread, space, at))
             }
             Operation::Store(space, at, value) => {
                 candidate = space == Space::Volatile || self.data.contains(&((at / 8) as usize));
-                self.store(thread, space, at, value);
+                let store = IssuedStore::now(space, at, value);
+                match &mut *self.delayed.borrow_mut() {
+                    Some(delayed) => delayed.buffers[thread].push_back(store),
+                    None => drop(self.store(thread, store)),
+                }
                 0
             }
             Operation::StoreNonTemporal(at, value) => {
-                self.store(thread, Space::Persistent, at, value);
+                self.store(thread, IssuedStore::now(Space::Persistent, at, value));
                 self.write_back(thread, at);
                 self.views.borrow_mut()[thread].unfenced_non_temporal = true;
                 0

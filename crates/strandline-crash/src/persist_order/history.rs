@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use strandline::memory::recorder::Recorded;
 use strandline::memory::{Event, Operation, Space};
 
-use crate::explore::trace::{Reader, Trace, Update};
+use crate::explore::trace::{Reader, Store, Trace, Update};
 
 /// A transaction that has not entered commit.
 #[derive(Default)]
@@ -43,7 +43,8 @@ pub fn trace(initial: Vec<u64>, stream: &[Recorded], threads: usize, data: impl 
         let thread = recorded.thread;
         let present = &mut running[thread];
         if let Some((word, value)) = persist(recorded) {
-            let time = trace.store(thread as u32, word, value, false);
+            let time =
+                trace.store(Store { thread: thread as u32, word, value, source: None, time: 0 }, false);
             if data(word) {
                 let before = latest.insert(word, time).unwrap_or(0);
                 present.before.entry(word).or_insert(before);

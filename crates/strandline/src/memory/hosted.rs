@@ -2,6 +2,7 @@
 //! thread, so that their interleaving is the world's to choose.
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::rc::Rc;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -88,6 +89,16 @@ pub trait World {
     }
 }
 
+thread_local! {
+    static CALLER: Cell<&'static Location<'static>> = const { Cell::new(Location::caller()) };
+}
+
+/// Where the code stands whose store a world is performing: the innermost caller of [`Memory`]. Meaningless for
+/// other operations.
+pub fn caller() -> &'static Location<'static> {
+    CALLER.get()
+}
+
 /// One coroutine thread's view of a [`World`].
 pub struct Hosted {
     world: Rc<dyn World>,
@@ -109,6 +120,14 @@ impl Hosted {
             counters: Cell::default(),
             non_temporal_line: Cell::new(None),
         }
+    }
+
+    /// Performs something that may store, for the caller's caller.
+    #[track_caller]
+    #[inline]
+    fn change(&self, operation: Operation) -> u64 {
+        CALLER.set(Location::caller());
+        self.perform(operation)
     }
 
     #[inline]
@@ -189,7 +208,7 @@ impl Memory for Hosted {
     }
 
     fn store<A: Address>(&self, at: A, value: u64) {
-        self.perform(Operation::Store(A::SPACE, at.offset(), value));
+        self.change(Operation::Store(A::SPACE, at.offset(), value));
     }
 
     fn peek<A: Address>(&self, at: A) -> u64 {
@@ -232,16 +251,16 @@ impl Memory for Hosted {
             c.non_temporal_bytes += 8;
             c.lines_written_back += u64::from(new_line);
         });
-        self.perform(Operation::StoreNonTemporal(at.offset(), value));
+        self.change(Operation::StoreNonTemporal(at.offset(), value));
     }
 
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
-        let old = self.perform(Operation::CompareExchange(A::SPACE, at.offset(), current, new));
+        let old = self.change(Operation::CompareExchange(A::SPACE, at.offset(), current, new));
         if old == current { Ok(old) } else { Err(old) }
     }
 
     fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
-        self.perform(Operation::FetchAdd(A::SPACE, at.offset(), by))
+        self.change(Operation::FetchAdd(A::SPACE, at.offset(), by))
     }
 
     fn write_back(&self, at: PersistentAddress, step: Step) {

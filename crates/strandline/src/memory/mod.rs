@@ -73,16 +73,21 @@ pub trait Memory {
         self.load(at)
     }
     /// Stores a word (release).
+    #[track_caller]
     fn store<A: Address>(&self, at: A, value: u64);
     /// Loads consecutive words, each atomically (acquire); their loads may overlap.
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]);
     /// Stores consecutive words in address order, each atomically (release).
+    #[track_caller]
     fn store_range<A: Address>(&self, at: A, from: &[u64]);
     /// Stores a word past the cache; durable after the next fence.
+    #[track_caller]
     fn store_non_temporal(&self, at: PersistentAddress, value: u64);
     /// Sequentially consistent compare-and-exchange: the old value, `Ok` if it was exchanged.
+    #[track_caller]
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64>;
     /// Sequentially consistent add; returns the old value.
+    #[track_caller]
     fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64;
     /// Asks for the line of `at` to be written back; durable after the next [`fence`](Memory::fence).
     fn write_back(&self, at: PersistentAddress, step: Step);
