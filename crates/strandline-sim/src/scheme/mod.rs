@@ -200,6 +200,7 @@ pub const SCHEMES: &[Entry] = &[
     atom::BASE,
     atom::POSTED,
     atom::SOURCE_LOGGED,
+    atom::redo::REDO,
 ];
 
 /// The scheme with this name.

@@ -34,6 +34,7 @@
 mod manager;
 mod record;
 mod recovery;
+pub mod redo;
 
 pub use record::Parameters;
 pub use recovery::{recover, recover_with};
