@@ -4,19 +4,19 @@
 //! stands for all states that may survive, and recovery and the oracle run on it once for each that they can
 //! tell apart. `docs/crash-checking.md` says what is explored and what is not.
 
-mod campaign;
-mod crash;
+pub(crate) mod campaign;
+pub(crate) mod crash;
 pub(crate) mod explorer;
-mod life;
+pub(crate) mod life;
 mod missing;
 pub(crate) mod oracle;
 mod program;
 mod schedule;
-mod scheme;
+pub(crate) mod scheme;
 mod state;
-mod story;
+pub(crate) mod story;
 pub(crate) mod trace;
-mod workload;
+pub(crate) mod workload;
 mod world;
 
 pub use campaign::{Bounds, Outcome, Sampling, exhaust, sample};

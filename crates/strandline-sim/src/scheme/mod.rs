@@ -180,6 +180,8 @@ pub struct Entry {
     pub make: Option<Make>,
     /// Its recovery.
     pub recover: Recover,
+    /// The software that belongs beside it, by the names of `strandline list`.
+    pub software: &'static [&'static str],
     /// Whether it promises that acknowledged transactions survive.
     pub is_durable: bool,
     /// Its mutants.
@@ -194,6 +196,7 @@ pub const SCHEMES: &[Entry] = &[
         description: "caches and controllers only: the software scheme does it all",
         make: None,
         recover: |_, _, _| Ok(()),
+        software: &[],
         is_durable: false,
         mutants: &[],
     },

@@ -80,10 +80,11 @@ impl UndoEntry {
         self.volatile.word(LINE_WORDS + i)
     }
 
-    /// Whether the transaction has committed, by the mark and the generation in the log.
+    /// The newest generation of the entry whose transaction has committed: by the mark that it bears, or by the next
+    /// generation's presence.
     #[inline]
-    pub fn is_committed<M: Memory>(self, memory: &M) -> bool {
-        memory.load(self.at) > self.generation << 1
+    pub fn committed_generation<M: Memory>(self, memory: &M) -> u64 {
+        (memory.load(self.at) + 1 >> 1).saturating_sub(1)
     }
 
     /// Marks the entry invalid (`commitTransaction`); by its owner, who alone begins a new generation.
@@ -154,7 +155,7 @@ fn encode(
     words.extend([generation << 1, timestamp, 0]);
     pairs.for_each(|(at, old)| words.extend([at.offset(), old]));
     let pairs = &words[HEADER_WORDS as usize..];
-    words[2] = pairs.len() as u64 / 2 | checksum(generation, timestamp, pairs, bytes) << 32;
+    words[2] = (pairs.len() as u64 / 2) | (checksum(generation, timestamp, pairs, bytes) << 32);
 }
 
 fn checksum(generation: u64, timestamp: u64, pairs: &[u64], bytes: &mut Vec<u8>) -> u64 {

@@ -39,7 +39,7 @@ use super::line_set::LineSet;
 use super::recovery::Reading;
 use super::redo::{Checkpoint, CheckpointWay, Logging, LoggingWay, Redo};
 use super::write_ahead::{Copying, EachTransaction};
-use crate::log::{LogFull, RECORD_BYTES, Record, ThreadLog};
+use crate::log::{RECORD_BYTES, Record, ThreadLog};
 use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
@@ -60,25 +60,6 @@ pub struct Executing;
 impl Logging for Executing {
     const WAY: LoggingWay = LoggingWay::Executed;
     const READING: Reading = Reading::TornBits;
-
-    #[inline(always)]
-    fn begin(&mut self) {}
-
-    #[inline(always)]
-    fn write<M: Memory>(
-        &mut self,
-        memory: &M,
-        log: &mut ThreadLog,
-        (at, value): (PersistentAddress, u64),
-        _: Option<u32>,
-    ) -> Result<u32, LogFull> {
-        log.append(memory, at, value)
-    }
-
-    #[inline(always)]
-    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
-        log.value(memory, place)
-    }
 
     #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {

@@ -71,8 +71,6 @@ impl Logging for Streaming {
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
         log.commit_streamed(memory, &self.0.words, transaction)
     }
-
-    fn abort<M: Memory>(&mut self, _: &M, _: &mut ThreadLog) {}
 }
 
 /// Truncation by a helper, one transaction at a time, in the order of TxIDs.

@@ -9,7 +9,6 @@ mod current;
 mod deferred_commit;
 mod execution_area;
 mod hardware;
-mod in_place;
 mod line_set;
 mod mnemosyne;
 mod no_persistence;
@@ -18,6 +17,7 @@ mod recovery;
 mod redo;
 mod registry;
 mod synchronous_commit;
+mod undo_worker;
 mod volatile;
 mod write_ahead;
 

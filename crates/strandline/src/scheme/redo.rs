@@ -31,24 +31,32 @@ pub trait Logging: Default {
     const READING: Reading;
 
     /// A transaction begins.
-    fn begin(&mut self);
-    /// Keeps the new value of a word, which was kept at `previous` before; returns its place.
+    #[inline(always)]
+    fn begin(&mut self) {}
+    /// Keeps the new value of a word, which was kept at `previous` before; returns its place. In the log, unless the
+    /// way has an execution area: each write is a record, and its position the place.
     ///
     /// # Errors
     /// No room.
+    #[inline(always)]
     fn write<M: Memory>(
         &mut self,
         memory: &M,
         log: &mut ThreadLog,
-        word: (PersistentAddress, u64),
-        previous: Option<u32>,
-    ) -> Result<u32, LogFull>;
+        (at, value): (PersistentAddress, u64),
+        _previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        log.append(memory, at, value)
+    }
     /// The value at a place.
-    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64;
+    #[inline(always)]
+    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
+        log.value(memory, place)
+    }
     /// Makes the running transaction durable; returns the number of log records that it took.
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64;
-    /// The running transaction ends without effect.
-    fn abort<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog);
+    /// The running transaction ends without effect. An execution area is just forgotten.
+    fn abort<M: Memory>(&mut self, _memory: &M, _log: &mut ThreadLog) {}
 }
 
 /// How a committed transaction gets home durably, and its log is forgotten.

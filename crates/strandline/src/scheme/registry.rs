@@ -18,7 +18,7 @@ pub trait SchemeVisitor {
     /// What it gives.
     type Output;
     /// Does it with scheme `S`.
-    fn visit<S: Scheme + Send>(self) -> Self::Output;
+    fn visit<S: Scheme + Send + 'static>(self) -> Self::Output;
 }
 
 macro_rules! schemes {
@@ -173,9 +173,9 @@ impl SchemeKind {
         self == Self::Blurred
     }
 
-    /// Whether it runs on real memory. The others issue persist barriers, or count on an order of persists or on hardware, that
-    /// no processor has; they exist for the recorder, the crash checker and the simulator.
-    pub fn is_native(self) -> bool {
+    /// Whether it runs on real memory. The others issue persist barriers, or count on an order of persists or on
+    /// hardware, that no processor has; they exist for the recorder, the crash checker and the simulator.
+    pub const fn is_native(self) -> bool {
         !matches!(
             self,
             Self::HardwareStores

@@ -41,7 +41,7 @@ impl<M: Memory> VolatileWorker<M> {
 }
 
 impl<M: Memory> Runner for VolatileWorker<M> {
-    type Tx = VolatileTx<M>;
+    type Tx<'t> = VolatileTx<M>;
 
     fn run<R>(&mut self, body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>) -> Result<R> {
         self.locked(body)

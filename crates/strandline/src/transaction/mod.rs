@@ -5,6 +5,7 @@
 //! retries it or gives the reason. There is no access to pool words outside a transaction, and no reference
 //! into pool memory: reads copy out.
 
+mod any;
 pub(crate) mod engine;
 mod locks;
 mod single_writer;
@@ -12,6 +13,7 @@ mod stm;
 mod worker;
 mod write_set;
 
+pub use any::AnyRunner;
 pub use engine::{Concurrency, Statistics};
 pub use locks::{Holder, Lock, LockSet};
 pub use worker::{Runner, Tx, Worker};

@@ -14,8 +14,8 @@ use super::{Abort, Lock, Read, Transaction};
 
 /// Whoever can run transactions of a certain kind; drivers and benchmarks are generic over it.
 pub trait Runner {
-    /// The transactions that it runs.
-    type Tx: Transaction;
+    /// The transactions that it runs, lent for a time.
+    type Tx<'t>: Transaction;
 
     /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain
     /// promises. `body` may run several times; only its last run has an effect on the pool.
@@ -23,7 +23,7 @@ pub trait Runner {
     /// # Errors
     /// [`Error::Aborted`] where `body` returned [`Abort::User`]; what made the transaction fail otherwise.
     /// The pool is unchanged then.
-    fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx) -> Result<R, Abort>) -> Result<R>;
+    fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
     /// Runs `body` as a transaction whose lock set is known before it begins. Where isolation is by locks
     /// ([`Concurrency::Locks`]) these are taken in order, before `body` runs, and a write to a word that none of
@@ -35,7 +35,7 @@ pub trait Runner {
     fn run_locked<R>(
         &mut self,
         _locks: &[Lock],
-        body: impl FnMut(&mut Self::Tx) -> Result<R, Abort>,
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>,
     ) -> Result<R> {
         self.run(body)
     }
@@ -53,7 +53,7 @@ pub trait Runner {
     ///
     /// # Errors
     /// As [`Runner::run`]; [`Error::ReadOnly`] where `body` writes.
-    fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx) -> Result<R, Abort>) -> Result<R>;
+    fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
     /// What it has done so far.
     fn statistics(&self) -> Statistics;
@@ -163,7 +163,7 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
 }
 
 impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
-    type Tx = Tx<M, S>;
+    type Tx<'t> = Tx<M, S>;
 
     fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
         self.attempt(self.read_only, None, body)

@@ -97,6 +97,7 @@ pub const BASE: Entry = Entry {
     description: "BASE: hardware undo log, each first store to a line waits until its entry is durable",
     make: Some(|setup| Ok(Box::new(Atom::new(Design::Base, Parameters::default(), setup)?))),
     recover,
+    software: &["hardware-flushed+locks"],
     is_durable: true,
     mutants: BASE_MUTANTS,
 };

@@ -28,6 +28,7 @@ pub const REDO: Entry = Entry {
     description: "REDO: a redo log entry for each store, combined; a back end copies home; unlimited victim cache",
     make: Some(|setup| Ok(Box::new(Redo::new(RING_LINES, setup)?))),
     recover,
+    software: &["hardware+locks"],
     is_durable: true,
     mutants: MUTANTS,
 };
