@@ -389,9 +389,6 @@ impl State {
         if !commits {
             self.announce(number, event);
         }
-        if let Some(notes) = &mut self.notes {
-            notes.event(number, at, event);
-        }
         Done(0)
     }
 
@@ -399,6 +396,9 @@ impl State {
         let at = self.cores[thread].clock;
         if let Some(events) = &mut self.events {
             events.push(Announced { at, thread, event });
+        }
+        if let Some(notes) = &mut self.notes {
+            notes.event(thread, at, event);
         }
     }
 
