@@ -150,7 +150,7 @@ fn explore(arguments: &Arguments, case: Case, progress: impl FnMut(&Counts)) -> 
     // What is known to be redundant gets a tenth of the time.
     let redundant = case.omitted.is_some_and(|omitted| case.subject.redundant(omitted).is_some());
     let bounds = |transactions: u32| Bounds {
-        histories: if arguments.mutants { u64::MAX } else { arguments.samples },
+        histories: if arguments.mutants { u64::MAX } else { arguments.samples() },
         seed: arguments.seed,
         transactions: arguments.transactions.unwrap_or(transactions),
         limit: Duration::from_secs(arguments.seconds) / if redundant && arguments.mutants { 10 } else { 1 },

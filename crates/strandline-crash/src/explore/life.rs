@@ -162,7 +162,7 @@ impl Ground {
         (case.scheme.recover)(&recoverer).map_err(|error| format!("recovery fails: {error}"))?;
         let (settled, began) = (world.contents(), world.time());
         let cast = Cast::new(self);
-        let bodies = cast.threads(self, script, random);
+        let bodies = cast.threads(self, script, &mut random);
         if let Some(shared) = shared {
             world.tell_states(shared);
         }

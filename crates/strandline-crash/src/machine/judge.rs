@@ -275,6 +275,13 @@ impl<'a> Judge<'a> {
         });
         let marks = trace.marks.iter().filter(|mark| matches!(mark.operation, Operation::Event(_)));
         let length = marks.take_while(|mark| mark.time <= time).count();
-        Violation { what, lost: lost.collect(), history, recovery: Vec::new(), length }
+        Violation {
+            what,
+            lost: lost.collect(),
+            missing: String::new(),
+            history,
+            recovery: Vec::new(),
+            length,
+        }
     }
 }

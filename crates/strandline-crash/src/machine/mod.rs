@@ -101,7 +101,7 @@ const fn beside<S: Scheme>(concurrency: Concurrency) -> CheckedScheme {
         steps: &[],
         redundant: &[],
         recover: |view| recover(view, |_| ()).map(|_| ()),
-        leftover: None,
+        leftover: |_, _, _| (),
         code: Code::of::<S>(),
     }
 }
@@ -289,7 +289,14 @@ impl Lab {
             Err(panic) => format!("the program panics: {}", panic_text(&*panic)),
         };
         let what = format!("{what} (on {})", description.name);
-        Err(Violation { what, history: Vec::new(), lost: Vec::new(), recovery: Vec::new(), length: 0 })
+        Err(Violation {
+            what,
+            history: Vec::new(),
+            lost: Vec::new(),
+            missing: String::new(),
+            recovery: Vec::new(),
+            length: 0,
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use strandline::memory::{Event, Operation};
 use strandline_sim::{Note, Noted};
 
-use crate::explore::trace::{Reader, Trace};
+use crate::explore::trace::{Reader, Store, Trace};
 
 /// A transaction that a thread is in.
 #[derive(Default)]
@@ -43,7 +43,8 @@ pub(super) fn trace(image: Vec<u64>, notes: &[Note], data: &Range<usize>, thread
                 }
             }
             Noted::Store { word, value } => {
-                let time = trace.store(note.thread, word, value, false);
+                let time = trace
+                    .store(Store { time: 0, word, value, thread: note.thread as u32, source: None }, false);
                 if !data.contains(&(word as usize)) {
                     continue;
                 }

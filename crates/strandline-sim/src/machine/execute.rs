@@ -189,6 +189,7 @@ impl State {
                 if let Some(notes) = &mut self.notes {
                     notes.seen(core, line);
                 }
+                self.caches.settle_pending(done);
                 Reply::Go(done)
             }
             QueuedKind::NonTemporal => {
@@ -408,6 +409,7 @@ impl State {
         let now = self.cores[number].clock;
         let reply = scheme.boundary(&mut self.caches, number, boundary, now);
         self.caches.scheme = Some(scheme);
+        self.caches.settle_pending(now);
         match reply {
             Reply::Wait(until) => Err(until),
             Reply::Go(at) => {

@@ -6,6 +6,9 @@
 //! callback comes again when something may have changed.
 
 pub mod atom;
+pub mod loc;
+mod undo_log;
+mod wrap;
 
 use crate::Description;
 use crate::cache::Hierarchy;
@@ -80,6 +83,10 @@ pub trait HardwareScheme {
 
     /// A modified line is about to leave the caches for memory at `now`, evicted or written back.
     fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome;
+
+    /// The last cache level has no room for a version that the scheme keeps there
+    /// ([`Hierarchy::keep_version`]).
+    fn version_overflow(&mut self, _memory: &mut MemorySide, _version: u32, _now: u64) {}
 
     /// A line is about to be read from memory at `now`: the scheme's own copy, and when it is there, if home is not
     /// the newest.
@@ -204,6 +211,21 @@ pub const SCHEMES: &[Entry] = &[
     atom::POSTED,
     atom::SOURCE_LOGGED,
     atom::redo::REDO,
+=======
+    loc::H_WAL,
+    loc::EC_WAL,
+    loc::LOC_WAL,
+    loc::LOC_WAL_2,
+    loc::LOC_WAL_4,
+    loc::LOC_WAL_8,
+    loc::LOC_WAL_32,
+    loc::KILN,
+    loc::LOC_KILN,
+    wrap::WRAP,
+    wrap::WRAP_COMBINED,
+    wrap::WRAP_EVALUATED,
+    wrap::WRAP_BUFFER_OF_ONE,
+    undo_log::UNDO_LOG,
 ];
 
 /// The scheme with this name.

@@ -22,7 +22,7 @@
 //! and is fenced. Up to that a crash repeats it all, after it nothing is left to do; what the logs hold lies at or
 //! below the watermark, and new timestamps begin above it.
 
-use super::thread_log::zero;
+use super::thread_log::make_log;
 use crate::error::{Error, Result};
 use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
 use crate::pool::layout::{Layout, SharedLayout, View};
@@ -186,18 +186,7 @@ impl UndoLog {
     pub fn lease<M: Memory>(view: &View<M>, log: u64, entries: u64) -> Self {
         assert!((1..=SharedLayout::UNDO_ENTRIES).contains(&entries), "an undo log of {entries} entries");
         let (memory, start) = (&view.memory, view.layout.log(log));
-        let directory = Layout::LOG_DIRECTORY.word(log);
-        if memory.load(directory) == 0 {
-            let bytes = view.layout.geometry.log_bytes;
-            if !memory.omitted(Step::NewLogZero) {
-                zero(memory, start, bytes);
-            }
-            memory.write_back_range(start, bytes, Step::NewLogZero);
-            memory.fence(Step::NewLogZero);
-            memory.store(directory, start.offset());
-            memory.write_back(directory, Step::NewLogDirectory);
-            memory.fence(Step::NewLogDirectory);
-        }
+        make_log(view, log);
         let header = header(entries);
         match memory.load(start) {
             0 => {

@@ -140,7 +140,7 @@ pub(crate) fn wake_helper<M: Memory>(memory: &M) {
 }
 
 /// A TxID such that every transaction up to it has stored home, and can be seen in its log, or has failed.
-fn last_home<M: Memory>(view: &View<M>, concurrency: Concurrency) -> u64 {
+pub(super) fn last_home<M: Memory>(view: &View<M>, concurrency: Concurrency) -> u64 {
     match concurrency {
         Concurrency::Stm | Concurrency::Locks => {
             let last = view.memory.load(SharedLayout::CLOCK);

@@ -16,9 +16,11 @@ mod persistency;
 mod recovery;
 mod redo;
 mod registry;
+mod software_wal;
 mod synchronous_commit;
 mod undo_worker;
 mod volatile;
+mod wrap;
 mod write_ahead;
 
 pub use blurred::{Blurred, ExecutionInLog, VolatileCheckpoint};
@@ -33,10 +35,12 @@ pub use no_persistence::NoPersistence;
 pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use recovery::{RecoveryReport, RecoveryStep};
 pub use registry::{SchemeKind, SchemeVisitor};
+pub use software_wal::SoftwareWriteAhead;
 pub use synchronous_commit::{
     SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
 };
 pub use volatile::{VolatileTx, VolatileWorker};
+pub use wrap::Wrap;
 pub use write_ahead::Base;
 
 use crate::error::Error;

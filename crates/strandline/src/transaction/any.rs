@@ -132,4 +132,7 @@ impl<T: Transaction + ?Sized> Transaction for &mut T {
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         T::free(self, at)
     }
+    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        T::block(self, at)
+    }
 }

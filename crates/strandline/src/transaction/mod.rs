@@ -85,6 +85,12 @@ pub trait Transaction: Read {
     /// Nothing is allocated there; as [`Transaction::write`].
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort>;
 
+    /// Bytes of the heap's block that begins at `at`, allocated or not.
+    ///
+    /// # Errors
+    /// [`Error::InvalidAddress`]: none begins there; as [`Read::read`].
+    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
+
     /// Runs `body` as a part of this transaction (flat nesting): its abort aborts the whole.
     ///
     /// # Errors
