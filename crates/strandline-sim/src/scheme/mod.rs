@@ -211,7 +211,6 @@ pub const SCHEMES: &[Entry] = &[
     atom::POSTED,
     atom::SOURCE_LOGGED,
     atom::redo::REDO,
-=======
     loc::H_WAL,
     loc::EC_WAL,
     loc::LOC_WAL,

@@ -36,7 +36,7 @@ mod record;
 mod recovery;
 pub mod redo;
 
-pub use record::Parameters;
+pub use record::{ENTRIES, Parameters, RECORD_LINES};
 pub use recovery::{recover, recover_with};
 
 use crate::cache::Hierarchy;
