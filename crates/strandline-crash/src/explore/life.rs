@@ -8,7 +8,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline::memory::{Hosted, Memory, Space, Step, World, hosted};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::Scheme;
+use strandline::scheme::{Scheme, recover};
 use strandline::transaction::Worker;
 use strandline::{Concurrency, Result, Runner};
 
@@ -115,7 +115,7 @@ impl Ground {
         // Everything home, and empty logs.
         let world = Rc::new(ground.world(world.contents(), None));
         let hosted: Rc<dyn World> = world.clone();
-        (case.scheme.recover)(&ground.view(Hosted::new(hosted, 0)))?;
+        recover(&ground.view(Hosted::new(hosted, 0)), |_| ())?;
         ground.image = world.contents();
         Ok(ground)
     }
@@ -161,7 +161,7 @@ impl Ground {
         let world = Rc::new(self.world(image, case.omitted));
         let hosted: Rc<dyn World> = world.clone();
         let recoverer = self.view(Hosted::new(hosted, case.threads));
-        (case.scheme.recover)(&recoverer).map_err(|error| format!("recovery fails: {error}"))?;
+        recover(&recoverer, |_| ()).map_err(|error| format!("recovery fails: {error}"))?;
         let (settled, began) = (world.contents(), world.time());
         let done: Vec<RefCell<Vec<Vec<Effect>>>> = (0..case.threads).map(|_| RefCell::default()).collect();
         let failure = RefCell::new(None);

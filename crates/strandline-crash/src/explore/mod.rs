@@ -19,6 +19,12 @@ pub(crate) mod trace;
 mod workload;
 mod world;
 
+/// A hash of `hash` and `value`.
+fn mix(hash: u64, value: u64) -> u64 {
+    let mixed = (hash.rotate_left(25) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
+}
+
 pub use campaign::{Bounds, Outcome, Sampling, exhaust, sample};
 pub use crash::{CrashMemory, Decision};
 pub(crate) use explorer::panic_text;
