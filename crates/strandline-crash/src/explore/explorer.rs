@@ -352,12 +352,16 @@ impl<'a> Explorer<'a> {
             self.counts.equal_points += 1;
         }
         for level in 0..nested {
+            // Once to see how often power may fail, and again for some of these.
             memory.random(random);
-            memory.record();
+            memory.record_some(Vec::new());
+            self.recover(level).map_err(|what| self.violation(level, life, &expected, time, what))?;
+            let count = memory.crashes_counted();
+            memory.given(memory.decisions());
+            memory.record_some((0..6).map(|_| random.u32(..count)).collect());
             self.recover(level).map_err(|what| self.violation(level, life, &expected, time, what))?;
             let mut crashes = memory.recorded();
             random.shuffle(&mut crashes);
-            crashes.truncate(6);
             let deeper = self.memory(level + 1);
             // The last one is where power fails once more, or the next life begins.
             let last = crashes.last().map_or(0, |crash| crash.operations);

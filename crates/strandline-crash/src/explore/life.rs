@@ -132,9 +132,13 @@ impl Ground {
     }
 
     /// The image to begin with; with `used`, logs that the pool does not have yet hold what may have been
-    /// there before: records of another life of this memory.
+    /// there before: records of another life of this memory. The logs are empty, so that the watermark may be that
+    /// of a new pool, whose TxIDs begin at 1.
     pub fn first_image(&self, used: bool, random: &mut Rng) -> Vec<u64> {
         let mut image = self.image.clone();
+        if self.case.scheme.leftover.is_some() && random.u8(..3) == 0 {
+            image[(Layout::WATERMARK.offset() / 8) as usize] = 0;
+        }
         if let (true, Some(leftover)) = (used, self.case.scheme.leftover) {
             for log in 0..self.layout.geometry.logs {
                 if image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize] != 0 {

@@ -35,18 +35,26 @@ pub(super) struct Mood {
     oldest: u8,
     /// Whole lines go one way: half of them, by their number and this, the other way round.
     by_line: Option<u32>,
+    /// Only words among the last so many that were stored may be lost, half of them; 0: any.
+    latest: usize,
 }
 
 impl Mood {
     /// A mood at random; extreme ones are as frequent as even ones.
     pub fn random(random: &mut Rng) -> Self {
+        let latest = if random.u8(..4) == 0 { 1 << random.u32(..5) } else { 0 };
         // With the last but one a word or two of a log are lost.
         let newest = [0, 5_000, 32_000, 60_000, 65_300, u16::MAX][random.usize(..6)];
         let oldest = [0, 128, 255][random.usize(..3)];
-        Self { newest, oldest, by_line: (random.u8(..3) == 0).then(|| random.u32(..)) }
+        Self { newest, oldest, by_line: (random.u8(..3) == 0).then(|| random.u32(..)), latest }
     }
 
-    fn choose(&self, random: &mut Rng, word: u32, of: u32) -> u32 {
+    /// The choice for `word`; `stored` are words that were stored lately, the last one first.
+    fn choose(&self, random: &mut Rng, word: u32, of: u32, stored: &[u32]) -> u32 {
+        if self.latest > 0 && !stored.is_empty() {
+            let may_be_lost = stored.iter().take(self.latest).any(|&other| other == word);
+            return if may_be_lost { random.u32(of.saturating_sub(2)..of) } else { of - 1 };
+        }
         let turned = self
             .by_line
             .is_some_and(|salt| (word / 8).wrapping_add(salt).wrapping_mul(0x9e37_79b9) >> 31 == 1);
@@ -82,12 +90,14 @@ pub(super) struct Path {
     depth: usize,
     /// How many of a search's decisions are the last run's.
     repeated: usize,
+    /// The words that were stored last before the crash, the last one first.
+    pub stored: Vec<u32>,
 }
 
 impl Path {
     /// Of a run that has decided nothing.
     pub fn new(chooser: Chooser) -> Self {
-        Self { chooser, decisions: Vec::new(), depth: 0, repeated: 0 }
+        Self { chooser, decisions: Vec::new(), depth: 0, repeated: 0, stored: Vec::new() }
     }
 
     /// Begins a run that has decided nothing.
@@ -133,13 +143,13 @@ impl Path {
                 }
                 0
             }
-            Chooser::Random(random, mood) => mood.choose(random, word, of),
+            Chooser::Random(random, mood) => mood.choose(random, word, of, &self.stored),
             Chooser::Given(given, rest) => {
                 let decided = given.iter().find(|decision| decision.word == word);
                 let same = decided.and_then(|one| choices.iter().position(|choice| choice.1 == one.value));
                 match (same, rest) {
                     (Some(chosen), _) => chosen as u32,
-                    (None, Some((random, mood))) => mood.choose(random, word, of),
+                    (None, Some((random, mood))) => mood.choose(random, word, of, &self.stored),
                     (None, None) => of - 1,
                 }
             }

@@ -123,6 +123,7 @@ impl CrashMemory {
         self.close();
         let mut fingerprint = 0u64;
         let mut lines = self.lines.borrow_mut();
+        let mut latest: Vec<(u32, u32)> = Vec::new();
         for history in &trace.lines {
             let first = 8 * history.line as usize;
             let (mut least, greatest) = history.cuts(time);
@@ -159,6 +160,8 @@ impl CrashMemory {
                 OpenLine::of_lines(history.line, states)
             };
             if let Some(open) = open {
+                let last = pending.len().saturating_sub(8);
+                latest.extend(pending[last..].iter().map(|store| (store.time, store.word)));
                 fingerprint = fingerprint.wrapping_add(open.fingerprint());
                 lines.push(open);
                 self.line_index[history.line as usize].set(lines.len() as u32);
@@ -166,6 +169,8 @@ impl CrashMemory {
                 fingerprint = fingerprint.wrapping_add(certain(history.line, &settled, initial));
             }
         }
+        latest.sort_unstable_by_key(|&(time, _)| std::cmp::Reverse(time));
+        self.path.borrow_mut().stored = latest.iter().take(16).map(|&(_, word)| word).collect();
         self.fingerprint.set(fingerprint);
     }
 
@@ -199,6 +204,7 @@ impl CrashMemory {
     /// Every word becomes certain.
     fn close(&self) {
         self.unsettled.borrow_mut().clear();
+        self.path.borrow_mut().stored.clear();
         self.recording.set(false);
         self.restore();
         self.narrowed.borrow_mut().clear();
@@ -339,8 +345,16 @@ impl CrashMemory {
         };
         self.touch(index / 8);
         let open = &self.open[index / 8];
-        open.set(open.get() & !(1 << word));
+        let mut left = open.get() & !(1 << word);
         self.now[index].set(value);
+        // What that settles need not be looked up later.
+        if let Some((state, certain)) = line.certain_words().filter(|_| decided.is_some()) {
+            for i in (0..8).filter(|i| left & certain & 1 << i != 0) {
+                self.now[index - word + i].set(state[i]);
+            }
+            left &= !certain;
+        }
+        open.set(left);
         if self.recording.get() {
             self.recorder.borrow_mut().decided.push((index as u32, value));
         }

@@ -28,6 +28,8 @@ struct Lines {
     states: Vec<[u64; 8]>,
     /// Which of the states the decisions so far leave, a bit for each.
     alive: Box<[Cell<u64>]>,
+    /// Whether some word has a value again that it had before.
+    returns: bool,
     /// The values of each word that differs, those of word `w` from `starts[w]` to `starts[w + 1]`.
     values: Vec<u64>,
     starts: [u32; 9],
@@ -39,12 +41,14 @@ impl Lines {
     fn new(states: Vec<[u64; 8]>, differ: u8) -> Self {
         let blocks = states.len().div_ceil(64);
         let (mut values, mut starts, mut having) = (Vec::new(), [0; 9], Vec::new());
+        let mut returns = false;
         for word in 0..8 {
             let first = values.len();
             if differ >> word & 1 == 1 {
                 for (at, state) in states.iter().enumerate() {
                     let known = values[first..].iter().rposition(|&value| value == state[word]);
                     let place = known.map_or(values.len(), |place| first + place);
+                    returns |= place + 1 < values.len();
                     if known.is_none() {
                         values.push(state[word]);
                         having.resize(values.len() * blocks, 0);
@@ -54,7 +58,7 @@ impl Lines {
             }
             starts[word + 1] = values.len() as u32;
         }
-        Self { states, alive: vec![Cell::new(0); blocks].into(), values, starts, having }
+        Self { states, alive: vec![Cell::new(0); blocks].into(), returns, values, starts, having }
     }
 
     /// Of the states, those that are alive and have the value number `value`, with the place of their bits.
@@ -137,6 +141,19 @@ impl OpenLine {
                 }
             }
         }
+    }
+
+    /// A state that has the only value left of each word returned (a bit for each; not all of them are found).
+    pub fn certain_words(&self) -> Option<(&[u64; 8], u8)> {
+        let Possible::Lines(Lines { states, alive, returns: false, .. }) = &self.possible else {
+            return None;
+        };
+        let [alive] = &**alive else { return None };
+        // Between the oldest and the newest state a word that is the same in both has not changed.
+        let oldest = &states[alive.get().trailing_zeros() as usize];
+        let newest = &states[alive.get().ilog2() as usize];
+        let same = (0..8).filter(|&i| oldest[i] == newest[i]).fold(0, |same, i| same | 1 << i);
+        Some((oldest, same))
     }
 
     /// The line's states that the decisions leave, where it is one of whole states.

@@ -16,8 +16,10 @@ pub(super) struct Recorder {
     asked: Vec<(u32, usize)>,
     /// Words that were open, as decided since recovery began.
     pub decided: Vec<(u32, u64)>,
-    /// Crashes that this run has come to.
+    /// Crashes that this run has come to: all, or those whose numbers are wanted, and how many there were.
     crashes: Vec<RecoveryCrash>,
+    wanted: Option<Vec<u32>>,
+    count: u32,
     /// What was done, for reports.
     pub operations: Vec<Operation>,
 }
@@ -49,6 +51,8 @@ impl Recorder {
             asked: Vec::new(),
             decided: Vec::new(),
             crashes: Vec::new(),
+            wanted: None,
+            count: 0,
             operations: Vec::new(),
         }
     }
@@ -60,6 +64,7 @@ impl Recorder {
         self.asked.clear();
         self.decided.clear();
         self.crashes.clear();
+        (self.wanted, self.count) = (None, 0);
         self.operations.clear();
     }
 
@@ -103,6 +108,19 @@ impl CrashMemory {
         self.recording.set(true);
     }
 
+    /// The same, but only the crashes with these numbers are kept.
+    pub(in crate::explore) fn record_some(&self, wanted: Vec<u32>) {
+        self.record();
+        self.recorder.borrow_mut().wanted = Some(wanted);
+    }
+
+    /// Recovery ends: how often power might have failed in it, the end included.
+    pub(in crate::explore) fn crashes_counted(&self) -> u32 {
+        self.crash_here();
+        self.recording.set(false);
+        self.recorder.borrow().count
+    }
+
     /// Recovery ends: one crash more. Takes the crashes that were recorded.
     pub(in crate::explore) fn recorded(&self) -> Vec<RecoveryCrash> {
         self.crash_here();
@@ -122,6 +140,11 @@ impl CrashMemory {
             return;
         }
         let mut recorder = self.recorder.borrow_mut();
+        recorder.count += 1;
+        let number = recorder.count - 1;
+        if recorder.wanted.as_ref().is_some_and(|wanted| !wanted.contains(&number)) {
+            return;
+        }
         let mut crash = RecoveryCrash {
             certain: Vec::new(),
             open: Vec::new(),
