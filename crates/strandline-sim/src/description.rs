@@ -210,6 +210,17 @@ pub struct Controllers {
     pub low_watermark: usize,
     /// Cycles in which a request's address is compared with the queue's.
     pub match_latency: u64,
+    /// Whether each controller's last channel carries nothing but the hardware scheme's reserved lines.
+    pub log_channel: bool,
+}
+
+impl Controllers {
+    /// The number, among all reserved lines, of line `index` of those behind `controller`: they are interleaved among the
+    /// controllers.
+    pub fn reserved_line(&self, controller: usize, index: u64) -> u64 {
+        let lines = self.interleave_bytes / LINE_BYTES;
+        (index / lines * self.count as u64 + controller as u64) * lines + index % lines
+    }
 }
 
 impl Default for Controllers {
@@ -224,6 +235,7 @@ impl Default for Controllers {
             high_watermark: 48,
             low_watermark: 16,
             match_latency: 0,
+            log_channel: false,
         }
     }
 }
@@ -463,6 +475,12 @@ impl Controllers {
     fn validate(&self) -> Result<(), Impossible> {
         demand_range(self.count, 1, 64, "controllers.count")?;
         demand_range(self.channels, 1, 16, "controllers.channels")?;
+        demand(
+            !self.log_channel || self.channels > 1,
+            "controllers.log_channel",
+            self.log_channel,
+            "needs controllers.channels of at least 2",
+        )?;
         demand(
             self.interleave_bytes.is_power_of_two() && self.interleave_bytes >= LINE_BYTES,
             "controllers.interleave_bytes",

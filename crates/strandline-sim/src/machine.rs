@@ -12,7 +12,7 @@ use strandline::memory::hosted::{self, Thread};
 use strandline::memory::{Event, Operation, Space, Step, World};
 
 use crate::cache::{DIRTY, Hierarchy};
-use crate::controller::{MemorySide, Regions};
+use crate::controller::{Line, MemorySide, Regions};
 use crate::core::{Core, Queued, QueuedKind};
 use crate::description::{Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackKind};
 use crate::scheme::{Boundary, HardwareScheme, Reply, StoredWord};
@@ -34,7 +34,7 @@ pub struct Announced {
 pub struct Crash {
     /// The cycle.
     pub at: u64,
-    /// The pool's words.
+    /// The pool's words, and after them those that are reserved for the hardware scheme.
     pub image: Vec<u64>,
     /// Events announced so far; those up to this index happened before.
     pub events: usize,
@@ -102,7 +102,8 @@ impl Machine {
         description.validate()?;
         let Contents { persistent, volatile_bytes, regions } = contents;
         let persistent_bytes = 8 * persistent.len() as u64;
-        let memory = MemorySide::new(description, persistent, volatile_bytes, regions);
+        let reserved = scheme.as_ref().map_or(0, |scheme| scheme.reserved_bytes());
+        let memory = MemorySide::new(description, persistent, reserved, volatile_bytes, regions);
         let volatile_line = memory.persistent_lines();
         let mut caches = Hierarchy::new(description, memory);
         caches.scheme = scheme;
@@ -200,12 +201,7 @@ impl Machine {
 
     /// The newest value of a pool word, wherever it is. For tests and oracles, past all timing.
     pub fn newest_word(&self, word: usize) -> u64 {
-        let state = self.state.borrow();
-        let line = (word / 8) as u32;
-        match state.caches.newest(line) {
-            Some(data) => data[word % 8],
-            None => state.caches.memory.newest(word),
-        }
+        self.state.borrow().newest((word / 8) as u32)[word % 8]
     }
 
     /// Lines that some cache has modified, and writes that the channels hold.
@@ -214,7 +210,7 @@ impl Machine {
         (state.caches.dirty_lines(), state.caches.memory.held())
     }
 
-    /// What a power failure now, after a run, leaves of the pool.
+    /// What a power failure now, after a run, leaves of the pool and of what is reserved.
     pub fn survivors(&self) -> Vec<u64> {
         let state = &mut *self.state.borrow_mut();
         let at = state.cores.iter().map(|core| core.clock).max().unwrap_or(0);
@@ -241,6 +237,22 @@ impl World for Machine {
         {
             state.cores[thread].again = false;
             return value;
+        }
+        state.clocks[thread] = state.cores[thread].clock;
+        self.postponed.set(true);
+        0
+    }
+
+    /// Costs nothing and moves nothing: only the software of the simulation wants it.
+    fn load_before_store(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        let state = &mut *self.state.borrow_mut();
+        if state.functional {
+            return state.perform_functionally(Operation::Load(space, offset));
+        }
+        if state.may_run(thread) {
+            let (line, word) = state.place(space, offset);
+            let waiting = state.cores[thread].stores.as_ref().and_then(|stores| stores.forward(line, word));
+            return waiting.unwrap_or_else(|| state.newest(line)[usize::from(word)]);
         }
         state.clocks[thread] = state.cores[thread].clock;
         self.postponed.set(true);
@@ -282,6 +294,13 @@ impl World for Machine {
 }
 
 impl State {
+    /// The newest words of a line, wherever they are but in a store queue.
+    fn newest(&self, line: u32) -> Line {
+        let copy = || self.caches.scheme.as_ref().and_then(|scheme| scheme.copy(line));
+        let cached = self.caches.newest(line).or_else(|| self.caches.clean_copy(line)).or_else(copy);
+        cached.unwrap_or_else(|| self.caches.memory.newest(line))
+    }
+
     #[inline]
     fn place(&self, space: Space, offset: u64) -> (u32, u8) {
         let word = offset.rotate_right(3);
@@ -434,8 +453,9 @@ impl State {
                 }
             }
         }
-        if let Some(scheme) = &self.caches.scheme {
-            scheme.power_fails(&mut image, at);
+        if let Some(mut scheme) = self.caches.scheme.take() {
+            scheme.power_fails(&mut self.caches, &mut image, at);
+            self.caches.scheme = Some(scheme);
         }
         image
     }

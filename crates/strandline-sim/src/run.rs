@@ -21,7 +21,7 @@ use strandline_workloads::{
 use crate::controller::Regions;
 use crate::description::Description;
 use crate::machine::{Announced, Contents, Crash, Machine};
-use crate::scheme::Entry;
+use crate::scheme::{Entry, Setup};
 use crate::statistics::Statistics;
 
 /// A pool with a workload's structure, ready for any number of runs.
@@ -169,7 +169,10 @@ impl Prepared {
     pub fn machine(&self, description: &Description, hardware: &Entry, image: Vec<u64>) -> Result<Machine> {
         let contents =
             Contents { persistent: image, volatile_bytes: self.shared.bytes(), regions: self.regions() };
-        let scheme = hardware.make.map(|make| make(description));
+        let setup = Setup { machine: description, omitted: None };
+        let made = hardware.make.map(|make| make(&setup)).transpose();
+        let scheme =
+            made.map_err(|why| Error::Unsupported(format!("{} on this machine: {why}", hardware.name)))?;
         Machine::new(description, contents, scheme, None)
             .map_err(|impossible| Error::Parameter(impossible.to_string()))
     }
@@ -381,11 +384,15 @@ impl Driver<'_> {
 /// Recovery failed.
 pub fn recover(
     prepared: &Prepared,
+    description: &Description,
     scheme: SchemeName,
     hardware: &Entry,
     mut image: Vec<u64>,
 ) -> Result<(Vec<u64>, RecoveryReport)> {
-    (hardware.recover)(&mut image);
+    let (pool, reserved) = image.split_at_mut(prepared.image.len());
+    let setup = Setup { machine: description, omitted: None };
+    (hardware.recover)(&setup, pool, reserved).map_err(Error::Damaged)?;
+    image.truncate(prepared.image.len());
     let world = plain(image, &prepared.shared);
     let hosted: Rc<dyn World> = world.clone();
     let Some(kind) = scheme.kind else {

@@ -91,7 +91,7 @@ fn power_may_fail_at_any_cycle() {
                     });
                     let highest = acknowledged.max().unwrap_or(0);
                     let (image, report) =
-                        recover(&prepared, scheme.parse().unwrap(), none, crash.image).unwrap();
+                        recover(&prepared, &machine, scheme.parse().unwrap(), none, crash.image).unwrap();
                     assert!(
                         report.watermark >= highest,
                         "{scheme} {domain:?} at {}: {highest} is lost",

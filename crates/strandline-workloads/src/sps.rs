@@ -1,10 +1,11 @@
 //! `sps`: swaps two random entries of an array.
 
 use fastrand::Rng;
-use strandline::Result;
 use strandline::collections::Array;
 use strandline::error::Error;
+use strandline::memory::PersistentAddress;
 use strandline::transaction::{Read, Runner};
+use strandline::{Lock, Result};
 
 use crate::{Sizes, Transactions, Workload, root};
 
@@ -18,10 +19,15 @@ pub struct SpsWorkload {
 /// One thread that swaps.
 pub struct Swapper {
     array: Array<u64>,
+    /// Its first word.
+    first: PersistentAddress,
     entries: u64,
     entry_words: u64,
     operations: u64,
     random: Rng,
+    /// The running transaction's.
+    swaps: Vec<[u64; 2]>,
+    locks: Vec<Lock>,
 }
 
 impl SpsWorkload {
@@ -52,9 +58,22 @@ impl Workload for SpsWorkload {
 
     fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Swapper> {
         let root = root(runner)?;
-        let array = runner.view(|tx| Array::open(tx, root))?;
+        let (array, first) = runner.view(|tx| {
+            let array = Array::open(tx, root)?;
+            Ok((array, array.address(tx, 0)?))
+        })?;
         let Self { entries, entry_words, operations } = *self;
-        Ok(Swapper { array, entries, entry_words, operations, random: Rng::with_seed(seed) })
+        let random = Rng::with_seed(seed);
+        Ok(Swapper {
+            array,
+            first,
+            entries,
+            entry_words,
+            operations,
+            random,
+            swaps: Vec::new(),
+            locks: Vec::new(),
+        })
     }
 
     /// Swaps lose no entry, double none and leave all whole.
@@ -86,18 +105,23 @@ impl Workload for SpsWorkload {
 impl Transactions for Swapper {
     #[inline]
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { array, entries, entry_words, operations, random } = self;
-        *random = runner.run(|tx| {
-            // A transaction that is run again draws the same entries again.
-            let mut random = random.clone();
-            for _ in 0..*operations {
-                let (one, other) = (random.u64(..*entries), random.u64(..*entries));
+        let Self { array, first, entries, entry_words, operations, random, swaps, locks } = self;
+        swaps.clear();
+        swaps.extend((0..*operations).map(|_| [random.u64(..*entries), random.u64(..*entries)]));
+        locks.clear();
+        locks.extend(
+            swaps
+                .iter()
+                .flatten()
+                .map(|entry| Lock::Range { at: first.word(entry * *entry_words), bytes: 8 * *entry_words }),
+        );
+        runner.run_locked(locks, |tx| {
+            for [one, other] in &*swaps {
                 for word in 0..*entry_words {
                     array.swap(tx, one * *entry_words + word, other * *entry_words + word)?;
                 }
             }
-            Ok(random)
-        })?;
-        Ok(())
+            Ok(())
+        })
     }
 }

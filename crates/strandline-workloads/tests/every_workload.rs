@@ -12,11 +12,7 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
     let folder = tempfile::tempdir().unwrap();
     for &name in workloads {
         let selection = Selection::new(name, sizes).unwrap();
-        for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
-            // Its lock set misses words in the simulator; until that is understood it is not tested with locks.
-            if concurrency == Concurrency::Locks && name == WorkloadName::TpccNewOrder {
-                continue;
-            }
+        for concurrency in [Concurrency::Stm, Concurrency::SingleWriter, Concurrency::Locks] {
             let domain = Domain::Flush;
             let options = Options {
                 geometry: Geometry { size: 32 << 20, logs: 2, log_bytes: 128 << 10, chunk_bytes: 64 << 10 },
@@ -32,7 +28,9 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
             } else {
                 selection.prepare(&mut pool.worker().unwrap()).unwrap();
             }
-            for scheme in SchemeName::all().filter(|scheme| scheme.concurrency == concurrency) {
+            for scheme in
+                SchemeName::all().filter(|scheme| scheme.concurrency == concurrency && scheme.is_native())
+            {
                 let run = Run {
                     threads: 2,
                     warm_up: Duration::from_millis(1),

@@ -192,6 +192,45 @@ fn a_write_outside_the_lock_set_is_an_error_and_changes_nothing() {
     under_all(&Outside);
 }
 
+/// The first worker's arena remembers a chunk that it took in vain and that went to another region.
+#[test]
+fn regions_keep_to_their_own_chunks() {
+    struct Regions;
+    impl Try for Regions {
+        fn under<S: Scheme>(&self) {
+            let pool = pool();
+            let (mut first, mut second) = (worker::<S>(&pool), worker::<S>(&pool));
+            let (one, two) = ([Lock::Region(1)], [Lock::Region(2)]);
+            let in_vain = first.run_locked(&one, |tx| {
+                tx.alloc(64)?;
+                Err::<(), _>(Abort::User)
+            });
+            assert!(matches!(in_vain, Err(Error::Aborted)));
+            let theirs = second.run_locked(&two, |tx| tx.alloc(64)).unwrap();
+            let ours = first.run_locked(&one, |tx| tx.alloc(64)).unwrap();
+            first.run_locked(&one, |tx| tx.write(ours, 1)).unwrap();
+            second.run_locked(&two, |tx| tx.write(theirs, 2)).unwrap();
+            let outside = second.run_locked(&two, |tx| tx.write(ours, 3));
+            assert!(matches!(outside, Err(Error::OutsideLockSet(at)) if at == ours.offset()));
+        }
+    }
+    under_all(&Regions);
+}
+
+/// Lock sets mean nothing to other isolation, but what they allocate from does.
+#[test]
+fn a_pool_filled_without_locks_has_its_regions() {
+    for mode in [Concurrency::Stm, Concurrency::SingleWriter] {
+        let pool = pool();
+        let region = [Lock::Region(1)];
+        let block =
+            pool.worker::<NoPersistence>(mode).unwrap().run_locked(&region, |tx| tx.alloc(64)).unwrap();
+        let mut worker = worker::<DeferredEagerSync>(&pool);
+        worker.run_locked(&region, |tx| tx.write(block, 1)).unwrap();
+        assert!(worker.run_locked(&[Lock::Region(2)], |tx| tx.write(block, 1)).is_err());
+    }
+}
+
 #[test]
 fn a_transaction_larger_than_its_log_entry_changes_nothing() {
     struct Large;

@@ -191,7 +191,7 @@ impl Arguments {
             .map(|crash| {
                 let before = &finished.events[..crash.events];
                 let count = |of: fn(&Event) -> bool| before.iter().filter(|told| of(&told.event)).count();
-                let recovered = recover(&prepared, self.scheme, hardware, crash.image);
+                let recovered = recover(&prepared, machine, self.scheme, hardware, crash.image);
                 CrashReport {
                     at: crash.at,
                     entered_commit: count(|event| matches!(event, Event::Commit(1..))),

@@ -132,22 +132,20 @@ impl Ground {
     }
 
     /// The image to begin with; with `used`, logs that the pool does not have yet hold what may have been
-    /// there before: records of another life of this memory. The logs are empty, so that the watermark may be that
+    /// there before: the logs of another life of this memory. Redo logs are empty, so that the watermark may be that
     /// of a new pool, whose TxIDs begin at 1.
     pub fn first_image(&self, used: bool, random: &mut Rng) -> Vec<u64> {
         let mut image = self.image.clone();
-        if self.case.scheme.leftover.is_some() && random.u8(..3) == 0 {
+        if self.case.scheme.concurrency != Concurrency::Locks && random.u8(..3) == 0 {
             image[(Layout::WATERMARK.offset() / 8) as usize] = 0;
         }
-        if let (true, Some(leftover)) = (used, self.case.scheme.leftover) {
+        if used {
             for log in 0..self.layout.geometry.logs {
-                if image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize] != 0 {
-                    continue;
-                }
-                let (first, torn) = ((self.layout.log(log).offset() / 8) as usize, random.bool());
-                for record in 0..self.layout.log_records() as usize {
-                    let words = leftover(&self.layout, random, torn);
-                    image[first + 2 * record..][..2].copy_from_slice(&words);
+                if image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize] == 0 {
+                    let (first, words) =
+                        (self.layout.log(log).offset() / 8, self.layout.geometry.log_bytes / 8);
+                    let place = &mut image[first as usize..][..words as usize];
+                    (self.case.scheme.leftover)(&self.layout, random, place);
                 }
             }
         }

@@ -4,8 +4,8 @@
 
 use fastrand::Rng;
 use strandline::Concurrency;
-use strandline::log::Record;
-use strandline::memory::Step;
+use strandline::log::{Record, undo_log_words};
+use strandline::memory::{PersistentAddress, Step};
 use strandline::pool::Layout;
 use strandline::scheme::{
     Base, Blurred, Counted, DeferredEagerSync, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous,
@@ -15,8 +15,8 @@ use strandline::scheme::{
 use super::life::Code;
 use crate::Setting;
 
-/// Makes two words of a log with this torn bit.
-pub type Leftover = fn(&Layout, &mut Rng, bool) -> [u64; 2];
+/// Fills the place of a log.
+pub type Leftover = fn(&Layout, &mut Rng, &mut [u64]);
 
 /// A scheme in one of its modes.
 #[derive(Clone, Copy)]
@@ -31,9 +31,9 @@ pub struct CheckedScheme {
     pub steps: &'static [Step],
     /// Steps that may be left out in this mode, and why. `docs/crash-checking.md` says more.
     pub redundant: &'static [(Step, &'static str)],
-    /// Two words of a log that another life of this memory may have left where this pool has no log yet, for
-    /// schemes that make their logs when they first need them.
-    pub leftover: Option<Leftover>,
+    /// What another life of this memory may have left where this pool has no log yet: logs are made when they are
+    /// first needed.
+    pub leftover: Leftover,
     /// What runs transactions under it.
     pub code: Code,
 }
@@ -123,6 +123,7 @@ const HELPER_WAIT: (Step, &str) =
     (Step::HelperWait, "commits are one after another; the helper reads which one has stored home last");
 
 const SCT_STEPS: &[Step] = &[
+    Step::NewLogZero,
     Step::NewLogDirectory,
     Step::UndoLogHeader,
     Step::PrepareWriteBack,
@@ -142,6 +143,7 @@ const SCT_STEPS: &[Step] = &[
 ];
 
 const DCT_STEPS: &[Step] = &[
+    Step::NewLogZero,
     Step::NewLogDirectory,
     Step::UndoLogHeader,
     Step::PrepareWriteBack,
@@ -184,19 +186,33 @@ const fn redo<S: Scheme>(
         settings: &Setting::ALL,
         steps,
         redundant,
-        leftover: Some(leftover_record),
+        leftover: leftover_records,
         code: Code::of::<S>(),
     }
 }
 
-/// A record with the torn bit `torn`: a commit record, or data for a word near the roots.
-fn leftover_record(layout: &Layout, random: &mut Rng, torn: bool) -> [u64; 2] {
-    let address = layout.root(0).byte(256 + 32 * random.u64(..6)).offset();
-    let record = match random.u8(..4) {
-        0 => Record::Commit { transaction: random.u64(..40) },
-        _ => Record::Data { address, value: random.u64(..), mask: 0xff },
-    };
-    record.encode(torn)
+/// A word near the roots.
+fn any_word(layout: &Layout, random: &mut Rng) -> PersistentAddress {
+    layout.root(0).byte(256 + 32 * random.u64(..6))
+}
+
+/// Commit records, and data for words near the roots, of one run.
+fn leftover_records(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
+    let torn = random.bool();
+    for record in log.as_chunks_mut::<2>().0 {
+        let address = any_word(layout, random).offset();
+        let left = match random.u8(..4) {
+            0 => Record::Commit { transaction: random.u64(..40) },
+            _ => Record::Data { address, value: random.u64(..), mask: 0xff },
+        };
+        *record = left.encode(torn);
+    }
+}
+
+/// An undo log with an entry that is not committed.
+fn leftover_entry(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
+    let pairs = [(any_word(layout, random), random.u64(..))];
+    log.copy_from_slice(&undo_log_words(layout, 4, random.u64(..40), &pairs));
 }
 
 /// All schemes that promise durability.
@@ -228,7 +244,7 @@ pub const ALL: [CheckedScheme; 16] = [
             Step::RecoverySort,
             "a commit is durable before its locks are released, so entries to be undone have no word in common",
         )],
-        leftover: None,
+        leftover: leftover_entry,
         code: Code::of::<SynchronousEagerSync>(),
     },
     CheckedScheme {
@@ -237,7 +253,7 @@ pub const ALL: [CheckedScheme; 16] = [
         settings: &Setting::ALL,
         steps: DCT_STEPS,
         redundant: &[],
-        leftover: None,
+        leftover: leftover_entry,
         code: Code::of::<DeferredEagerSync>(),
     },
 ];

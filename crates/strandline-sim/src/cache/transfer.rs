@@ -1,6 +1,6 @@
 //! How lines move below the private caches: fetches through the directory, evictions, write-backs.
 
-use crate::controller::Line;
+use crate::controller::{Arrival, Line};
 use crate::network::{Message, Node};
 use crate::scheme::WayHome;
 use crate::statistics::Origin;
@@ -22,7 +22,7 @@ impl Hierarchy {
             return self.fetch_from_owner(core, line, exclusive, home, at);
         }
         let acknowledged = if exclusive { self.invalidate_others(core, line, home, at) } else { at };
-        let (data, at) = self.fetch_shared(line, home, at);
+        let (data, at) = self.fetch_shared(core, exclusive, line, home, at);
         let alone = exclusive || known.sharers == 0;
         self.directory[line as usize] = if alone {
             Directory { sharers: 1 << core, owner: core as u8 }
@@ -86,7 +86,7 @@ impl Hierarchy {
     }
 
     /// Reads a line from the shared levels or from memory, filling the shared levels.
-    fn fetch_shared(&mut self, line: u32, home: Node, at: u64) -> (Line, u64) {
+    fn fetch_shared(&mut self, core: usize, exclusive: bool, line: u32, home: Node, at: u64) -> (Line, u64) {
         let mut at = at;
         let levels = self.shared.len();
         let mut found = None;
@@ -111,6 +111,9 @@ impl Hierarchy {
                 let asked = self.network_below(home, controller, Message::Control, at);
                 let own = self.scheme.as_mut().and_then(|scheme| scheme.read(&mut self.memory, line, asked));
                 let (read, data) = own.unwrap_or_else(|| self.memory.read(line, asked));
+                if let Some(scheme) = &mut self.scheme {
+                    scheme.fetched(&mut self.memory, core, exclusive, line, &data, read);
+                }
                 at = self.network_below(controller, home, Message::Data, read);
                 (levels, data)
             }
@@ -215,7 +218,9 @@ impl Hierarchy {
             None => WayHome::Home(at),
         };
         match way {
-            WayHome::Home(from) => self.memory.write(line, data, mask, from.max(at), origin, core),
+            WayHome::Home(from) => {
+                self.memory.write(line, data, mask, Arrival { at, earliest: from }, origin, core)
+            }
             WayHome::Taken(accepted) => accepted,
         }
     }
@@ -381,6 +386,13 @@ impl Hierarchy {
     pub fn dirty_lines(&self) -> usize {
         let lines = 0..self.directory.len() as u32;
         lines.filter(|&line| self.newest(line).is_some()).count()
+    }
+
+    /// A line's words in some cache that has them, when none has modified them.
+    pub fn clean_copy(&self, line: u32) -> Option<Line> {
+        let sharers = self.directory[line as usize].sharers;
+        let first = (sharers != 0).then(|| self.newest_private(sharers.trailing_zeros() as usize, line).0);
+        first.or_else(|| self.shared.iter().find_map(|cache| Some(cache.data[cache.find(line)?])))
     }
 
     /// The newest words of a line as caches hold them, if they are modified: what a battery would save.

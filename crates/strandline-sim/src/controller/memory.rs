@@ -1,10 +1,10 @@
 //! The memory side: which channel holds which line, and what lies there.
 
-use crate::description::{Description, FenceKind, LINE_BYTES, PersistenceDomain};
+use crate::description::{Controllers, Description, FenceKind, LINE_BYTES, PersistenceDomain};
 use crate::nvm::Banks;
 use crate::statistics::{Origin, Region, Traffic};
 
-use super::{Channel, Line, Medium};
+use super::{Arrival, Channel, Line, Medium, Progress};
 
 /// No channel holds a write of the line.
 pub const NOT_HELD: u16 = u16::MAX;
@@ -35,7 +35,11 @@ pub struct MemorySide {
     nvm_channels: usize,
     per_controller: usize,
     interleave_shift: u32,
+    /// Lines of the pool.
+    pool_lines: u32,
+    /// Lines of the pool and those that are reserved, which follow it.
     persistent_lines: u32,
+    controllers: Controllers,
     own_dram: bool,
     domain: PersistenceDomain,
     fence: FenceKind,
@@ -49,8 +53,15 @@ pub struct MemorySide {
 }
 
 impl MemorySide {
-    /// The memory of `machine`: the pool's `persistent` words, then zeroed volatile ones.
-    pub fn new(machine: &Description, persistent: Vec<u64>, volatile_bytes: u64, regions: Regions) -> Self {
+    /// The memory of `machine`: the pool's `persistent` words, then `reserved_bytes` of zeroed ones for a hardware
+    /// scheme, then zeroed volatile ones.
+    pub fn new(
+        machine: &Description,
+        persistent: Vec<u64>,
+        reserved_bytes: u64,
+        volatile_bytes: u64,
+        regions: Regions,
+    ) -> Self {
         let controllers = &machine.controllers;
         let mut channels = Vec::new();
         let kinds = [Some(&machine.nvm), machine.dram.as_ref()];
@@ -65,7 +76,8 @@ impl MemorySide {
         }
         let mut words = persistent;
         words.resize(words.len().next_multiple_of(8), 0);
-        let persistent_lines = (words.len() / 8) as u32;
+        let pool_lines = (words.len() / 8) as u32;
+        let persistent_lines = pool_lines + reserved_bytes.div_ceil(LINE_BYTES) as u32;
         let lines = u64::from(persistent_lines) + volatile_bytes.div_ceil(LINE_BYTES);
         words.resize(lines as usize * 8, 0);
         Self {
@@ -74,7 +86,9 @@ impl MemorySide {
             nvm_channels: controllers.count * controllers.channels,
             per_controller: controllers.channels,
             interleave_shift: (controllers.interleave_bytes / LINE_BYTES).trailing_zeros(),
+            pool_lines,
             persistent_lines,
+            controllers: controllers.clone(),
             own_dram: machine.dram.is_some(),
             domain: machine.persistence.domain,
             fence: machine.persistence.fence,
@@ -91,19 +105,48 @@ impl MemorySide {
         self.medium.held.len()
     }
 
-    /// Lines of the pool, which come first.
+    /// Lines of the pool, which come first, and of what is reserved, which follows.
     pub fn persistent_lines(&self) -> u32 {
         self.persistent_lines
+    }
+
+    /// Lines of the pool.
+    pub fn pool_lines(&self) -> u32 {
+        self.pool_lines
+    }
+
+    /// Line `index` of those that are reserved behind `controller`.
+    pub fn reserved_line(&self, controller: usize, index: u64) -> u32 {
+        self.pool_lines + self.controllers.reserved_line(controller, index) as u32
     }
 
     /// The channel of a line, and its number there.
     #[inline]
     fn place(&self, line: u32) -> (usize, u64) {
+        let shift = self.interleave_shift;
+        let within = u64::from(line) & ((1 << shift) - 1);
+        if line >= self.pool_lines && line < self.persistent_lines {
+            let index = u64::from(line - self.pool_lines);
+            let (chunk, controllers) = (index >> shift, self.controllers.count as u64);
+            let (controller, chunk) = ((chunk % controllers) as usize, chunk / controllers);
+            let channel = match self.controllers.log_channel {
+                true => self.per_controller - 1,
+                false => chunk as usize % self.per_controller,
+            };
+            let local = u64::from(self.pool_lines) + (chunk << shift | index & ((1 << shift) - 1));
+            return (controller * self.per_controller + channel, local);
+        }
+        let chunk = u64::from(line) >> shift;
+        if self.controllers.log_channel {
+            let each = self.per_controller - 1;
+            let channels = (self.controllers.count * each) as u64;
+            let (channel, chunk) = ((chunk % channels) as usize, chunk / channels);
+            let dram = if self.own_dram && line >= self.persistent_lines { self.nvm_channels } else { 0 };
+            return (dram + channel / each * self.per_controller + channel % each, chunk << shift | within);
+        }
         let channels = self.nvm_channels as u64;
-        let chunk = u64::from(line) >> self.interleave_shift;
         let channel = (chunk % channels) as usize;
-        let within = u64::from(line) & ((1 << self.interleave_shift) - 1);
-        let local = (chunk / channels) << self.interleave_shift | within;
+        let local = (chunk / channels) << shift | within;
         let dram = self.own_dram && line >= self.persistent_lines;
         (channel + if dram { self.nvm_channels } else { 0 }, local)
     }
@@ -119,7 +162,7 @@ impl MemorySide {
     pub fn region(&self, line: u32) -> Region {
         if line >= self.persistent_lines {
             Region::Volatile
-        } else if self.regions.logs.contains(&line) {
+        } else if line >= self.pool_lines || self.regions.logs.contains(&line) {
             Region::Log
         } else if self.regions.metadata.contains(&line) {
             Region::Metadata
@@ -149,35 +192,60 @@ impl MemorySide {
         result
     }
 
-    /// Writes the words in `mask` of a line that arrives at its controller at `at`; when it is accepted. With
+    /// Writes the words in `mask` of a line that arrives at its controller at `arrival`; when it is accepted. With
     /// `core` that core's next fence waits until it is durable.
     pub fn write(
         &mut self,
         line: u32,
         data: &Line,
         mask: u8,
-        at: u64,
+        arrival: impl Into<Arrival>,
         origin: Origin,
         core: Option<usize>,
     ) -> u64 {
+        let arrival = arrival.into();
         self.traffic.count_write(origin, self.region(line));
         let (channel, local) = self.place(line);
         let waits_for_media = self.domain == PersistenceDomain::Media;
         let waiters = core.map_or(0, |core| u64::from(waits_for_media) << core);
-        let arrived = at + self.match_latency;
+        let arrived = arrival.at + self.match_latency;
         let (accepted, already) =
-            self.channels[channel].write((line, local), (data, mask), waiters, at, &mut self.medium);
+            self.channels[channel].write((line, local), (data, mask), waiters, arrival, &mut self.medium);
         if let Some(core) = core {
             let wait = &mut self.waits[core];
             if waits_for_media {
                 wait.unresolved += u32::from(already == 0);
             } else {
-                wait.until = wait.until.max(accepted);
+                wait.until = wait.until.max(accepted).max(arrival.earliest);
             }
         }
         self.settle(channel);
         self.queue_wait = accepted - arrived;
         accepted
+    }
+
+    /// How far the newest write of a line is at `now`, towards the persistence domain.
+    pub fn progress(&mut self, line: u32, now: u64) -> Progress {
+        let (channel, _) = self.place(line);
+        self.channels[channel].advance(now, &mut self.medium);
+        self.settle(channel);
+        if self.domain != PersistenceDomain::Media {
+            let accepted = self.channels[channel].accepted(line, &self.medium);
+            return if accepted > now { Progress::Until(accepted) } else { Progress::Durable };
+        }
+        self.channels[channel].progress(line, &self.medium)
+    }
+
+    /// Lets the write of a line that is held, if one is, begin as soon as its bank is free, before any later read; when
+    /// it will be in the persistence domain.
+    pub fn hurry(&mut self, line: u32, at: u64) -> u64 {
+        let (channel, local) = self.place(line);
+        if self.domain != PersistenceDomain::Media {
+            return self.channels[channel].accepted(line, &self.medium).max(at);
+        }
+        let done = self.channels[channel].hurry(line, local, at, &self.medium);
+        self.settle(channel);
+        done
     }
 
     /// Cycles that the last write waited because the queue was full, taken out.
@@ -234,11 +302,10 @@ impl MemorySide {
         self.medium.words[word]
     }
 
-    /// The newest value of a word that the medium or a queue has.
-    pub fn newest(&self, word: usize) -> u64 {
-        let line = (word / 8) as u32;
+    /// The newest words of a line that the medium or a queue has.
+    pub fn newest(&self, line: u32) -> Line {
         let (channel, _) = self.place(line);
-        self.channels[channel].newest(line, &self.medium)[word % 8]
+        self.channels[channel].newest(line, &self.medium)
     }
 
     /// Stores a word past all timing. Only while no cache and no queue holds its line.
@@ -246,7 +313,7 @@ impl MemorySide {
         self.medium.words[word] = value;
     }
 
-    /// What a power failure at `at` leaves of the pool, but for the caches' part.
+    /// What a power failure at `at` leaves of the pool and of what is reserved, but for the caches' part.
     pub fn survivors(&mut self, at: u64) -> Vec<u64> {
         self.advance(at + 1);
         let mut words = self.medium.words[..self.persistent_lines as usize * 8].to_vec();

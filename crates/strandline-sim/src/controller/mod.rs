@@ -23,6 +23,32 @@ const NONE: u16 = u16::MAX;
 /// A write that has not begun.
 const NOT_BEGUN: u64 = u64::MAX;
 
+/// When a write comes to its controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When it arrives.
+    pub at: u64,
+    /// It takes its place, but does not begin on the medium before this time.
+    pub earliest: u64,
+}
+
+impl From<u64> for Arrival {
+    fn from(at: u64) -> Self {
+        Self { at, earliest: 0 }
+    }
+}
+
+/// How far the newest write of a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing is held: all that was written to the line is on the medium.
+    Durable,
+    /// It will be on the medium at this time.
+    Until(u64),
+    /// It has not begun; nothing changes before this time.
+    Waiting(u64),
+}
+
 /// A write that a channel holds.
 #[derive(Clone)]
 struct Held {
@@ -34,6 +60,8 @@ struct Held {
     mask: u8,
     data: Line,
     arrival: u64,
+    /// It does not begin before.
+    earliest: u64,
     /// When it is on the medium.
     done: u64,
     /// A bit for each core that waits for it.
@@ -179,7 +207,8 @@ impl Channel {
     /// When the first waiting write of `bank` could begin if no read came.
     fn could_begin(&self, bank: usize) -> Option<u64> {
         let first = self.queues[bank].first;
-        (first != NONE).then(|| self.banks.free(bank).max(self.held[usize::from(first)].arrival))
+        let write = self.held.get(usize::from(first))?;
+        Some(self.banks.free(bank).max(write.arrival).max(write.earliest))
     }
 
     fn begin(&mut self, bank: usize, at: u64) {
@@ -276,10 +305,11 @@ impl Channel {
         (line, local): (u32, u64),
         (data, mask): (&Line, u8),
         waiters: u64,
-        at: u64,
+        arrival: impl Into<Arrival>,
         medium: &mut Medium,
     ) -> (u64, u64) {
-        let at = at + self.match_latency;
+        let arrival = arrival.into();
+        let at = arrival.at + self.match_latency;
         self.advance(at, medium);
         self.statistics.writes += 1;
         self.statistics.write_occupancy.add(self.held() as u64);
@@ -291,6 +321,7 @@ impl Channel {
                 self.statistics.coalesced += 1;
                 merge(&mut write.data, &data, mask);
                 write.mask |= mask;
+                write.earliest = write.earliest.max(arrival.earliest);
                 let already = write.waiters & waiters;
                 write.waiters |= waiters;
                 return (at.max(write.arrival), already);
@@ -315,6 +346,7 @@ impl Channel {
             mask,
             data,
             arrival: accepted,
+            earliest: arrival.earliest,
             done: NOT_BEGUN,
             waiters,
             sequence: self.sequence,
@@ -372,8 +404,38 @@ impl Channel {
     pub fn accepted(&self, line: u32, medium: &Medium) -> u64 {
         match medium.held[line as usize] {
             NOT_HELD => 0,
-            slot => self.held[usize::from(slot)].arrival,
+            slot => {
+                let write = &self.held[usize::from(slot)];
+                write.arrival.max(write.earliest)
+            }
         }
+    }
+
+    /// How far the newest write of `line` is, at `now` or later.
+    pub fn progress(&self, line: u32, medium: &Medium) -> Progress {
+        match medium.held[line as usize] {
+            NOT_HELD => Progress::Durable,
+            slot => match self.held[usize::from(slot)].done {
+                NOT_BEGUN => Progress::Waiting(self.next),
+                done => Progress::Until(done),
+            },
+        }
+    }
+
+    /// Gives the write of `line` that is held, if one is, and those before it in its bank their times on the medium
+    /// now, before any later read; when it is there.
+    pub fn hurry(&mut self, line: u32, local: u64, at: u64, medium: &Medium) -> u64 {
+        let slot = medium.held[line as usize];
+        if slot == NOT_HELD {
+            return at;
+        }
+        let bank = self.banks.bank_of(local);
+        while self.held[usize::from(slot)].done == NOT_BEGUN {
+            let begin = self.could_begin(bank).unwrap_or(at).max(at);
+            self.begin(bank, begin);
+        }
+        self.find_next();
+        self.held[usize::from(slot)].done.max(at)
     }
 
     /// Makes the cores in `waiters` wait for the write of `line` that is held, if one is: the new waiters of a
@@ -433,7 +495,7 @@ impl Channel {
             .into_iter()
             .map(|slot| {
                 let write = &self.held[usize::from(slot)];
-                (write.line, write.data, write.mask, write.arrival)
+                (write.line, write.data, write.mask, write.arrival.max(write.earliest))
             })
             .collect()
     }

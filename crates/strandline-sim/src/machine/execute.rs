@@ -278,6 +278,9 @@ impl State {
         if self.description.persistence.domain != PersistenceDomain::FlushOnFail && !self.persisted(number) {
             return Postponed;
         }
+        if let Err(until) = self.boundary(number, Boundary::Flush) {
+            return self.wait_for_scheme(number, until);
+        }
         self.cores[number].committing = false;
         self.cores[number].statistics.fences += 1;
         self.cores[number].clock += self.description.cores.fence_cycles;
@@ -345,22 +348,13 @@ impl State {
             _ => None,
         };
         if let Some(boundary) = boundary
-            && let Some(mut scheme) = self.caches.scheme.take()
+            && self.caches.scheme.is_some()
         {
-            let drained = self.drain(number);
-            let now = self.cores[number].clock;
-            let reply = match drained {
-                Ok(()) => Some(scheme.boundary(&mut self.caches, number, boundary, now)),
-                Err(_) => None,
-            };
-            self.caches.scheme = Some(scheme);
-            match reply {
-                None => return Postponed,
-                Some(Reply::Wait(until)) => return self.wait_for_scheme(number, until),
-                Some(Reply::Go(at)) => {
-                    self.cores[number].statistics.stalls.scheme += at.saturating_sub(now);
-                    self.cores[number].clock = at.max(now);
-                }
+            if self.drain(number).is_err() {
+                return Postponed;
+            }
+            if let Err(until) = self.boundary(number, boundary) {
+                return self.wait_for_scheme(number, until);
             }
         }
         let at = self.cores[number].clock;
@@ -368,6 +362,22 @@ impl State {
             events.push(Announced { at, thread: number, event });
         }
         Done(0)
+    }
+
+    /// Tells the hardware scheme, if there is one; the time to ask again at, if the core must wait.
+    fn boundary(&mut self, number: usize, boundary: Boundary) -> Result<(), u64> {
+        let Some(mut scheme) = self.caches.scheme.take() else { return Ok(()) };
+        let now = self.cores[number].clock;
+        let reply = scheme.boundary(&mut self.caches, number, boundary, now);
+        self.caches.scheme = Some(scheme);
+        match reply {
+            Reply::Wait(until) => Err(until),
+            Reply::Go(at) => {
+                self.cores[number].statistics.stalls.scheme += at.saturating_sub(now);
+                self.cores[number].clock = at.max(now);
+                Ok(())
+            }
+        }
     }
 
     fn wait_for_scheme(&mut self, number: usize, until: u64) -> Outcome {

@@ -5,6 +5,7 @@
 //! transactions. A callback that must wait answers [`Reply::Wait`]: the core does nothing else, and the same
 //! callback comes again when something may have changed.
 
+use crate::Description;
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 
@@ -20,7 +21,7 @@ pub enum Reply {
 /// What becomes of a modified line on its way to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WayHome {
-    /// It goes home, from this time on.
+    /// It goes home: it takes its place in the queue at once, and begins on the medium no earlier than this.
     Home(u64),
     /// The scheme has taken it (a victim cache, a log); it was accepted at this time.
     Taken(u64),
@@ -46,12 +47,21 @@ pub enum Boundary {
     Commit(u64),
     /// It is given up.
     Abort,
+    /// Outside any transaction: all that the core has committed must be durable before it goes on. A persistence
+    /// fence, TxFlush.
+    Flush,
 }
 
 /// A hardware scheme in a running machine. All times are cycles; `core` is the hardware thread.
 pub trait HardwareScheme {
     /// The name in `strandline list`.
     fn name(&self) -> &'static str;
+
+    /// Bytes of persistent memory behind the pool's that software cannot address: the hardware's log.
+    /// A multiple of interleaving and controllers ([`MemorySide::reserved_line`]).
+    fn reserved_bytes(&self) -> u64 {
+        0
+    }
 
     /// A transaction's boundary on `core` at `now`.
     fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply;
@@ -73,15 +83,39 @@ pub trait HardwareScheme {
     /// the newest.
     fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)>;
 
+    /// A line was read from memory for `core`, with the permission to write if `exclusive`; its words leave their controller
+    /// at `at`.
+    fn fetched(
+        &mut self,
+        _memory: &mut MemorySide,
+        _core: usize,
+        _exclusive: bool,
+        _line: u32,
+        _data: &Line,
+        _at: u64,
+    ) {
+    }
+
     /// When its engine has something to do next; `u64::MAX` for nothing.
     fn next_event(&self) -> u64;
 
     /// Its engine's turn.
     fn act(&mut self, caches: &mut Hierarchy, now: u64);
 
-    /// Power fails at `now`: writes into `image`, the pool's words that survive so far, what the
-    /// scheme's own hardware saves.
-    fn power_fails(&self, image: &mut [u64], now: u64);
+    /// Power fails at `now`: writes into `image`, the words of the pool and the reserved ones that survive so far,
+    /// what the scheme's own hardware saves. The run may go on after it.
+    fn power_fails(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: u64);
+
+    /// At `now`, up to which TxID transactions are acknowledged as durable, if it is the hardware that tells.
+    /// `None`: a transaction is acknowledged when its commit boundary has let the core go on.
+    fn acknowledged(&self, _now: u64) -> Option<u64> {
+        None
+    }
+
+    /// The scheme's own copy of a line, past all timing, if home is not the newest.
+    fn copy(&self, _line: u32) -> Option<Line> {
+        None
+    }
 
     /// What it counts, by name.
     fn statistics(&self) -> Vec<(String, u64)>;
@@ -90,10 +124,49 @@ pub trait HardwareScheme {
     fn reset_statistics(&mut self);
 }
 
-/// Makes a scheme's hardware for a machine.
-pub type Make = fn(&crate::Description) -> Box<dyn HardwareScheme>;
+/// What a scheme's hardware is built into, and what its recovery knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The machine.
+    pub machine: &'a Description,
+    /// The [mutant](Mutant) that is to be built, by name; `None`: all rules hold.
+    pub omitted: Option<&'static str>,
+}
 
-/// A hardware scheme that can be chosen.
+impl Setup<'_> {
+    /// Whether the rule of this mutant is left out.
+    pub fn omits(&self, mutant: &str) -> bool {
+        self.omitted == Some(mutant)
+    }
+}
+
+/// Makes a scheme's hardware for a machine.
+///
+/// # Errors
+/// Why the scheme cannot be on this machine.
+pub type Make = fn(&Setup<'_>) -> Result<Box<dyn HardwareScheme>, String>;
+
+/// Repairs the pool's words that a power failure has left, before any software runs, from the reserved ones. The pool's
+/// words become durable before the reserved ones; in between and among themselves power may fail at any place, and
+/// recovery begins anew.
+///
+/// # Errors
+/// What is damaged.
+pub type Recover = fn(&Setup<'_>, pool: &mut [u64], reserved: &mut [u64]) -> Result<(), String>;
+
+/// A scheme with one rule left out, which crash tests must find broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mutant {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The rule that is left out.
+    pub rule: &'static str,
+    /// Why nothing is lost without it, where that is so.
+    pub redundant: Option<&'static str>,
+}
+
+/// A hardware scheme that can be chosen. Software under it is `hardware` (plain stores in place between the boundaries) or
+/// `hardware-flushed` (which writes them back before the commit).
 pub struct Entry {
     /// The name on the command line.
     pub name: &'static str,
@@ -103,8 +176,12 @@ pub struct Entry {
     pub description: &'static str,
     /// Makes one for a machine; `None` for no hardware beside caches and controllers.
     pub make: Option<Make>,
-    /// Repairs the pool's words that a power failure has left, before any software runs.
-    pub recover: fn(&mut [u64]),
+    /// Its recovery.
+    pub recover: Recover,
+    /// Whether it promises that acknowledged transactions survive.
+    pub is_durable: bool,
+    /// Its mutants.
+    pub mutants: &'static [Mutant],
 }
 
 /// All hardware schemes.
@@ -113,7 +190,9 @@ pub const SCHEMES: &[Entry] = &[Entry {
     source: "",
     description: "caches and controllers only: the software scheme does it all",
     make: None,
-    recover: |_| (),
+    recover: |_, _, _| Ok(()),
+    is_durable: false,
+    mutants: &[],
 }];
 
 /// The scheme with this name.

@@ -10,4 +10,4 @@ pub use record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, RECORD_BYTES, Record, merge
 pub use scan::{Committed, Write, highest_transaction, scan, scan_counted, scan_fenced};
 pub(crate) use thread_log::zero;
 pub use thread_log::{LogFull, ThreadLog};
-pub use undo::{UndoEntry, UndoLog, recover_undo};
+pub use undo::{UndoEntry, UndoLog, recover_undo, undo_log_words};

@@ -121,6 +121,42 @@ fn capacity(layout: &Layout, entries: u64) -> u64 {
     (entry_bytes(layout, entries) / 8 - HEADER_WORDS) / 2
 }
 
+/// The words of a whole log with `entries` entries, of which the first is that of a transaction under way: it stores
+/// to the words of `pairs`, which held these values. What the crash checker finds in memory that was used before.
+pub fn undo_log_words(
+    layout: &Layout,
+    entries: u64,
+    timestamp: u64,
+    pairs: &[(PersistentAddress, u64)],
+) -> Vec<u64> {
+    let mut words = vec![0; (layout.geometry.log_bytes / 8) as usize];
+    words[0] = header(entries);
+    let mut entry = Vec::new();
+    encode(1, timestamp, pairs.iter().copied(), &mut entry, &mut Vec::new());
+    words[LINE_WORDS as usize..][..entry.len()].copy_from_slice(&entry);
+    words
+}
+
+/// The first word of a log.
+const fn header(entries: u64) -> u64 {
+    MAGIC | entries << 32
+}
+
+/// An entry's words.
+fn encode(
+    generation: u64,
+    timestamp: u64,
+    pairs: impl Iterator<Item = (PersistentAddress, u64)>,
+    words: &mut Vec<u64>,
+    bytes: &mut Vec<u8>,
+) {
+    words.clear();
+    words.extend([generation << 1, timestamp, 0]);
+    pairs.for_each(|(at, old)| words.extend([at.offset(), old]));
+    let pairs = &words[HEADER_WORDS as usize..];
+    words[2] = pairs.len() as u64 / 2 | checksum(generation, timestamp, pairs, bytes) << 32;
+}
+
 fn checksum(generation: u64, timestamp: u64, pairs: &[u64], bytes: &mut Vec<u8>) -> u64 {
     bytes.clear();
     for word in [generation, timestamp, pairs.len() as u64 / 2].iter().chain(pairs) {
@@ -161,7 +197,7 @@ impl UndoLog {
             memory.write_back(directory, Step::NewLogDirectory);
             memory.fence(Step::NewLogDirectory);
         }
-        let header = MAGIC | entries << 32;
+        let header = header(entries);
         match memory.load(start) {
             0 => {
                 memory.store(start, header);
@@ -231,14 +267,8 @@ impl UndoLog {
         home: &[(PersistentAddress, u64)],
     ) -> (UndoEntry, u64) {
         let (memory, entry) = (&view.memory, self.entry(view));
-        self.words.clear();
-        self.words.extend([entry.generation << 1, timestamp, 0]);
-        for &(at, _) in home {
-            self.words.extend([at.offset(), memory.load(at)]);
-        }
-        let pairs = &self.words[HEADER_WORDS as usize..];
-        let checksum = checksum(entry.generation, timestamp, pairs, &mut self.bytes);
-        self.words[2] = home.len() as u64 | checksum << 32;
+        let pairs = home.iter().map(|&(at, _)| (at, memory.load(at)));
+        encode(entry.generation, timestamp, pairs, &mut self.words, &mut self.bytes);
         memory.store_range(entry.at, &self.words);
         self.timestamp = timestamp;
         (entry, 8 * self.words.len() as u64)

@@ -48,6 +48,12 @@ pub trait World {
         self.perform(thread, Operation::Load(space, offset))
     }
 
+    /// Loads a word that is about to be stored to; see
+    /// [`Memory::load_before_store`](super::Memory::load_before_store).
+    fn load_before_store(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        self.perform(thread, Operation::Load(space, offset))
+    }
+
     /// Loads consecutive words; a world that keeps time overrides it to overlap them.
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         for (i, word) in into.iter_mut().enumerate() {
@@ -126,8 +132,13 @@ impl Hosted {
 
     #[inline]
     fn perform(&self, operation: Operation) -> u64 {
+        self.perform_by(|world, thread| world.perform(thread, operation))
+    }
+
+    #[inline]
+    fn perform_by(&self, operation: impl Fn(&dyn World, usize) -> u64) -> u64 {
         loop {
-            let value = self.world.perform(self.thread, operation);
+            let value = operation(&*self.world, self.thread);
             if self.yielder.is_null() {
                 return value;
             }
@@ -201,7 +212,17 @@ impl Memory for Hosted {
     }
 
     fn peek<A: Address>(&self, at: A) -> u64 {
-        self.world.peek(self.thread, A::SPACE, at.offset())
+        loop {
+            let value = self.world.peek(self.thread, A::SPACE, at.offset());
+            if self.yielder.is_null() || !self.world.postponed(self.thread) {
+                return value;
+            }
+            self.suspend();
+        }
+    }
+
+    fn load_before_store<A: Address>(&self, at: A) -> u64 {
+        self.perform_by(|world, thread| world.load_before_store(thread, A::SPACE, at.offset()))
     }
 
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {

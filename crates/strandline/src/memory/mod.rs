@@ -66,6 +66,12 @@ pub trait Memory {
     fn peek<A: Address>(&self, at: A) -> u64 {
         self.load(at)
     }
+    /// Loads a word that is about to be stored to, for taking that store back. Where the hardware keeps old values,
+    /// a world that keeps time charges no more than bringing the line, which the store needs anyway.
+    #[inline(always)]
+    fn load_before_store<A: Address>(&self, at: A) -> u64 {
+        self.load(at)
+    }
     /// Stores a word (release).
     #[track_caller]
     fn store<A: Address>(&self, at: A, value: u64);
@@ -173,6 +179,10 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn peek<A: Address>(&self, at: A) -> u64 {
         (**self).peek(at)
+    }
+    #[inline(always)]
+    fn load_before_store<A: Address>(&self, at: A) -> u64 {
+        (**self).load_before_store(at)
     }
     #[inline(always)]
     fn store<A: Address>(&self, at: A, value: u64) {

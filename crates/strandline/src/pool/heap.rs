@@ -8,7 +8,8 @@
 //!
 //! An arena (one for each log) allocates from its own chunks, so that allocating does not make transactions
 //! conflict; a block is freed into the chunk it lies in, whosever it is. When nothing is left an arena takes
-//! from others. What an arena remembers between transactions are hints about where to look; every bit is
+//! from others. A region, which transactions declare ([`crate::transaction::Lock::Region`]), has an arena too,
+//! whose chunks are its alone. What an arena remembers between transactions are hints about where to look; every bit is
 //! read in the transaction before it is taken.
 //!
 //! ```text
@@ -17,6 +18,8 @@
 //!              2 | chunks << 8                      first chunk of a large object
 //!              3 | chunks back to the first << 8    further chunk of a large object
 //! ```
+
+use std::collections::HashMap;
 
 use crate::error::{Error, Result};
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress};
@@ -156,22 +159,65 @@ struct Cursor {
 }
 
 /// An arena's hints. They may be wrong, and may be forgotten, without harm.
-pub(crate) struct Arena {
+struct Arena {
     index: u64,
     cursors: [Cursor; CLASSES.len()],
 }
 
-impl Arena {
+/// The arenas that a worker allocates from: its own, and those of the regions that its transactions declare.
+pub(crate) struct Arenas {
+    own: Arena,
+    regions: HashMap<u32, Arena>,
+}
+
+impl Arenas {
+    /// Those of the worker with arena `index`.
     pub fn new(index: u64) -> Self {
+        Self { own: Arena::new(index), regions: HashMap::new() }
+    }
+
+    /// The arena of a transaction that declared `region`. Everybody who does allocates from the region's chunks,
+    /// whatever isolates transactions, so that a pool filled under one scheme can be used under all.
+    fn of(&mut self, region: Option<u32>) -> &mut Arena {
+        match region {
+            Some(region) => {
+                self.regions.entry(region).or_insert_with(|| Arena::new(REGIONS + u64::from(region)))
+            }
+            None => &mut self.own,
+        }
+    }
+
+    pub fn alloc<A: Access>(
+        &mut self,
+        tx: &mut A,
+        region: Option<u32>,
+        bytes: u64,
+    ) -> Result<PersistentAddress, Abort> {
+        self.of(region).alloc(tx, bytes)
+    }
+
+    pub fn free<A: Access>(
+        &mut self,
+        tx: &mut A,
+        region: Option<u32>,
+        at: PersistentAddress,
+    ) -> Result<(), Abort> {
+        self.of(region).free(tx, at)
+    }
+}
+
+impl Arena {
+    fn new(index: u64) -> Self {
         Self { index, cursors: Default::default() }
     }
 
-    /// The arena of a region, from which everybody who has locked the region allocates.
-    pub fn of_region(region: u32) -> Self {
-        Self::new(REGIONS + u64::from(region))
+    /// Whether it may allocate from chunks of arena `owner`: regions keep to their own chunks, and others out of
+    /// them, since a region's lock covers its chunks.
+    fn may_use(&self, owner: u64) -> bool {
+        owner == self.index || owner.max(self.index) < REGIONS
     }
 
-    pub fn alloc<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<PersistentAddress, Abort> {
+    fn alloc<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<PersistentAddress, Abort> {
         let found = match class_of(tx.layout(), bytes) {
             Some(class) => self.alloc_small(tx, class)?,
             None => self.alloc_large(tx, bytes)?,
@@ -191,11 +237,6 @@ impl Arena {
         // The chunk is exhausted. Chunks of the arena in which much was freed, a free chunk, any chunk of
         // the arena with room, any chunk of the class, and free chunks that are small chunks by name only.
         let own = Chunk::Small { class, arena: self.index }.encode();
-        // Regions keep to their own chunks, and others out of them.
-        let any = |word: u64| {
-            matches!(Chunk::decode(word), Some(Chunk::Small { class: c, arena })
-                if c == class && arena < REGIONS)
-        };
         if self.cursors[class].freed >= division.blocks / 2 {
             self.cursors[class].freed = 0;
             if let Some(block) = self.alloc_from(tx, class, &division, division.blocks / 8, |w| w == own)? {
@@ -208,10 +249,14 @@ impl Arena {
         if let Some(block) = self.alloc_from(tx, class, &division, 1, |w| w == own)? {
             return Ok(Some(block));
         }
-        if self.index < REGIONS
-            && let Some(block) = self.alloc_from(tx, class, &division, 1, any)?
-        {
-            return Ok(Some(block));
+        if self.index < REGIONS {
+            let any = |word: u64| {
+                matches!(Chunk::decode(word), Some(Chunk::Small { class: c, arena })
+                    if c == class && arena < REGIONS)
+            };
+            if let Some(block) = self.alloc_from(tx, class, &division, 1, any)? {
+                return Ok(Some(block));
+            }
         }
         reclaim(tx)?;
         if let Some(chunk) = take_run(tx, 1, Look::Everywhere)? {
@@ -247,14 +292,14 @@ impl Arena {
         class: usize,
         division: &Division,
     ) -> Result<Option<PersistentAddress>, Abort> {
-        let cursor = &mut self.cursors[class];
-        let Some(chunk) = cursor.chunk.checked_sub(1) else { return Ok(None) };
-        // The chunk may have been reclaimed, or its allocation rolled back, since.
-        let small = matches!(
+        let Some(chunk) = self.cursors[class].chunk.checked_sub(1) else { return Ok(None) };
+        // The chunk may have been reclaimed, or its allocation rolled back, and another arena's, since.
+        let usable = matches!(
             Chunk::decode(tx.read(table(tx.layout(), chunk))?),
-            Some(Chunk::Small { class: c, .. }) if c == class
+            Some(Chunk::Small { class: c, arena }) if c == class && self.may_use(arena)
         );
-        if !small {
+        let cursor = &mut self.cursors[class];
+        if !usable {
             cursor.chunk = 0;
             return Ok(None);
         }
@@ -326,7 +371,7 @@ impl Arena {
         Ok(Some(start(tx.layout(), first)))
     }
 
-    pub fn free<A: Access>(&mut self, tx: &mut A, at: PersistentAddress) -> Result<(), Abort> {
+    fn free<A: Access>(&mut self, tx: &mut A, at: PersistentAddress) -> Result<(), Abort> {
         let layout = *tx.layout();
         let invalid = Error::InvalidFree(at.offset());
         if at < layout.chunks || at >= layout.end() {

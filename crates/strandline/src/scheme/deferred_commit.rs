@@ -52,13 +52,14 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
+use super::in_place::{InPlace, Prepared};
 use super::persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::Error;
-use crate::log::{UndoEntry, UndoLog, recover_undo};
+use crate::log::{UndoEntry, recover_undo};
 use crate::memory::{Event, Memory, PersistentAddress, Step};
 use crate::pool::layout::View;
-use crate::transaction::{Concurrency, Holder, LockSet, Statistics, WriteSet};
+use crate::transaction::{Holder, LockSet, Statistics};
 
 /// Looks at an unsettled predecessor before helping.
 const PATIENCE: u32 = 64;
@@ -92,19 +93,14 @@ struct Lists {
 
 /// DCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
 pub struct DeferredCommit<P, const ENTRIES: u64 = 4> {
-    values: Vec<u64>,
-    log: UndoLog,
+    worker: InPlace,
     /// Transactions that are not settled, the oldest first. At most one for each log entry.
     pending: VecDeque<Pending>,
     /// The running transaction's.
     lists: Lists,
     /// Lists to be used again.
     spare: Vec<Lists>,
-    /// Whether the log entry's lock is held (strand).
-    entry_locked: bool,
-    /// Commits that are not known to be durable, where only a fence tells.
-    unacknowledged: Vec<u64>,
-    /// Commits that are, and are not in the statistics yet.
+    /// Commits that are durable and not in the statistics yet.
     acknowledged: u64,
     model: PhantomData<P>,
 }
@@ -231,12 +227,6 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
         Some(transaction)
     }
 
-    /// A mark is known to be durable.
-    fn acknowledge<M: Memory>(&mut self, view: &View<M>, transaction: u64) {
-        view.memory.event(Event::Acknowledged(transaction));
-        self.acknowledged += 1;
-    }
-
     /// Eager sync: what follows from a sync barrier that covers everything written back so far.
     fn after_sync_barrier<M: Memory>(&mut self, view: &View<M>) {
         while let Some(front) = self.pending.front()
@@ -245,7 +235,8 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
             // Only this thread begins the entry's next generation.
             view.memory.store(front.entry.persisted(), front.entry.generation);
             if let Some(transaction) = self.pop() {
-                self.acknowledge(view, transaction);
+                view.memory.event(Event::Acknowledged(transaction));
+                self.acknowledged += 1;
             }
         }
         for pending in &mut self.pending {
@@ -293,7 +284,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
         {
             Self::commit_transaction(view, front);
             let committed = self.pop();
-            self.unacknowledged.extend(committed);
+            self.worker.unacknowledged.extend(committed);
         }
     }
 
@@ -335,7 +326,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
             // The entry's next user comes after the mark.
             P::MODEL.barrier(&view.memory, Step::DeferredCommitBarrier);
             let committed = self.pop();
-            self.unacknowledged.extend(committed);
+            self.worker.unacknowledged.extend(committed);
         }
     }
 
@@ -353,12 +344,6 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
             }
         });
     }
-
-    fn unlock_entry<M: Memory>(&mut self, view: &View<M>) {
-        if std::mem::take(&mut self.entry_locked) {
-            view.memory.unlock(self.log.entry(view).lock());
-        }
-    }
 }
 
 impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRIES> {
@@ -366,13 +351,10 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
 
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
         Self {
-            values: Vec::with_capacity(256),
-            log: UndoLog::lease(view, index, ENTRIES),
+            worker: InPlace::lease(P::MODEL, view, index, ENTRIES),
             pending: VecDeque::with_capacity(ENTRIES as usize),
             lists: Lists::default(),
             spare: Vec::new(),
-            entry_locked: false,
-            unacknowledged: Vec::new(),
             acknowledged: 0,
             model: PhantomData,
         }
@@ -380,13 +362,12 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
 
     fn release<M: Memory>(&mut self, view: &View<M>) {
         self.settle(view, &mut Statistics::default());
-        self.log.release(view);
+        self.worker.log.release(view);
     }
 
     #[inline]
     fn begin<M: Memory>(&mut self, view: &View<M>) {
-        self.values.clear();
-        P::MODEL.new_strand(&view.memory, Step::BeginStrand);
+        self.worker.begin(view);
         // The running transaction needs an entry.
         self.drain_to(view, ENTRIES as usize - 1);
     }
@@ -395,51 +376,24 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
     fn write<M: Memory>(
         &mut self,
         _: &View<M>,
-        _: PersistentAddress,
+        at: PersistentAddress,
         value: u64,
         previous: Option<u32>,
     ) -> Result<u32, Full> {
-        match previous {
-            Some(place) => {
-                self.values[place as usize] = value;
-                Ok(place)
-            }
-            None => {
-                self.values.push(value);
-                Ok(self.values.len() as u32 - 1)
-            }
-        }
+        Ok(self.worker.area.write((at, value), previous))
     }
 
     #[inline(always)]
     fn value<M: Memory>(&self, _: &View<M>, place: u32) -> u64 {
-        self.values[place as usize]
+        self.worker.area.value(place)
     }
-
-    fn running_records(&self) -> (PersistentAddress, u64) {
-        (PersistentAddress::NULL, 0)
-    }
-
-    /// [`Scheme::commit_locked`] does it all.
-    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) -> u64 {
-        0
-    }
-
-    fn stored_home<M: Memory>(&mut self, _: &View<M>, _: &WriteSet, _: Concurrency) {}
 
     fn abort<M: Memory>(&mut self, view: &View<M>) {
-        self.unlock_entry(view);
-    }
-
-    fn make_room<M: Memory>(&mut self, _: &View<M>, _: Concurrency, _: &mut Statistics) -> Result<(), Error> {
-        Ok(())
+        self.worker.unlock_entry(view);
     }
 
     fn locks_taken<M: Memory>(&mut self, view: &View<M>) {
-        if P::MODEL == Persistency::Strand {
-            view.memory.lock(self.log.entry(view).lock());
-            self.entry_locked = true;
-        }
+        self.worker.lock_entry(view);
         if P::MODEL == Persistency::Epoch {
             self.look_for_conflicts(view);
         }
@@ -458,17 +412,9 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
         statistics: &mut Statistics,
     ) -> Result<(), Error> {
         let (memory, model) = (&view.memory, P::MODEL);
-        if home.len() as u64 > self.log.capacity(view) {
-            return Err(Error::TransactionTooLarge { records: self.log.capacity(view) });
-        }
         self.record_previous_conflicts(view, locks);
-        let timestamp = locks.next_timestamp(view, self.log.timestamp());
-        let transaction = timestamp * view.layout.geometry.logs + log;
-        if locks.take_late() {
-            model.atomicity_barrier(memory, Step::DeferredLockBarrier);
-        }
-        let (entry, bytes) = self.log.prepare_log_entry(view, timestamp, home);
-        model.write_back(memory, entry.at, bytes, Step::PrepareWriteBack);
+        let Prepared { entry, transaction, timestamp } =
+            self.worker.prepare(view, log, locks, home, Step::DeferredLockBarrier, statistics)?;
         if model == Persistency::EagerSync {
             self.write_back_pending(view);
         }
@@ -476,17 +422,14 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
         if model == Persistency::EagerSync {
             self.after_sync_barrier(view);
         }
-        for &(at, value) in home {
-            memory.store(at, value);
-        }
-        memory.event(Event::Executed(transaction));
+        InPlace::mutate(view, transaction, home);
         // Whoever sees the holder in a lock sees this too.
         for (i, holder) in self.lists.previous.iter().enumerate() {
             memory.store(entry.previous(i as u64), holder.encode());
         }
         memory.store(entry.previous_count(), self.lists.previous.len() as u64);
         memory.store(entry.transaction(), transaction);
-        locks.stamp(view, timestamp, Some(self.log.running()));
+        locks.stamp(view, timestamp, Some(self.worker.log.running()));
         locks.release(view);
         if model == Persistency::EagerSync {
             self.lists.data.extend(home.iter().map(|&(at, _)| at));
@@ -510,18 +453,15 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
                 _ => self.commit_after_barrier(view),
             }
         }
-        self.unlock_entry(view);
-        self.log.advance();
-        model.new_strand(memory, Step::EndStrand);
+        self.worker.end(view);
         statistics.acknowledged += std::mem::take(&mut self.acknowledged);
-        statistics.log_bytes += bytes;
         Ok(())
     }
 
     fn end_locked<M: Memory>(&mut self, view: &View<M>, locks: &mut LockSet) {
         self.record_previous_conflicts(view, locks);
         locks.release(view);
-        self.unlock_entry(view);
+        self.worker.unlock_entry(view);
         let previous = std::mem::take(&mut self.lists.previous);
         if !Self::are_settled(view, &previous) {
             // Its own transactions come first, and may be what it waits for.
@@ -537,13 +477,8 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
 
     fn settle<M: Memory>(&mut self, view: &View<M>, statistics: &mut Statistics) {
         self.drain_to(view, 0);
-        if !self.unacknowledged.is_empty() {
-            view.memory.fence(Step::DeferredCommitBarrier);
-            for transaction in std::mem::take(&mut self.unacknowledged) {
-                self.acknowledge(view, transaction);
-            }
-        }
         statistics.acknowledged += std::mem::take(&mut self.acknowledged);
+        statistics.acknowledged += self.worker.acknowledge_all(view, Step::DeferredCommitBarrier);
     }
 
     fn recover<M: Memory>(

@@ -23,9 +23,10 @@
 //! Recovery: `recovery.rs`.
 
 use super::blurred::wait_for_commits;
+use super::execution_area::ExecutionArea;
 use super::recovery::Reading;
 use super::redo::{Checkpoint, CheckpointWay, Logging, LoggingWay, Redo};
-use super::write_ahead::{EachTransaction, ExecutionArea};
+use super::write_ahead::EachTransaction;
 use crate::log::{LogFull, RECORD_BLOCKS, Record, ThreadLog};
 use crate::memory::latch::load_in_order;
 use crate::memory::{Memory, PersistentAddress, Step};
@@ -47,7 +48,7 @@ impl Logging for Streaming {
 
     #[inline(always)]
     fn begin(&mut self) {
-        self.0.words.clear();
+        self.0.clear();
     }
 
     #[inline(always)]
@@ -58,12 +59,12 @@ impl Logging for Streaming {
         word: (PersistentAddress, u64),
         previous: Option<u32>,
     ) -> Result<u32, LogFull> {
-        self.0.write(log, word, previous)
+        self.0.write_for(log, word, previous)
     }
 
     #[inline(always)]
     fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
-        self.0.words[place as usize].1
+        self.0.value(place)
     }
 
     #[inline(always)]

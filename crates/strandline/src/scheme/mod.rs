@@ -7,6 +7,9 @@ mod blurred;
 mod counted;
 mod current;
 mod deferred_commit;
+mod execution_area;
+mod hardware;
+mod in_place;
 mod line_set;
 mod mnemosyne;
 mod no_persistence;
@@ -23,6 +26,7 @@ pub use counted::Counted;
 pub use current::recover;
 pub(crate) use current::{adopt, current, drain, forget_logs, logs, mark_unprotected};
 pub use deferred_commit::{DeferredCommit, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict};
+pub use hardware::{HardwareFlushed, HardwareStores};
 pub(crate) use mnemosyne::wake_helper;
 pub use mnemosyne::{MnemosyneAsynchronous, MnemosyneSynchronous};
 pub use no_persistence::NoPersistence;
@@ -44,12 +48,16 @@ use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A scheme's state for one worker. Concurrency control is not its business.
+/// A scheme's state for one worker. Concurrency control is not its business. What is implemented here is what a
+/// scheme does that has no redo log.
 pub trait Scheme: Sized {
     /// The scheme's line in the table of all schemes.
     const KIND: SchemeKind;
     /// Whether a helper should run [`Scheme::help`] beside the workers.
     const HELPER: bool = false;
+    /// Whether [`Scheme::write`] stores home at once. A commit stores nothing home then, readers take
+    /// the writer's lock, and [`Scheme::abort`] takes the stores back.
+    const IN_PLACE: bool = false;
 
     /// Begins to serve the worker that leases log `index`.
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self;
@@ -72,24 +80,34 @@ pub trait Scheme: Sized {
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64;
     /// Where the running transaction's records lie, two words each, and how many they are, for a log shared by
     /// all workers.
-    fn running_records(&self) -> (PersistentAddress, u64);
+    fn running_records(&self) -> (PersistentAddress, u64) {
+        (PersistentAddress::NULL, 0)
+    }
+    /// The running transaction, which has written, is about to commit; all that it wrote is in `writes`.
+    fn executed<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet) {}
     /// Makes the running transaction durable under TxID `transaction`; returns the number of log records that it
     /// took, its commit record included.
-    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64) -> u64;
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, _view: &View<M>, _transaction: u64) -> u64 {
+        0
+    }
     /// After the home stores and before the locks are released: what the scheme does to forget the log.
-    fn stored_home<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet, concurrency: Concurrency);
+    #[inline(always)]
+    fn stored_home<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet, _concurrency: Concurrency) {}
     /// The running transaction ends without effect.
-    fn abort<M: Memory>(&mut self, view: &View<M>);
+    fn abort<M: Memory>(&mut self, _view: &View<M>) {}
     /// Makes room after [`Full`] and the abort that followed.
     ///
     /// # Errors
     /// [`Error::TransactionTooLarge`]: the transaction had the whole log to itself.
     fn make_room<M: Memory>(
         &mut self,
-        view: &View<M>,
-        concurrency: Concurrency,
-        statistics: &mut Statistics,
-    ) -> Result<(), Error>;
+        _view: &View<M>,
+        _concurrency: Concurrency,
+        _statistics: &mut Statistics,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Where isolation is by locks: the running transaction has taken those that it declared.
     fn locks_taken<M: Memory>(&mut self, _view: &View<M>) {}

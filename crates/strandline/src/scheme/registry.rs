@@ -4,8 +4,9 @@
 
 use super::{
     Base, Blurred, Counted, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict, ExecutionInLog,
-    MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence, RecoveryReport, RecoveryStep, Scheme,
-    SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict, VolatileCheckpoint,
+    HardwareFlushed, HardwareStores, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
+    RecoveryReport, RecoveryStep, Scheme, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand,
+    SynchronousStrict, VolatileCheckpoint,
 };
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -91,6 +92,8 @@ macro_rules! schemes {
 const ALL_MODES: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter];
 const WITH_LOCKS: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter, Concurrency::Locks];
 const LOCKS_ONLY: &[Concurrency] = &[Concurrency::Locks];
+const ON_HARDWARE: &[Concurrency] = &[Concurrency::SingleWriter, Concurrency::Locks];
+const HARDWARE: &str = "Loose-Ordering Consistency; ATOM; WrAP";
 const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
 const DEFERRED: &str =
     "Kolli, Pelley, Saidi, Chen, Wenisch: High-Performance Transactions for Persistent Memories";
@@ -146,12 +149,23 @@ schemes! {
     /// Deferred commit under strand persistency.
     DeferredStrand = 23: DeferredStrand, "dct-strand" in LOCKS_ONLY, DEFERRED,
         "the same with each transaction on a strand of its own; strand persistency (not on real memory)";
+    /// Software under hardware that makes transactions atomic.
+    HardwareStores = 24: HardwareStores, "hardware" in ON_HARDWARE, HARDWARE,
+        "plain stores in place between a transaction's boundaries, for the simulated machine's hardware schemes";
+    /// The same, with data written back by software.
+    HardwareFlushed = 25: HardwareFlushed, "hardware-flushed" in ON_HARDWARE, HARDWARE,
+        "the same, and every line stored to is written back before the commit (ATOM's software)";
 }
 
 impl SchemeKind {
-    /// Whether what it acknowledges survives: all but `np`.
+    /// Whether what it acknowledges survives: all but `np`, and those that leave it to hardware.
     pub fn is_durable(self) -> bool {
-        self != Self::NoPersistence
+        self != Self::NoPersistence && !self.is_for_hardware()
+    }
+
+    /// Whether it leaves atomicity and durability to a hardware scheme of the simulated machine.
+    pub fn is_for_hardware(self) -> bool {
+        matches!(self, Self::HardwareStores | Self::HardwareFlushed)
     }
 
     /// Whether the `Sync` domain carries it.
@@ -159,12 +173,14 @@ impl SchemeKind {
         self == Self::Blurred
     }
 
-    /// Whether it runs on real memory. The others issue persist barriers, or count on an order of persists, that no
-    /// processor has; they exist for the recorder, the crash checker and the simulator.
+    /// Whether it runs on real memory. The others issue persist barriers, or count on an order of persists or on hardware, that
+    /// no processor has; they exist for the recorder, the crash checker and the simulator.
     pub fn is_native(self) -> bool {
         !matches!(
             self,
-            Self::SynchronousStrict
+            Self::HardwareStores
+                | Self::HardwareFlushed
+                | Self::SynchronousStrict
                 | Self::SynchronousEpoch
                 | Self::SynchronousStrand
                 | Self::DeferredStrict

@@ -33,31 +33,19 @@
 
 use std::marker::PhantomData;
 
+use super::in_place::{InPlace, Prepared};
 use super::persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::Error;
-use crate::log::{UndoLog, recover_undo};
+use crate::log::recover_undo;
 use crate::memory::{Event, Memory, PersistentAddress, Step};
 use crate::pool::layout::View;
-use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
+use crate::transaction::{LockSet, Statistics};
 
 /// SCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
 pub struct SynchronousCommit<P, const ENTRIES: u64 = 4> {
-    values: Vec<u64>,
-    log: UndoLog,
-    /// Whether the log entry's lock is held (strand).
-    entry_locked: bool,
-    /// Commits that are not known to be durable.
-    unacknowledged: Vec<u64>,
+    worker: InPlace,
     model: PhantomData<P>,
-}
-
-impl<P: PersistencyModel, const ENTRIES: u64> SynchronousCommit<P, ENTRIES> {
-    fn unlock_entry<M: Memory>(&mut self, view: &View<M>) {
-        if std::mem::take(&mut self.entry_locked) {
-            view.memory.unlock(self.log.entry(view).lock());
-        }
-    }
 }
 
 /// The number in the table of schemes.
@@ -83,75 +71,41 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for SynchronousCommit<P, EN
     const KIND: SchemeKind = kind(P::MODEL);
 
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
-        Self {
-            values: Vec::with_capacity(256),
-            log: UndoLog::lease(view, index, ENTRIES),
-            entry_locked: false,
-            unacknowledged: Vec::new(),
-            model: PhantomData,
-        }
+        Self { worker: InPlace::lease(P::MODEL, view, index, ENTRIES), model: PhantomData }
     }
 
     fn release<M: Memory>(&mut self, view: &View<M>) {
         self.settle(view, &mut Statistics::default());
-        self.log.release(view);
+        self.worker.log.release(view);
     }
 
     #[inline(always)]
     fn begin<M: Memory>(&mut self, view: &View<M>) {
-        self.values.clear();
-        P::MODEL.new_strand(&view.memory, Step::BeginStrand);
+        self.worker.begin(view);
     }
 
     #[inline(always)]
     fn write<M: Memory>(
         &mut self,
         _: &View<M>,
-        _: PersistentAddress,
+        at: PersistentAddress,
         value: u64,
         previous: Option<u32>,
     ) -> Result<u32, Full> {
-        match previous {
-            Some(place) => {
-                self.values[place as usize] = value;
-                Ok(place)
-            }
-            None => {
-                self.values.push(value);
-                Ok(self.values.len() as u32 - 1)
-            }
-        }
+        Ok(self.worker.area.write((at, value), previous))
     }
 
     #[inline(always)]
     fn value<M: Memory>(&self, _: &View<M>, place: u32) -> u64 {
-        self.values[place as usize]
+        self.worker.area.value(place)
     }
-
-    fn running_records(&self) -> (PersistentAddress, u64) {
-        (PersistentAddress::NULL, 0)
-    }
-
-    /// [`Scheme::commit_locked`] does it all.
-    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) -> u64 {
-        0
-    }
-
-    fn stored_home<M: Memory>(&mut self, _: &View<M>, _: &WriteSet, _: Concurrency) {}
 
     fn abort<M: Memory>(&mut self, view: &View<M>) {
-        self.unlock_entry(view);
-    }
-
-    fn make_room<M: Memory>(&mut self, _: &View<M>, _: Concurrency, _: &mut Statistics) -> Result<(), Error> {
-        Ok(())
+        self.worker.unlock_entry(view);
     }
 
     fn locks_taken<M: Memory>(&mut self, view: &View<M>) {
-        if P::MODEL == Persistency::Strand {
-            view.memory.lock(self.log.entry(view).lock());
-            self.entry_locked = true;
-        }
+        self.worker.lock_entry(view);
         P::MODEL.atomicity_barrier(&view.memory, Step::SynchronousLockBarrier);
     }
 
@@ -164,21 +118,10 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for SynchronousCommit<P, EN
         statistics: &mut Statistics,
     ) -> Result<(), Error> {
         let (memory, model) = (&view.memory, P::MODEL);
-        if home.len() as u64 > self.log.capacity(view) {
-            return Err(Error::TransactionTooLarge { records: self.log.capacity(view) });
-        }
-        if locks.take_late() {
-            model.atomicity_barrier(memory, Step::SynchronousLockBarrier);
-        }
-        let timestamp = locks.next_timestamp(view, self.log.timestamp());
-        let transaction = timestamp * view.layout.geometry.logs + log;
-        let (entry, bytes) = self.log.prepare_log_entry(view, timestamp, home);
-        model.write_back(memory, entry.at, bytes, Step::PrepareWriteBack);
+        let Prepared { entry, transaction, timestamp } =
+            self.worker.prepare(view, log, locks, home, Step::SynchronousLockBarrier, statistics)?;
         model.barrier(memory, Step::SynchronousPrepareBarrier);
-        for &(at, value) in home {
-            memory.store(at, value);
-        }
-        memory.event(Event::Executed(transaction));
+        InPlace::mutate(view, transaction, home);
         model.write_back_words(memory, home.iter().map(|&(at, _)| at), Step::MutateWriteBack);
         model.barrier(memory, Step::SynchronousMutateBarrier);
         memory.event(Event::Commit(transaction));
@@ -189,31 +132,22 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for SynchronousCommit<P, EN
             memory.event(Event::Acknowledged(transaction));
             statistics.acknowledged += 1;
         } else {
-            self.unacknowledged.push(transaction);
+            self.worker.unacknowledged.push(transaction);
         }
         locks.stamp(view, timestamp, None);
         locks.release(view);
-        self.unlock_entry(view);
-        self.log.advance();
-        model.new_strand(memory, Step::EndStrand);
-        statistics.log_bytes += bytes;
+        self.worker.end(view);
         Ok(())
     }
 
     fn end_locked<M: Memory>(&mut self, view: &View<M>, locks: &mut LockSet) {
         locks.release(view);
-        self.unlock_entry(view);
+        self.worker.unlock_entry(view);
         P::MODEL.new_strand(&view.memory, Step::EndStrand);
     }
 
     fn settle<M: Memory>(&mut self, view: &View<M>, statistics: &mut Statistics) {
-        if !self.unacknowledged.is_empty() {
-            view.memory.fence(Step::SynchronousCommitBarrier);
-            statistics.acknowledged += self.unacknowledged.len() as u64;
-            for transaction in self.unacknowledged.drain(..) {
-                view.memory.event(Event::Acknowledged(transaction));
-            }
-        }
+        statistics.acknowledged += self.worker.acknowledge_all(view, Step::SynchronousCommitBarrier);
     }
 
     fn recover<M: Memory>(

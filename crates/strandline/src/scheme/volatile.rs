@@ -1,11 +1,9 @@
 //! `volatile`: the same structures by plain loads and stores under one lock. No transactions, no recovery;
 //! the in-run reference that every scheme is measured against.
 
-use std::collections::HashMap;
-
 use crate::error::{Error, Result};
 use crate::memory::{Memory, PersistentAddress};
-use crate::pool::heap::{Access, Arena};
+use crate::pool::heap::{Access, Arenas};
 use crate::pool::layout::{Layout, SharedLayout, View};
 use crate::transaction::{Abort, Lock, Read, Runner, Statistics, Transaction};
 
@@ -21,18 +19,16 @@ struct Direct<M> {
 /// A stretch of plain loads and stores under the lock.
 pub struct VolatileTx<M: Memory> {
     direct: Direct<M>,
-    arena: Arena,
-    /// The region that the transaction declared, so that a pool filled without transactions is laid out as one
-    /// filled with them.
+    arenas: Arenas,
+    /// The region that the transaction declared.
     region: Option<u32>,
-    regions: HashMap<u32, Arena>,
 }
 
 impl<M: Memory> VolatileWorker<M> {
     /// A worker that allocates from arena `index`.
     pub fn new(view: View<M>, index: u64) -> Self {
         let direct = Direct { view, error: None, statistics: Statistics::default() };
-        Self(VolatileTx { direct, arena: Arena::new(index), region: None, regions: HashMap::new() })
+        Self(VolatileTx { direct, arenas: Arenas::new(index), region: None })
     }
 
     fn locked<R>(&mut self, mut body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>) -> Result<R> {
@@ -56,10 +52,7 @@ impl<M: Memory> Runner for VolatileWorker<M> {
         locks: &[Lock],
         body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>,
     ) -> Result<R> {
-        self.0.region = locks.iter().find_map(|lock| match lock {
-            Lock::Region(region) => Some(*region),
-            Lock::Range { .. } => None,
-        });
+        self.0.region = Lock::first_region(locks);
         let result = self.locked(body);
         self.0.region = None;
         result
@@ -154,13 +147,9 @@ impl<M: Memory> Transaction for VolatileTx<M> {
         self.direct.write_range(at, from)
     }
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
-        let arena = match self.region {
-            Some(region) => self.regions.entry(region).or_insert_with(|| Arena::of_region(region)),
-            None => &mut self.arena,
-        };
-        arena.alloc(&mut self.direct, bytes)
+        self.arenas.alloc(&mut self.direct, self.region, bytes)
     }
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
-        self.arena.free(&mut self.direct, at)
+        self.arenas.free(&mut self.direct, self.region, at)
     }
 }

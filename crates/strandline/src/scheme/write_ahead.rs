@@ -25,6 +25,7 @@
 //!
 //! Recovery: `recovery.rs`.
 
+use super::execution_area::ExecutionArea;
 use super::recovery::Reading;
 use super::redo::{Checkpoint, CheckpointWay, Logging, LoggingWay, Redo};
 use crate::log::{LogFull, ThreadLog};
@@ -34,33 +35,6 @@ use crate::transaction::{Concurrency, Statistics, WriteSet};
 
 /// BASE.
 pub type Base = Redo<Copying, EachTransaction>;
-
-/// A volatile execution area: the words written, in the order of their first writes.
-#[derive(Default)]
-pub(super) struct ExecutionArea {
-    /// Addresses and newest values.
-    pub words: Vec<(PersistentAddress, u64)>,
-}
-
-impl ExecutionArea {
-    /// Keeps a word's new value, over the previous one if there is one; returns its place. `log` is where the
-    /// area is to go.
-    #[inline(always)]
-    pub fn write(
-        &mut self,
-        log: &ThreadLog,
-        word: (PersistentAddress, u64),
-        previous: Option<u32>,
-    ) -> Result<u32, LogFull> {
-        if let Some(place) = previous {
-            self.words[place as usize] = word;
-            return Ok(place);
-        }
-        log.room_for(self.words.len() + 1)?;
-        self.words.push(word);
-        Ok(self.words.len() as u32 - 1)
-    }
-}
 
 /// Copying from an execution area, two fences: a value's place is its index in the area.
 #[derive(Default)]
@@ -72,7 +46,7 @@ impl Logging for Copying {
 
     #[inline(always)]
     fn begin(&mut self) {
-        self.0.words.clear();
+        self.0.clear();
     }
 
     #[inline(always)]
@@ -83,7 +57,7 @@ impl Logging for Copying {
         word: (PersistentAddress, u64),
         previous: Option<u32>,
     ) -> Result<u32, LogFull> {
-        let place = self.0.write(log, word, previous)?;
+        let place = self.0.write_for(log, word, previous)?;
         if previous.is_none() {
             // As execution in the log does: where clwb evicts, the line comes from memory.
             log.prefetch_copy(memory, place as usize);
@@ -93,7 +67,7 @@ impl Logging for Copying {
 
     #[inline(always)]
     fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
-        self.0.words[place as usize].1
+        self.0.value(place)
     }
 
     #[inline(always)]

@@ -140,6 +140,9 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         if let Some(abort) = self.doomed {
             return Err(abort);
         }
+        if !self.writes.entries.is_empty() {
+            self.scheme.executed(&self.view, &self.writes);
+        }
         if self.concurrency == Concurrency::Locks {
             return self.commit_locks();
         }
@@ -233,6 +236,10 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     /// Ends an attempt without effect.
     pub fn roll_back(&mut self, why: Abort) {
         self.scheme.abort(&self.view);
+        if S::IN_PLACE {
+            // Before others can store to the same words.
+            self.view.memory.event(Event::Abort);
+        }
         match self.concurrency {
             Concurrency::Stm => self.release_locks(None),
             Concurrency::SingleWriter => {}
@@ -242,7 +249,9 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         }
         self.writes.clear();
         self.leave_commit();
-        self.view.memory.event(Event::Abort);
+        if !S::IN_PLACE {
+            self.view.memory.event(Event::Abort);
+        }
         match why {
             Abort::Conflict => self.statistics.conflicts += 1,
             Abort::LogFull => {}
@@ -351,6 +360,9 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     #[inline]
     pub(super) fn gather_home(&mut self) {
         self.home.clear();
+        if S::IN_PLACE {
+            return;
+        }
         for entry in &self.writes.entries {
             let mut written = entry.written;
             while written != 0 {

@@ -20,7 +20,7 @@
 //! [name](Holder). The timestamps give conflicting transactions their order.
 
 use super::Abort;
-use super::engine::Engine;
+use super::engine::{Concurrency, Engine};
 use super::write_set::{LineEntry, NONE};
 use crate::error::Error;
 use crate::memory::{Event, Memory, PersistentAddress, latch};
@@ -42,8 +42,9 @@ pub enum Lock {
         /// How many bytes.
         bytes: u64,
     },
-    /// All blocks that were allocated by transactions that declared this region first among their regions: one
-    /// lock for a structure that grows, such as a tree, wherever its nodes are.
+    /// All blocks of up to a quarter of a chunk that were allocated by transactions that declared this region first
+    /// among their regions, whatever isolated them: one lock for a structure that grows, such as a tree, wherever
+    /// its nodes are. Larger blocks lie in chunks of their own and are declared as ranges.
     Region(u32),
 }
 
@@ -51,6 +52,14 @@ impl Lock {
     /// The lock of the word at `at`.
     pub fn word(at: PersistentAddress) -> Self {
         Self::Range { at, bytes: 8 }
+    }
+
+    /// The region that a transaction allocates from that declares `locks`.
+    pub(crate) fn first_region(locks: &[Self]) -> Option<u32> {
+        locks.iter().find_map(|lock| match lock {
+            Self::Region(region) => Some(*region),
+            Self::Range { .. } => None,
+        })
     }
 }
 
@@ -113,17 +122,13 @@ impl LockSet {
         }
     }
 
-    /// A transaction begins, its first attempt; `None`: it declares nothing.
-    pub(super) fn declare<M: Memory>(&mut self, view: &View<M>, locks: Option<&[Lock]>) {
+    /// Those to be taken for `locks`; `None`: the transaction declares nothing.
+    fn want<M: Memory>(&mut self, view: &View<M>, locks: Option<&[Lock]>) {
         self.wanted.clear();
         self.declared = locks.is_some();
-        self.region = None;
         for &lock in locks.unwrap_or_default() {
             match lock {
-                Lock::Region(region) => {
-                    self.region.get_or_insert(region);
-                    self.wanted.push(region_lock(view, region));
-                }
+                Lock::Region(region) => self.wanted.push(region_lock(view, region)),
                 Lock::Range { bytes: 0, .. } => {}
                 Lock::Range { at, bytes } => {
                     let (mut next, end) = (at.offset(), at.offset().saturating_add(bytes - 1));
@@ -237,6 +242,15 @@ fn lock_of<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
 }
 
 impl<M: Memory, S: Scheme> Engine<M, S> {
+    /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
+    #[inline]
+    pub(super) fn declare(&mut self, locks: Option<&[Lock]>) {
+        self.locks.region = Lock::first_region(locks.unwrap_or_default());
+        if self.concurrency == Concurrency::Locks {
+            self.locks.want(&self.view, locks);
+        }
+    }
+
     /// Takes the locks that are known to be needed, in order.
     pub(super) fn begin_locks(&mut self) {
         let locks = &mut self.locks;

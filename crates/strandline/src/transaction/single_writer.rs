@@ -16,7 +16,7 @@ use super::write_set::{LineEntry, NONE};
 impl<M: Memory, S: Scheme> Engine<M, S> {
     pub(super) fn begin_single_writer(&mut self, attempt: u32) {
         let memory = &self.view.memory;
-        if !self.holds_lock && (!self.read_only || attempt >= READER_LOCKS_AFTER) {
+        if !self.holds_lock && (!self.read_only || S::IN_PLACE || attempt >= READER_LOCKS_AFTER) {
             memory.lock(SharedLayout::WRITER);
             self.holds_lock = true;
         }
@@ -87,7 +87,9 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         let transaction = self.view.memory.load(SharedLayout::CLOCK) + 1;
         self.view.memory.store(SharedLayout::CLOCK, transaction);
         let log_records = self.make_durable(transaction);
-        self.store_home_in_sequence();
+        if !S::IN_PLACE {
+            self.store_home_in_sequence();
+        }
         self.scheme.stored_home(&self.view, &self.writes, self.concurrency);
         self.release_token();
         log_records

@@ -1,11 +1,10 @@
 //! Workers: who runs transactions.
 
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{Error, Result};
 use crate::memory::{Memory, PersistentAddress};
-use crate::pool::heap::{Access, Arena};
+use crate::pool::heap::{Access, Arenas};
 use crate::pool::layout::{SharedLayout, View};
 use crate::scheme::{self, Scheme};
 use crate::sync::SharedLog;
@@ -76,9 +75,7 @@ pub struct Worker<M: Memory, S: Scheme> {
 /// A running transaction. A worker has one at a time and lends it to the closure that it runs.
 pub struct Tx<M: Memory, S: Scheme> {
     engine: Engine<M, S>,
-    arena: Arena,
-    /// The arenas of the regions that transactions have declared.
-    regions: HashMap<u32, Arena>,
+    arenas: Arenas,
 }
 
 impl<M: Memory, S: Scheme> Worker<M, S> {
@@ -107,7 +104,7 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         let index = free.ok_or(Error::NoFreeLog(logs))?;
         let scheme = S::lease(&view, index);
         let engine = Engine::new(view, index, scheme, concurrency, shared_log);
-        Ok(Self { tx: Tx { engine, arena: Arena::new(index), regions: HashMap::new() }, read_only: false })
+        Ok(Self { tx: Tx { engine, arenas: Arenas::new(index) }, read_only: false })
     }
 
     /// The number of the log that this worker leases.
@@ -132,9 +129,7 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         mut body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
     ) -> Result<R> {
         let mut attempt = 0;
-        if self.tx.engine.concurrency == Concurrency::Locks {
-            self.tx.engine.locks.declare(&self.tx.engine.view, locks);
-        }
+        self.tx.engine.declare(locks);
         loop {
             self.tx.engine.begin(attempt, read_only);
             let tx = &mut self.tx;
@@ -231,12 +226,9 @@ impl<M: Memory, S: Scheme> Transaction for Tx<M, S> {
         self.engine.write_range(at, from)
     }
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
-        let arena = match self.engine.locks.region() {
-            Some(region) => self.regions.entry(region).or_insert_with(|| Arena::of_region(region)),
-            None => &mut self.arena,
-        };
+        let region = self.engine.locks.region();
         self.engine.locks.set_allocating(true);
-        let block = arena.alloc(&mut self.engine, bytes);
+        let block = self.arenas.alloc(&mut self.engine, region, bytes);
         self.engine.locks.set_allocating(false);
         if self.engine.concurrency == Concurrency::Locks {
             self.engine.locks.add_fresh(block?, bytes);
@@ -244,8 +236,9 @@ impl<M: Memory, S: Scheme> Transaction for Tx<M, S> {
         block
     }
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        let region = self.engine.locks.region();
         self.engine.locks.set_allocating(true);
-        let freed = self.arena.free(&mut self.engine, at);
+        let freed = self.arenas.free(&mut self.engine, region, at);
         self.engine.locks.set_allocating(false);
         freed
     }

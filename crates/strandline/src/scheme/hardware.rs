@@ -1,0 +1,119 @@
+//! Software under hardware that makes transactions atomic (Loose-Ordering Consistency, ATOM, WrAP): plain stores in
+//! place between the boundaries of a transaction, and no log.
+//!
+//! | | what the software does |
+//! |---|---|
+//! | [`HardwareStores`] | [`Event::Begin`](crate::memory::Event::Begin), loads and stores in place, [`Event::Commit`](crate::memory::Event::Commit): TxBegin and TxCommit, the opening and closing of a wrap |
+//! | [`HardwareFlushed`] | the same, and before the commit every line stored to is written back, and a fence: ATOM's software before Atomic_End |
+//!
+//! What a crash leaves is the hardware's business, and so is recovery: on a machine without such hardware these
+//! schemes are the stores alone. Isolation is by the writer's lock, which readers take as well since unfinished
+//! stores are in place, or by lock sets.
+//!
+//! *Abort.* The old values are stored again, newest first, and then the hardware is told
+//! ([`Event::Abort`](crate::memory::Event::Abort)), before any lock is released. Hardware that takes
+//! stores back by itself finds the same values there.
+
+use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
+use crate::error::Error;
+use crate::memory::{Memory, PersistentAddress, Step};
+use crate::pool::layout::{Layout, SharedLayout, View};
+use crate::transaction::{Concurrency, Statistics, WriteSet};
+
+/// Plain stores in place; with `FLUSH` they are written back before a commit.
+pub struct InPlace<const FLUSH: bool> {
+    /// The words stored to, in the order of their first stores, and what they held before.
+    old: Vec<(PersistentAddress, u64)>,
+}
+
+/// Plain stores in place.
+pub type HardwareStores = InPlace<false>;
+/// Plain stores in place, written back before a commit.
+pub type HardwareFlushed = InPlace<true>;
+
+impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
+    const KIND: SchemeKind = if FLUSH { SchemeKind::HardwareFlushed } else { SchemeKind::HardwareStores };
+    const IN_PLACE: bool = true;
+
+    fn lease<M: Memory>(_: &View<M>, _: u64) -> Self {
+        Self { old: Vec::with_capacity(256) }
+    }
+
+    fn release<M: Memory>(&mut self, _: &View<M>) {}
+
+    #[inline(always)]
+    fn begin<M: Memory>(&mut self, _: &View<M>) {
+        self.old.clear();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        at: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full> {
+        let place = previous.unwrap_or_else(|| {
+            self.old.push((at, view.memory.load_before_store(at)));
+            self.old.len() as u32 - 1
+        });
+        view.memory.store(at, value);
+        Ok(place)
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
+        view.memory.load(self.old[place as usize].0)
+    }
+
+    fn running_records(&self) -> (PersistentAddress, u64) {
+        (PersistentAddress::NULL, 0)
+    }
+
+    fn executed<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) {
+        if FLUSH {
+            for entry in &writes.entries {
+                view.memory.write_back(entry.line, Step::HomeWriteBack);
+            }
+            view.memory.fence(Step::HomeFence);
+        }
+    }
+
+    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) -> u64 {
+        0
+    }
+
+    fn stored_home<M: Memory>(&mut self, _: &View<M>, _: &WriteSet, _: Concurrency) {}
+
+    fn abort<M: Memory>(&mut self, view: &View<M>) {
+        for &(at, old) in self.old.iter().rev() {
+            view.memory.store(at, old);
+        }
+        self.old.clear();
+    }
+
+    fn make_room<M: Memory>(&mut self, _: &View<M>, _: Concurrency, _: &mut Statistics) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// A fence is Loose-Ordering's TxFlush: where commits are acknowledged later, it waits for them.
+    fn settle<M: Memory>(&mut self, view: &View<M>, _: &mut Statistics) {
+        view.memory.fence(Step::CommitFence);
+    }
+
+    /// The hardware has recovered the pool's words; there are no logs, and TxIDs begin anew.
+    fn recover<M: Memory>(
+        view: &View<M>,
+        begins: &mut dyn FnMut(RecoveryStep),
+    ) -> Result<RecoveryReport, Error> {
+        begins(RecoveryStep::Truncate);
+        let watermark = view.memory.load(Layout::WATERMARK);
+        view.memory.store(SharedLayout::CLOCK, watermark);
+        view.memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
+        Ok(RecoveryReport { watermark, ..RecoveryReport::default() })
+    }
+
+    /// Everything is home as far as software can say.
+    fn drain<M: Memory>(_: &View<M>) {}
+}
