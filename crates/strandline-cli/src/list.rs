@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let kinds = [
         ("schemes", schemes.iter().map(Line::from).collect()),
         ("hardware", hardware),
-        ("workloads", lines(&WORKLOADS)),
+        ("workloads", lines(WORKLOADS)),
         ("domains", lines(&DOMAINS)),
         ("machines", machines),
         ("references", lines(&REFERENCES)),

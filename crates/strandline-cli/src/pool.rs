@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use strandline::pool::{Geometry, Options, Pool, PoolInfo, inspect};
+use strandline::pool::{CheckReport, Geometry, Options, Pool, PoolInfo, check, inspect};
 
 use crate::arguments::{DomainName, bytes};
 use crate::failure::{Failure, Outcome};
@@ -20,6 +20,9 @@ pub struct Arguments {
 enum What {
     Create(Create),
     Info(Info),
+    Check(Check),
+    Dump(Dump),
+    Backup(Backup),
 }
 
 /// Create an empty pool in a new file.
@@ -59,6 +62,36 @@ struct Info {
     json: bool,
 }
 
+/// Look a pool over for damage; changes nothing. Exit code 1 if there is any.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool check /var/lib/shop/orders.pool")]
+struct Check {
+    /// The pool's file
+    path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show what hangs from the roots, and the heap's blocks by size; changes nothing.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool dump /var/lib/shop/orders.pool")]
+struct Dump {
+    /// The pool's file
+    path: PathBuf,
+}
+
+/// Copy a pool that nobody writes to a new, cleanly closed one.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool backup orders.pool orders-2026-11-21.pool\n\n\
+    A program copies its own pool while transactions run: Pool::backup.")]
+struct Backup {
+    /// The pool's file
+    path: PathBuf,
+    /// The new file
+    to: PathBuf,
+}
+
 /// Runs it.
 ///
 /// # Errors
@@ -82,8 +115,71 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             show(&inspect(&create.path)?, create.json);
         }
         What::Info(info) => show(&inspect(&info.path)?, info.json),
+        What::Check(arguments) => return show_check(&check(&arguments.path)?, arguments.json),
+        What::Dump(dump) => show_dump(&check(&dump.path)?),
+        What::Backup(arguments) => {
+            let layout_name = inspect(&arguments.path)?.header.layout_name;
+            let pool = Pool::open(&arguments.path, &Options { layout_name, ..Options::default() })?;
+            let report = pool.backup(&arguments.to)?;
+            pool.close()?;
+            say!("{} bytes and {} log blocks copied", report.heap_bytes, report.log_blocks);
+        }
     }
     Ok(Outcome::Success)
+}
+
+fn show_check(report: &CheckReport, json: bool) -> Result<Outcome, Failure> {
+    if json {
+        let roots: Vec<_> = report
+            .roots
+            .iter()
+            .map(|root| json!({"index": root.index, "address": root.address, "what": root.what}))
+            .collect();
+        say!("{:#}", json!({"damage": report.damage, "roots": roots}));
+    } else {
+        for root in &report.roots {
+            say!("root {}  {}", root.index, root.what);
+        }
+        for damage in &report.damage {
+            say!("damage  {damage}");
+        }
+        if report.damage.is_empty() {
+            say!("no damage found");
+        }
+    }
+    Ok(if report.damage.is_empty() { Outcome::Success } else { Outcome::Finding })
+}
+
+fn show_dump(report: &CheckReport) {
+    for root in &report.roots {
+        say!("root {} at {:#x}: {}", root.index, root.address, root.what);
+        for (number, word) in root.words.iter().enumerate() {
+            say!("  word {number}  {word:#018x}");
+        }
+    }
+    if !report.classes.is_empty() {
+        say!(
+            "{:>10} {:>8} {:>12} {:>12} {:>22}",
+            "block",
+            "chunks",
+            "blocks",
+            "allocated",
+            "reclaimable chunks"
+        );
+    }
+    for class in &report.classes {
+        say!(
+            "{:>10} {:>8} {:>12} {:>12} {:>22}",
+            class.block_bytes,
+            class.chunks,
+            class.blocks,
+            class.allocated,
+            class.reclaimable_chunks
+        );
+    }
+    for damage in &report.damage {
+        say!("damage  {damage}");
+    }
 }
 
 fn show(info: &PoolInfo, json: bool) {

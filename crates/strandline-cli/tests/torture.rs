@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
-fn torture(domain: &str) {
+fn torture(domain: &str, more: &[&str]) {
     let output = Command::new(env!("CARGO_BIN_EXE_strandline"))
         .args(["torture", "--kills", "20", "--threads", "3", "--domain", domain, "--json"])
+        .args(more)
         .output()
         .unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -17,10 +18,15 @@ fn torture(domain: &str) {
 
 #[test]
 fn process_survives_kills() {
-    torture("process");
+    torture("process", &[]);
+}
+
+#[test]
+fn every_scheme_of_the_paper_survives_kills() {
+    torture("process", &["--scheme", "base,mne-sync,mne-async+single-writer,xil,vcbp,bppm-counted"]);
 }
 
 #[test]
 fn sync_survives_kills() {
-    torture("sync");
+    torture("sync", &[]);
 }

@@ -3,6 +3,7 @@
 pub mod device;
 pub mod explore;
 pub mod litmus;
+pub mod machine;
 pub mod persist_order;
 mod setting;
 

@@ -9,6 +9,7 @@
 pub mod blurred;
 mod claim;
 pub mod deferred_commit;
+pub mod loose_ordering;
 pub mod machine;
 mod measurements;
 pub mod native;
@@ -17,6 +18,7 @@ mod report;
 mod results;
 mod session;
 mod verdict;
+pub mod wrap;
 
 pub use claim::{Claim, Kind, Value, claims};
 pub use measurements::{Key, Measurements, Series, Spread};

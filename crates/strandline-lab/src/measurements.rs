@@ -69,6 +69,11 @@ struct Point {
 }
 
 impl Series {
+    /// The parameter's values, in the order in which they were measured.
+    pub fn xs(&self) -> impl Iterator<Item = &str> {
+        self.points.iter().map(|point| point.x.as_str())
+    }
+
     /// What it is of.
     pub fn key(&self) -> Key<'_> {
         Key { figure: &self.figure, setting: &self.setting, system: &self.system, quantity: &self.quantity }

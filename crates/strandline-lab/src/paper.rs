@@ -7,7 +7,12 @@ use crate::session::{Error, Session};
 use crate::verdict::{self, Baseline, Verdict};
 
 /// All papers that can be reproduced.
-pub const PAPERS: &[&Paper] = &[&crate::blurred::PAPER, &crate::deferred_commit::PAPER];
+pub const PAPERS: &[&Paper] = &[
+    &crate::blurred::PAPER,
+    &crate::deferred_commit::PAPER,
+    &crate::loose_ordering::PAPER,
+    &crate::wrap::PAPER,
+];
 
 /// A paper whose evaluation is measured again.
 #[derive(Debug)]

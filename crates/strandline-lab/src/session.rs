@@ -61,6 +61,8 @@ pub struct Settings {
     pub seed: u64,
     /// Only these claims, and the figures that they need; none for all.
     pub claims: Vec<String>,
+    /// Transactions to record where figures count recorded ones, instead of what the effort says.
+    pub transactions: Option<u64>,
 }
 
 /// A run under way.
@@ -70,6 +72,8 @@ pub struct Session {
     pub effort: Effort,
     /// Seeds the workloads' random numbers.
     pub seed: u64,
+    /// Transactions to record, if somebody said so.
+    pub transactions: Option<u64>,
     /// Processors that threads can run on at the same time.
     pub cores: u64,
     /// Shows how far it is.
@@ -174,6 +178,7 @@ pub fn reproduce(
     let session = Session {
         effort: settings.effort,
         seed: settings.seed,
+        transactions: settings.transactions,
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
         progress: progress.clone(),
     };

@@ -9,7 +9,12 @@ use strandline_lab::machine::Machine;
 use strandline_lab::{Effort, PAPERS, Settings, Verdict, claims, html, json, reproduce};
 
 fn settings(claims: &[&str]) -> Settings {
-    Settings { effort: Effort::Trial, seed: 7, claims: claims.iter().map(|&id| id.into()).collect() }
+    Settings {
+        effort: Effort::Trial,
+        seed: 7,
+        transactions: None,
+        claims: claims.iter().map(|&id| id.into()).collect(),
+    }
 }
 
 #[test]

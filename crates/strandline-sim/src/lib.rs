@@ -16,5 +16,5 @@ pub mod scheme;
 pub mod statistics;
 
 pub use description::Description;
-pub use machine::{Announced, Contents, Crash, Machine};
+pub use machine::{Announced, Contents, Crash, Machine, Note, Noted};
 pub use statistics::Statistics;

@@ -5,6 +5,8 @@
 //! performed again. So interleaving, and with it every result, depends on the machine, the program and its
 //! seed alone.
 
+mod notes;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -17,6 +19,8 @@ use crate::core::{Core, Queued, QueuedKind};
 use crate::description::{Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackKind};
 use crate::scheme::{Boundary, HardwareScheme, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
+use notes::Notes;
+pub use notes::{Note, Noted};
 
 /// Something that a thread announced, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +42,14 @@ pub struct Crash {
     pub image: Vec<u64>,
     /// Events announced so far; those up to this index happened before.
     pub events: usize,
+    /// Notes so far, likewise.
+    pub notes: usize,
+    /// Up to which TxID the hardware scheme has acknowledged transactions, if it is the one to tell.
+    pub acknowledged: Option<u64>,
 }
+
+/// What is done with each crash.
+type OnCrash = Box<dyn FnMut(Crash)>;
 
 /// The contents to begin with.
 pub struct Contents {
@@ -75,7 +86,13 @@ struct State {
     horizon: u64,
     crashes_at: std::collections::VecDeque<u64>,
     crashes: Vec<Crash>,
+    on_crash: Option<OnCrash>,
     events: Option<Vec<Announced>>,
+    notes: Option<Box<Notes>>,
+    /// The running load is a hint, which no judge is to know of.
+    hint: bool,
+    /// Threads may not come beyond this cycle.
+    limit: u64,
     began: u64,
     accesses_before: u64,
 }
@@ -119,7 +136,11 @@ impl Machine {
             horizon: 0,
             crashes_at: Default::default(),
             crashes: Vec::new(),
+            on_crash: None,
             events: None,
+            notes: None,
+            hint: false,
+            limit: u64::MAX,
             began: 0,
             accesses_before: 0,
         };
@@ -140,6 +161,28 @@ impl Machine {
     /// What threads have announced, taken out.
     pub fn take_events(&self) -> Vec<Announced> {
         self.state.borrow_mut().events.take().unwrap_or_default()
+    }
+
+    /// What has been noted, taken out.
+    pub fn take_notes(&self) -> Vec<Note> {
+        self.state.borrow_mut().notes.take().map(|notes| notes.list).unwrap_or_default()
+    }
+
+    /// Notes from now on what threads do to the pool, and whose store each load sees.
+    pub fn record_notes(&self) {
+        let state = &mut *self.state.borrow_mut();
+        let (words, cores) = (8 * state.volatile_line as usize, state.cores.len());
+        state.notes = Some(Box::new(Notes::new(words, cores)));
+    }
+
+    /// Makes a run panic whose threads come to this cycle: it would go on for ever.
+    pub fn limit(&self, cycles: u64) {
+        self.state.borrow_mut().limit = cycles;
+    }
+
+    /// Hands each crash to `then` instead of keeping it.
+    pub fn on_crash(&self, then: impl FnMut(Crash) + 'static) {
+        self.state.borrow_mut().on_crash = Some(Box::new(then));
     }
 
     /// Lets power fail at these cycles: each leaves a [`Crash`], and the run goes on.
@@ -241,6 +284,13 @@ impl World for Machine {
         state.clocks[thread] = state.cores[thread].clock;
         self.postponed.set(true);
         0
+    }
+
+    fn peek(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        self.state.borrow_mut().hint = true;
+        let value = self.perform(thread, Operation::Load(space, offset));
+        self.state.borrow_mut().hint = false;
+        value
     }
 
     /// Costs nothing and moves nothing: only the software of the simulation wants it.
@@ -378,6 +428,11 @@ impl State {
 
     fn catch_up(&mut self, thread: usize) -> bool {
         let clock = self.cores[thread].clock;
+        if clock > self.limit {
+            // What unwinds may still access memory.
+            self.functional = true;
+            panic!("the program runs for ever");
+        }
         let others = self.clocks.iter().copied().min().unwrap_or(u64::MAX);
         loop {
             let (agent, at) = self.next_agent();
@@ -423,7 +478,13 @@ impl State {
                 self.crashes_at.pop_front();
                 let image = self.survivors(at);
                 let events = self.events.as_ref().map_or(0, Vec::len);
-                self.crashes.push(Crash { at, image, events });
+                let notes = self.notes.as_ref().map_or(0, |notes| notes.list.len());
+                let acknowledged = self.caches.scheme.as_ref().and_then(|scheme| scheme.acknowledged(at));
+                let crash = Crash { at, image, events, notes, acknowledged };
+                match &mut self.on_crash {
+                    Some(then) => then(crash),
+                    None => self.crashes.push(crash),
+                }
             }
         }
     }

@@ -1,7 +1,6 @@
 //! Running the schemes and workloads of the library on a machine, unchanged.
 
 use std::cell::{Cell, RefCell};
-use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
 use strandline::scheme::{NoPersistence, RecoveryReport, Scheme, SchemeVisitor, VolatileWorker};
-use strandline::transaction::{Runner, Statistics as TransactionStatistics, Worker};
+use strandline::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics, Worker};
 use strandline::{Concurrency, Result};
 use strandline_workloads::{
     SchemeName, Selection, Sizes, Transactions, Workload, WorkloadName, WorkloadVisitor,
@@ -140,9 +139,8 @@ impl Prepared {
         let hosted: Rc<dyn World> = world.clone();
         let view = prepared.view(Hosted::new(hosted, 0));
         // No scheme's log is touched, so that each begins with its own.
-        let mut worker = Worker::<_, NoPersistence>::lease(view, Concurrency::SingleWriter, None)?;
-        prepared.selection.prepare(&mut worker)?;
-        drop(worker);
+        let worker = Worker::<_, NoPersistence>::lease(view, Concurrency::SingleWriter, None)?;
+        prepared.selection.prepare(&mut AnyRunner::new(worker))?;
         prepared.image = world.contents();
         Ok(prepared)
     }
@@ -194,6 +192,7 @@ impl Prepared {
                 run.threads, description.cores.count, description.cores.count
             )));
         }
+        self.selection.allow(run.threads as u64)?;
         if run.threads as u64 > self.layout.geometry.logs {
             return Err(Error::Parameter(format!(
                 "{} threads on a pool with {} logs",
@@ -266,63 +265,6 @@ impl WorkloadVisitor for Driver<'_> {
     type Output = Result<Vec<ThreadResult>>;
 
     fn visit<W: Workload>(self, workload: &W) -> Self::Output {
-        match self.run.scheme.kind {
-            None => self.drive(workload, &OfVolatile),
-            Some(kind) => kind.visit(Drive { driver: &self, workload }),
-        }
-    }
-}
-
-/// A run under a scheme that is known by its kind.
-struct Drive<'a, W> {
-    driver: &'a Driver<'a>,
-    workload: &'a W,
-}
-
-impl<W: Workload> SchemeVisitor for Drive<'_, W> {
-    type Output = Result<Vec<ThreadResult>>;
-
-    fn visit<S: Scheme + Send>(self) -> Self::Output {
-        if S::HELPER {
-            return Err(Error::Unsupported("a scheme with a helper thread on the simulated machine".into()));
-        }
-        let lease = Of::<S>::new(self.driver.run.scheme.concurrency);
-        self.driver.drive(self.workload, &lease)
-    }
-}
-
-/// Who makes the runners of a scheme.
-trait Lease {
-    type Runner<'m>: Runner;
-    fn lease<'m>(&self, view: View<&'m Hosted>, index: u64) -> Result<Self::Runner<'m>>;
-}
-
-struct OfVolatile;
-
-impl Lease for OfVolatile {
-    type Runner<'m> = VolatileWorker<&'m Hosted>;
-    fn lease<'m>(&self, view: View<&'m Hosted>, index: u64) -> Result<Self::Runner<'m>> {
-        Ok(VolatileWorker::new(view, index))
-    }
-}
-
-struct Of<S>(Concurrency, PhantomData<S>);
-
-impl<S> Of<S> {
-    fn new(concurrency: Concurrency) -> Self {
-        Self(concurrency, PhantomData)
-    }
-}
-
-impl<S: Scheme> Lease for Of<S> {
-    type Runner<'m> = Worker<&'m Hosted, S>;
-    fn lease<'m>(&self, view: View<&'m Hosted>, _: u64) -> Result<Self::Runner<'m>> {
-        Worker::lease(view, self.0, None)
-    }
-}
-
-impl Driver<'_> {
-    fn drive<W: Workload>(&self, workload: &W, lease: &impl Lease) -> Result<Vec<ThreadResult>> {
         let results: Vec<RefCell<Option<Result<ThreadResult>>>> =
             (0..self.run.threads).map(|_| RefCell::default()).collect();
         let arrived = Cell::new(0);
@@ -330,26 +272,49 @@ impl Driver<'_> {
             .iter()
             .enumerate()
             .map(|(index, result)| {
-                let arrived = &arrived;
+                let (arrived, driver) = (&arrived, &self);
                 Box::new(move |memory: &Hosted| {
-                    *result.borrow_mut() = Some(self.thread(workload, lease, memory, index, arrived));
+                    *result.borrow_mut() = Some(driver.thread(workload, memory, index, arrived));
                 }) as Thread<'_>
             })
             .collect();
         self.machine.run(threads);
         results.into_iter().filter_map(RefCell::into_inner).collect()
     }
+}
+
+/// Leases a worker under a scheme that is known by its kind.
+struct Lease<'m>(View<&'m Hosted>, Concurrency);
+
+impl<'m> SchemeVisitor for Lease<'m> {
+    type Output = Result<AnyRunner<'m>>;
+
+    fn visit<S: Scheme + Send + 'static>(self) -> Self::Output {
+        if S::HELPER {
+            return Err(Error::Unsupported("a scheme with a helper thread on the simulated machine".into()));
+        }
+        Worker::<_, S>::lease(self.0, self.1, None).map(AnyRunner::new)
+    }
+}
+
+impl Driver<'_> {
+    fn lease<'m>(&self, memory: &'m Hosted, index: usize) -> Result<AnyRunner<'m>> {
+        let (view, scheme) = (self.prepared.view(memory), self.run.scheme);
+        match scheme.kind {
+            None => Ok(AnyRunner::new(VolatileWorker::new(view, index as u64))),
+            Some(kind) => kind.visit(Lease(view, scheme.concurrency)),
+        }
+    }
 
     fn thread<W: Workload>(
         &self,
         workload: &W,
-        lease: &impl Lease,
         memory: &Hosted,
         index: usize,
         arrived: &Cell<usize>,
     ) -> Result<ThreadResult> {
         let prepare = || {
-            let mut runner = lease.lease(self.prepared.view(memory), index as u64)?;
+            let mut runner = self.lease(memory, index)?;
             let seed = self.run.seed.wrapping_add((index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut part = workload.thread(&mut runner, seed)?;
             for _ in 0..self.run.warm_up {

@@ -26,7 +26,7 @@ fn run(scheme: &str, threads: usize, transactions: u64) -> Run {
 #[test]
 fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
     let none = scheme::find("none").unwrap();
-    for workload in WorkloadName::ALL {
+    for &workload in WorkloadName::ALL {
         let prepared = Prepared::new(workload, &Sizes::small(), sizes(), 4).unwrap();
         // All of all of them takes minutes.
         let all = workload == WorkloadName::Sps;

@@ -15,6 +15,8 @@ mod row;
 mod sdg;
 mod selection;
 mod sps;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod table;
 mod tatp;
 mod tpcc;
@@ -31,6 +33,8 @@ pub use row::Row;
 pub use sdg::SdgWorkload;
 pub use selection::{Selection, WorkloadVisitor};
 pub use sps::SpsWorkload;
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteWorkload;
 pub use tatp::TatpUpdateLocationWorkload;
 pub use tpcc::{Scale as TpccScale, TpccNewOrderWorkload};
 pub use trees::TreeWorkload;
@@ -46,6 +50,11 @@ pub trait Workload {
 
     /// Bytes of heap that it takes at most, for choosing a pool's size.
     fn heap_bytes(&self) -> u64;
+
+    /// Threads that can work on one pool at a time.
+    fn most_threads(&self) -> u64 {
+        u64::MAX
+    }
 
     /// Creates and fills the structure, in batches that fit any log.
     ///
@@ -98,7 +107,7 @@ pub struct Sizes {
     pub vertices: u64,
     /// Candidates for the edges of `sdg`.
     pub edges: u64,
-    /// Subscribers of `tatp-update-location`.
+    /// Subscribers of `tatp-update-location`; `sqlite` uses the keys below this.
     pub subscribers: u64,
     /// Bytes in a value of `hash`, `kvstore`, `rbtree`, `bplustree`, `btree` and `sdg`, and in an entry of `sps`
     /// and `queue`.

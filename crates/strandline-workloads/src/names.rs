@@ -18,7 +18,7 @@ pub struct Entry {
 }
 
 /// All workloads.
-pub const WORKLOADS: [Entry; 12] = [
+pub const WORKLOADS: &[Entry] = &[
     Entry {
         name: "sps",
         source: "Blurred Persistence, Table I (from Mnemosyne/NV-Heaps)",
@@ -78,6 +78,12 @@ pub const WORKLOADS: [Entry; 12] = [
         name: "tatp-update-location",
         source: "TATP; Deferred Commit, 7.1",
         description: "stores where a subscriber's handset is: 100,000 subscribers, tables in hash tables",
+    },
+    #[cfg(feature = "sqlite")]
+    Entry {
+        name: "sqlite",
+        source: "Loose-Ordering Consistency, Table 2",
+        description: "deletes or inserts rows of an SQLite table in the pool, one thread: keys below 100,000, half present",
     },
 ];
 
@@ -213,11 +219,14 @@ pub enum WorkloadName {
     TpccNewOrder,
     /// TATP's Update Location.
     TatpUpdateLocation,
+    /// SQLite on the pool.
+    #[cfg(feature = "sqlite")]
+    Sqlite,
 }
 
 impl WorkloadName {
     /// All workloads, in the order of [`WORKLOADS`].
-    pub const ALL: [Self; 12] = [
+    pub const ALL: &[Self] = &[
         Self::Sps,
         Self::Hash,
         Self::RbTree,
@@ -230,6 +239,8 @@ impl WorkloadName {
         Self::Sdg,
         Self::TpccNewOrder,
         Self::TatpUpdateLocation,
+        #[cfg(feature = "sqlite")]
+        Self::Sqlite,
     ];
 
     /// Those of Blurred Persistence (Table I).
@@ -246,6 +257,6 @@ impl FromStr for WorkloadName {
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
         let index = WORKLOADS.iter().position(|entry| entry.name == name);
-        index.map(|index| Self::ALL[index]).ok_or_else(|| UnknownName::new("workload", name, &WORKLOADS))
+        index.map(|index| Self::ALL[index]).ok_or_else(|| UnknownName::new("workload", name, WORKLOADS))
     }
 }

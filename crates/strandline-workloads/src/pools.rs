@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use strandline::error::Error;
 use strandline::memory::WriteBackInstruction;
 use strandline::pool::{Geometry, Options, Pool};
-use strandline::transaction::Concurrency;
+use strandline::transaction::{AnyRunner, Concurrency};
 use strandline::{Domain, Result};
 use tempfile::TempDir;
 
@@ -121,7 +121,7 @@ impl Prepared {
             fresh: true,
             assumed_persistent: false,
         };
-        selection.prepare(&mut prepared.pool().volatile_worker(0)?)?;
+        selection.prepare(&mut AnyRunner::new(prepared.pool().volatile_worker(0)?))?;
         prepared.reopen(setting.domain, setting.instruction)?;
         Ok(prepared)
     }

@@ -3,9 +3,11 @@
 use strandline::collections::{BPlusTree, BTree, MultiSet, RedBlackTree, Set};
 use strandline::error::Error;
 use strandline::pool::Pool;
-use strandline::transaction::{Runner, Statistics};
+use strandline::transaction::{AnyRunner, Runner, Statistics};
 use strandline::{Domain, Result};
 
+#[cfg(feature = "sqlite")]
+use crate::SqliteWorkload;
 use crate::{
     HashWorkload, KvStoreWorkload, QueueWorkload, Row, Run, SchemeName, SdgWorkload, Sizes, SpsWorkload,
     TatpUpdateLocationWorkload, TpccNewOrderWorkload, Transactions, TreeWorkload, Workload, WorkloadName,
@@ -27,15 +29,15 @@ pub trait WorkloadVisitor {
 }
 
 macro_rules! workloads {
-    ($($name:ident($workload:ty),)*) => {
+    ($($(#[$attribute:meta])* $name:ident($workload:ty),)*) => {
         enum Any {
-            $($name($workload),)*
+            $($(#[$attribute])* $name($workload),)*
         }
 
         macro_rules! each {
             ($any:expr, $part:ident => $body:expr) => {
                 match $any {
-                    $(Any::$name($part) => $body,)*
+                    $($(#[$attribute])* Any::$name($part) => $body,)*
                 }
             };
         }
@@ -56,6 +58,8 @@ workloads! {
     Sdg(SdgWorkload),
     TpccNewOrder(TpccNewOrderWorkload),
     TatpUpdateLocation(TatpUpdateLocationWorkload),
+    #[cfg(feature = "sqlite")]
+    Sqlite(SqliteWorkload),
 }
 
 impl Selection {
@@ -88,6 +92,8 @@ impl Selection {
             WorkloadName::Queue => Any::Queue(QueueWorkload::new(sizes)),
             WorkloadName::Sdg => Any::Sdg(SdgWorkload::new(sizes)),
             WorkloadName::TpccNewOrder => Any::TpccNewOrder(TpccNewOrderWorkload::new(sizes)?),
+            #[cfg(feature = "sqlite")]
+            WorkloadName::Sqlite => Any::Sqlite(SqliteWorkload::new(sizes)),
             WorkloadName::TatpUpdateLocation => {
                 Any::TatpUpdateLocation(TatpUpdateLocationWorkload::new(sizes)?)
             }
@@ -110,11 +116,26 @@ impl Selection {
         each!(&self.workload, workload => workload.heap_bytes())
     }
 
+    /// Refuses more threads than the workload can have.
+    ///
+    /// # Errors
+    /// There are more.
+    pub fn allow(&self, threads: u64) -> Result<()> {
+        let most = each!(&self.workload, workload => workload.most_threads());
+        if threads <= most {
+            return Ok(());
+        }
+        Err(Error::Parameter(format!(
+            "{} is a workload of {most} thread, not of {threads}: choose --threads {most}",
+            self.name.name()
+        )))
+    }
+
     /// As [`Workload::prepare`].
     ///
     /// # Errors
     /// As there.
-    pub fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
+    pub fn prepare(&self, runner: &mut AnyRunner) -> Result<()> {
         each!(&self.workload, workload => workload.prepare(runner))
     }
 
@@ -122,7 +143,7 @@ impl Selection {
     ///
     /// # Errors
     /// As there.
-    pub fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
+    pub fn check(&self, runner: &mut AnyRunner) -> Result<()> {
         each!(&self.workload, workload => workload.check(runner))
     }
 
@@ -131,6 +152,7 @@ impl Selection {
     /// # Errors
     /// As there.
     pub fn measure(&self, pool: &Pool, domain: Domain, scheme: SchemeName, run: &Run) -> Result<Row> {
+        self.allow(run.threads)?;
         each!(&self.workload, workload => measure(pool, domain, workload, self.name.name(), scheme, run))
     }
 
@@ -138,9 +160,9 @@ impl Selection {
     ///
     /// # Errors
     /// As [`Runner::run`].
-    pub fn run_while<R: Runner>(
+    pub fn run_while(
         &self,
-        runner: &mut R,
+        runner: &mut AnyRunner,
         seed: u64,
         mut go_on: impl FnMut(&Statistics) -> bool,
     ) -> Result<()> {

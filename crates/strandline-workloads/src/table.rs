@@ -299,9 +299,9 @@ impl<I: Index> Table<I> {
     ///
     /// # Errors
     /// As [`Table::insert`] and [`Runner::run`].
-    pub fn fill<const WORDS: usize>(
+    pub fn fill<R: Runner, const WORDS: usize>(
         &self,
-        runner: &mut impl Runner,
+        runner: &mut R,
         locks: Option<&[Lock]>,
         rows: impl Iterator<Item = (u64, [u64; WORDS])>,
     ) -> Result<()> {
@@ -314,7 +314,7 @@ impl<I: Index> Table<I> {
                 return Ok(());
             }
             let now = &waiting[..batch.min(waiting.len())];
-            let insert = |tx: &mut _| -> Result<(), Abort> {
+            let insert = |tx: &mut R::Tx<'_>| -> Result<(), Abort> {
                 now.iter().try_for_each(|(key, row)| self.insert(tx, *key, row))
             };
             let outcome = match locks {

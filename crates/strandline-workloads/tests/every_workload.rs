@@ -5,7 +5,7 @@ use std::time::Duration;
 use strandline::Domain;
 use strandline::pool::{Geometry, Options, Pool};
 use strandline::scheme::{DeferredEagerSync, SchemeKind};
-use strandline::transaction::Concurrency;
+use strandline::transaction::{AnyRunner, Concurrency};
 use strandline_workloads::{Run, SchemeName, Selection, Sizes, WorkloadName};
 
 fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
@@ -24,15 +24,17 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
             let path = folder.path().join(format!("{}-{concurrency:?}", name.name()));
             let pool = Pool::create(path, &options).unwrap();
             if concurrency == Concurrency::Locks {
-                selection.prepare(&mut pool.worker_with::<DeferredEagerSync>().unwrap()).unwrap();
+                selection
+                    .prepare(&mut AnyRunner::new(pool.worker_with::<DeferredEagerSync>().unwrap()))
+                    .unwrap();
             } else {
-                selection.prepare(&mut pool.worker().unwrap()).unwrap();
+                selection.prepare(&mut AnyRunner::new(pool.worker().unwrap())).unwrap();
             }
             for scheme in
                 SchemeName::all().filter(|scheme| scheme.concurrency == concurrency && scheme.is_native())
             {
                 let run = Run {
-                    threads: 2,
+                    threads: if selection.allow(2).is_ok() { 2 } else { 1 },
                     warm_up: Duration::from_millis(1),
                     duration: Duration::from_millis(5),
                     seed: 7,
@@ -41,7 +43,7 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
                 let row = selection.measure(&pool, domain, scheme, &run).unwrap();
                 assert_eq!((row.scheme.as_str(), row.workload.as_str()), (scheme.name(), name.name()));
                 assert!(row.tx_per_s > 0.0 && row.tx_per_processor_s > 0.0 && row.seconds > 0.0, "{row:?}");
-                selection.check(&mut pool.volatile_worker(0).unwrap()).unwrap();
+                selection.check(&mut AnyRunner::new(pool.volatile_worker(0).unwrap())).unwrap();
                 if scheme.kind == Some(SchemeKind::Blurred) {
                     // A swap of an entry with itself writes nothing and need not fence.
                     assert!(row.fences_per_tx <= 1.0, "{row:?}");
@@ -60,7 +62,7 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
 
 #[test]
 fn every_workload_runs_under_every_scheme() {
-    runs(&Sizes::small(), &WorkloadName::ALL);
+    runs(&Sizes::small(), WorkloadName::ALL);
 }
 
 #[test]

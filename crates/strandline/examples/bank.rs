@@ -8,61 +8,81 @@
 //! every transfer that it had acknowledged on its output is there.
 
 use std::io::Write;
-use std::path::PathBuf;
 
-use strandline::collections::HashTable;
-use strandline::{Abort, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline::typed::{HashMap, Persist, Ptr, Store, Tx};
+use strandline::{Error, Options};
 
 const ACCOUNTS: u64 = 100;
 const OPENING_BALANCE: u64 = 1000;
 
-/// Moves `amount` and counts the transfer, or does nothing at all.
-fn transfer(
-    tx: &mut impl Transaction,
-    accounts: HashTable<u64, u64>,
+#[derive(Persist)]
+struct Bank<'p> {
+    accounts: HashMap<'p, u64, Account>,
+    transfers: u64,
+}
+
+#[derive(Clone, Copy, Persist)]
+struct Account {
+    balance: u64,
+}
+
+/// Why a transfer was not made.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("there is no account {0}")]
+    NoAccount(u64),
+    #[error("account {account} has only {balance}")]
+    NotEnough { account: u64, balance: u64 },
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// Moves `amount` and counts the transfer, or does nothing at all: an error ends the transaction.
+fn transfer<'p>(
+    tx: &Tx<'p>,
+    root: Ptr<'p, Bank<'p>>,
     from: u64,
     to: u64,
     amount: u64,
-) -> Result<u64, Abort> {
-    let balance = accounts.get(tx, from)?.unwrap_or(0);
-    // Not enough money: nothing of this transaction happens.
-    let rest = balance.checked_sub(amount).ok_or(Abort::User)?;
-    accounts.insert(tx, from, &rest)?;
-    let balance = accounts.get(tx, to)?.unwrap_or(0);
-    accounts.insert(tx, to, &(balance + amount))?;
-    let counter = tx.root(1);
-    let count = tx.read(counter)? + 1;
-    tx.write(counter, count)?;
-    Ok(count)
+) -> Result<u64, Refusal> {
+    let accounts = root.get(tx)?.accounts;
+    let mut payer = accounts.get(tx, &from)?.ok_or(Refusal::NoAccount(from))?;
+    payer.balance = payer
+        .balance
+        .checked_sub(amount)
+        .ok_or(Refusal::NotEnough { account: from, balance: payer.balance })?;
+    accounts.insert(tx, &from, &payer)?;
+    let mut payee = accounts.get(tx, &to)?.ok_or(Refusal::NoAccount(to))?;
+    payee.balance += amount;
+    accounts.insert(tx, &to, &payee)?;
+    Ok(root.update(tx, |bank| {
+        bank.transfers += 1;
+        bank.transfers
+    })?)
 }
 
-fn main() -> Result<()> {
-    let Some(path) = std::env::args_os().nth(1).map(PathBuf::from) else {
+fn main() -> Result<(), Refusal> {
+    let Some(path) = std::env::args_os().nth(1) else {
         eprintln!("usage: bank FILE");
         std::process::exit(2);
     };
-    // The default domain, Sync: durable on any file system when `run` returns.
+    // The default domain, Sync: durable on any file system when `update` returns.
     let options = Options { layout_name: "bank".into(), ..Options::default() };
-    let pool = if path.exists() { Pool::open(&path, &options)? } else { Pool::create(&path, &options)? };
-    let mut worker = pool.worker()?;
-    // Makes the table, finishes making it, or opens it.
-    let accounts = HashTable::<u64, u64>::create(&mut worker, pool.layout().root(0), 128, 1)?;
-    worker.run(|tx| {
+    let bank = Store::<Bank>::open_or_create(path, &options, |tx| {
+        let accounts = HashMap::new(tx)?;
         for account in 0..ACCOUNTS {
-            if !accounts.contains_key(tx, account)? {
-                accounts.insert(tx, account, &OPENING_BALANCE)?;
-            }
+            accounts.insert(tx, &account, &Account { balance: OPENING_BALANCE })?;
         }
-        Ok(())
+        Ok(Bank { accounts, transfers: 0 })
     })?;
 
-    let (total, transfers) = worker.view(|tx| {
+    let (total, transfers) = bank.view(|tx, root| {
+        let Bank { accounts, transfers } = root.get(tx)?;
         let mut total = 0;
-        accounts.for_each(tx, |_, balance| {
-            total += balance;
-            Ok(())
-        })?;
-        Ok((total, tx.read(tx.root(1))?))
+        for account in accounts.iter(tx) {
+            total += account?.1.balance;
+        }
+        Ok((total, transfers))
     })?;
     println!("found {transfers} transfers and {total} in all accounts");
     assert_eq!(total, ACCOUNTS * OPENING_BALANCE, "money was lost or made");
@@ -71,7 +91,7 @@ fn main() -> Result<()> {
     let mut output = std::io::stdout();
     loop {
         let (from, to) = (random.u64(..ACCOUNTS), random.u64(..ACCOUNTS));
-        match worker.run(|tx| transfer(tx, accounts, from, to, 10)) {
+        match bank.try_update(|tx, root| transfer(tx, root, from, to, 10)) {
             // Acknowledged: from here on this transfer survives a power failure.
             Ok(count) => {
                 if writeln!(output, "transfer {count}").and_then(|()| output.flush()).is_err() {
@@ -79,7 +99,7 @@ fn main() -> Result<()> {
                     return Ok(());
                 }
             }
-            Err(Error::Aborted) => {}
+            Err(Refusal::NotEnough { .. }) => {}
             Err(error) => return Err(error),
         }
     }

@@ -152,6 +152,28 @@ pub enum Error {
     /// A free of something that is not allocated there.
     #[error("nothing is allocated at {0:#x}: it was freed twice or never allocated")]
     InvalidFree(u64),
+    /// A pointer whose value is not there.
+    #[error("no value of type {expected} is at {at:#x}: it was freed, or another type's is there")]
+    Dangling {
+        /// Where the pointer points.
+        at: u64,
+        /// The type that was expected.
+        expected: &'static str,
+    },
+    /// The root of a store is of another type.
+    #[error(
+        "the pool's root is {found}; this program expects {expected}: open it with a migration from that type"
+    )]
+    RootLayout {
+        /// The type in the pool.
+        found: String,
+        /// The type asked for.
+        expected: String,
+    },
+    /// What an operation of a transaction returns when the transaction cannot go on: after a conflict it will run
+    /// again, after an error its runner returns that error. Hand it up with `?`.
+    #[error("the transaction was interrupted; return this error from its closure")]
+    Interrupted,
     /// A write in a read-only transaction.
     #[error("a read-only transaction cannot write")]
     ReadOnly,

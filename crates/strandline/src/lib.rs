@@ -24,6 +24,10 @@
 //! [`Domain`] says what survives, and [`collections`] are what is usually kept. `docs/guide.md` goes through
 //! all of it.
 
+// The derives name this crate from outside, and its own tests use them.
+#[cfg(test)]
+extern crate self as strandline;
+
 pub mod collections;
 mod domain;
 pub mod error;
@@ -33,6 +37,7 @@ pub mod pool;
 pub mod scheme;
 pub mod sync;
 pub mod transaction;
+pub mod typed;
 
 pub use domain::Domain;
 pub use error::{Error, Result};

@@ -6,7 +6,7 @@ use strandline::memory::Counters;
 use strandline::pool::Geometry;
 use strandline::scheme::{
     Base, Blurred, Counted, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
-    Scheme, VolatileCheckpoint,
+    Scheme, SchemeKind, VolatileCheckpoint, Wrap,
 };
 use strandline::transaction::{Statistics, Worker};
 use strandline::{Abort, Concurrency, Read, Runner, Transaction};
@@ -97,6 +97,32 @@ fn blurred_persistence_waits_once() {
     commits_cost::<Counted>(|_, _, log_lines| (log_lines, 1, 0));
 }
 
+/// WrAP: all log lines past the cache, a fence.
+#[test]
+fn a_wrap_waits_once() {
+    commits_cost::<Wrap>(|_, _, log_lines| (log_lines, 1, 64 * log_lines));
+}
+
+/// COPY writes each home line of the closed wraps back once, and moves the watermark once; without a helper, a
+/// worker whose log is full does it.
+#[test]
+fn copy_costs_two_fences_for_many_wraps() {
+    for mode in MODES {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        let mut worker = pool.worker::<Wrap>(mode).unwrap();
+        for _ in 0..1024 {
+            write_words(&mut worker, 2).unwrap();
+        }
+        let before = worker.statistics();
+        assert_eq!((before.bulk.fences, before.log_restarts), (0, 0));
+        assert_eq!(cost(&mut worker, |w| write_words(w, 2).unwrap()), (1, 1, 64));
+        let after = worker.statistics();
+        assert_eq!((after.bulk_persists, after.log_restarts), (1, 1));
+        let bulk = after.bulk - before.bulk;
+        assert_eq!((bulk.lines_written_back, bulk.fences), (2, 2));
+    }
+}
+
 /// The helper writes back each transaction's home lines and the watermark, with a fence after each; without one,
 /// a worker whose log is full does it.
 #[test]
@@ -129,7 +155,10 @@ fn an_execution_area_keeps_the_newest_value_alone() {
         worker.statistics().log_bytes
     }
     assert_eq!([bytes::<Base>(), bytes::<VolatileCheckpoint>(), bytes::<MnemosyneSynchronous>()], [64; 3]);
-    assert_eq!([bytes::<ExecutionInLog>(), bytes::<Blurred>(), bytes::<Counted>()], [192; 3]);
+    assert_eq!(
+        [bytes::<ExecutionInLog>(), bytes::<Blurred>(), bytes::<Counted>(), bytes::<Wrap>()],
+        [192; 4]
+    );
 }
 
 #[test]
@@ -196,12 +225,16 @@ fn aborts_cost_later_commits_nothing_but_where_holes_are_bridged() {
             });
             assert!(given_up.is_err());
         };
-        assert_eq!(cost(&mut worker, gives_up), (0, 0, 0));
+        let (lines, fences, bytes) = cost(&mut worker, gives_up);
+        // What went past the cache is on its way before the locks are released.
+        assert_eq!((lines, fences, bytes), if S::KIND == SchemeKind::Wrap { (25, 1, 0) } else { (0, 0, 0) });
         cost(&mut worker, |w| write_words(w, 1).unwrap())
     }
     for mode in MODES {
         // 100 blocks passed by; two records from record 100 on, which begins line 25, and two inert ones.
         assert_eq!(after_an_abort::<Counted>(mode), (1, 1, 64));
+        // Records 0 to 99 fill 25 lines past the cache, and the next transaction one.
+        assert_eq!(after_an_abort::<Wrap>(mode), (1, 1, 64));
         // As ever: one line each for record, commit record, home and mark.
         assert_eq!(after_an_abort::<Base>(mode), (4, 4, 64));
         assert_eq!(after_an_abort::<MnemosyneSynchronous>(mode), (3, 3, 64));

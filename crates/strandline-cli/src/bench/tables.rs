@@ -38,6 +38,7 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
         "scheme",
         "threads",
         "k tx/s",
+        "k ack/s",
         "of volatile",
         "of np",
         "aborts",
@@ -62,6 +63,7 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
             row.scheme.clone(),
             row.threads.to_string(),
             number(row.tx_per_s / 1000.0),
+            if row.acknowledged_per_s > 0.0 { number(row.acknowledged_per_s / 1000.0) } else { "–".into() },
             ratio(row.tx_per_s, reference("volatile")),
             if row.scheme == "volatile" { "–".into() } else { ratio(row.tx_per_s, reference(np)) },
             format!("{:.1} %", 100.0 * row.abort_ratio),
@@ -94,7 +96,7 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
         "{title}\n{table}\n\
          Medians of {} runs of {} s, interleaved. {domain}\n\
          Pools in {}.{assumed}\n\
-         of volatile: relative to plain loads and stores under one lock. of np: relative to the same transactions\n\
+         tx: executed; ack: known to be durable. of volatile: relative to plain loads and stores under one lock. of np: relative to the same transactions\n\
          (in the same mode) without persistence. fences, lines: what commits wait for; bulk: persisted later, many\n\
          transactions at a time. {} operation(s) per transaction, values of {} bytes, logs of {} KB.\n",
         plan.repetitions,

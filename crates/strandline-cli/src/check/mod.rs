@@ -2,6 +2,7 @@
 
 mod device;
 mod litmus;
+mod machine;
 mod persist_order;
 mod schemes;
 
@@ -18,6 +19,7 @@ use crate::failure::{Failure, Outcome};
     strandline check --mutants\n  \
     strandline check --world device --samples 2000\n  \
     strandline check --world persist-order --mutants\n  \
+    strandline check --world machine --samples 20\n  \
     strandline check litmus crates/strandline-crash/litmus/commit1.litmus\n\n\
     Exit code 1 says that a state was found that recovery does not repair (or, with --mutants, that a mutant \
     was not found out)."
@@ -44,6 +46,8 @@ enum World {
     X86,
     /// Persist memory order: sct-* and dct-* under strict, epoch and strand persistency and eager sync
     PersistOrder,
+    /// Power failures of the simulated machine at any cycle: hardware schemes, and software schemes on it
+    Machine,
     /// The `Sync` domain on a device that loses power, tears writes and fails
     Device,
 }
@@ -68,6 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let finished = match world {
             World::X86 => schemes::run(&arguments.schemes),
             World::PersistOrder => persist_order::run(&arguments.schemes),
+            World::Machine => machine::run(&arguments.schemes),
             World::Device => device::run(&arguments.schemes),
         }?;
         rows.extend(finished.rows);

@@ -26,8 +26,8 @@ pub struct Arguments {
     /// line, word, flush-on-fail; all that the scheme claims to survive by default
     #[arg(long, value_delimiter = ',')]
     pub(super) setting: Vec<Setting>,
-    /// Threads that run transactions, 1 to 3; all three by default (2 if exhaustive)
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=3))]
+    /// Threads that run transactions, 1 to 4; 1 to 3 by default (2 if exhaustive)
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=4))]
     pub(super) threads: Vec<u8>,
     /// All schedules, crash points and surviving states within the bounds, instead of samples
     #[arg(long)]

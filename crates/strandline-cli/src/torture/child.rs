@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use strandline::error::Error;
 use strandline::pool::Pool;
 use strandline::transaction::{Abort, Runner};
+use strandline_workloads::SchemeName;
 
 use super::acknowledged::Acknowledged;
 use super::data::Data;
 use super::operation::Operation;
-use super::setting::Setting;
+use super::setting::{Setting, worker};
 use crate::failure::{Failure, Outcome};
 
 /// What the child says when it has opened the pool and its threads run.
@@ -27,9 +28,9 @@ pub struct ChildArguments {
     /// The file of acknowledgements
     #[arg(long)]
     acknowledged: PathBuf,
-    /// Whether transactions run in single-writer mode in this life
+    /// The scheme of this life
     #[arg(long)]
-    single_writer: bool,
+    scheme: SchemeName,
     /// Open the pool and do nothing more: for kills during recovery
     #[arg(long)]
     recover_only: bool,
@@ -46,7 +47,7 @@ pub fn run_child(arguments: &ChildArguments) -> Result<Outcome, Failure> {
         std::process::exit(0);
     });
     let setting = &arguments.setting;
-    let pool = Pool::open(&arguments.pool, &setting.options(arguments.single_writer))?;
+    let pool = Pool::open(&arguments.pool, &setting.options(arguments.scheme.concurrency))?;
     if arguments.recover_only {
         report_running()?;
         loop {
@@ -55,12 +56,12 @@ pub fn run_child(arguments: &ChildArguments) -> Result<Outcome, Failure> {
     }
     let acknowledged =
         Acknowledged::open(&arguments.acknowledged).map_err(Failure::io("open the acknowledgements"))?;
-    let data = Data::open(&mut pool.worker()?)?;
+    let data = Data::open(&mut worker(&pool, arguments.scheme)?)?;
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..setting.threads)
             .map(|thread| {
                 let (pool, data, acknowledged) = (&pool, &data, &acknowledged);
-                scope.spawn(move || operate(pool, data, acknowledged, setting, thread))
+                scope.spawn(move || operate(pool, data, acknowledged, arguments, thread))
             })
             .collect();
         report_running()?;
@@ -81,10 +82,11 @@ fn operate(
     pool: &Pool,
     data: &Data,
     acknowledged: &Acknowledged,
-    setting: &Setting,
+    arguments: &ChildArguments,
     thread: u64,
 ) -> Result<(), Failure> {
-    let mut worker = pool.worker()?;
+    let setting = &arguments.setting;
+    let mut worker = worker(pool, arguments.scheme)?;
     let mut number = worker.view(|tx| data.counter(tx, thread))?;
     loop {
         number += 1;

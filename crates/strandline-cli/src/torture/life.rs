@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use fastrand::Rng;
+use strandline_workloads::SchemeName;
 
 use super::child::RUNNING;
 use super::setting::Setting;
@@ -19,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What a child does.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
-    /// Whether its transactions run in single-writer mode.
-    pub single_writer: bool,
+    /// The scheme of its transactions.
+    pub scheme: SchemeName,
     /// Whether it only opens the pool.
     pub recover_only: bool,
 }
@@ -58,9 +59,7 @@ impl Lives {
         command.arg("--domain").arg(domain.as_ref().map_or("process", |value| value.get_name()));
         command.args(["--threads", &self.setting.threads.to_string()]);
         command.args(["--seed", &self.setting.seed.to_string()]);
-        if life.single_writer {
-            command.arg("--single-writer");
-        }
+        command.args(["--scheme", life.scheme.name()]);
         if life.recover_only {
             command.arg("--recover-only");
         }

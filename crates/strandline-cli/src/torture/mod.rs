@@ -18,10 +18,11 @@ pub use child::{ChildArguments, run_child};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use fastrand::Rng;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+use strandline::{Concurrency, Domain};
+use strandline_workloads::{SchemeName, UnknownName};
 
 use crate::failure::{Failure, Outcome};
 use life::{Life, Lives};
@@ -38,9 +39,9 @@ pub struct Arguments {
     kills: u64,
     #[command(flatten)]
     setting: Setting,
-    /// How transactions are isolated; `both` changes at random from life to life
-    #[arg(long, value_enum, default_value = "both")]
-    mode: Mode,
+    /// Schemes, separated by commas, of which each life draws one; names are those of `strandline list`
+    #[arg(long, value_delimiter = ',', value_parser = scheme, default_value = "bppm,bppm+single-writer")]
+    scheme: Vec<SchemeName>,
     /// The pool's file, which must not exist and is kept; without it a temporary one
     #[arg(long)]
     pool: Option<PathBuf>,
@@ -49,11 +50,19 @@ pub struct Arguments {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    Stm,
-    SingleWriter,
-    Both,
+/// A scheme that can be tortured.
+fn scheme(name: &str) -> Result<SchemeName, String> {
+    let scheme: SchemeName = name.parse().map_err(|error: UnknownName| error.to_string())?;
+    if !scheme.is_durable() {
+        return Err(format!("{name} keeps nothing durable: there is nothing to lose"));
+    }
+    if !scheme.is_native() {
+        return Err(format!("{name} does not run on real memory; it exists for check and simulate"));
+    }
+    if scheme.concurrency == Concurrency::Locks {
+        return Err(format!("{name} needs lock sets, which torture's transactions do not know beforehand"));
+    }
+    Ok(scheme)
 }
 
 /// The longest time that a child may run before it is killed.
@@ -74,6 +83,13 @@ struct Tally {
 /// # Errors
 /// The pool cannot be created, or a child failed by itself.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let in_sync = arguments.setting.domain.domain(0) == Domain::Sync;
+    if let Some(scheme) = arguments.scheme.iter().find(|scheme| in_sync && !scheme.in_sync()) {
+        return Err(Failure::Usage(format!(
+            "the sync domain carries bppm and bppm+single-writer, not {}",
+            scheme.name()
+        )));
+    }
     let folder = tempfile::Builder::new()
         .prefix("strandline-torture-")
         .tempdir()
@@ -99,6 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             "recoveries": tally.recoveries, "transactions": transactions,
             "replayed": tally.replayed, "seconds": started.elapsed().as_secs_f64(),
             "domain": arguments.setting.domain.domain(0).name(), "threads": arguments.setting.threads,
+            "schemes": arguments.scheme.iter().map(|scheme| scheme.name()).collect::<Vec<_>>(),
             "seed": arguments.setting.seed, "violations": wrong,
             "pool": (outcome == Outcome::Finding).then_some(&pool),
         });
@@ -141,14 +158,8 @@ fn kill_all(
         progress.set_style(style);
     }
     while tally.kills < arguments.kills {
-        let life = Life {
-            single_writer: match arguments.mode {
-                Mode::Stm => false,
-                Mode::SingleWriter => true,
-                Mode::Both => random.bool(),
-            },
-            recover_only: false,
-        };
+        let mut draw = || arguments.scheme[random.usize(..arguments.scheme.len())];
+        let (life, judge) = (Life { scheme: draw(), recover_only: false }, draw());
         if random.u8(..5) == 0 {
             lives.kill_while_opening(life, &mut random)?;
             tally.kills_while_opening += 1;
@@ -162,7 +173,7 @@ fn kill_all(
             tally.kills += 1;
             tally.kills_while_opening += 1;
         }
-        let verdict = verifier.verify(random.bool())?;
+        let verdict = verifier.verify(judge)?;
         tally.recoveries += 1;
         tally.replayed += verdict.replayed;
         if !verdict.wrong.is_empty() {

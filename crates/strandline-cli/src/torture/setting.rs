@@ -1,8 +1,10 @@
 //! What parent and child agree on.
 
-use strandline::Domain;
-use strandline::pool::{Geometry, Options};
-use strandline::transaction::Concurrency;
+use strandline::pool::{Geometry, Options, Pool};
+use strandline::scheme::{Scheme, SchemeVisitor};
+use strandline::transaction::{AnyRunner, Concurrency};
+use strandline::{Domain, Error};
+use strandline_workloads::SchemeName;
 
 use crate::arguments::DomainName;
 
@@ -26,7 +28,7 @@ pub struct Setting {
 impl Setting {
     /// How the pool is created and opened: small logs, so that they fill and begin anew many times in a
     /// life, and few stripe locks, so that unrelated lines conflict too.
-    pub fn options(&self, single_writer: bool) -> Options {
+    pub fn options(&self, concurrency: Concurrency) -> Options {
         Options {
             geometry: Geometry {
                 size: 16 << 20,
@@ -36,11 +38,27 @@ impl Setting {
             },
             layout_name: LAYOUT_NAME.into(),
             domain: self.domain.domain(0),
-            concurrency: if single_writer { Concurrency::SingleWriter } else { Concurrency::Stm },
+            concurrency,
             // A killed process keeps its caches: nothing here has to survive a power failure.
             assume_persistent: self.domain.domain(0) != Domain::Sync,
             lock_bits: 12,
             ..Options::default()
         }
     }
+}
+
+/// A worker of `pool` under a scheme.
+///
+/// # Errors
+/// As [`Pool::worker_with`].
+pub fn worker(pool: &Pool, scheme: SchemeName) -> strandline::Result<AnyRunner<'static>> {
+    struct Lease<'p>(&'p Pool);
+    impl SchemeVisitor for Lease<'_> {
+        type Output = strandline::Result<AnyRunner<'static>>;
+        fn visit<S: Scheme + Send + 'static>(self) -> Self::Output {
+            self.0.worker_with::<S>().map(AnyRunner::new)
+        }
+    }
+    let kind = scheme.kind.ok_or_else(|| Error::Unsupported("the volatile pseudo-scheme".into()))?;
+    kind.visit(Lease(pool))
 }

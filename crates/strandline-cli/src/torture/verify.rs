@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use strandline::pool::Pool;
-use strandline::transaction::Runner;
+use strandline::transaction::{Concurrency, Runner};
+use strandline_workloads::SchemeName;
 
 use super::acknowledged::Acknowledged;
 use super::data::Data;
 use super::model::Model;
-use super::setting::Setting;
+use super::setting::{Setting, worker};
 use crate::failure::Failure;
 
 /// The judge of a pool.
@@ -35,7 +36,7 @@ impl Verifier {
     /// # Errors
     /// The pool exists, or cannot be created.
     pub fn create(setting: &Setting, pool: &Path, acknowledged: &Path) -> Result<Self, Failure> {
-        let open = Pool::create(pool, &setting.options(false))?;
+        let open = Pool::create(pool, &setting.options(Concurrency::Stm))?;
         Data::create(&mut open.worker()?, setting.threads)?;
         let first_objects = open.usage()?.objects;
         open.close()?;
@@ -57,16 +58,16 @@ impl Verifier {
         self.model.counters.iter().sum()
     }
 
-    /// Opens the pool and compares it with the model, which goes on to where the pool is.
+    /// Opens the pool and compares it, by a worker under `scheme`, with the model, which goes on to where the pool is.
     ///
     /// # Errors
     /// The system's. That the pool cannot be opened or read is a verdict.
-    pub fn verify(&mut self, single_writer: bool) -> Result<Verdict, Failure> {
+    pub fn verify(&mut self, scheme: SchemeName) -> Result<Verdict, Failure> {
         let threads = self.setting.threads;
         let acknowledged =
             self.acknowledged.load(threads).map_err(Failure::io("read the acknowledgements"))?;
         let mut verdict = Verdict { wrong: Vec::new(), replayed: 0 };
-        let pool = match Pool::open(&self.pool, &self.setting.options(single_writer)) {
+        let pool = match Pool::open(&self.pool, &self.setting.options(scheme.concurrency)) {
             Ok(pool) => pool,
             Err(error) => {
                 verdict.wrong.push(format!("UNREADABLE: the pool cannot be opened: {error}"));
@@ -74,7 +75,7 @@ impl Verifier {
             }
         };
         verdict.replayed = pool.recovery().replayed();
-        if let Err(error) = self.compare(&pool, &acknowledged, &mut verdict.wrong) {
+        if let Err(error) = self.compare(&pool, scheme, &acknowledged, &mut verdict.wrong) {
             verdict.wrong.push(format!("UNREADABLE: {error}"));
         }
         if let Err(error) = pool.close() {
@@ -88,10 +89,11 @@ impl Verifier {
     fn compare(
         &mut self,
         pool: &Pool,
+        scheme: SchemeName,
         acknowledged: &[u64],
         wrong: &mut Vec<String>,
     ) -> strandline::Result<()> {
-        let mut worker = pool.worker()?;
+        let mut worker = worker(pool, scheme)?;
         let data = Data::open(&mut worker)?;
         let found = worker.view(|tx| data.contents(tx, self.setting.threads))?;
         wrong.extend(self.model.follow(acknowledged, &found));

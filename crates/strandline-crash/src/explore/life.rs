@@ -165,29 +165,8 @@ impl Ground {
         let recoverer = self.view(Hosted::new(hosted, case.threads));
         recover(&recoverer, |_| ()).map_err(|error| format!("recovery fails: {error}"))?;
         let (settled, began) = (world.contents(), world.time());
-        let done: Vec<RefCell<Vec<Vec<Effect>>>> = (0..case.threads).map(|_| RefCell::default()).collect();
-        let failure = RefCell::new(None);
-        let working = Cell::new(case.threads);
-        let mut bodies: Vec<hosted::Thread<'_>> = done
-            .iter()
-            .enumerate()
-            .map(|(thread, done)| {
-                let (failure, working, mut random) = (&failure, &working, random.fork());
-                Box::new(move |memory: &Hosted| {
-                    let run = case.scheme.code.thread;
-                    if let Err(error) = run(self, memory, (thread, script), &mut random, done) {
-                        *failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
-                    }
-                    working.set(working.get() - 1);
-                }) as hosted::Thread<'_>
-            })
-            .collect();
-        if let Some(help) = case.scheme.code.help {
-            let working = &working;
-            bodies.push(Box::new(move |memory: &Hosted| {
-                help(self, memory, &|| working.get() == 0);
-            }));
-        }
+        let cast = Cast::new(self);
+        let bodies = cast.threads(self, script, &mut random);
         if let Some(shared) = shared {
             world.tell_states(shared);
         }
@@ -195,9 +174,7 @@ impl Ground {
             world.delay_stores(random.u64(..));
         }
         let choices = world.run(bodies, policy, random.u64(..));
-        if let Some(failure) = failure.take() {
-            return Err(failure);
-        }
+        let done = cast.done()?;
         let clock = (case.scheme.concurrency != Concurrency::Locks)
             .then(|| world.peek(0, Space::Volatile, SharedLayout::CLOCK.offset()));
         let found_shared = world.found_shared();
@@ -205,17 +182,82 @@ impl Ground {
         if let Some(fault) = trace.faults.first() {
             return Err(fault.clone());
         }
-        let mut done: Vec<_> = done.into_iter().map(|list| list.into_inner().into_iter()).collect();
-        // In the order in which each thread ran them.
-        let mut order: Vec<usize> = (0..trace.updates.len()).collect();
-        order.sort_by_key(|&index| trace.updates[index].began);
-        let mut effects = vec![Vec::new(); order.len()];
-        for index in order {
-            effects[index] = done[trace.updates[index].thread as usize].next().unwrap_or_default();
-        }
+        let effects = effects(&trace, done);
         let home = Home::new(&trace, settled, &self.data);
         Ok(Life { trace, home, effects, clock, began, choices, found_shared })
     }
+}
+
+/// Who runs in a life, and what they have done.
+pub(crate) struct Cast {
+    done: Vec<RefCell<Vec<Vec<Effect>>>>,
+    failure: RefCell<Option<String>>,
+    working: Cell<usize>,
+}
+
+impl Cast {
+    pub fn new(ground: &Ground) -> Self {
+        let threads = ground.case.threads;
+        Self {
+            done: (0..threads).map(|_| RefCell::default()).collect(),
+            failure: RefCell::default(),
+            working: Cell::new(threads),
+        }
+    }
+
+    /// The threads, and a helper behind them if the scheme has one.
+    pub fn threads<'a>(
+        &'a self,
+        ground: &'a Ground,
+        script: &'a Script,
+        random: &mut Rng,
+    ) -> Vec<hosted::Thread<'a>> {
+        let code = &ground.case.scheme.code;
+        let mut bodies: Vec<hosted::Thread<'a>> = self
+            .done
+            .iter()
+            .enumerate()
+            .map(|(thread, done)| {
+                let mut random = random.fork();
+                Box::new(move |memory: &Hosted| {
+                    if let Err(error) = (code.thread)(ground, memory, (thread, script), &mut random, done) {
+                        *self.failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
+                    }
+                    self.working.set(self.working.get() - 1);
+                }) as hosted::Thread<'a>
+            })
+            .collect();
+        if let Some(help) = code.help {
+            bodies.push(Box::new(move |memory: &Hosted| {
+                help(ground, memory, &|| self.working.get() == 0);
+            }));
+        }
+        bodies
+    }
+
+    /// What each thread's commits did to the structure, in order.
+    ///
+    /// # Errors
+    /// A thread failed.
+    pub fn done(self) -> Result<Vec<Vec<Vec<Effect>>>, String> {
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(self.done.into_iter().map(RefCell::into_inner).collect()),
+        }
+    }
+}
+
+/// What each of the trace's updates did to the structure, of what each thread's commits did.
+pub(crate) fn effects(trace: &Trace, done: Vec<Vec<Vec<Effect>>>) -> Vec<Vec<Effect>> {
+    let mut done: Vec<_> = done.into_iter().map(Vec::into_iter).collect();
+    // In the order in which each thread ran them.
+    let mut order: Vec<usize> = (0..trace.updates.len()).collect();
+    order.sort_by_key(|&index| trace.updates[index].began);
+    let mut effects = vec![Vec::new(); order.len()];
+    for index in order {
+        effects[index] = done[trace.updates[index].thread as usize].next().unwrap_or_default();
+    }
+    effects
 }
 
 /// What a thread of a life runs: its number and script, its random numbers, and where what it did goes.
@@ -231,7 +273,7 @@ pub struct Code {
     thread: ThreadCode,
     /// The work of a helper that runs beside the threads.
     help: Option<HelperCode>,
-    pub(super) contents: fn(&Ground, &Hosted) -> Result<Model>,
+    pub(crate) contents: fn(&Ground, &Hosted) -> Result<Model>,
 }
 
 impl Code {
@@ -239,6 +281,11 @@ impl Code {
     pub const fn of<S: Scheme>() -> Self {
         let help: Option<HelperCode> = if S::HELPER { Some(help::<S>) } else { None };
         Self { create: create::<S>, thread: thread::<S>, help, contents: contents::<S> }
+    }
+
+    /// Whether a helper runs beside the threads.
+    pub(crate) fn has_helper(&self) -> bool {
+        self.help.is_some()
     }
 }
 

@@ -4,23 +4,23 @@
 //! stands for all states that may survive, and recovery and the oracle run on it once for each that they can
 //! tell apart. `docs/crash-checking.md` says what is explored and what is not.
 
-mod campaign;
+pub(crate) mod campaign;
 mod crash;
 pub(crate) mod explorer;
-mod life;
+pub(crate) mod life;
 mod missing;
 pub(crate) mod oracle;
 mod program;
 mod schedule;
-mod scheme;
+pub(crate) mod scheme;
 mod state;
-mod story;
+pub(crate) mod story;
 pub(crate) mod trace;
-mod workload;
+pub(crate) mod workload;
 mod world;
 
 /// A hash of `hash` and `value`.
-fn mix(hash: u64, value: u64) -> u64 {
+pub(crate) fn mix(hash: u64, value: u64) -> u64 {
     let mixed = (hash.rotate_left(25) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 32
 }

@@ -101,9 +101,29 @@ fn change(update: &Update, effects: &[Effect]) -> u64 {
         .fold(words, |hash, effect| mix(mix(mix(hash, effect.key), number(effect.old)), number(effect.new)))
 }
 
+/// Which sets of transactions may have survived, besides what [`Expectation`] demands of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// Any.
+    Closed,
+    /// Prefixes in the order of TxIDs: the log is totally ordered.
+    Prefix,
+}
+
 impl Expectation {
     /// For a crash at `time`.
     pub fn at(trace: &Trace, home: &Home, effects: &[Vec<Effect>], time: u32) -> Self {
+        Self::surviving(trace, home, effects, time, Survival::Closed)
+    }
+
+    /// For a crash at `time`, after which sets of this kind may be there.
+    pub fn surviving(
+        trace: &Trace,
+        home: &Home,
+        effects: &[Vec<Effect>],
+        time: u32,
+        survival: Survival,
+    ) -> Self {
         let entered = trace.updates.iter().filter(|update| update.entered <= time).count();
         let updates = &trace.updates[..entered];
         let mut writers: HashMap<u32, Vec<usize>> = HashMap::new();
@@ -131,11 +151,29 @@ impl Expectation {
                 queue.extend(brings(index));
             }
         }
-        let optional: Vec<usize> = (0..entered).filter(|index| !required.contains(index)).collect();
-        if optional.len() > 8 {
+        if survival == Survival::Prefix
+            && let Some(last) = required.iter().map(|&index| updates[index].id).max()
+        {
+            required.extend((0..entered).filter(|&index| updates[index].id < last));
+        }
+        let mut optional: Vec<usize> = (0..entered).filter(|index| !required.contains(index)).collect();
+        let (most, candidates) = match survival {
+            Survival::Closed => (8, (0..1u32 << optional.len().min(8)).collect()),
+            Survival::Prefix => {
+                optional.sort_by_key(|&index| updates[index].id);
+                (
+                    31,
+                    (0..=optional.len().min(31))
+                        .map(|count| ((1u64 << count) - 1) as u32)
+                        .collect::<Vec<_>>(),
+                )
+            }
+        };
+        if optional.len() > most {
             wrong = Some(format!("{} transactions are in commit at once", optional.len()));
         }
-        let sets: Vec<u32> = (0..1u32 << optional.len().min(8))
+        let sets: Vec<u32> = candidates
+            .into_iter()
             .filter(|set| {
                 optional.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1).all(|(_, &index)| {
                     brings(index).all(|other| {

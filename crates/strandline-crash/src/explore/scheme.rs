@@ -9,7 +9,7 @@ use strandline::memory::{PersistentAddress, Step};
 use strandline::pool::Layout;
 use strandline::scheme::{
     Base, Blurred, Counted, DeferredEagerSync, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous,
-    Scheme, SynchronousEagerSync, VolatileCheckpoint,
+    Scheme, SynchronousEagerSync, VolatileCheckpoint, Wrap,
 };
 
 use super::life::Code;
@@ -96,6 +96,11 @@ const BLURRED: &[Step] = steps! {
 const COUNTED: &[Step] = steps! {
     CommitWriteBack CommitFence CommitWriteBackPartial CommitFenceEarly RestartWriteBackPartial
     BulkWait BulkDataWriteBack BulkLogWriteBack BulkDataFence WatermarkWriteBack WatermarkFence
+    BulkDataWriteBackPartial BulkDataFenceLate WatermarkHigh WatermarkFenceLate
+};
+const WRAP: &[Step] = steps! {
+    CommitFence CommitFenceEarly AbortFence
+    HelperWait BulkDataWriteBack BulkDataFence WatermarkWriteBack WatermarkFence
     BulkDataWriteBackPartial BulkDataFenceLate WatermarkHigh WatermarkFenceLate
 };
 
@@ -216,7 +221,7 @@ fn leftover_entry(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
 }
 
 /// All schemes that promise durability.
-pub const ALL: [CheckedScheme; 16] = [
+pub const ALL: [CheckedScheme; 18] = [
     redo::<Base>(STM, BASE, &[SORT, PHASE_EARLY]),
     redo::<Base>(SINGLE_WRITER, BASE, &[SORT, PHASE_EARLY, TRUNCATION_FENCE]),
     redo::<MnemosyneSynchronous>(STM, MNEMOSYNE_SYNCHRONOUS, &[SORT]),
@@ -235,6 +240,8 @@ pub const ALL: [CheckedScheme; 16] = [
     redo::<Blurred>(SINGLE_WRITER, BLURRED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
     redo::<Counted>(STM, COUNTED, &[BULK_LOG]),
     redo::<Counted>(SINGLE_WRITER, COUNTED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
+    redo::<Wrap>(STM, WRAP, &[]),
+    redo::<Wrap>(SINGLE_WRITER, WRAP, &[HELPER_WAIT]),
     CheckedScheme {
         name: "sct-eager-sync",
         concurrency: Concurrency::Locks,

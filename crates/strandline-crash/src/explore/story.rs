@@ -10,8 +10,8 @@ use super::trace::{Store, Trace};
 const LONGEST: usize = 60;
 
 /// The history from `began` up to `time`, its last part: stores to the pool, write-backs, fences and events. `describe`
-/// names a word of the pool,.
-pub(super) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
+/// names a word of the pool.
+pub(crate) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
     let mut lines: Vec<(u32, String)> = Vec::new();
     for line in &trace.lines {
         let (least, greatest) = line.cuts(time);

@@ -232,7 +232,7 @@ impl Trace {
     }
 
     /// A transaction's first store, or entry into commit; returns its index.
-    pub(super) fn begin_update(&mut self, thread: u32, id: u64, reads: Vec<(u32, u32)>) -> u32 {
+    pub(crate) fn begin_update(&mut self, thread: u32, id: u64, reads: Vec<(u32, u32)>) -> u32 {
         let (began, never) = (self.time, u32::MAX);
         let writes = Vec::new();
         self.updates.push(Update { id, thread, began, entered: never, acknowledged: never, reads, writes });
@@ -240,7 +240,7 @@ impl Trace {
     }
 
     /// The transaction with this TxID.
-    pub(super) fn update_mut(&mut self, id: u64) -> Option<&mut Update> {
+    pub(crate) fn update_mut(&mut self, id: u64) -> Option<&mut Update> {
         self.updates.iter_mut().rev().find(|update| update.id == id)
     }
 

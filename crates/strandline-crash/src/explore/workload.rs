@@ -159,9 +159,9 @@ impl Workload {
     ///
     /// # Errors
     /// What the library reports besides an abort.
-    pub fn act(self, runner: &mut impl Runner, plan: Plan) -> Result<Option<Vec<Effect>>> {
+    pub fn act<R: Runner>(self, runner: &mut R, plan: Plan) -> Result<Option<Vec<Effect>>> {
         let mut effects = Vec::new();
-        let body = |tx: &mut _| {
+        let body = |tx: &mut R::Tx<'_>| {
             effects.clear();
             self.body(tx, plan, &mut effects)
         };

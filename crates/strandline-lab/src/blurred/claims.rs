@@ -547,7 +547,13 @@ mod tests {
 
     fn judge(id: &str, all: &Measurements) -> Finding {
         use indicatif::ProgressBar;
-        let session = Session { effort: Effort::Full, seed: 1, cores: 2, progress: ProgressBar::hidden() };
+        let session = Session {
+            effort: Effort::Full,
+            seed: 1,
+            transactions: None,
+            cores: 2,
+            progress: ProgressBar::hidden(),
+        };
         let claim = super::super::PAPER.data().find(|claim| claim.id == id).unwrap();
         (super::super::PAPER.claim(id).unwrap().judge)(claim, &session, all).unwrap()
     }

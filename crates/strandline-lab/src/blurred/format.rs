@@ -199,7 +199,13 @@ mod tests {
 
     #[test]
     fn the_format_is_the_papers() {
-        let session = Session { effort: Effort::Trial, seed: 1, cores: 2, progress: ProgressBar::hidden() };
+        let session = Session {
+            effort: Effort::Trial,
+            seed: 1,
+            transactions: None,
+            cores: 2,
+            progress: ProgressBar::hidden(),
+        };
         let paper = &super::super::PAPER;
         for id in ["B17", "B21", "B22"] {
             let claim = paper.data().find(|claim| claim.id == id).unwrap();

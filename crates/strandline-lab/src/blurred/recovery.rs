@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use strandline::transaction::AnyRunner;
 use strandline::{Concurrency, Domain};
 use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, PoolSetting, Prepared, Selection, WorkloadName};
 
@@ -37,7 +38,7 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
         for repetition in 0..session.pace().repetitions {
             for ((log_bytes, _), (pool, times)) in logs.iter().zip(&mut pools) {
                 pool.crash(|pool| {
-                    let mut worker = pool.worker()?;
+                    let mut worker = AnyRunner::new(pool.worker()?);
                     let seed = session.seed.wrapping_add(repetition);
                     selection.run_while(&mut worker, seed, |so_far| {
                         so_far.log_restarts == 0 && so_far.log_bytes < log_bytes / 100 * 95

@@ -24,6 +24,9 @@ const LOG_BYTES: u64 = 1 << 20;
 const ALL_MODELS: [&str; 4] = ["strict", "epoch", "eager-sync", "strand"];
 
 fn transactions(session: &Session) -> u64 {
+    if let Some(transactions) = session.transactions {
+        return transactions;
+    }
     match session.effort {
         Effort::Full => 10_000_000,
         Effort::Quick => 20_000,

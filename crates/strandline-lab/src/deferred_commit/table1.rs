@@ -253,7 +253,13 @@ mod tests {
     /// D1, D2, D3 and D13 on the schemes themselves.
     #[test]
     fn measured_paths_equal_the_formulas() {
-        let session = Session { effort: Effort::Quick, seed: 1, cores: 1, progress: ProgressBar::hidden() };
+        let session = Session {
+            effort: Effort::Quick,
+            seed: 1,
+            transactions: None,
+            cores: 1,
+            progress: ProgressBar::hidden(),
+        };
         let mut all = Measurements::default();
         run(&session, &mut all).unwrap();
         for (setting, system) in NON_CONFLICTING.iter().chain(&CONFLICTING).chain(&IDEAL) {

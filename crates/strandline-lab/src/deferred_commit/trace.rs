@@ -8,7 +8,7 @@ use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, Memory, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
 use strandline::scheme::{Scheme, SchemeKind, SchemeVisitor, VolatileWorker};
-use strandline::transaction::{Concurrency, Runner, Worker};
+use strandline::transaction::{AnyRunner, Concurrency, Runner, Worker};
 use strandline_persistency::{CriticalPath, Model};
 use strandline_workloads::{Transactions, Workload};
 
@@ -74,27 +74,27 @@ pub fn trace_scheme<W: Workload>(
     recording: Recording,
     progress: &dyn Fn(u64),
 ) -> Result<Traced, Error> {
-    struct Visitor<'a, W> {
-        workload: &'a W,
-        recording: Recording,
-        progress: &'a dyn Fn(u64),
-    }
-    impl<W: Workload> SchemeVisitor for Visitor<'_, W> {
-        type Output = Result<Traced, Error>;
-        fn visit<S: Scheme + Send>(self) -> Self::Output {
-            trace::<S, W>(self.workload, Concurrency::Locks, self.recording, self.progress)
-        }
-    }
     let kind = SchemeKind::ALL.iter().find(|kind| kind.name(Concurrency::Locks) == name);
-    let kind = kind.ok_or_else(|| Error::Usage(format!("there is no scheme {name}")))?;
-    kind.visit(Visitor { workload, recording, progress })
+    let kind = *kind.ok_or_else(|| Error::Usage(format!("there is no scheme {name}")))?;
+    trace(kind, workload, Concurrency::Locks, recording, progress)
 }
 
-/// Runs `workload` under scheme `S` in a recorder; `progress` is told of every thousand transactions of a thread.
+/// Leases a worker.
+struct Lease<'m>(View<&'m Hosted>, Concurrency);
+
+impl<'m> SchemeVisitor for Lease<'m> {
+    type Output = strandline::Result<AnyRunner<'m>>;
+    fn visit<S: Scheme + Send + 'static>(self) -> Self::Output {
+        Worker::<_, S>::lease(self.0, self.1, None).map(AnyRunner::new)
+    }
+}
+
+/// Runs `workload` under a scheme in a recorder; `progress` is told of every thousand transactions of a thread.
 ///
 /// # Errors
 /// The workload does not fit; a transaction failed.
-fn trace<S: Scheme, W: Workload>(
+fn trace<W: Workload>(
+    scheme: SchemeKind,
     workload: &W,
     concurrency: Concurrency,
     recording: Recording,
@@ -115,7 +115,7 @@ fn trace<S: Scheme, W: Workload>(
     let world: Rc<dyn World> = recorder.clone();
     recorder.set_recording(false);
     let view = View { memory: Hosted::new(world.clone(), 0), layout, shared };
-    workload.prepare(&mut VolatileWorker::new(view, 0))?;
+    workload.prepare(&mut AnyRunner::new(VolatileWorker::new(view, 0)))?;
     // Recording begins when all threads are there, and ends before the first one leaves.
     let (ready, turn, done) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let (executed, first_tenth) = (Cell::new(0), Cell::new(0));
@@ -126,7 +126,7 @@ fn trace<S: Scheme, W: Workload>(
         Box::new(move |memory: &Hosted| {
             let run = || -> strandline::Result<()> {
                 let view = View { memory, layout, shared };
-                let mut worker = Worker::<_, S>::lease(view, concurrency, None)?;
+                let mut worker = scheme.visit(Lease(view, concurrency))?;
                 let mut part = workload.thread(&mut worker, seed ^ (thread + 1) << 32)?;
                 let all_reach = |count: &Cell<u64>| {
                     count.set(count.get() + 1);
@@ -184,7 +184,6 @@ fn trace<S: Scheme, W: Workload>(
 
 #[cfg(test)]
 mod tests {
-    use strandline::scheme::Blurred;
     use strandline_workloads::{HashWorkload, Sizes};
 
     use super::*;
@@ -201,7 +200,8 @@ mod tests {
             seed: 1,
             in_turn: false,
         };
-        let traced = trace::<Blurred, _>(
+        let traced = trace(
+            SchemeKind::Blurred,
             &HashWorkload::of_words(&Sizes::small()),
             Concurrency::SingleWriter,
             recording,

@@ -75,6 +75,11 @@ impl CacheArray {
         self.lines.len()
     }
 
+    /// Sets, of all banks together.
+    pub fn sets(&self) -> usize {
+        self.banks * (self.set_mask + 1)
+    }
+
     /// The first entry of the line's set.
     #[inline]
     fn set(&self, line: u32) -> Entry {

@@ -15,6 +15,7 @@ use crate::scheme::HardwareScheme;
 use crate::statistics::{CacheStatistics, LevelStatistics};
 
 use super::array::{CacheArray, DIRTY, EXCLUSIVE, Entry};
+use super::versions::Pending;
 
 /// Nobody may write the line.
 pub(super) const NOBODY: u8 = u8::MAX;
@@ -55,6 +56,8 @@ pub struct Hierarchy {
     pub memory: MemorySide,
     /// The hardware scheme, if there is one. It is taken out while one of its callbacks runs.
     pub scheme: Option<Box<dyn HardwareScheme>>,
+    /// What a scheme's running callback has asked for.
+    pub(super) pending: Vec<Pending>,
     /// For each core, when each of its MSHRs is free.
     mshrs: Vec<Vec<u64>>,
     /// For each core, misses that waited for an MSHR, and accesses that joined one.
@@ -85,6 +88,7 @@ impl Hierarchy {
             network: Network::new(machine),
             memory,
             scheme: None,
+            pending: Vec::new(),
             mshrs: vec![vec![0; machine.cores.mshrs]; cores],
             mshr_full: vec![0; cores],
             mshr_merges: vec![0; cores],

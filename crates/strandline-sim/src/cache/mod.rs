@@ -3,6 +3,7 @@
 mod array;
 mod hierarchy;
 mod transfer;
+mod versions;
 
 pub use array::{CacheArray, DIRTY, EXCLUSIVE, Entry, Victim};
 pub use hierarchy::{Access, Hierarchy};

@@ -7,6 +7,7 @@ use crate::statistics::Origin;
 
 use super::array::{DIRTY, EXCLUSIVE, Victim};
 use super::hierarchy::{Directory, Hierarchy, NOBODY};
+use super::versions::is_version;
 
 impl Hierarchy {
     /// Fetches a line that no private cache of `core` has; its flags and words, and when they are at the core.
@@ -226,8 +227,14 @@ impl Hierarchy {
     }
 
     /// A line has left shared level `index`; when what must wait for it may go on.
-    fn evict_shared(&mut self, index: usize, mut victim: Victim, at: u64) -> u64 {
+    pub(super) fn evict_shared(&mut self, index: usize, mut victim: Victim, at: u64) -> u64 {
         let line = victim.line;
+        if is_version(line) {
+            if let Some(scheme) = &mut self.scheme {
+                scheme.version_overflow(&mut self.memory, line, at);
+            }
+            return at;
+        }
         if self.inclusive[self.private.len() + index] {
             for above in 0..index {
                 if let Some(entry) = self.shared[above].find(line) {
@@ -259,7 +266,7 @@ impl Hierarchy {
 
     /// Makes all copies of a line equal to its newest words and clean, and takes them out if `evict`; the words, if
     /// they were modified, and the cycles that the lookups took after the first level.
-    fn clean(&mut self, line: u32, evict: bool) -> Option<Line> {
+    pub(super) fn clean(&mut self, line: u32, evict: bool) -> Option<Line> {
         let known = self.directory[line as usize];
         let mut newest = None;
         let mut dirty = false;
@@ -366,7 +373,8 @@ impl Hierarchy {
         let mut base = 0;
         for cache in self.private.iter().flatten().chain(&self.shared) {
             let end = base + cache.entries();
-            let found = (from.max(base)..end).find_map(|place| Some((place, cache.line(place - base)?)));
+            let line = |place: usize| cache.line(place - base).filter(|&line| !is_version(line));
+            let found = (from.max(base)..end).find_map(|place| Some((place, line(place)?)));
             if found.is_some() {
                 return found;
             }

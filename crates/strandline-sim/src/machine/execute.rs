@@ -54,6 +54,11 @@ impl State {
     fn load(&mut self, number: usize, line: u32, word: u8, in_range: bool) -> u64 {
         let core = &mut self.cores[number];
         core.statistics.loads += 1;
+        if let Some(notes) = &mut self.notes
+            && !self.hint
+        {
+            notes.load(number, core.clock, line, word);
+        }
         if let Some(stores) = &core.stores
             && !stores.is_issued()
             && let Some(value) = stores.forward(line, word)
@@ -104,6 +109,11 @@ impl State {
         if !core.again {
             core.charge_access();
             core.again = true;
+            if let Some(notes) = &mut self.notes
+                && kind != QueuedKind::WriteBack
+            {
+                notes.store(number, core.clock, line, word, value);
+            }
         }
         let Some(stores) = &mut core.stores else {
             let now = core.clock;
@@ -176,9 +186,16 @@ impl State {
                 let first = self.caches.first(core);
                 first.data[access.entry][usize::from(word)] = value;
                 first.flags[access.entry] |= DIRTY;
+                if let Some(notes) = &mut self.notes {
+                    notes.seen(core, line);
+                }
+                self.caches.settle_pending(done);
                 Reply::Go(done)
             }
             QueuedKind::NonTemporal => {
+                if let Some(notes) = &mut self.notes {
+                    notes.seen(core, line);
+                }
                 let buffers = self.description.cores.write_combining_buffers;
                 let mut wait = 0;
                 if let Some(full) = self.cores[core].combine(line, word, value, buffers) {
@@ -252,9 +269,16 @@ impl State {
         self.flush_combining(number, None);
         let now = self.cores[number].clock;
         let access = self.caches.access(number, line, true, now);
+        if let Some(notes) = &mut self.notes {
+            notes.load(number, now, line, word);
+        }
         let first = self.caches.first(number);
         let old = first.data[access.entry][usize::from(word)];
         if let Some(new) = new(old) {
+            if let Some(notes) = &mut self.notes {
+                notes.store(number, now, line, word, new);
+                notes.seen(number, line);
+            }
             first.data[access.entry][usize::from(word)] = new;
             first.flags[access.entry] |= DIRTY;
         }
@@ -361,6 +385,9 @@ impl State {
         if let Some(events) = &mut self.events {
             events.push(Announced { at, thread: number, event });
         }
+        if let Some(notes) = &mut self.notes {
+            notes.event(number, at, event);
+        }
         Done(0)
     }
 
@@ -370,6 +397,7 @@ impl State {
         let now = self.cores[number].clock;
         let reply = scheme.boundary(&mut self.caches, number, boundary, now);
         self.caches.scheme = Some(scheme);
+        self.caches.settle_pending(now);
         match reply {
             Reply::Wait(until) => Err(until),
             Reply::Go(at) => {

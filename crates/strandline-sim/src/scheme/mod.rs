@@ -5,6 +5,10 @@
 //! transactions. A callback that must wait answers [`Reply::Wait`]: the core does nothing else, and the same
 //! callback comes again when something may have changed.
 
+pub mod loc;
+mod undo_log;
+mod wrap;
+
 use crate::Description;
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
@@ -78,6 +82,10 @@ pub trait HardwareScheme {
 
     /// A modified line is about to leave the caches for memory at `now`, evicted or written back.
     fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome;
+
+    /// The last cache level has no room for a version that the scheme keeps there
+    /// ([`Hierarchy::keep_version`]).
+    fn version_overflow(&mut self, _memory: &mut MemorySide, _version: u32, _now: u64) {}
 
     /// A line is about to be read from memory at `now`: the scheme's own copy, and when it is there, if home is not
     /// the newest.
@@ -178,6 +186,8 @@ pub struct Entry {
     pub make: Option<Make>,
     /// Its recovery.
     pub recover: Recover,
+    /// The software that belongs beside it, by the names of `strandline list`.
+    pub software: &'static [&'static str],
     /// Whether it promises that acknowledged transactions survive.
     pub is_durable: bool,
     /// Its mutants.
@@ -185,15 +195,32 @@ pub struct Entry {
 }
 
 /// All hardware schemes.
-pub const SCHEMES: &[Entry] = &[Entry {
-    name: "none",
-    source: "",
-    description: "caches and controllers only: the software scheme does it all",
-    make: None,
-    recover: |_, _, _| Ok(()),
-    is_durable: false,
-    mutants: &[],
-}];
+pub const SCHEMES: &[Entry] = &[
+    Entry {
+        name: "none",
+        source: "",
+        description: "caches and controllers only: the software scheme does it all",
+        make: None,
+        recover: |_, _, _| Ok(()),
+        software: &[],
+        is_durable: false,
+        mutants: &[],
+    },
+    loc::H_WAL,
+    loc::EC_WAL,
+    loc::LOC_WAL,
+    loc::LOC_WAL_2,
+    loc::LOC_WAL_4,
+    loc::LOC_WAL_8,
+    loc::LOC_WAL_32,
+    loc::KILN,
+    loc::LOC_KILN,
+    wrap::WRAP,
+    wrap::WRAP_COMBINED,
+    wrap::WRAP_EVALUATED,
+    wrap::WRAP_BUFFER_OF_ONE,
+    undo_log::UNDO_LOG,
+];
 
 /// The scheme with this name.
 pub fn find(name: &str) -> Option<&'static Entry> {

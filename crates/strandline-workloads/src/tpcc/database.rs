@@ -126,7 +126,7 @@ impl Database {
         })?;
         for index in 0..tables as u64 {
             let root = runner.view(|tx| directory.address(tx, FIRST_ROOT + index))?;
-            let create = |tx: &mut R::Tx| Tree::create(tx, root, SHAPE);
+            let create = |tx: &mut R::Tx<'_>| Tree::create(tx, root, SHAPE);
             match index.checked_sub(SHARED.len() as u64) {
                 Some(own) => {
                     let district = own / OF_DISTRICT.len() as u64;

@@ -42,7 +42,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow, Range, RangeBounds};
 
 use super::header::{self, Kind, PARAMETER_MASK};
-use super::ordered::{is_behind, ordered_methods};
+use super::ordered::{is_before, is_behind, ordered_methods};
 use super::value::Word;
 use crate::error::Error;
 use crate::memory::{LINE_BYTES, PersistentAddress};
@@ -599,11 +599,61 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         }
         // A line of its own: its neighbours' writers would conflict with every reader of the tree.
         let header = tx.alloc(LINE_BYTES)?;
+        let tree = Self::create_at(tx, header, shape)?;
+        tx.write(root, header.offset())?;
+        Ok(tree)
+    }
+
+    /// Words in a header.
+    pub(crate) const HEADER_WORDS: usize = 3;
+
+    /// Creates an empty tree with its header in the allocated words at `header`. The shape must be possible.
+    pub(crate) fn create_at(
+        tx: &mut impl Transaction,
+        header: PersistentAddress,
+        shape: NodeShape,
+    ) -> Result<Self, Abort> {
         let leaf = tx.alloc(shape.bytes)?;
         Node::fresh(leaf, shape, 0, 0).write_fresh(tx, &[])?;
         tx.write_range(header, &[Self::tag() | shape.pairs, shape.bytes, leaf.offset()])?;
-        tx.write(root, header.offset())?;
         Ok(Self { top: header.word(2), shape, types: PhantomData })
+    }
+
+    /// The tree whose header, found at `at`, is `header`.
+    #[inline]
+    pub(crate) fn of_header(
+        tx: &mut impl Read,
+        at: PersistentAddress,
+        header: &[u64],
+    ) -> Result<Self, Abort> {
+        let shape = NodeShape { bytes: header[1], pairs: header[0] & PARAMETER_MASK };
+        if header[0] & !PARAMETER_MASK != Self::tag() || !shape.is_possible() {
+            return Err(KIND.damaged(tx, at, "an impossible header"));
+        }
+        Ok(Self { top: at.word(2), shape, types: PhantomData })
+    }
+
+    /// Gives back the memory of an empty tree but for its header.
+    pub(crate) fn destroy_empty(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        let leaf = tx.read(self.top)?;
+        tx.free(PersistentAddress::new(leaf))
+    }
+
+    /// Gives back the memory of the whole tree but for its header.
+    pub(crate) fn destroy(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        let root = self.load_root(tx)?;
+        self.destroy_below(tx, &root)
+    }
+
+    fn destroy_below(&self, tx: &mut impl Transaction, node: &Node) -> Result<(), Abort> {
+        if node.level > 0 {
+            for index in 0..=node.count {
+                let child = node.child(tx, index)?;
+                let child = node.load_child(tx, child)?;
+                self.destroy_below(tx, &child)?;
+            }
+        }
+        tx.free(node.at)
     }
 
     /// Opens the tree under the root word `root`.
@@ -943,7 +993,87 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
 
     ordered_methods!();
 
-    fn scan(
+    /// The greatest key in `keys` and its value.
+    ///
+    /// # Errors
+    /// A conflict; the structure is damaged.
+    pub fn last(&self, tx: &mut impl Read, keys: impl RangeBounds<K>) -> Result<Option<(K, V)>, Abort> {
+        let mut last = None;
+        self.scan_back(tx, keys, |key, value| {
+            last = Some((key, value));
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(last)
+    }
+
+    /// Calls `visit` with the keys in `keys` and their values, keys descending.
+    ///
+    /// # Errors
+    /// A conflict; the structure is damaged; those of `visit`.
+    pub fn range_back(
+        &self,
+        tx: &mut impl Read,
+        keys: impl RangeBounds<K>,
+        mut visit: impl FnMut(K, V) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        self.scan_back(tx, keys, |key, value| visit(key, value).map(ControlFlow::Continue))
+    }
+
+    /// As `scan`, keys descending.
+    pub(crate) fn scan_back(
+        &self,
+        tx: &mut impl Read,
+        keys: impl RangeBounds<K>,
+        mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
+    ) -> Result<(), Abort> {
+        let root = self.load_root(tx)?;
+        let _ = self.scan_back_below(tx, &root, &keys, &mut None, &mut visit)?;
+        Ok(())
+    }
+
+    fn scan_back_below(
+        &self,
+        tx: &mut impl Read,
+        node: &Node,
+        keys: &impl RangeBounds<K>,
+        last: &mut Option<K>,
+        visit: &mut impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
+    ) -> Result<ControlFlow<()>, Abort> {
+        // Only pairs whose keys are not behind the range, and the child left of the first that is.
+        let (mut low, mut high) = (0, node.count);
+        while low < high {
+            let middle = (low + high) / 2;
+            if is_behind(&K::from_word(node.pair(tx, middle)?[0]), keys) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        if node.level > 0 {
+            for index in (0..=low).rev() {
+                let child = node.child(tx, index)?;
+                let child = node.load_child(tx, child)?;
+                if self.scan_back_below(tx, &child, keys, last, visit)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            return Ok(ControlFlow::Continue(()));
+        }
+        for position in (0..low).rev() {
+            let [word, value] = node.pair(tx, position)?;
+            let key = K::from_word(word);
+            if last.is_some_and(|last| key >= last) {
+                return Err(KIND.damaged(tx, node.at, "keys out of order"));
+            }
+            *last = Some(key);
+            if is_before(&key, keys) || visit(key, V::from_word(value))?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    pub(crate) fn scan(
         &self,
         tx: &mut impl Read,
         keys: impl RangeBounds<K>,

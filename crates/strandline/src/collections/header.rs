@@ -34,12 +34,23 @@ impl Kind {
             Kind::HashTable => "hash table",
             Kind::RedBlackTree => "red-black tree",
             Kind::BPlusTree => "B+ tree",
-            Kind::KeyValueStore => "key-value store",
+            Kind::KeyValueStore => KEY_VALUE_STORE,
             Kind::Graph => "graph",
             Kind::Queue => "queue",
             Kind::BTree => "B-tree",
         }
     }
+
+    const ALL: [Self; 8] = [
+        Self::Array,
+        Self::HashTable,
+        Self::RedBlackTree,
+        Self::BPlusTree,
+        Self::KeyValueStore,
+        Self::Graph,
+        Self::Queue,
+        Self::BTree,
+    ];
 
     /// The tag of a structure of this kind with parameter 0.
     pub fn tag(self, key_type: u8, value_type: u8) -> u64 {
@@ -63,6 +74,16 @@ impl Kind {
     pub fn damaged(self, tx: &mut impl Read, at: PersistentAddress, how: &str) -> Abort {
         tx.fail(Error::Damaged(format!("the {} has {how} at {:#x}", self.name(), at.offset())))
     }
+}
+
+/// What a key-value store is called.
+pub(crate) const KEY_VALUE_STORE: &str = "key-value store";
+
+/// What the structure with this tag is called, if it is a tag.
+pub(crate) fn describe(tag: u64) -> Option<&'static str> {
+    let kind = tag >> 40 & 0xff;
+    let is_kind = |known: &Kind| tag >> 48 == MAGIC && *known as u64 == kind;
+    Kind::ALL.into_iter().find(is_kind).map(Kind::name)
 }
 
 /// The address of the header that `root` names, `None` if the root is empty.

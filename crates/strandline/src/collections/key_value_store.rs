@@ -1,8 +1,9 @@
-//! A key-value store: a hash index over byte strings of any length.
+//! A key-value store: a hash index over byte strings of any length, which grows with what it holds.
 //!
 //! ```text
 //! header   word 0 tag · word 1 buckets · word 2 their address · word 3 initialised
-//! bucket   one word: the first node of its chain, 0 if none
+//! cell     a bucket, or a word of a further table: the first node of its chain, 0 if none;
+//!          or, with bit 0 set, the address of a further table of 64 cells
 //! node     word 0 the next node, 0 if none
 //!          word 1 hash of the key, all 64 bits
 //!          word 2 bytes in the key << 32 | bytes in the value
@@ -11,14 +12,20 @@
 //!
 //! A key is compared in full, after hash and length agree. A value that takes as many words as the one before
 //! is written over it, and only the words that differ; otherwise a new node takes the old one's place in the
-//! chain. The hash is part of the format: it is computed word by word with a folded 128-bit product.
+//! chain. The hash is part of the format: it is computed word by word with a folded 128-bit product. The
+//! bucket comes from its upper part, the cell of a further table from six bits of its lower part for each step.
 //!
-//! Invariants: a chain ends; every key is in its own bucket's chain, once, with its own hash.
+//! A key that comes to a chain of eight nodes turns the cell into a table and shares the nodes out, in the same
+//! transaction. So the store grows where it is full and nowhere else: there is no count that every writer would
+//! change, and no moment at which everything is moved. Tables are not given back before the store is.
+//!
+//! Invariants: a chain ends; every key is in its own cell's chain, once, with its own hash.
 
+use super::bytes::{equals, read_bytes, rewrite, with_words, word_of, write_bytes};
 use super::hash_table::bucket;
 use super::header::{CircleGuard, Kind};
 use super::value::with_buffer;
-use super::words::Words;
+use super::words::{self, Words};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Runner, Transaction};
@@ -27,13 +34,42 @@ const KIND: Kind = Kind::KeyValueStore;
 const NEXT: u64 = 0;
 const LENGTHS: u64 = 2;
 const KEY: u64 = 3;
-/// Words read or written at a time.
-const PIECE: usize = 64;
+
+/// Nodes in a chain from which on a further key makes its cell a table.
+const LONG_CHAIN: u64 = 8;
+/// Cells in a further table, and the bits of the hash that choose one.
+const CELLS: u64 = 1 << CELL_BITS;
+const CELL_BITS: u32 = 6;
+/// Tables below one another: then the hash is used up, and chains grow.
+const MAX_DEPTH: u32 = 64 / CELL_BITS;
+/// Set in a cell that leads to a table.
+const TABLE: u64 = 1;
 
 /// A persistent key-value store.
 #[derive(Clone, Copy)]
 pub struct KeyValueStore {
     buckets: Words,
+}
+
+/// A cell that holds a chain.
+#[derive(Clone, Copy)]
+struct Cell {
+    at: PersistentAddress,
+    /// The first node.
+    head: u64,
+    /// Tables above it.
+    depth: u32,
+}
+
+/// How far a walk over all chains has come: the number of the cell in each table on the way to the last one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Position {
+    path: Vec<u64>,
+}
+
+/// The cell of a hash in the table below `depth` others.
+fn cell_in(table: PersistentAddress, hash: u64, depth: u32) -> PersistentAddress {
+    table.word(hash >> (CELL_BITS * depth) & (CELLS - 1))
 }
 
 /// A node of a chain.
@@ -72,106 +108,6 @@ fn hash(key: &[u8]) -> u64 {
     fold(hash ^ 0x4b33_a62e_d433_d4a3, 0x9e37_79b9_7f4a_7c15)
 }
 
-/// Up to eight bytes as a word.
-#[inline(always)]
-fn word_of(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
-}
-
-/// Writes `bytes` from `at` on.
-#[inline]
-fn write_bytes(tx: &mut impl Transaction, at: PersistentAddress, bytes: &[u8]) -> Result<(), Abort> {
-    with_piece(bytes.len(), |buffer| write_bytes_by(tx, at, bytes, buffer))
-}
-
-#[inline]
-fn write_bytes_by(
-    tx: &mut impl Transaction,
-    at: PersistentAddress,
-    bytes: &[u8],
-    buffer: &mut [u64],
-) -> Result<(), Abort> {
-    for (i, piece) in bytes.chunks(8 * PIECE).enumerate() {
-        let words = piece.len().div_ceil(8);
-        for (word, bytes) in buffer.iter_mut().zip(piece.chunks(8)) {
-            *word = word_of(bytes);
-        }
-        tx.write_range(at.word((i * PIECE) as u64), &buffer[..words])?;
-    }
-    Ok(())
-}
-
-/// Writes those words of `bytes` that differ from what is at `at`.
-fn rewrite_bytes(tx: &mut impl Transaction, at: PersistentAddress, bytes: &[u8]) -> Result<(), Abort> {
-    let mut buffer = [0; PIECE];
-    for (i, piece) in bytes.chunks(8 * PIECE).enumerate() {
-        let at = at.word((i * PIECE) as u64);
-        let old = &mut buffer[..piece.len().div_ceil(8)];
-        tx.read_range(at, old)?;
-        for (j, (&mut old, new)) in old.iter_mut().zip(piece.chunks(8)).enumerate() {
-            if old != word_of(new) {
-                tx.write(at.word(j as u64), word_of(new))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Calls `body` with a buffer for the words of so many bytes, or for a piece of them.
-#[inline]
-fn with_piece<R>(bytes: usize, body: impl FnOnce(&mut [u64]) -> R) -> R {
-    with_buffer(bytes.div_ceil(8).min(PIECE) as u64, body)
-}
-
-/// Whether the bytes at `at` are `bytes`.
-#[inline]
-fn equals(tx: &mut impl Read, at: PersistentAddress, bytes: &[u8]) -> Result<bool, Abort> {
-    with_piece(bytes.len(), |buffer| equals_by(tx, at, bytes, buffer))
-}
-
-#[inline]
-fn equals_by(
-    tx: &mut impl Read,
-    at: PersistentAddress,
-    bytes: &[u8],
-    buffer: &mut [u64],
-) -> Result<bool, Abort> {
-    for (i, piece) in bytes.chunks(8 * PIECE).enumerate() {
-        let words = &mut buffer[..piece.len().div_ceil(8)];
-        tx.read_range(at.word((i * PIECE) as u64), words)?;
-        if words.iter().zip(piece.chunks(8)).any(|(&word, bytes)| word != word_of(bytes)) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Reads `length` bytes from `at` on into `bytes`, which grows only as the reading succeeds.
-fn read_bytes(
-    tx: &mut impl Read,
-    at: PersistentAddress,
-    length: u64,
-    bytes: &mut Vec<u8>,
-) -> Result<(), Abort> {
-    let mut buffer = [0; PIECE];
-    let words = length.div_ceil(8);
-    bytes.clear();
-    bytes.reserve(length.min(8 * PIECE as u64) as usize);
-    let mut done = 0;
-    while done < words {
-        let now = &mut buffer[..(words - done).min(PIECE as u64) as usize];
-        tx.read_range(at.word(done), now)?;
-        for word in &*now {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        done += now.len() as u64;
-    }
-    bytes.truncate(length as usize);
-    Ok(())
-}
-
 impl KeyValueStore {
     /// The longest key in bytes.
     pub const MAX_KEY_BYTES: u64 = 1 << 16;
@@ -204,16 +140,52 @@ impl KeyValueStore {
         Ok(Self { buckets })
     }
 
+    /// Creates an empty store in this transaction, with its header in the allocated words at `at`.
+    pub(crate) fn create_at(
+        tx: &mut impl Transaction,
+        at: PersistentAddress,
+        buckets: u64,
+    ) -> Result<Self, Abort> {
+        Ok(Self { buckets: Words::create_at(tx, at, KIND.tag(0, 0), buckets)? })
+    }
+
+    /// Words in a header.
+    pub(crate) const HEADER_WORDS: usize = words::HEADER_WORDS;
+
+    /// The store whose header, found at `at`, is `header`.
+    #[inline]
+    pub(crate) fn of_header(
+        tx: &mut impl Read,
+        at: PersistentAddress,
+        header: &[u64],
+    ) -> Result<Self, Abort> {
+        Ok(Self { buckets: Words::of_header(tx, KIND, at, header, KIND.tag(0, 0))? })
+    }
+
     /// Number of buckets.
     pub fn buckets(&self) -> u64 {
         self.buckets.length
     }
 
-    fn cell(&self, hash: u64) -> PersistentAddress {
-        self.buckets.word(bucket(hash, self.buckets.length))
+    /// The cell in whose chain keys of this hash are.
+    #[inline]
+    fn cell(&self, tx: &mut impl Read, hash: u64) -> Result<Cell, Abort> {
+        let mut at = self.buckets.word(bucket(hash, self.buckets.length));
+        let mut depth = 0;
+        loop {
+            let head = tx.read(at)?;
+            if head & TABLE == 0 {
+                return Ok(Cell { at, head, depth });
+            }
+            if depth == MAX_DEPTH {
+                return Err(KIND.damaged(tx, at, "too many tables below one another"));
+            }
+            at = cell_in(PersistentAddress::new(head & !TABLE), hash, depth);
+            depth += 1;
+        }
     }
 
-    /// The node that the word `cell`, which holds `at`, leads to.
+    /// The node that the word `cell` leads to, which holds `at`.
     #[inline]
     fn node(tx: &mut impl Read, cell: PersistentAddress, at: PersistentAddress) -> Result<Node, Abort> {
         let mut words = [0; KEY as usize];
@@ -227,28 +199,56 @@ impl KeyValueStore {
         Ok(node)
     }
 
-    /// The first word of the chain `cell`, and the node of `key` in it.
-    fn find(
-        tx: &mut impl Read,
-        mut cell: PersistentAddress,
-        hash: u64,
-        key: &[u8],
-    ) -> Result<(u64, Option<Node>), Abort> {
-        let head = tx.read(cell)?;
-        let mut at = PersistentAddress::new(head);
+    /// Walks the chain of `cell` until `accept` returns true of a node; returns it.
+    #[inline]
+    fn walk<T: Read>(
+        tx: &mut T,
+        cell: Cell,
+        mut accept: impl FnMut(&mut T, &Node) -> Result<bool, Abort>,
+    ) -> Result<Option<Node>, Abort> {
+        let (mut word, mut at) = (cell.at, PersistentAddress::new(cell.head));
         let mut guard = CircleGuard::new();
         while !at.is_null() {
-            let node = Self::node(tx, cell, at)?;
-            if node.hash == hash && node.key_bytes == key.len() as u64 && equals(tx, node.key(), key)? {
-                return Ok((head, Some(node)));
+            let node = Self::node(tx, word, at)?;
+            if accept(tx, &node)? {
+                return Ok(Some(node));
             }
             if guard.closes(at) {
                 return Err(KIND.damaged(tx, at, "a chain that runs in a circle"));
             }
-            cell = at.word(NEXT);
+            word = at.word(NEXT);
             at = PersistentAddress::new(node.next);
         }
-        Ok((head, None))
+        Ok(None)
+    }
+
+    /// The node of `key` in the chain of `cell`, and the number of nodes before it.
+    #[inline]
+    fn find(tx: &mut impl Read, cell: Cell, hash: u64, key: &[u8]) -> Result<(Option<Node>, u64), Abort> {
+        let mut others = 0;
+        let found = Self::walk(tx, cell, |tx, node| {
+            others += 1;
+            Ok(node.hash == hash && node.key_bytes == key.len() as u64 && equals(tx, node.key(), key)?)
+        })?;
+        Ok((found, others))
+    }
+
+    /// The node of `key`.
+    #[inline]
+    fn look_up(&self, tx: &mut impl Read, key: &[u8]) -> Result<Option<Node>, Abort> {
+        let hash = hash(key);
+        let cell = self.cell(tx, hash)?;
+        Ok(Self::find(tx, cell, hash, key)?.0)
+    }
+
+    /// Calls `body` with the words of a node's value, and its bytes.
+    #[inline]
+    fn with_value<T: Read, R>(
+        tx: &mut T,
+        node: &Node,
+        body: impl FnOnce(&[u64], u64) -> R,
+    ) -> Result<R, Abort> {
+        with_words(tx, node.value(), node.value_bytes, body)
     }
 
     /// The value of `key`.
@@ -265,10 +265,23 @@ impl KeyValueStore {
     /// # Errors
     /// As [`KeyValueStore::get`].
     pub fn get_into(&self, tx: &mut impl Read, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Abort> {
-        let hash = hash(key);
-        let Some(node) = Self::find(tx, self.cell(hash), hash, key)?.1 else { return Ok(false) };
+        let Some(node) = self.look_up(tx, key)? else { return Ok(false) };
         read_bytes(tx, node.value(), node.value_bytes, value)?;
         Ok(true)
+    }
+
+    /// What `body` makes of the words and the number of bytes of `key`'s value.
+    #[inline]
+    pub(crate) fn get_words<R>(
+        &self,
+        tx: &mut impl Read,
+        key: &[u8],
+        body: impl FnOnce(&[u64], u64) -> R,
+    ) -> Result<Option<R>, Abort> {
+        match self.look_up(tx, key)? {
+            Some(node) => Self::with_value(tx, &node, body).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Whether `key` is there.
@@ -276,8 +289,7 @@ impl KeyValueStore {
     /// # Errors
     /// As [`KeyValueStore::get`].
     pub fn contains_key(&self, tx: &mut impl Read, key: &[u8]) -> Result<bool, Abort> {
-        let hash = hash(key);
-        Ok(Self::find(tx, self.cell(hash), hash, key)?.1.is_some())
+        Ok(self.look_up(tx, key)?.is_some())
     }
 
     /// Gives `key` the value `value`; whether it had one before.
@@ -286,7 +298,25 @@ impl KeyValueStore {
     /// Key or value are too long ([`Error::Parameter`]); the pool is full; as [`KeyValueStore::get`] and
     /// [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: &[u8], value: &[u8]) -> Result<bool, Abort> {
-        let (key_bytes, value_bytes) = (key.len() as u64, value.len() as u64);
+        with_buffer((value.len() as u64).div_ceil(8), |words| {
+            for (word, bytes) in words.iter_mut().zip(value.chunks(8)) {
+                *word = word_of(bytes);
+            }
+            Ok(self.insert_words(tx, key, words, value.len() as u64, |_, _| ())?.is_some())
+        })
+    }
+
+    /// Gives `key` the value of `value_bytes` bytes in `value`; returns what `old` makes of the one before.
+    #[inline]
+    pub(crate) fn insert_words<R>(
+        &self,
+        tx: &mut impl Transaction,
+        key: &[u8],
+        value: &[u64],
+        value_bytes: u64,
+        old: impl FnOnce(&[u64], u64) -> R,
+    ) -> Result<Option<R>, Abort> {
+        let key_bytes = key.len() as u64;
         if key_bytes > Self::MAX_KEY_BYTES || value_bytes > Self::MAX_VALUE_BYTES {
             return Err(tx.fail(Error::Parameter(format!(
                 "a key of {key_bytes} bytes with a value of {value_bytes}: at most {} and {} are possible",
@@ -296,27 +326,54 @@ impl KeyValueStore {
         }
         let lengths = key_bytes << 32 | value_bytes;
         let hash = hash(key);
-        let first = self.cell(hash);
-        let (head, found) = Self::find(tx, first, hash, key)?;
-        if let Some(node) = found
-            && node.value_bytes.div_ceil(8) == value_bytes.div_ceil(8)
-        {
-            if node.value_bytes != value_bytes {
-                tx.write(node.at.word(LENGTHS), lengths)?;
+        let mut cell = self.cell(tx, hash)?;
+        let (found, others) = Self::find(tx, cell, hash, key)?;
+        let mut before = None;
+        if let Some(node) = found {
+            before = Some(Self::with_value(tx, &node, old)?);
+            if node.value_bytes.div_ceil(8) == value_bytes.div_ceil(8) {
+                if node.value_bytes != value_bytes {
+                    tx.write(node.at.word(LENGTHS), lengths)?;
+                }
+                rewrite(tx, node.value(), value)?;
+                return Ok(before);
             }
-            rewrite_bytes(tx, node.value(), value)?;
-            return Ok(true);
+        } else if others >= LONG_CHAIN && cell.depth < MAX_DEPTH {
+            cell = Self::split(tx, cell, hash)?;
         }
-        let (cell, next) = found.map_or((first, head), |node| (node.cell, node.next));
+        let (word, next) = found.map_or((cell.at, cell.head), |node| (node.cell, node.next));
         let at = tx.alloc(8 * (KEY + key_bytes.div_ceil(8) + value_bytes.div_ceil(8)))?;
         tx.write_range(at, &[next, hash, lengths])?;
         write_bytes(tx, at.word(KEY), key)?;
-        write_bytes(tx, at.word(KEY + key_bytes.div_ceil(8)), value)?;
-        tx.write(cell, at.offset())?;
+        tx.write_range(at.word(KEY + key_bytes.div_ceil(8)), value)?;
+        tx.write(word, at.offset())?;
         if let Some(node) = found {
             tx.free(node.at)?;
         }
-        Ok(found.is_some())
+        Ok(before)
+    }
+
+    /// Makes `cell` a table and shares its nodes out; returns the cell of `hash` there.
+    #[cold]
+    fn split(tx: &mut impl Transaction, cell: Cell, hash: u64) -> Result<Cell, Abort> {
+        let table = tx.alloc(8 * CELLS)?;
+        let mut heads = [0; CELLS as usize];
+        let mut nodes = Vec::with_capacity(LONG_CHAIN as usize);
+        Self::walk(tx, cell, |_, node| {
+            nodes.push(*node);
+            Ok(false)
+        })?;
+        for node in &nodes {
+            let index = (node.hash >> (CELL_BITS * cell.depth) & (CELLS - 1)) as usize;
+            if node.next != heads[index] {
+                tx.write(node.at.word(NEXT), heads[index])?;
+            }
+            heads[index] = node.at.offset();
+        }
+        tx.write_range(table, &heads)?;
+        tx.write(cell.at, table.offset() | TABLE)?;
+        let index = (hash >> (CELL_BITS * cell.depth) & (CELLS - 1)) as usize;
+        Ok(Cell { at: table.word(index as u64), head: heads[index], depth: cell.depth + 1 })
     }
 
     /// Removes `key`; whether it was there.
@@ -324,11 +381,79 @@ impl KeyValueStore {
     /// # Errors
     /// As [`KeyValueStore::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: &[u8]) -> Result<bool, Abort> {
-        let hash = hash(key);
-        let Some(node) = Self::find(tx, self.cell(hash), hash, key)?.1 else { return Ok(false) };
+        Ok(self.remove_words(tx, key, |_, _| ())?.is_some())
+    }
+
+    /// Removes `key`; returns what `old` makes of its value.
+    pub(crate) fn remove_words<R>(
+        &self,
+        tx: &mut impl Transaction,
+        key: &[u8],
+        old: impl FnOnce(&[u64], u64) -> R,
+    ) -> Result<Option<R>, Abort> {
+        let Some(node) = self.look_up(tx, key)? else { return Ok(None) };
+        let old = Self::with_value(tx, &node, old)?;
         tx.write(node.cell, node.next)?;
         tx.free(node.at)?;
-        Ok(true)
+        Ok(Some(old))
+    }
+
+    /// The next chain's cell, and the position at it.
+    fn next_cell(&self, tx: &mut impl Read, position: &mut Position) -> Result<Option<Cell>, Abort> {
+        let path = &mut position.path;
+        match path.last_mut() {
+            Some(last) => *last += 1,
+            None => path.push(0),
+        }
+        while path.len() > 1 && path.last() == Some(&CELLS) {
+            path.pop();
+            if let Some(last) = path.last_mut() {
+                *last += 1;
+            }
+        }
+        if path[0] >= self.buckets.length {
+            path.truncate(1);
+            path[0] = self.buckets.length;
+            return Ok(None);
+        }
+        let (mut at, mut depth) = (self.buckets.word(path[0]), 0);
+        loop {
+            let head = tx.read(at)?;
+            if head & TABLE == 0 {
+                path.truncate(depth + 1);
+                return Ok(Some(Cell { at, head, depth: depth as u32 }));
+            }
+            depth += 1;
+            if depth > MAX_DEPTH as usize {
+                return Err(KIND.damaged(tx, at, "too many tables below one another"));
+            }
+            if path.len() <= depth {
+                path.push(0);
+            }
+            at = PersistentAddress::new(head & !TABLE).word(path[depth]);
+        }
+    }
+
+    /// Calls `visit` with the keys of the next chain that has any, and the words and bytes of their values; whether
+    /// there was one.
+    pub(crate) fn visit_next<T: Read>(
+        &self,
+        tx: &mut T,
+        position: &mut Position,
+        mut visit: impl FnMut(&[u8], &[u64], u64) -> Result<(), Abort>,
+    ) -> Result<bool, Abort> {
+        let mut key = Vec::new();
+        while let Some(cell) = self.next_cell(tx, position)? {
+            Self::walk(tx, cell, |tx, node| {
+                read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
+                Self::with_value(tx, node, |words, bytes| visit(&key, words, bytes))??;
+                Ok(false)
+            })?;
+            if cell.head != 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Calls `visit` with every key and value, in no particular order.
@@ -341,21 +466,14 @@ impl KeyValueStore {
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
-        for index in 0..self.buckets.length {
-            let mut cell = self.buckets.word(index);
-            let mut at = PersistentAddress::new(tx.read(cell)?);
-            let mut guard = CircleGuard::new();
-            while !at.is_null() {
-                if guard.closes(at) {
-                    return Err(KIND.damaged(tx, at, "a chain that runs in a circle"));
-                }
-                let node = Self::node(tx, cell, at)?;
+        let mut position = Position::default();
+        while let Some(cell) = self.next_cell(tx, &mut position)? {
+            Self::walk(tx, cell, |tx, node| {
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
                 read_bytes(tx, node.value(), node.value_bytes, &mut value)?;
                 visit(&key, &value)?;
-                cell = at.word(NEXT);
-                at = PersistentAddress::new(node.next);
-            }
+                Ok(false)
+            })?;
         }
         Ok(())
     }
@@ -366,18 +484,42 @@ impl KeyValueStore {
     /// As [`KeyValueStore::get`].
     pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut count = 0;
-        for index in 0..self.buckets.length {
-            let mut at = PersistentAddress::new(tx.read(self.buckets.word(index))?);
-            let mut guard = CircleGuard::new();
-            while !at.is_null() {
-                if guard.closes(at) {
-                    return Err(KIND.damaged(tx, at, "a chain that runs in a circle"));
-                }
+        let mut position = Position::default();
+        while let Some(cell) = self.next_cell(tx, &mut position)? {
+            Self::walk(tx, cell, |_, _| {
                 count += 1;
-                at = PersistentAddress::new(tx.read(at.word(NEXT))?);
-            }
+                Ok(false)
+            })?;
         }
         Ok(count)
+    }
+
+    /// Removes every key and gives back all memory but the header's.
+    pub(crate) fn destroy(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        for index in 0..self.buckets.length {
+            Self::free_below(tx, self.buckets.word(index), 0)?;
+        }
+        tx.free(self.buckets.first)
+    }
+
+    fn free_below(tx: &mut impl Transaction, at: PersistentAddress, depth: u32) -> Result<(), Abort> {
+        let head = tx.read(at)?;
+        if head & TABLE == 0 {
+            let mut nodes = Vec::new();
+            Self::walk(tx, Cell { at, head, depth }, |_, node| {
+                nodes.push(node.at);
+                Ok(false)
+            })?;
+            return nodes.into_iter().try_for_each(|node| tx.free(node));
+        }
+        if depth == MAX_DEPTH {
+            return Err(KIND.damaged(tx, at, "too many tables below one another"));
+        }
+        let table = PersistentAddress::new(head & !TABLE);
+        for index in 0..CELLS {
+            Self::free_below(tx, table.word(index), depth + 1)?;
+        }
+        tx.free(table)
     }
 
     /// Checks the store's invariants; returns the number of keys.
@@ -386,31 +528,23 @@ impl KeyValueStore {
     /// [`Error::Damaged`]: one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut count = 0;
-        for index in 0..self.buckets.length {
-            let first = self.buckets.word(index);
-            let mut cell = first;
-            let mut at = PersistentAddress::new(tx.read(cell)?);
-            let mut guard = CircleGuard::new();
+        let mut position = Position::default();
+        while let Some(cell) = self.next_cell(tx, &mut position)? {
             let mut keys = Vec::new();
-            while !at.is_null() {
-                if guard.closes(at) {
-                    return Err(KIND.damaged(tx, at, "a chain that runs in a circle"));
-                }
-                let node = Self::node(tx, cell, at)?;
+            Self::walk(tx, cell, |tx, node| {
                 let mut key = Vec::new();
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
                 tx.read(node.value().word(node.value_bytes.div_ceil(8)).word(u64::MAX))?;
-                if hash(&key) != node.hash || self.cell(node.hash) != first || keys.contains(&key) {
+                if hash(&key) != node.hash || self.cell(tx, node.hash)?.at != cell.at || keys.contains(&key) {
                     return Err(KIND.damaged(
                         tx,
-                        at,
+                        node.at,
                         "a key twice, in the wrong bucket or with a wrong hash",
                     ));
                 }
                 keys.push(key);
-                cell = at.word(NEXT);
-                at = PersistentAddress::new(node.next);
-            }
+                Ok(false)
+            })?;
             count += keys.len() as u64;
         }
         Ok(count)

@@ -153,7 +153,7 @@ impl Word for PersistentAddress {
 
 /// Calls `body` with a buffer of `words` words, on the stack up to 4 KB.
 #[inline]
-pub(super) fn with_buffer<R>(words: u64, body: impl FnOnce(&mut [u64]) -> R) -> R {
+pub(crate) fn with_buffer<R>(words: u64, body: impl FnOnce(&mut [u64]) -> R) -> R {
     match words as usize {
         words @ 0..=8 => body(&mut [0; 8][..words]),
         words @ 9..=64 => body(&mut [0; 64][..words]),

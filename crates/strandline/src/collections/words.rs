@@ -19,7 +19,7 @@ use crate::transaction::{Abort, Read, Runner, Transaction};
 const LENGTH: usize = 1;
 const FIRST: usize = 2;
 const INITIALISED: usize = 3;
-const HEADER_WORDS: usize = 4;
+pub(super) const HEADER_WORDS: usize = 4;
 
 const LARGEST_BATCH: usize = 4096;
 const SMALLEST_BATCH: usize = 16;
@@ -109,6 +109,39 @@ impl Words {
         tx.write_range(at, &[tag, length, first.offset(), 0])?;
         tx.write(root, at.offset())?;
         Ok((at, first, 0))
+    }
+
+    /// Creates `length` words with value 0 in this transaction, under a header in the allocated words at `at`.
+    pub fn create_at(
+        tx: &mut impl Transaction,
+        at: PersistentAddress,
+        tag: u64,
+        length: u64,
+    ) -> Result<Self, Abort> {
+        let first = tx.alloc(8 * length.max(1))?;
+        for index in 0..length {
+            tx.write(first.word(index), 0)?;
+        }
+        tx.write_range(at, &[tag, length, first.offset(), length])?;
+        Ok(Self { first, length, parameter: tag & header::PARAMETER_MASK })
+    }
+
+    /// The words that the header `words`, found at `at`, tells of; their ends are not read.
+    pub fn of_header(
+        tx: &mut impl Read,
+        kind: Kind,
+        at: PersistentAddress,
+        words: &[u64],
+        tag: u64,
+    ) -> Result<Self, Abort> {
+        let (length, first) = (words[LENGTH], PersistentAddress::new(words[FIRST]));
+        if words[0] & !header::PARAMETER_MASK != tag
+            || !(1..=LONGEST).contains(&length)
+            || words[INITIALISED] != length
+        {
+            return Err(kind.damaged(tx, at, "an impossible header"));
+        }
+        Ok(Self { first, length, parameter: words[0] & header::PARAMETER_MASK })
     }
 
     /// Opens complete words.

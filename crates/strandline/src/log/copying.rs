@@ -1,4 +1,5 @@
-//! Copying transactions from an execution area into a thread's log, when they commit.
+//! Getting transactions into a thread's log other than by executing in it: copied from an execution area when they
+//! commit, or past the cache, then or word by word.
 
 use super::record::Record;
 use super::thread_log::{LogFull, RECORDS_PER_LINE, ThreadLog};
@@ -59,22 +60,68 @@ impl ThreadLog {
         transaction: u64,
     ) -> u64 {
         self.begin();
-        let mut record = self.position;
-        let mut stream = |log: &Self, blocks: Record| {
-            let [data, metadata] = blocks.encode(log.phase);
-            memory.store_non_temporal(log.at(record), data);
-            memory.store_non_temporal(log.at(record).word(1), metadata);
-            record += 1;
-            record
-        };
         for &(address, value) in words {
-            stream(self, Record::Data { address: address.offset(), value, mask: 0xff });
+            self.stream(memory, Record::Data { address: address.offset(), value, mask: 0xff });
         }
-        let mut to = stream(self, Record::Commit { transaction });
-        while !to.is_multiple_of(RECORDS_PER_LINE) {
-            to = stream(self, Record::INERT);
+        self.close(memory, Record::Commit { transaction }, transaction)
+    }
+
+    /// Appends new data of a word past the cache. Room for a commit record is always kept.
+    ///
+    /// # Errors
+    /// No room.
+    #[inline(always)]
+    pub fn append_streamed<M: Memory>(
+        &mut self,
+        memory: &M,
+        address: PersistentAddress,
+        value: u64,
+    ) -> Result<(), LogFull> {
+        if self.position + 1 >= self.records {
+            return Err(LogFull);
         }
-        memory.fence(Step::CommitFence);
-        self.committed_to(memory, to, transaction)
+        self.stream(memory, Record::Data { address: address.offset(), value, mask: 0xff });
+        Ok(())
+    }
+
+    /// Commits what was appended past the cache under `transaction`, by a commit record that says how many records
+    /// that is; one fence. Durable when this returns. Returns the number of records written, filling included.
+    #[inline]
+    pub fn close_streamed<M: Memory>(&mut self, memory: &M, transaction: u64) -> u64 {
+        let records = self.length().into();
+        if memory.omitted(Step::CommitFenceEarly) {
+            memory.fence(Step::CommitFence);
+        }
+        self.close(memory, Record::CountedCommit { transaction, records }, transaction)
+    }
+
+    /// Ends the running transaction, whose records went past the cache, without effect: their places are not used
+    /// again in this run, and the records are on their way before its locks are released.
+    pub fn abandon_streamed<M: Memory>(&mut self, memory: &M) {
+        if self.length() > 0 {
+            memory.fence(Step::AbortFence);
+            self.begin();
+        }
+    }
+
+    #[inline(always)]
+    fn stream<M: Memory>(&mut self, memory: &M, record: Record) {
+        let [data, metadata] = record.encode(self.phase);
+        let at = self.at(self.position);
+        memory.store_non_temporal(at, data);
+        memory.store_non_temporal(at.word(1), metadata);
+        self.position += 1;
+    }
+
+    #[inline(always)]
+    fn close<M: Memory>(&mut self, memory: &M, commit: Record, transaction: u64) -> u64 {
+        self.stream(memory, commit);
+        while !self.position.is_multiple_of(RECORDS_PER_LINE) {
+            self.stream(memory, Record::INERT);
+        }
+        if !memory.omitted(Step::CommitFenceEarly) {
+            memory.fence(Step::CommitFence);
+        }
+        self.committed_to(memory, self.position, transaction)
     }
 }

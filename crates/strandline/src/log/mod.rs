@@ -8,6 +8,6 @@ mod undo;
 
 pub use record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, RECORD_BYTES, Record, merge};
 pub use scan::{Committed, Write, highest_transaction, scan, scan_counted, scan_fenced};
-pub(crate) use thread_log::zero;
 pub use thread_log::{LogFull, ThreadLog};
+pub(crate) use thread_log::{make_log, zero};
 pub use undo::{UndoEntry, UndoLog, recover_undo, undo_log_words};

@@ -34,22 +34,28 @@ pub struct ThreadLog {
     unwritten: Vec<(u32, u32)>,
 }
 
+/// Makes the log `index`, durably zeroed before it enters the directory, if the pool does not have it yet.
+pub(crate) fn make_log<M: Memory>(view: &View<M>, index: u64) {
+    let (memory, start, bytes) = (&view.memory, view.layout.log(index), view.layout.geometry.log_bytes);
+    let entry = Layout::LOG_DIRECTORY.word(index);
+    if memory.load(entry) == 0 {
+        if !memory.omitted(Step::NewLogZero) {
+            zero(memory, start, bytes);
+        }
+        memory.write_back_range(start, bytes, Step::NewLogZero);
+        memory.fence(Step::NewLogZero);
+        memory.store(entry, start.offset());
+        memory.write_back(entry, Step::NewLogDirectory);
+        memory.fence(Step::NewLogDirectory);
+    }
+}
+
 impl ThreadLog {
     /// Leases the log `index` where it stands, making it first if the pool does not have it yet. Its last
     /// `reserved` records are not for transactions.
     pub fn lease<M: Memory>(view: &View<M>, index: u64, reserved: u32) -> Self {
         let (memory, slot, start) = (&view.memory, view.shared.slot(index), view.layout.log(index));
-        let entry = Layout::LOG_DIRECTORY.word(index);
-        if memory.load(entry) == 0 {
-            if !memory.omitted(Step::NewLogZero) {
-                zero(memory, start, view.layout.geometry.log_bytes);
-            }
-            memory.write_back_range(start, view.layout.geometry.log_bytes, Step::NewLogZero);
-            memory.fence(Step::NewLogZero);
-            memory.store(entry, start.offset());
-            memory.write_back(entry, Step::NewLogDirectory);
-            memory.fence(Step::NewLogDirectory);
-        }
+        make_log(view, index);
         let resting = slot.resting();
         let position = memory.load(resting) as u32;
         Self {
@@ -266,6 +272,13 @@ impl ThreadLog {
             self.unwritten.push((self.begin, self.position));
             self.begin = self.position;
         }
+    }
+
+    /// Whether the last commit has filled another of `parts` equal parts of the log.
+    #[inline(always)]
+    pub fn has_crossed(&self, parts: u32) -> bool {
+        let part = (self.records / parts).max(1);
+        self.begin / part != self.position / part
     }
 
     /// Begins the log anew. All its transactions must be at or below the published watermark: inert records

@@ -22,7 +22,7 @@
 //! and is fenced. Up to that a crash repeats it all, after it nothing is left to do; what the logs hold lies at or
 //! below the watermark, and new timestamps begin above it.
 
-use super::thread_log::zero;
+use super::thread_log::make_log;
 use crate::error::{Error, Result};
 use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
 use crate::pool::layout::{Layout, SharedLayout, View};
@@ -80,10 +80,11 @@ impl UndoEntry {
         self.volatile.word(LINE_WORDS + i)
     }
 
-    /// Whether the transaction has committed, by the mark and the generation in the log.
+    /// The newest generation of the entry whose transaction has committed: by the mark that it bears, or by the next
+    /// generation's presence.
     #[inline]
-    pub fn is_committed<M: Memory>(self, memory: &M) -> bool {
-        memory.load(self.at) > self.generation << 1
+    pub fn committed_generation<M: Memory>(self, memory: &M) -> u64 {
+        (memory.load(self.at) + 1 >> 1).saturating_sub(1)
     }
 
     /// Marks the entry invalid (`commitTransaction`); by its owner, who alone begins a new generation.
@@ -154,7 +155,7 @@ fn encode(
     words.extend([generation << 1, timestamp, 0]);
     pairs.for_each(|(at, old)| words.extend([at.offset(), old]));
     let pairs = &words[HEADER_WORDS as usize..];
-    words[2] = pairs.len() as u64 / 2 | checksum(generation, timestamp, pairs, bytes) << 32;
+    words[2] = (pairs.len() as u64 / 2) | (checksum(generation, timestamp, pairs, bytes) << 32);
 }
 
 fn checksum(generation: u64, timestamp: u64, pairs: &[u64], bytes: &mut Vec<u8>) -> u64 {
@@ -185,18 +186,7 @@ impl UndoLog {
     pub fn lease<M: Memory>(view: &View<M>, log: u64, entries: u64) -> Self {
         assert!((1..=SharedLayout::UNDO_ENTRIES).contains(&entries), "an undo log of {entries} entries");
         let (memory, start) = (&view.memory, view.layout.log(log));
-        let directory = Layout::LOG_DIRECTORY.word(log);
-        if memory.load(directory) == 0 {
-            let bytes = view.layout.geometry.log_bytes;
-            if !memory.omitted(Step::NewLogZero) {
-                zero(memory, start, bytes);
-            }
-            memory.write_back_range(start, bytes, Step::NewLogZero);
-            memory.fence(Step::NewLogZero);
-            memory.store(directory, start.offset());
-            memory.write_back(directory, Step::NewLogDirectory);
-            memory.fence(Step::NewLogDirectory);
-        }
+        make_log(view, log);
         let header = header(entries);
         match memory.load(start) {
             0 => {

@@ -22,6 +22,8 @@ pub enum Step {
     AbortRecordWriteBack,
     /// The fence of a commit: after it the transaction is acknowledged.
     CommitFence,
+    /// The fence between log records that went past the cache and the release of an aborted transaction's locks.
+    AbortFence,
     /// Writing back the log records that the commit record must not overtake.
     LogWriteBack,
     /// The fence between log records and commit record.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
+use super::backup::{BackupReport, Source, backup};
 use super::header::Header;
 use super::heap::{self, HeapUsage};
 use super::helper::Helper;
@@ -16,8 +17,10 @@ use crate::Domain;
 use crate::error::{Error, Result};
 use crate::memory::{Mapping, MappingKind, Memory, Native, Step, WriteBackInstruction};
 use crate::scheme::{self, Blurred, RecoveryReport, RecoveryStep, Scheme, SchemeKind, VolatileWorker};
-use crate::sync::{Device, FileDevice, SharedLog, SyncParameters, SyncRecoveryReport};
+use crate::sync::{Device, DeviceCounters, FileDevice, SharedLog, SyncParameters, SyncRecoveryReport};
 use crate::transaction::{Concurrency, Worker};
+
+use super::ticket::{Flusher, Ticket};
 
 use super::sync_files::{Checkpointer, create_log, log_path, open_device, synchronize_folder, write_state};
 
@@ -41,6 +44,10 @@ pub struct Options {
     pub lock_bits: u32,
     /// `Sync`: the log's size, for making it only, and when checkpoints run.
     pub sync: SyncParameters,
+    /// `Sync`: how long a transaction that is to be durable later ([`Pool::ticket`]) may stay in memory before it is
+    /// flushed, if nobody flushes before. What a power failure can take is what was committed in this time and in one
+    /// flush; a killed process loses as much.
+    pub flush_interval: Duration,
 }
 
 impl Default for Options {
@@ -55,6 +62,7 @@ impl Default for Options {
             assume_persistent: false,
             lock_bits: 20,
             sync: SyncParameters::default(),
+            flush_interval: Duration::from_millis(10),
         }
     }
 }
@@ -112,6 +120,8 @@ struct SyncPool {
     log: SharedLog,
     /// None in a pool that is only read.
     checkpointer: Option<Checkpointer>,
+    /// Started with the first ticket.
+    flusher: Mutex<Option<Flusher>>,
 }
 
 impl Pool {
@@ -198,6 +208,7 @@ impl Pool {
             device,
             log: SharedLog::new(&layout, &shared, parameters, &uuid),
             checkpointer: None,
+            flusher: Mutex::default(),
         });
         let mapping = match options.domain {
             _ if read_only => MappingKind::Private,
@@ -270,7 +281,7 @@ impl Pool {
         Ok(())
     }
 
-    fn native_view(&self) -> Result<View<Native>> {
+    pub(super) fn native_view(&self) -> Result<View<Native>> {
         // A reader's own copy needs no durability.
         let domain = if self.read_only { Domain::Process } else { self.options.domain };
         let device = self.sync.as_ref().map(|sync| sync.device.clone() as Arc<dyn Device + Send + Sync>);
@@ -348,6 +359,29 @@ impl Pool {
         Ok(VolatileWorker::new(view, index))
     }
 
+    /// A ticket for the transaction with number `transaction`, as [`Worker::run_later`] returned it. In domains
+    /// other than `Sync` a transaction is durable when it has committed.
+    ///
+    /// # Errors
+    /// The system has no thread left for flushing.
+    pub fn ticket(&self, transaction: u64) -> Result<Ticket> {
+        let Some(sync) = self.sync.as_ref().filter(|_| transaction > 0) else { return Ok(Ticket::durable()) };
+        let mut flusher = sync.flusher.lock().unwrap_or_else(PoisonError::into_inner);
+        let flusher = match &mut *flusher {
+            Some(flusher) => flusher,
+            none => none.insert(Flusher::start(self.native_view()?, sync.log, self.options.flush_interval)?),
+        };
+        Ok(flusher.ticket(transaction))
+    }
+
+    fn stop_flusher(&self, everything_is_durable: bool) {
+        if let Some(sync) = &self.sync
+            && let Some(flusher) = sync.flusher.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            flusher.stop(everything_is_durable);
+        }
+    }
+
     /// What opening the pool had to do.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
@@ -361,6 +395,60 @@ impl Pool {
     /// Where everything lies in the pool.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// What the device of a `Sync` pool has been asked to do since it was opened; `None` in other domains.
+    pub fn device_counters(&self) -> Option<DeviceCounters> {
+        self.sync.as_ref().map(|sync| sync.device.counters())
+    }
+
+    /// Waits until every committed transaction is durable and in the heap file, and frees the log. Transactions go on
+    /// meanwhile. A thread does this in the background; it is for measuring, and before a copy of the file is made by
+    /// other means. In domains other than `Sync` it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]: the device failed.
+    pub fn checkpoint(&self) -> Result<()> {
+        match &self.sync {
+            Some(sync) if !self.read_only => sync.log.checkpoint(&self.native_view()?).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies the pool to a new file at `to` while transactions run: a pool of its own, cleanly closed, with every
+    /// transaction that was durable when the copy of the heap ended. Checkpoints wait meanwhile, so that commits may
+    /// have to wait too when the log is full.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::typed::Store;
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let (path, copy) = (folder.path().join("pool"), folder.path().join("copy"));
+    /// let store = Store::create(&path, &Options::default(), |_| Ok(7u64))?;
+    /// store.pool().backup(&copy)?;
+    /// let restored = Store::<u64>::open(&copy, &Options::default())?;
+    /// assert_eq!(restored.view(|tx, root| root.get(tx))?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: the pool is open under another domain than `Sync`, or for reading (close it and copy its
+    /// file); there is something at `to`; input or output fails. No file is left then.
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
+        match &self.sync {
+            Some(sync) if !self.read_only => backup(
+                &Source {
+                    view: self.native_view()?,
+                    device: &sync.device,
+                    log: sync.log,
+                    layout_name: self.header.layout_name.clone(),
+                },
+                to.as_ref(),
+            ),
+            _ => Err(Error::Unsupported("a backup of an open pool".into())),
+        }
     }
 
     /// How full the heap is. Exact while no transaction runs.
@@ -400,8 +488,11 @@ impl Pool {
             if let Some(mut checkpointer) = sync.checkpointer.take() {
                 checkpointer.stop(memory, &sync.log);
             }
-            let report = sync.log.checkpoint(&view)?;
-            return write_state(&*sync.device, 0, Some(report.watermark));
+            let report = sync.log.checkpoint(&view);
+            self.stop_flusher(report.is_ok());
+            let report = report?;
+            let device = self.sync.as_ref().map(|sync| sync.device.clone());
+            return device.map_or(Ok(()), |device| write_state(&*device, 0, Some(report.watermark)));
         }
         scheme::drain(&view, scheme::current(&view)?);
         // Under any domain but MAP_SYNC's, what a clean pool promises has to be in the file itself.
@@ -431,6 +522,7 @@ impl Drop for Pool {
         let _ = self.close_once();
         let Ok(view) = self.native_view() else { return };
         self.stop_helper(&view.memory);
+        self.stop_flusher(false);
         if let Some(SyncPool { log, checkpointer: Some(checkpointer), .. }) = &mut self.sync {
             checkpointer.stop(&view.memory, log);
             log.abandon(&view.memory);
@@ -494,15 +586,22 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<PoolInfo> {
         recovery: None,
     };
     if !open {
-        let domain = decode_state(state).map_or(Domain::Process, |(domain, _)| domain);
-        let options = Options { domain, layout_name: info.header.layout_name.clone(), ..Options::default() };
-        let pool = Pool::open_read_only(path, &options)?;
+        let pool = open_to_look(path, &info.header)?;
         let view = pool.native_view()?;
         info.roots = (0..ROOTS).map(|root| view.memory.load(pool.layout.root(root))).collect();
         info.usage = Some(pool.usage()?);
         info.recovery = Some(*pool.recovery());
     }
     Ok(info)
+}
+
+/// Opens a pool for reading under the domain that wrote it.
+pub(super) fn open_to_look(path: &Path, header: &Header) -> Result<Pool> {
+    let file = File::open(path).map_err(|e| Error::io(format!("open the pool {}", path.display()), e))?;
+    let state = read_word(&file, Layout::STATE.offset())?;
+    let domain = decode_state(state).map_or(Domain::Process, |(domain, _)| domain);
+    let options = Options { domain, layout_name: header.layout_name.clone(), ..Options::default() };
+    Pool::open_read_only(path, &options)
 }
 
 /// Opens and locks the file, and reads its header.

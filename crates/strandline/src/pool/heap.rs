@@ -407,6 +407,31 @@ impl Arena {
     }
 }
 
+/// Bytes of the block that begins at `at`.
+pub(crate) fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort> {
+    let layout = *tx.layout();
+    let found = if at < layout.chunks || at >= layout.end() {
+        None
+    } else {
+        let chunk = (at.offset() - layout.chunks.offset()) / layout.geometry.chunk_bytes;
+        let inside = at.offset() - start(&layout, chunk).offset();
+        match Chunk::decode(tx.read(table(&layout, chunk))?) {
+            Some(Chunk::Small { class, .. }) => {
+                let division = Division::new(&layout, class);
+                let from_first = inside.wrapping_sub(division.header);
+                let begins = from_first.is_multiple_of(division.block)
+                    && from_first / division.block < division.blocks;
+                begins.then_some(division.block)
+            }
+            Some(Chunk::Large { chunks }) if inside == 0 && chunks <= layout.chunk_count - chunk => {
+                Some(chunks * layout.geometry.chunk_bytes)
+            }
+            _ => None,
+        }
+    };
+    found.ok_or_else(|| tx.fail(Error::InvalidAddress(at.offset())))
+}
+
 /// Which table words to read in the transaction when looking for free chunks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
@@ -523,4 +548,47 @@ pub(crate) fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
         chunk += 1;
     }
     Ok(usage)
+}
+
+/// The chunks that hold blocks of one size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassUsage {
+    /// Bytes in a block.
+    pub block_bytes: u64,
+    /// Chunks that hold such blocks.
+    pub chunks: u64,
+    /// Blocks that fit in them.
+    pub blocks: u64,
+    /// Blocks that are allocated.
+    pub allocated: u64,
+    /// Chunks that would be free if the blocks were packed into as few as possible.
+    pub reclaimable_chunks: u64,
+}
+
+/// The small blocks by size, sizes that occur only. For a pool in which no transaction runs.
+///
+/// # Errors
+/// As [`usage`].
+pub(crate) fn classes<M: Memory>(view: &View<M>) -> Result<Vec<ClassUsage>> {
+    usage(view)?;
+    let (memory, layout) = (&view.memory, &view.layout);
+    let mut classes = [ClassUsage::default(); CLASSES.len()];
+    for chunk in 0..layout.chunk_count {
+        let Some(Chunk::Small { class, .. }) = Chunk::decode(memory.load(table(layout, chunk))) else {
+            continue;
+        };
+        let (division, base) = (Division::new(layout, class), start(layout, chunk));
+        let used = |word| u64::from(memory.load(base.word(word)).count_ones());
+        let usage = &mut classes[class];
+        usage.block_bytes = division.block;
+        usage.chunks += 1;
+        usage.blocks += division.blocks;
+        usage.allocated += (0..division.words()).map(used).sum::<u64>();
+    }
+    let used = classes.into_iter().filter(|class| class.chunks > 0).map(|class| {
+        let in_a_chunk = class.blocks / class.chunks;
+        let needed = class.allocated.div_ceil(in_a_chunk.max(1));
+        ClassUsage { reclaimable_chunks: class.chunks - needed, ..class }
+    });
+    Ok(used.collect())
 }

@@ -1,4 +1,4 @@
-//! The thread of a scheme that needs a helper beside its workers (`mne-async`).
+//! The thread of a scheme that needs a helper beside its workers (`mne-async`, `wrap`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

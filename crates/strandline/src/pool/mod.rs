@@ -1,14 +1,20 @@
 //! Pools: what lies where, the file that holds it, opening and recovering it.
 
+mod backup;
+mod check;
 mod file;
 pub mod header;
 pub(crate) mod heap;
 mod helper;
 pub mod layout;
 mod sync_files;
+mod ticket;
 
+pub use backup::BackupReport;
+pub use check::{CheckReport, RootReport, check};
 pub use file::{Options, Pool, PoolInfo, Recovery, inspect};
 pub use header::Header;
-pub use heap::HeapUsage;
+pub use heap::{ClassUsage, HeapUsage};
 pub use layout::{Geometry, Layout, PoolState, ROOTS, SharedLayout, View};
 pub use sync_files::log_path;
+pub use ticket::Ticket;

@@ -39,7 +39,7 @@ use super::line_set::LineSet;
 use super::recovery::Reading;
 use super::redo::{Checkpoint, CheckpointWay, Logging, LoggingWay, Redo};
 use super::write_ahead::{Copying, EachTransaction};
-use crate::log::{LogFull, RECORD_BYTES, Record, ThreadLog};
+use crate::log::{RECORD_BYTES, Record, ThreadLog};
 use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
@@ -60,25 +60,6 @@ pub struct Executing;
 impl Logging for Executing {
     const WAY: LoggingWay = LoggingWay::Executed;
     const READING: Reading = Reading::TornBits;
-
-    #[inline(always)]
-    fn begin(&mut self) {}
-
-    #[inline(always)]
-    fn write<M: Memory>(
-        &mut self,
-        memory: &M,
-        log: &mut ThreadLog,
-        (at, value): (PersistentAddress, u64),
-        _: Option<u32>,
-    ) -> Result<u32, LogFull> {
-        log.append(memory, at, value)
-    }
-
-    #[inline(always)]
-    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
-        log.value(memory, place)
-    }
 
     #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
@@ -162,15 +143,43 @@ fn persist_in_bulk<M: Memory>(view: &View<M>) {
     }
     wait_for_commits(view, watermark, Step::BulkWait);
     if !memory.write_back_all(Step::BulkDataWriteBack) {
-        let mut lines = LineSet::new(view.layout.geometry.size);
-        for index in 0..view.layout.geometry.logs {
-            collect_home_lines(view, index, old, watermark, &mut lines);
-        }
-        let partial = memory.omitted(Step::BulkDataWriteBackPartial);
-        for line in lines.iter().take(if partial { 1 } else { usize::MAX }) {
-            memory.write_back(line, Step::BulkDataWriteBack);
+        write_back_home(view, old, watermark, memory.emulates_latency());
+    }
+    move_watermark(view, watermark);
+}
+
+/// Persists all transactions up to `watermark`, which have all stored home, line by line, and moves the watermark
+/// up; the caller holds [`SharedLayout::BULK`]. Commits go on meanwhile.
+pub(super) fn persist_up_to<M: Memory>(view: &View<M>, watermark: u64) {
+    let old = view.memory.load(SharedLayout::PUBLISHED_WATERMARK);
+    if watermark > old {
+        write_back_home(view, old, watermark, false);
+        move_watermark(view, watermark);
+    }
+}
+
+/// Writes back the home lines of the transactions above `old` and up to `watermark`, and the log lines that name
+/// them if `with_log`.
+fn write_back_home<M: Memory>(view: &View<M>, old: u64, watermark: u64, with_log: bool) {
+    let memory = &view.memory;
+    let mut lines = LineSet::new(view.layout.geometry.size);
+    for index in 0..view.layout.geometry.logs {
+        let (from, upto) = collect_home_lines(view, index, old, watermark, &mut lines);
+        if with_log {
+            let bytes = RECORD_BYTES * u64::from(upto - from);
+            let start = view.layout.log(index).byte(RECORD_BYTES * u64::from(from));
+            memory.write_back_range(start, bytes, Step::BulkLogWriteBack);
         }
     }
+    let partial = memory.omitted(Step::BulkDataWriteBackPartial);
+    for line in lines.iter().take(if partial { 1 } else { usize::MAX }) {
+        memory.write_back(line, Step::BulkDataWriteBack);
+    }
+}
+
+/// Makes the home lines written back, and then `watermark`, durable; publishes it.
+fn move_watermark<M: Memory>(view: &View<M>, watermark: u64) {
+    let memory = &view.memory;
     let late = memory.omitted(Step::BulkDataFenceLate);
     if !late {
         memory.fence(Step::BulkDataFence);
@@ -187,13 +196,19 @@ fn persist_in_bulk<M: Memory>(view: &View<M>) {
     memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
 }
 
-/// Collects the home lines of the transactions in log `index` above `old` and up to `watermark`. Where
-/// the cost of the paper's `wbinvd` is emulated, the log's own lines are written back as well.
+/// Collects the home lines of the transactions in log `index` above `old` and up to `watermark`. Returns which
+/// records, from and to, it has gone through.
 ///
 /// The log's owner goes on appending, past the records read here. It may restart the log only if none of
 /// these transactions is in it; then what is read here may be anything, and at worst some lines are written
 /// back in vain.
-fn collect_home_lines<M: Memory>(view: &View<M>, index: u64, old: u64, watermark: u64, lines: &mut LineSet) {
+fn collect_home_lines<M: Memory>(
+    view: &View<M>,
+    index: u64,
+    old: u64,
+    watermark: u64,
+    lines: &mut LineSet,
+) -> (u32, u32) {
     let (memory, slot, log) = (&view.memory, view.shared.slot(index), view.layout.log(index));
     let (run, end) = unpack(memory.load(slot.committed()));
     let from = match unpack(memory.load(slot.persisted())) {
@@ -235,9 +250,6 @@ fn collect_home_lines<M: Memory>(view: &View<M>, index: u64, old: u64, watermark
             }
         }
     }
-    if memory.emulates_latency() {
-        let bytes = RECORD_BYTES * u64::from(upto - from);
-        memory.write_back_range(log.byte(RECORD_BYTES * u64::from(from)), bytes, Step::BulkLogWriteBack);
-    }
     memory.store(slot.persisted(), pack(run, upto));
+    (from, upto)
 }

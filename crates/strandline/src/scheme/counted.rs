@@ -17,8 +17,8 @@
 use super::blurred::BulkPersistence;
 use super::recovery::Reading;
 use super::redo::{Logging, LoggingWay, Redo};
-use crate::log::{LogFull, ThreadLog};
-use crate::memory::{Memory, PersistentAddress};
+use crate::log::ThreadLog;
+use crate::memory::Memory;
 
 /// `bppm-counted`.
 pub type Counted = Redo<Counting, BulkPersistence>;
@@ -30,25 +30,6 @@ pub struct Counting;
 impl Logging for Counting {
     const WAY: LoggingWay = LoggingWay::Counted;
     const READING: Reading = Reading::Counted;
-
-    #[inline(always)]
-    fn begin(&mut self) {}
-
-    #[inline(always)]
-    fn write<M: Memory>(
-        &mut self,
-        memory: &M,
-        log: &mut ThreadLog,
-        (at, value): (PersistentAddress, u64),
-        _: Option<u32>,
-    ) -> Result<u32, LogFull> {
-        log.append(memory, at, value)
-    }
-
-    #[inline(always)]
-    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
-        log.value(memory, place)
-    }
 
     #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {

@@ -31,6 +31,10 @@
 //! predecessor is settled when its entry is marked or has a later generation (the load orders the commits under
 //! strong persist atomicity), and under eager sync when its `commitPersisted` word has reached the generation.
 //!
+//! *A look is remembered*, by log entry, except under strand persistency, whose new strands forget what a thread has
+//! seen. A lock that has rested for long names a transaction whose entry others have used since; to look at it again
+//! would order this thread after the entry's newest transaction, which has nothing to do with it.
+//!
 //! *Nobody waits without helping.* As long as there are unused log entries a transaction that may not commit yet is
 //! deferred further. Who has to wait (no entry left, a reader, [`Runner::drain`](crate::Runner::drain), the end of a
 //! worker) first does what its own transactions still need, then looks for a while, then completes the predecessor
@@ -52,8 +56,8 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-use super::in_place::{InPlace, Prepared};
 use super::persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
+use super::undo_worker::{Prepared, UndoWorker};
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::Error;
 use crate::log::{UndoEntry, recover_undo};
@@ -91,15 +95,30 @@ struct Lists {
     data: Vec<PersistentAddress>,
 }
 
+/// The newest generation of each log entry of which this worker has seen that nobody has to wait for it any more.
+struct Seen<const ENTRIES: u64>(Vec<u64>);
+
+impl<const ENTRIES: u64> Seen<ENTRIES> {
+    fn new(logs: u64) -> Self {
+        Self(vec![0; (logs * ENTRIES) as usize])
+    }
+
+    /// That of the entry that `holder` used.
+    fn of(&mut self, holder: Holder) -> &mut u64 {
+        &mut self.0[(holder.log * ENTRIES + holder.sequence % ENTRIES) as usize]
+    }
+}
+
 /// DCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
 pub struct DeferredCommit<P, const ENTRIES: u64 = 4> {
-    worker: InPlace,
+    worker: UndoWorker,
     /// Transactions that are not settled, the oldest first. At most one for each log entry.
     pending: VecDeque<Pending>,
     /// The running transaction's.
     lists: Lists,
     /// Lists to be used again.
     spare: Vec<Lists>,
+    seen: Seen<ENTRIES>,
     /// Commits that are durable and not in the statistics yet.
     acknowledged: u64,
     model: PhantomData<P>,
@@ -128,30 +147,45 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
     /// Whether commits wait for barriers of later transactions.
     const DEFERS: bool = matches!(P::MODEL, Persistency::Epoch | Persistency::EagerSync);
 
-    /// Whether nobody has to wait for `entry`'s transaction any more.
-    fn is_settled<M: Memory>(view: &View<M>, entry: UndoEntry) -> bool {
+    /// The newest generation of `entry` that nobody has to wait for any more.
+    fn settled_generation<M: Memory>(view: &View<M>, entry: UndoEntry) -> u64 {
         match P::MODEL {
-            Persistency::EagerSync => view.memory.load(entry.persisted()) >= entry.generation,
-            _ => entry.is_committed(&view.memory),
+            Persistency::EagerSync => view.memory.load(entry.persisted()),
+            _ => entry.committed_generation(&view.memory),
         }
     }
 
-    /// `spinOnConflicts`, one look: whether all predecessors are settled.
-    fn are_settled<M: Memory>(view: &View<M>, previous: &[Holder]) -> bool {
+    /// Whether nobody has to wait for `entry`'s transaction any more.
+    fn is_settled<M: Memory>(view: &View<M>, entry: UndoEntry) -> bool {
+        Self::settled_generation(view, entry) >= entry.generation
+    }
+
+    /// `spinOnConflicts`, one look: whether `holder`'s transaction is settled.
+    #[inline]
+    fn look<M: Memory>(view: &View<M>, seen: &mut Seen<ENTRIES>, holder: Holder) -> bool {
+        let (entry, seen) = (UndoEntry::of(view, holder, ENTRIES), seen.of(holder));
+        if P::MODEL == Persistency::Strand || *seen < entry.generation {
+            *seen = Self::settled_generation(view, entry);
+        }
+        *seen >= entry.generation
+    }
+
+    /// One look at all predecessors: whether they are settled.
+    fn are_settled<M: Memory>(view: &View<M>, seen: &mut Seen<ENTRIES>, previous: &[Holder]) -> bool {
         view.memory.omitted(Step::DeferredSpinOnConflicts)
-            || previous.iter().all(|&holder| Self::is_settled(view, UndoEntry::of(view, holder, ENTRIES)))
+            || previous.iter().all(|&holder| Self::look(view, seen, holder))
     }
 
     /// Waits until `previous` are settled, and completes those that take long.
-    fn settle_all<M: Memory>(view: &View<M>, previous: &[Holder]) {
+    fn settle_all<M: Memory>(view: &View<M>, seen: &mut Seen<ENTRIES>, previous: &[Holder]) {
         if view.memory.omitted(Step::DeferredSpinOnConflicts) {
             return;
         }
         for &holder in previous {
-            let entry = UndoEntry::of(view, holder, ENTRIES);
             let mut patience = PATIENCE;
-            while !Self::is_settled(view, entry) {
+            while !Self::look(view, seen, holder) {
                 if patience == 0 {
+                    let entry = UndoEntry::of(view, holder, ENTRIES);
                     Self::complete(view, entry);
                 } else {
                     patience -= 1;
@@ -252,7 +286,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
         while let Some(pending) = self.pending.get_mut(at) {
             match pending.stage {
                 Stage::Committed => {}
-                Stage::Ready if Self::are_settled(view, &pending.lists.previous) => {
+                Stage::Ready if Self::are_settled(view, &mut self.seen, &pending.lists.previous) => {
                     Self::commit_transaction(view, pending);
                     pending.stage = Stage::Committed;
                     if at_once {
@@ -269,7 +303,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
     fn look_for_conflicts<M: Memory>(&mut self, view: &View<M>) {
         for pending in &mut self.pending {
             if pending.stage == Stage::Executed {
-                if !Self::are_settled(view, &pending.lists.previous) {
+                if !Self::are_settled(view, &mut self.seen, &pending.lists.previous) {
                     break;
                 }
                 pending.stage = Stage::Ready;
@@ -303,12 +337,12 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
                     if let Some(front) = self.pending.front()
                         && front.stage != Stage::Committed
                     {
-                        Self::settle_all(view, &front.lists.previous);
+                        Self::settle_all(view, &mut self.seen, &front.lists.previous);
                         self.commit_ready(view);
                     }
                 }
                 _ => {
-                    Self::settle_all(view, &self.pending[0].lists.previous);
+                    Self::settle_all(view, &mut self.seen, &self.pending[0].lists.previous);
                     self.pending[0].stage = Stage::Ready;
                     P::MODEL.barrier(&view.memory, Step::DeferredMutateBarrier);
                     self.commit_after_barrier(view);
@@ -320,7 +354,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
     /// Strict and strand: commits the transaction that has just released its locks.
     fn commit_now<M: Memory>(&mut self, view: &View<M>) {
         if let Some(pending) = self.pending.front() {
-            Self::settle_all(view, &pending.lists.previous);
+            Self::settle_all(view, &mut self.seen, &pending.lists.previous);
             P::MODEL.barrier(&view.memory, Step::DeferredMutateBarrier);
             Self::commit_transaction(view, pending);
             // The entry's next user comes after the mark.
@@ -351,10 +385,11 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
 
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
         Self {
-            worker: InPlace::lease(P::MODEL, view, index, ENTRIES),
+            worker: UndoWorker::lease(P::MODEL, view, index, ENTRIES),
             pending: VecDeque::with_capacity(ENTRIES as usize),
             lists: Lists::default(),
             spare: Vec::new(),
+            seen: Seen::new(view.layout.geometry.logs),
             acknowledged: 0,
             model: PhantomData,
         }
@@ -422,7 +457,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
         if model == Persistency::EagerSync {
             self.after_sync_barrier(view);
         }
-        InPlace::mutate(view, transaction, home);
+        UndoWorker::mutate(view, transaction, home);
         // Whoever sees the holder in a lock sees this too.
         for (i, holder) in self.lists.previous.iter().enumerate() {
             memory.store(entry.previous(i as u64), holder.encode());
@@ -463,10 +498,10 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRI
         locks.release(view);
         self.worker.unlock_entry(view);
         let previous = std::mem::take(&mut self.lists.previous);
-        if !Self::are_settled(view, &previous) {
+        if !Self::are_settled(view, &mut self.seen, &previous) {
             // Its own transactions come first, and may be what it waits for.
             self.drain_to(view, 0);
-            Self::settle_all(view, &previous);
+            Self::settle_all(view, &mut self.seen, &previous);
         }
         if P::MODEL != Persistency::EagerSync && !previous.is_empty() {
             view.memory.fence(Step::DeferredCommitBarrier);

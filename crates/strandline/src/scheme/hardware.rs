@@ -18,7 +18,7 @@ use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::Error;
 use crate::memory::{Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, SharedLayout, View};
-use crate::transaction::{Concurrency, Statistics, WriteSet};
+use crate::transaction::{Statistics, WriteSet};
 
 /// Plain stores in place; with `FLUSH` they are written back before a commit.
 pub struct InPlace<const FLUSH: bool> {
@@ -67,10 +67,6 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
         view.memory.load(self.old[place as usize].0)
     }
 
-    fn running_records(&self) -> (PersistentAddress, u64) {
-        (PersistentAddress::NULL, 0)
-    }
-
     fn executed<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) {
         if FLUSH {
             for entry in &writes.entries {
@@ -80,21 +76,11 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
         }
     }
 
-    fn commit<M: Memory>(&mut self, _: &View<M>, _: u64) -> u64 {
-        0
-    }
-
-    fn stored_home<M: Memory>(&mut self, _: &View<M>, _: &WriteSet, _: Concurrency) {}
-
     fn abort<M: Memory>(&mut self, view: &View<M>) {
         for &(at, old) in self.old.iter().rev() {
             view.memory.store(at, old);
         }
         self.old.clear();
-    }
-
-    fn make_room<M: Memory>(&mut self, _: &View<M>, _: Concurrency, _: &mut Statistics) -> Result<(), Error> {
-        Ok(())
     }
 
     /// A fence is Loose-Ordering's TxFlush: where commits are acknowledged later, it waits for them.

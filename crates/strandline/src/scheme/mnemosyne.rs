@@ -71,8 +71,6 @@ impl Logging for Streaming {
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
         log.commit_streamed(memory, &self.0.words, transaction)
     }
-
-    fn abort<M: Memory>(&mut self, _: &M, _: &mut ThreadLog) {}
 }
 
 /// Truncation by a helper, one transaction at a time, in the order of TxIDs.
@@ -142,7 +140,7 @@ pub(crate) fn wake_helper<M: Memory>(memory: &M) {
 }
 
 /// A TxID such that every transaction up to it has stored home, and can be seen in its log, or has failed.
-fn last_home<M: Memory>(view: &View<M>, concurrency: Concurrency) -> u64 {
+pub(super) fn last_home<M: Memory>(view: &View<M>, concurrency: Concurrency) -> u64 {
     match concurrency {
         Concurrency::Stm | Concurrency::Locks => {
             let last = view.memory.load(SharedLayout::CLOCK);

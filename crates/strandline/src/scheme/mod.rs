@@ -9,7 +9,6 @@ mod current;
 mod deferred_commit;
 mod execution_area;
 mod hardware;
-mod in_place;
 mod line_set;
 mod mnemosyne;
 mod no_persistence;
@@ -17,8 +16,11 @@ mod persistency;
 mod recovery;
 mod redo;
 mod registry;
+mod software_wal;
 mod synchronous_commit;
+mod undo_worker;
 mod volatile;
+mod wrap;
 mod write_ahead;
 
 pub use blurred::{Blurred, ExecutionInLog, VolatileCheckpoint};
@@ -33,10 +35,12 @@ pub use no_persistence::NoPersistence;
 pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use recovery::{RecoveryReport, RecoveryStep};
 pub use registry::{SchemeKind, SchemeVisitor};
+pub use software_wal::SoftwareWriteAhead;
 pub use synchronous_commit::{
     SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
 };
 pub use volatile::{VolatileTx, VolatileWorker};
+pub use wrap::Wrap;
 pub use write_ahead::Base;
 
 use crate::error::Error;

@@ -7,13 +7,14 @@
 //! | streamed to the log, one fence | MNE, synchronous | | MNE, asynchronous |
 //! | executed in the log, one fence | BP(XIL) | BPPM | |
 //! | executed in the log, counted | | `bppm-counted` | |
+//! | written aside, counted, one fence | | | WrAP, some transactions at a time |
 //!
 //! What is common: all locks are held, the TxID is taken and the reads are validated before a commit record is
 //! stored, because one that is evicted *is* a commit. Home is stored only after the log is durable, so that a
 //! crash may find any part of a committed transaction home. Recovery replays, in the order of TxIDs, the
 //! transactions that are not known to be home durably; replaying what is home already changes nothing. The rows
 //! and columns say in their files what a crash at each of their steps leaves: `write_ahead.rs`, `mnemosyne.rs`,
-//! `blurred.rs`, `counted.rs`.
+//! `blurred.rs`, `counted.rs`, `wrap.rs`.
 
 use super::recovery::{self, Reading};
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
@@ -31,24 +32,32 @@ pub trait Logging: Default {
     const READING: Reading;
 
     /// A transaction begins.
-    fn begin(&mut self);
-    /// Keeps the new value of a word, which was kept at `previous` before; returns its place.
+    #[inline(always)]
+    fn begin(&mut self) {}
+    /// Keeps the new value of a word, which was kept at `previous` before; returns its place. In the log, unless the
+    /// way has an execution area: each write is a record, and its position the place.
     ///
     /// # Errors
     /// No room.
+    #[inline(always)]
     fn write<M: Memory>(
         &mut self,
         memory: &M,
         log: &mut ThreadLog,
-        word: (PersistentAddress, u64),
-        previous: Option<u32>,
-    ) -> Result<u32, LogFull>;
+        (at, value): (PersistentAddress, u64),
+        _previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        log.append(memory, at, value)
+    }
     /// The value at a place.
-    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64;
+    #[inline(always)]
+    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
+        log.value(memory, place)
+    }
     /// Makes the running transaction durable; returns the number of log records that it took.
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64;
-    /// The running transaction ends without effect.
-    fn abort<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog);
+    /// The running transaction ends without effect. An execution area is just forgotten.
+    fn abort<M: Memory>(&mut self, _memory: &M, _log: &mut ThreadLog) {}
 }
 
 /// How a committed transaction gets home durably, and its log is forgotten.
@@ -86,6 +95,8 @@ pub enum LoggingWay {
     Executed,
     /// Executed in the log, torn bits and counted.
     Counted,
+    /// Streamed word by word as it executes, torn bits and counted.
+    WrittenAside,
 }
 
 /// The ways home.
@@ -97,6 +108,8 @@ pub enum CheckpointWay {
     Bulk,
     /// By a helper.
     Helper,
+    /// By a helper, some transactions at a time.
+    Copy,
 }
 
 /// A scheme put together from a way into the log and a way home.
@@ -119,6 +132,7 @@ const fn kind(logging: LoggingWay, checkpoint: CheckpointWay) -> SchemeKind {
         (LoggingWay::Executed, CheckpointWay::Each) => SchemeKind::ExecutionInLog,
         (LoggingWay::Executed, CheckpointWay::Bulk) => SchemeKind::Blurred,
         (LoggingWay::Counted, CheckpointWay::Bulk) => SchemeKind::Counted,
+        (LoggingWay::WrittenAside, CheckpointWay::Copy) => SchemeKind::Wrap,
         _ => panic!("no scheme is put together so"),
     }
 }

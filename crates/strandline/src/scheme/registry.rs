@@ -5,8 +5,8 @@
 use super::{
     Base, Blurred, Counted, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict, ExecutionInLog,
     HardwareFlushed, HardwareStores, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
-    RecoveryReport, RecoveryStep, Scheme, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand,
-    SynchronousStrict, VolatileCheckpoint,
+    RecoveryReport, RecoveryStep, Scheme, SoftwareWriteAhead, SynchronousEagerSync, SynchronousEpoch,
+    SynchronousStrand, SynchronousStrict, VolatileCheckpoint, Wrap,
 };
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -18,7 +18,7 @@ pub trait SchemeVisitor {
     /// What it gives.
     type Output;
     /// Does it with scheme `S`.
-    fn visit<S: Scheme + Send>(self) -> Self::Output;
+    fn visit<S: Scheme + Send + 'static>(self) -> Self::Output;
 }
 
 macro_rules! schemes {
@@ -97,6 +97,8 @@ const HARDWARE: &str = "Loose-Ordering Consistency; ATOM; WrAP";
 const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
 const DEFERRED: &str =
     "Kolli, Pelley, Saidi, Chen, Wenisch: High-Performance Transactions for Persistent Memories";
+const WRITE_ASIDE: &str =
+    "Giles, Doshi, Varman: Bridging the Programming Gap Between Persistent and Volatile Memory Using WrAP";
 const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
 
 // The numbers are part of the pool format (`docs/pool-format.md`): none is ever used for something else.
@@ -125,6 +127,9 @@ schemes! {
     /// Blurred Persistence with counted commit records.
     Counted = 7: Counted, "bppm-counted" in ALL_MODES, "Strandline: Blurred Persistence with Loose-Ordering's counts",
         "bppm without abort records: a commit record counts its transaction's records";
+    /// Write-ahead logging of blocks.
+    SoftwareWriteAhead = 8: SoftwareWriteAhead, "s-wal" in ALL_MODES, "Lu, Shu, Sun, Mutlu: Loose-Ordering Consistency",
+        "redo log of 64-byte blocks written during execution, fences after log, commit record, data and truncation";
     /// Synchronous commit under strict persistency.
     SynchronousStrict = 16: SynchronousStrict, "sct-strict" in LOCKS_ONLY, DEFERRED,
         "undo log, commit before the locks are released; strict persistency (no barriers; not on real memory)";
@@ -155,6 +160,9 @@ schemes! {
     /// The same, with data written back by software.
     HardwareFlushed = 25: HardwareFlushed, "hardware-flushed" in ON_HARDWARE, HARDWARE,
         "the same, and every line stored to is written back before the commit (ATOM's software)";
+    /// WrAP in software.
+    Wrap = 48: Wrap, "wrap" in ALL_MODES, WRITE_ASIDE,
+        "redo log by non-temporal stores during execution, one fence; a helper copies home in closing order";
 }
 
 impl SchemeKind {
@@ -173,9 +181,9 @@ impl SchemeKind {
         self == Self::Blurred
     }
 
-    /// Whether it runs on real memory. The others issue persist barriers, or count on an order of persists or on hardware, that
-    /// no processor has; they exist for the recorder, the crash checker and the simulator.
-    pub fn is_native(self) -> bool {
+    /// Whether it runs on real memory. The others issue persist barriers, or count on an order of persists or on
+    /// hardware, that no processor has; they exist for the recorder, the crash checker and the simulator.
+    pub const fn is_native(self) -> bool {
         !matches!(
             self,
             Self::HardwareStores

@@ -33,8 +33,8 @@
 
 use std::marker::PhantomData;
 
-use super::in_place::{InPlace, Prepared};
 use super::persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
+use super::undo_worker::{Prepared, UndoWorker};
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::Error;
 use crate::log::recover_undo;
@@ -44,7 +44,7 @@ use crate::transaction::{LockSet, Statistics};
 
 /// SCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
 pub struct SynchronousCommit<P, const ENTRIES: u64 = 4> {
-    worker: InPlace,
+    worker: UndoWorker,
     model: PhantomData<P>,
 }
 
@@ -71,7 +71,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for SynchronousCommit<P, EN
     const KIND: SchemeKind = kind(P::MODEL);
 
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
-        Self { worker: InPlace::lease(P::MODEL, view, index, ENTRIES), model: PhantomData }
+        Self { worker: UndoWorker::lease(P::MODEL, view, index, ENTRIES), model: PhantomData }
     }
 
     fn release<M: Memory>(&mut self, view: &View<M>) {
@@ -121,7 +121,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> Scheme for SynchronousCommit<P, EN
         let Prepared { entry, transaction, timestamp } =
             self.worker.prepare(view, log, locks, home, Step::SynchronousLockBarrier, statistics)?;
         model.barrier(memory, Step::SynchronousPrepareBarrier);
-        InPlace::mutate(view, transaction, home);
+        UndoWorker::mutate(view, transaction, home);
         model.write_back_words(memory, home.iter().map(|&(at, _)| at), Step::MutateWriteBack);
         model.barrier(memory, Step::SynchronousMutateBarrier);
         memory.event(Event::Commit(transaction));

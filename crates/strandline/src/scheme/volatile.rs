@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::memory::{Memory, PersistentAddress};
-use crate::pool::heap::{Access, Arenas};
+use crate::pool::heap::{self, Access, Arenas};
 use crate::pool::layout::{Layout, SharedLayout, View};
 use crate::transaction::{Abort, Lock, Read, Runner, Statistics, Transaction};
 
@@ -41,7 +41,7 @@ impl<M: Memory> VolatileWorker<M> {
 }
 
 impl<M: Memory> Runner for VolatileWorker<M> {
-    type Tx = VolatileTx<M>;
+    type Tx<'t> = VolatileTx<M>;
 
     fn run<R>(&mut self, body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>) -> Result<R> {
         self.locked(body)
@@ -151,5 +151,8 @@ impl<M: Memory> Transaction for VolatileTx<M> {
     }
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         self.arenas.free(&mut self.direct, self.region, at)
+    }
+    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        heap::block(&mut self.direct, at)
     }
 }

@@ -74,8 +74,6 @@ impl Logging for Copying {
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
         log.commit_copied(memory, &self.0.words, transaction)
     }
-
-    fn abort<M: Memory>(&mut self, _: &M, _: &mut ThreadLog) {}
 }
 
 /// Checkpoint and truncation after each transaction, before its locks are released.

@@ -14,6 +14,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -24,6 +25,36 @@ use super::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
 pub struct FileDevice {
     heap: OpenFile,
     log: OpenFile,
+    counts: Counts,
+}
+
+/// What a pool's device has been asked to do since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounters {
+    /// Durable writes to the log: groups of transactions that were made durable together.
+    pub log_writes: u64,
+    /// Bytes in them.
+    pub log_bytes: u64,
+    /// Writes to the heap file: pages, checkpoint slots, the state.
+    pub heap_writes: u64,
+    /// Bytes in them.
+    pub heap_bytes: u64,
+    /// Flushes of the heap file.
+    pub heap_flushes: u64,
+}
+
+#[derive(Default)]
+struct Counts {
+    log_writes: AtomicU64,
+    log_bytes: AtomicU64,
+    heap_writes: AtomicU64,
+    heap_bytes: AtomicU64,
+    heap_flushes: AtomicU64,
+}
+
+fn count(counter: &AtomicU64, more: u64) {
+    // Nothing is ordered by a count.
+    counter.fetch_add(more, Ordering::Relaxed);
 }
 
 struct OpenFile {
@@ -90,6 +121,7 @@ impl FileDevice {
         Self {
             heap: OpenFile::with_direct(heap, writable, OFlags::empty()),
             log: OpenFile::with_direct(log, writable, OFlags::DSYNC),
+            counts: Counts::default(),
         }
     }
 
@@ -98,7 +130,29 @@ impl FileDevice {
         Self {
             heap: OpenFile { buffered: heap, direct: None },
             log: OpenFile { buffered: log, direct: None },
+            counts: Counts::default(),
         }
+    }
+
+    /// What it has been asked to do.
+    pub fn counters(&self) -> DeviceCounters {
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DeviceCounters {
+            log_writes: value(&self.counts.log_writes),
+            log_bytes: value(&self.counts.log_bytes),
+            heap_writes: value(&self.counts.heap_writes),
+            heap_bytes: value(&self.counts.heap_bytes),
+            heap_flushes: value(&self.counts.heap_flushes),
+        }
+    }
+
+    fn count_write(&self, file: DeviceFile, bytes: &[u8]) {
+        let (writes, all) = match file {
+            DeviceFile::Log => (&self.counts.log_writes, &self.counts.log_bytes),
+            DeviceFile::Heap => (&self.counts.heap_writes, &self.counts.heap_bytes),
+        };
+        count(writes, 1);
+        count(all, bytes.len() as u64);
     }
 
     fn file(&self, file: DeviceFile) -> &OpenFile {
@@ -125,6 +179,7 @@ impl Device for FileDevice {
     }
 
     fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.count_write(file, from);
         let open = self.file(file);
         match (file, open.direct_for(offset, from.len())) {
             (DeviceFile::Heap, Some(direct)) => write_direct(direct, offset, from),
@@ -134,6 +189,7 @@ impl Device for FileDevice {
     }
 
     fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.count_write(file, from);
         let open = self.file(file);
         match (file, open.direct_for(offset, from.len())) {
             (DeviceFile::Log, Some(direct)) => write_direct(direct, offset, from),
@@ -150,6 +206,9 @@ impl Device for FileDevice {
     }
 
     fn flush(&self, file: DeviceFile) -> io::Result<()> {
+        if file == DeviceFile::Heap {
+            count(&self.counts.heap_flushes, 1);
+        }
         self.file(file).buffered.sync_data()
     }
 

@@ -31,6 +31,6 @@ mod tests;
 pub use block::{BLOCK_BYTES, RECORDS_PER_BLOCK};
 pub use checkpoint::CheckpointReport;
 pub use device::{AlignedBuffer, Device, DeviceFile};
-pub use file_device::FileDevice;
+pub use file_device::{DeviceCounters, FileDevice};
 pub use recovery::{SyncRecoveryReport, create, read_log_header};
 pub use shared_log::{SharedLog, SyncParameters};

@@ -286,7 +286,7 @@ impl SharedLog {
     // ---- poison ----
 
     /// The error of a pool whose device failed.
-    pub(super) fn check_poison<M: Memory>(&self, memory: &M) -> Result<()> {
+    pub(crate) fn check_poison<M: Memory>(&self, memory: &M) -> Result<()> {
         match memory.load(self.poison_word()) {
             0 => Ok(()),
             code => Err(Error::Poisoned(format!(
@@ -337,7 +337,8 @@ impl SharedLog {
         }
     }
 
-    fn reserve<M: Memory>(&self, memory: &M, blocks: u64) -> Result<()> {
+    fn reserve<M: Memory>(&self, view: &View<M>, blocks: u64) -> Result<()> {
+        let memory = &view.memory;
         self.check_poison(memory)?;
         if memory.load(self.queue()) == 0 && matches!(self.try_reserve(memory, blocks), Room::Reserved) {
             return Ok(());
@@ -351,8 +352,16 @@ impl SharedLog {
             match self.try_reserve(memory, blocks) {
                 Room::Reserved => break Ok(()),
                 Room::RingFull | Room::TooDirty => self.ask_for_checkpoint(memory),
-                // Whatever fills staging has a committer that will flush it.
-                Room::StagingFull => {}
+                // Nobody may be waiting for what fills staging: its committers wait later.
+                Room::StagingFull => {
+                    let last = memory.load(self.last_transaction());
+                    if memory.load(self.durable_transaction()) < last {
+                        match self.wait_durable(view, last) {
+                            Ok(()) => continue,
+                            Err(error) => break Err(error),
+                        }
+                    }
+                }
             }
             memory.wait(self.room(), changes);
         };
@@ -387,7 +396,7 @@ impl SharedLog {
         if blocks > self.ring.min(self.staging) {
             return Err(Error::TransactionTooLarge { records: (self.ring - 1) * RECORDS_PER_BLOCK - 1 });
         }
-        self.reserve(memory, blocks)?;
+        self.reserve(view, blocks)?;
         loop {
             // Sequentially consistent, as is the look at the gate: the checkpoint closes the gate and then
             // looks at these states.
@@ -644,6 +653,39 @@ impl SharedLog {
         while view.memory.load(self.wanted()) == 0 {
             view.memory.wait(self.wanted(), 0);
         }
+    }
+
+    /// Runs `body` while no checkpoint runs: neither the heap file nor the blocks from S on change, other than by
+    /// commits that append.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]; those of `body`.
+    pub(crate) fn hold_checkpoints<M: Memory, R>(
+        &self,
+        view: &View<M>,
+        body: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        lock(&view.memory, self.checkpointing());
+        let result = self.check_poison(&view.memory).and_then(|()| body());
+        unlock(&view.memory, self.checkpointing());
+        // Who found no room while a checkpoint seemed to run has not asked for one.
+        self.announce_room(&view.memory);
+        result
+    }
+
+    /// The blocks that recovery needs and that are durable.
+    pub(crate) fn needed_blocks<M: Memory>(&self, view: &View<M>) -> std::ops::Range<u64> {
+        view.memory.load(self.start())..view.memory.load(self.durable())
+    }
+
+    /// Where block `number` lies in the log file.
+    pub(crate) fn block_offset(&self, number: u64) -> u64 {
+        block::offset(number, self.ring)
+    }
+
+    /// The highest TxID that is in the log, durable or not.
+    pub(crate) fn appended_up_to<M: Memory>(&self, view: &View<M>) -> u64 {
+        view.memory.load(self.last_transaction())
     }
 
     /// The highest TxID that is durable.

@@ -80,6 +80,10 @@ pub struct Engine<M, S> {
     doomed: Option<Abort>,
     pub(super) error: Option<Error>,
     pub(super) read_only: bool,
+    /// `Sync`: the transaction does not wait until it, and what it read, is durable.
+    pub(super) durable_later: bool,
+    /// The TxID up to which the log has to be durable for the last transaction to be.
+    pub(super) durable_at: u64,
     /// Whether this worker holds the serial token (STM) or the writer's lock (single writer).
     pub(super) holds_lock: bool,
     random: u64,
@@ -110,6 +114,8 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             doomed: None,
             error: None,
             read_only: false,
+            durable_later: false,
+            durable_at: 0,
             holds_lock: false,
             random: (slot_index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             statistics: Statistics::default(),
@@ -149,8 +155,12 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         if self.writes.entries.is_empty() {
             self.view.memory.event(Event::Commit(0));
             self.release_token();
-            self.wait_for_reads()?;
             self.statistics.read_only += 1;
+            if self.defers() {
+                self.durable_at = self.newest_read;
+                return Ok(());
+            }
+            self.wait_for_reads()?;
             self.statistics.acknowledged += 1;
             return Ok(());
         }
@@ -165,9 +175,14 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             }
         };
         self.statistics.commits += 1;
-        self.statistics.acknowledged += 1;
+        self.statistics.acknowledged += u64::from(!self.defers());
         self.statistics.log_bytes += log_records * crate::log::RECORD_BYTES;
         Ok(())
+    }
+
+    /// Whether the running transaction leaves waiting for the log to its caller.
+    fn defers(&self) -> bool {
+        self.durable_later && self.shared_log.is_some()
     }
 
     /// Commit through the shared log of the `Sync` domain.
@@ -200,6 +215,10 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         }
         self.leave_commit();
         self.release_token();
+        if self.durable_later {
+            self.durable_at = transaction;
+            return Ok(records + 1);
+        }
         match log.wait_durable(&self.view, transaction) {
             Ok(()) => {
                 self.view.memory.event(Event::Acknowledged(transaction));

@@ -5,6 +5,7 @@
 //! retries it or gives the reason. There is no access to pool words outside a transaction, and no reference
 //! into pool memory: reads copy out.
 
+mod any;
 pub(crate) mod engine;
 mod locks;
 mod single_writer;
@@ -12,6 +13,7 @@ mod stm;
 mod worker;
 mod write_set;
 
+pub use any::AnyRunner;
 pub use engine::{Concurrency, Statistics};
 pub use locks::{Holder, Lock, LockSet};
 pub use worker::{Runner, Tx, Worker};
@@ -82,6 +84,12 @@ pub trait Transaction: Read {
     /// # Errors
     /// Nothing is allocated there; as [`Transaction::write`].
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort>;
+
+    /// Bytes of the heap's block that begins at `at`, allocated or not.
+    ///
+    /// # Errors
+    /// [`Error::InvalidAddress`]: none begins there; as [`Read::read`].
+    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
 
     /// Runs `body` as a part of this transaction (flat nesting): its abort aborts the whole.
     ///

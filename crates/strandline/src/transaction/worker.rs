@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{Error, Result};
 use crate::memory::{Memory, PersistentAddress};
-use crate::pool::heap::{Access, Arenas};
+use crate::pool::heap::{self, Access, Arenas};
 use crate::pool::layout::{SharedLayout, View};
 use crate::scheme::{self, Scheme};
 use crate::sync::SharedLog;
@@ -14,8 +14,8 @@ use super::{Abort, Lock, Read, Transaction};
 
 /// Whoever can run transactions of a certain kind; drivers and benchmarks are generic over it.
 pub trait Runner {
-    /// The transactions that it runs.
-    type Tx: Transaction;
+    /// The transactions that it runs, lent for a time.
+    type Tx<'t>: Transaction;
 
     /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain
     /// promises. `body` may run several times; only its last run has an effect on the pool.
@@ -23,7 +23,7 @@ pub trait Runner {
     /// # Errors
     /// [`Error::Aborted`] where `body` returned [`Abort::User`]; what made the transaction fail otherwise.
     /// The pool is unchanged then.
-    fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx) -> Result<R, Abort>) -> Result<R>;
+    fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
     /// Runs `body` as a transaction whose lock set is known before it begins. Where isolation is by locks
     /// ([`Concurrency::Locks`]) these are taken in order, before `body` runs, and a write to a word that none of
@@ -35,7 +35,7 @@ pub trait Runner {
     fn run_locked<R>(
         &mut self,
         _locks: &[Lock],
-        body: impl FnMut(&mut Self::Tx) -> Result<R, Abort>,
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>,
     ) -> Result<R> {
         self.run(body)
     }
@@ -53,7 +53,7 @@ pub trait Runner {
     ///
     /// # Errors
     /// As [`Runner::run`]; [`Error::ReadOnly`] where `body` writes.
-    fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx) -> Result<R, Abort>) -> Result<R>;
+    fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
     /// What it has done so far.
     fn statistics(&self) -> Statistics;
@@ -122,6 +122,18 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         &self.tx.engine.view.memory
     }
 
+    /// Runs `body` as a transaction that is committed when this returns, but in the `Sync` domain not yet durable: it
+    /// is when all transactions up to the number that is returned are. 0: it is durable already.
+    ///
+    /// # Errors
+    /// As [`Runner::run`].
+    pub fn run_later<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<(R, u64)> {
+        self.tx.engine.durable_at = 0;
+        self.tx.engine.durable_later = true;
+        let result = self.attempt(self.read_only, None, body)?;
+        Ok((result, self.tx.engine.durable_at))
+    }
+
     fn attempt<R>(
         &mut self,
         read_only: bool,
@@ -163,9 +175,10 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
 }
 
 impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
-    type Tx = Tx<M, S>;
+    type Tx<'t> = Tx<M, S>;
 
     fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
+        self.tx.engine.durable_later = false;
         self.attempt(self.read_only, None, body)
     }
 
@@ -174,6 +187,7 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
         locks: &[Lock],
         body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
     ) -> Result<R> {
+        self.tx.engine.durable_later = false;
         self.attempt(self.read_only, Some(locks), body)
     }
 
@@ -184,6 +198,7 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
     }
 
     fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
+        self.tx.engine.durable_later = false;
         self.attempt(true, None, body)
     }
 
@@ -241,5 +256,8 @@ impl<M: Memory, S: Scheme> Transaction for Tx<M, S> {
         let freed = self.arenas.free(&mut self.engine, region, at);
         self.engine.locks.set_allocating(false);
         freed
+    }
+    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        heap::block(&mut self.engine, at)
     }
 }

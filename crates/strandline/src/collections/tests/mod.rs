@@ -680,14 +680,14 @@ struct Limited<'r, R> {
 }
 
 impl<R: Runner> Runner for Limited<'_, R> {
-    type Tx = R::Tx;
+    type Tx<'t> = R::Tx<'t>;
 
-    fn run<T>(&mut self, body: impl FnMut(&mut Self::Tx) -> Result<T, Abort>) -> Result<T> {
+    fn run<T>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>) -> Result<T> {
         self.left = self.left.checked_sub(1).ok_or(Error::Aborted)?;
         self.runner.run(body)
     }
 
-    fn view<T>(&mut self, body: impl FnMut(&mut Self::Tx) -> Result<T, Abort>) -> Result<T> {
+    fn view<T>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>) -> Result<T> {
         self.runner.view(body)
     }
 

@@ -10,7 +10,7 @@ use crate::pool::layout::View;
 use crate::transaction::{LockSet, Statistics};
 
 /// A worker's part of SCT or DCT under a persistency model.
-pub(super) struct InPlace {
+pub(super) struct UndoWorker {
     model: Persistency,
     /// What the transaction will store.
     pub area: ExecutionArea,
@@ -29,7 +29,7 @@ pub(super) struct Prepared {
     pub timestamp: u64,
 }
 
-impl InPlace {
+impl UndoWorker {
     pub fn lease<M: Memory>(model: Persistency, view: &View<M>, index: u64, entries: u64) -> Self {
         Self {
             model,

@@ -1,0 +1,275 @@
+//! The machine world: power failures of the simulated machine, hardware and software schemes.
+
+use std::time::{Duration, Instant};
+
+use comfy_table::{Table, presets};
+use serde_json::json;
+use strandline::Error;
+use strandline_crash::explore::{Counts, Outcome as Explored, Workload};
+use strandline_crash::machine::{Bounds, Case, Omitted, Subject, exhaust, sample, subjects};
+
+use super::Finished;
+use super::schemes::{Arguments, progress_bar};
+use crate::failure::{Failure, Outcome};
+
+/// One line of the summary.
+struct Row {
+    case: Case,
+    /// What was found, or why the case cannot be.
+    explored: Result<Explored, String>,
+}
+
+impl Row {
+    fn violation(&self) -> Option<&strandline_crash::explore::Violation> {
+        self.explored.as_ref().ok().and_then(|explored| explored.violation.as_ref())
+    }
+
+    fn redundant(&self) -> Option<&'static str> {
+        self.case.subject.redundant(self.case.omitted?)
+    }
+
+    fn without(&self) -> String {
+        self.case.omitted.map_or(String::new(), Omitted::name)
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A flag names what there is not here.
+pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
+    let cases = cases(arguments)?;
+    // Panics of mutants are caught and reported as what they are.
+    std::panic::set_hook(Box::new(|_| ()));
+    let bar = progress_bar();
+    let mut rows = Vec::new();
+    for case in cases {
+        let started = Instant::now();
+        let progress = |counts: &Counts| {
+            let without =
+                case.omitted.map_or(String::new(), |omitted| format!(" without {}", omitted.name()));
+            bar.set_message(format!(
+                "{}{without} {} threads {} on the machine: {} histories, {} crash points, {:.0} states/s",
+                case.subject.name(),
+                case.workload.name(),
+                case.threads,
+                counts.histories,
+                counts.points,
+                counts.states as f64 / started.elapsed().as_secs_f64().max(1e-3)
+            ));
+            bar.tick();
+        };
+        let explored = match explore(arguments, case, progress) {
+            Ok(explored) => Ok(explored),
+            Err(Error::Unsupported(why)) => Err(why),
+            Err(error) => {
+                let _ = std::panic::take_hook();
+                return Err(error.into());
+            }
+        };
+        rows.push(Row { case, explored });
+    }
+    bar.finish_and_clear();
+    let _ = std::panic::take_hook();
+    let wrong = |row: &Row| match (&row.explored, arguments.mutants) {
+        (Err(_), _) => false,
+        (Ok(explored), false) => explored.violation.is_some(),
+        (Ok(explored), true) => explored.violation.is_none() && row.redundant().is_none(),
+    };
+    let outcome = if rows.iter().any(wrong) { Outcome::Finding } else { Outcome::Success };
+    if !arguments.json {
+        show(arguments, &rows);
+    }
+    Ok(Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() })
+}
+
+/// The subjects asked for: by their names, or by a hardware scheme's alone.
+fn wanted(arguments: &Arguments) -> Result<Vec<Subject>, Failure> {
+    let all = subjects();
+    let is = |subject: &Subject, name: &str| {
+        subject.name() == name || subject.hardware.make.is_some() && subject.hardware.name == name
+    };
+    if let Some(other) = arguments.scheme.iter().find(|name| !all.iter().any(|subject| is(subject, name))) {
+        let names: Vec<_> = all.iter().map(Subject::name).collect();
+        return Err(Failure::Usage(format!(
+            "there is no scheme {other:?} that promises durability on the machine; choose from {}",
+            names.join(", ")
+        )));
+    }
+    let chosen = |subject: &Subject| {
+        arguments.scheme.is_empty() || arguments.scheme.iter().any(|name| is(subject, name))
+    };
+    Ok(all.into_iter().filter(chosen).collect())
+}
+
+fn cases(arguments: &Arguments) -> Result<Vec<Case>, Failure> {
+    if let Some(setting) = arguments.setting.first() {
+        return Err(Failure::Usage(format!(
+            "--setting {setting} is about what x86 allows; the machine's persistence domain says what survives: \
+             leave it out"
+        )));
+    }
+    let subjects = wanted(arguments)?;
+    let workloads: Vec<Workload> = match (&arguments.workload[..], arguments.mutants) {
+        ([], true) => vec![Workload::Sps],
+        ([], false) => Workload::ALL.to_vec(),
+        (chosen, _) => chosen.to_vec(),
+    };
+    let mut cases = Vec::new();
+    let mut unknown = arguments.omit.is_some();
+    for subject in subjects {
+        let omissions = subject.omissions();
+        let omitted: Vec<Option<Omitted>> = match &arguments.omit {
+            _ if arguments.mutants => omissions.into_iter().map(Some).collect(),
+            None => vec![None],
+            Some(name) => omissions.into_iter().filter(|omitted| omitted.name() == *name).map(Some).collect(),
+        };
+        unknown &= omitted.is_empty();
+        for &workload in &workloads {
+            for threads in threads(arguments) {
+                cases.extend(omitted.iter().map(|&omitted| Case { subject, workload, threads, omitted }));
+            }
+        }
+    }
+    match &arguments.omit {
+        Some(name) if unknown => Err(Failure::Usage(format!("these schemes have no step or rule {name:?}"))),
+        _ => Ok(cases),
+    }
+}
+
+fn threads(arguments: &Arguments) -> Vec<usize> {
+    match (arguments.threads.is_empty(), arguments.mutants, arguments.exhaustive) {
+        (false, ..) => arguments.threads.iter().map(|&threads| threads.into()).collect(),
+        (true, true, _) => vec![3],
+        (true, false, true) => vec![2],
+        (true, false, false) => vec![1, 2, 3, 4],
+    }
+}
+
+fn explore(arguments: &Arguments, case: Case, progress: impl FnMut(&Counts)) -> strandline::Result<Explored> {
+    // What is known to be redundant gets a tenth of the time.
+    let redundant = case.omitted.is_some_and(|omitted| case.subject.redundant(omitted).is_some());
+    let bounds = |transactions: u32| Bounds {
+        histories: if arguments.mutants { u64::MAX } else { arguments.samples() },
+        seed: arguments.seed,
+        transactions: arguments.transactions.unwrap_or(transactions),
+        limit: Duration::from_secs(arguments.seconds) / if redundant && arguments.mutants { 10 } else { 1 },
+    };
+    match arguments.exhaustive {
+        true => exhaust(case, bounds(2), progress),
+        false => sample(case, bounds(12), progress),
+    }
+}
+
+fn replay(arguments: &Arguments, row: &Row, explored: &Explored) -> String {
+    let case = &row.case;
+    let mut command = format!(
+        "strandline check --world machine --scheme {} --workload {} --threads {} --transactions {}",
+        case.subject.name(),
+        case.workload.name(),
+        case.threads,
+        explored.transactions
+    );
+    if let Some(omitted) = case.omitted {
+        command += &format!(" --omit {}", omitted.name());
+    }
+    match arguments.exhaustive {
+        true => command + " --exhaustive",
+        false => command + &format!(" --seed {} --samples 1", explored.seed),
+    }
+}
+
+fn verdict(arguments: &Arguments, row: &Row) -> String {
+    match (&row.explored, arguments.mutants, row.violation().is_some(), row.redundant()) {
+        (Err(why), ..) => format!("cannot be: {why}"),
+        (Ok(_), false, true, _) => "VIOLATED".into(),
+        (Ok(_), false, false, _) => "ok".into(),
+        (Ok(_), true, true, _) => "found".into(),
+        (Ok(_), true, false, Some(why)) => format!("redundant: {why}"),
+        (Ok(_), true, false, None) => "NOT FOUND".into(),
+    }
+}
+
+fn show(arguments: &Arguments, rows: &[Row]) {
+    for row in rows {
+        // Of a mutant the table says what is wrong.
+        if let (Some(violation), Ok(explored), false) = (row.violation(), &row.explored, arguments.mutants) {
+            say!("VIOLATION: {}", violation.what);
+            say!("\nhistory up to the crash:");
+            violation.history.iter().for_each(|line| say!("  {line}"));
+            say!("\nstored, but lost:");
+            violation.lost.iter().for_each(|line| say!("  {line}"));
+            say!("\nreplay: {}\n", replay(arguments, row, explored));
+        }
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "scheme",
+        "workload",
+        "threads",
+        "without",
+        "histories",
+        "crash points",
+        "equal",
+        "in recovery",
+        "states",
+        "cut short",
+        "seconds",
+        "states/s",
+        "verdict",
+        "what is wrong",
+    ]);
+    for row in rows {
+        let counts = row.explored.as_ref().map(|explored| explored.counts).unwrap_or_default();
+        let seconds = row.explored.as_ref().map_or(0.0, |explored| explored.seconds);
+        let speed = row.explored.as_ref().map_or(0.0, Explored::states_per_second);
+        let what = row.violation().map_or("", |violation| violation.what.as_str());
+        table.add_row([
+            row.case.subject.name(),
+            row.case.workload.name().to_owned(),
+            row.case.threads.to_string(),
+            row.without(),
+            counts.histories.to_string(),
+            counts.points.to_string(),
+            counts.equal_points.to_string(),
+            counts.recovery_points.to_string(),
+            counts.states.to_string(),
+            counts.cut_short.to_string(),
+            format!("{seconds:.2}"),
+            format!("{speed:.0}"),
+            verdict(arguments, row),
+            what.chars().take(90).collect(),
+        ]);
+    }
+    say!("{table}");
+    let explored = || rows.iter().filter_map(|row| row.explored.as_ref().ok());
+    let states: u64 = explored().map(|explored| explored.counts.states).sum();
+    let seconds: f64 = explored().map(|explored| explored.seconds).sum();
+    say!("\n{states} states judged on the machine in {seconds:.1} s; seed {}", arguments.seed);
+    if arguments.mutants {
+        let found = rows.iter().filter(|row| row.violation().is_some()).count();
+        let missed =
+            rows.iter().filter(|row| verdict(arguments, row) == "NOT FOUND").map(|row| row.without());
+        let missed: Vec<_> = missed.collect();
+        say!("{found} of {} mutants found; not found: {}", rows.len(), missed.join(", "));
+    }
+}
+
+fn json_row(arguments: &Arguments, row: &Row) -> serde_json::Value {
+    let explored = row.explored.as_ref();
+    json!({
+        "world": "machine",
+        "scheme": row.case.subject.name(),
+        "workload": row.case.workload.name(),
+        "threads": row.case.threads,
+        "omitted": row.case.omitted.map(Omitted::name),
+        "redundant": row.redundant(),
+        "refused": explored.err(),
+        "counts": explored.map(|explored| explored.counts).unwrap_or_default(),
+        "seconds": explored.map_or(0.0, |explored| explored.seconds),
+        "states_per_s": explored.map_or(0.0, Explored::states_per_second),
+        "violation": row.violation(),
+        "replay": explored.ok().filter(|e| e.violation.is_some()).map(|e| replay(arguments, row, e)),
+    })
+}

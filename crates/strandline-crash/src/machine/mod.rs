@@ -1,0 +1,459 @@
+//! The simulated machine's world (`DESIGN.md` §7.3): power fails at any cycle, and what memory, persistence domain and
+//! the hardware scheme's own hardware hold is there afterwards. The hardware's recovery runs on it, then the software
+//! scheme's, and the oracle of [`explore`](crate::explore) judges.
+//!
+//! A history is run twice, since the machine is deterministic: once to learn how long it takes and when transactions
+//! commit, and once with the power failures. They change nothing in the run.
+//!
+//! Power also fails in the hardware's recovery. Its contract is that words of the pool are durable before
+//! words of the hardware's own log, so any part of the former, or all of them and any part of the latter, may be
+//! there when it begins anew.
+
+mod judge;
+mod shapes;
+mod trace;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use strandline::memory::{Event, LINE_BYTES, Step};
+use strandline::scheme::{HardwareFlushed, HardwareStores, Scheme};
+use strandline::{Concurrency, Result};
+use strandline_sim::controller::Regions;
+use strandline_sim::description::PersistenceDomain;
+use strandline_sim::scheme::{Entry, Mutant, SCHEMES as HARDWARE, Setup};
+use strandline_sim::{Contents, Description, Machine, Note, Noted};
+
+use crate::Setting;
+use crate::explore::campaign::cpu_seconds;
+use crate::explore::life::{Cast, Code, Ground, Script};
+use crate::explore::workload::Effect;
+use crate::explore::{
+    CheckedScheme, Counts, Outcome, Plan, SCHEMES as SOFTWARE, Violation, Workload, panic_text,
+};
+
+use judge::Judge;
+
+/// What is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Omitted {
+    /// A step of the software scheme.
+    Step(Step),
+    /// A rule of the hardware scheme.
+    Rule(&'static Mutant),
+}
+
+impl Omitted {
+    /// The name on the command line.
+    pub fn name(self) -> String {
+        match self {
+            Self::Step(step) => format!("{step:?}"),
+            Self::Rule(mutant) => mutant.name.into(),
+        }
+    }
+}
+
+/// A software scheme, and the hardware beside it.
+#[derive(Clone, Copy)]
+pub struct Subject {
+    /// The software scheme.
+    pub software: CheckedScheme,
+    /// The hardware scheme.
+    pub hardware: &'static Entry,
+}
+
+impl Subject {
+    /// The name on the command line: of the hardware scheme, or of the software scheme where there is none.
+    pub fn name(&self) -> String {
+        match self.hardware.make {
+            None => self.software.name.into(),
+            Some(_) => format!("{}/{}", self.hardware.name, self.software.name),
+        }
+    }
+
+    /// What can be left out.
+    pub fn omissions(&self) -> Vec<Omitted> {
+        match self.hardware.make {
+            None => self.software.steps.iter().copied().map(Omitted::Step).collect(),
+            Some(_) => self.hardware.mutants.iter().map(Omitted::Rule).collect(),
+        }
+    }
+
+    /// Why nothing is lost without it, where that is known.
+    pub fn redundant(&self, omitted: Omitted) -> Option<&'static str> {
+        match omitted {
+            Omitted::Step(step) => {
+                self.software.redundant.iter().find(|(other, _)| *other == step).map(|&(_, why)| why)
+            }
+            Omitted::Rule(mutant) => mutant.redundant,
+        }
+    }
+}
+
+/// Software beside a hardware scheme.
+const fn beside<S: Scheme>(concurrency: Concurrency) -> CheckedScheme {
+    CheckedScheme {
+        name: S::KIND.name(concurrency),
+        concurrency,
+        settings: &[],
+        steps: &[],
+        redundant: &[],
+        leftover: |_, _, _| (),
+        code: Code::of::<S>(),
+    }
+}
+
+const BESIDE: [CheckedScheme; 4] = [
+    beside::<HardwareStores>(Concurrency::SingleWriter),
+    beside::<HardwareStores>(Concurrency::Locks),
+    beside::<HardwareFlushed>(Concurrency::SingleWriter),
+    beside::<HardwareFlushed>(Concurrency::Locks),
+];
+
+/// All that promises durability: each hardware scheme with its software, and each software scheme by itself.
+pub fn subjects() -> Vec<Subject> {
+    let hardware = HARDWARE.iter().filter(|entry| entry.is_durable).flat_map(|hardware| {
+        let its = |software: &&CheckedScheme| hardware.software.contains(&software.name);
+        BESIDE.iter().filter(its).map(move |&software| Subject { software, hardware })
+    });
+    let none = HARDWARE.iter().find(|entry| entry.make.is_none());
+    let software = none
+        .into_iter()
+        .flat_map(|hardware| SOFTWARE.into_iter().map(move |software| Subject { software, hardware }));
+    hardware.chain(software).collect()
+}
+
+/// What is checked.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// Who promises durability.
+    pub subject: Subject,
+    /// What runs on it.
+    pub workload: Workload,
+    /// Threads that run transactions, each on a core of its own.
+    pub threads: usize,
+    /// What is left out, for a mutant.
+    pub omitted: Option<Omitted>,
+}
+
+impl Case {
+    fn domains(&self) -> &'static [PersistenceDomain] {
+        use PersistenceDomain::{Adr, FlushOnFail, Media};
+        match self.subject.hardware.make {
+            None => &[Media, Adr, FlushOnFail],
+            Some(_) => &[Media, Adr],
+        }
+    }
+
+    fn rule(&self) -> Option<&'static str> {
+        match self.omitted {
+            Some(Omitted::Rule(mutant)) => Some(mutant.name),
+            _ => None,
+        }
+    }
+
+    fn step(&self) -> Option<Step> {
+        match self.omitted {
+            Some(Omitted::Step(step)) => Some(step),
+            _ => None,
+        }
+    }
+}
+
+/// How much is sampled, or how far an exhaustive exploration goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Histories.
+    pub histories: u64,
+    /// Seed of the first one; the next one has the next number.
+    pub seed: u64,
+    /// Transactions of a thread: at most, or exactly where every cycle is tried.
+    pub transactions: u32,
+    /// Stop after this time.
+    pub limit: Duration,
+}
+
+/// Cycles at which power fails in a sampled history.
+const CRASHES: usize = 64;
+/// Cycles after which a history is said to go on for ever.
+const PATIENCE: u64 = 200_000_000;
+/// Cycles tried in one run of a history.
+const BATCH: u64 = 1 << 20;
+
+/// What a power failure has left, against what the one before had left.
+struct Left {
+    at: u64,
+    notes: usize,
+    acknowledged: Option<u64>,
+    changed: Vec<(u32, u64)>,
+}
+
+/// A finished run.
+struct Run {
+    notes: Vec<Note>,
+    done: Vec<Vec<Vec<Effect>>>,
+    /// Words that a power failure leaves, and what each has left.
+    crashes: (usize, Vec<Left>),
+    end: u64,
+}
+
+/// One case on its ground.
+struct Lab {
+    case: Case,
+    ground: Ground,
+}
+
+impl Lab {
+    fn new(case: Case) -> Result<Self> {
+        let explored = crate::explore::Case {
+            scheme: case.subject.software,
+            workload: case.workload,
+            threads: case.threads,
+            setting: Setting::FlushOnFail,
+            omitted: case.step(),
+        };
+        Ok(Self { case, ground: Ground::new(explored)? })
+    }
+
+    /// Cores that the threads and a helper need.
+    fn cores(&self) -> usize {
+        self.case.threads + usize::from(self.case.subject.software.code.has_helper())
+    }
+
+    fn setup<'a>(&self, machine: &'a Description) -> Setup<'a> {
+        Setup { machine, omitted: self.case.rule() }
+    }
+
+    fn machine(&self, description: &Description) -> Result<Machine, String> {
+        let ground = &self.ground;
+        let line = |offset: u64| (offset / LINE_BYTES) as u32;
+        let logs = line(ground.layout.logs.offset());
+        let regions = Regions { logs: logs..line(ground.layout.data.offset()), metadata: 0..logs };
+        let contents =
+            Contents { persistent: ground.image.clone(), volatile_bytes: ground.shared.bytes(), regions };
+        let setup = self.setup(description);
+        let hardware = self.case.subject.hardware.make.map(|make| make(&setup)).transpose()?;
+        Machine::new(description, contents, hardware, self.case.step()).map_err(|error| error.to_string())
+    }
+
+    /// Runs `script` with power failures at `crash_at`.
+    fn run(
+        &self,
+        description: &Description,
+        script: &Script,
+        seed: u64,
+        crash_at: Vec<u64>,
+    ) -> Result<Run, String> {
+        let machine = Rc::new(self.machine(description)?);
+        machine.record_notes();
+        machine.limit(PATIENCE);
+        machine.crash_at(crash_at);
+        let kept = Rc::new(std::cell::RefCell::new((self.ground.image.clone(), Vec::new())));
+        let keep = kept.clone();
+        machine.on_crash(move |crash| {
+            let (last, list) = &mut *keep.borrow_mut();
+            // The hardware's own words, behind the pool's, are zero at first.
+            last.resize(crash.image.len(), 0);
+            let changed = last.iter().zip(&crash.image).enumerate().filter(|(_, (old, new))| old != new);
+            let changed: Vec<_> = changed.map(|(word, (_, &new))| (word as u32, new)).collect();
+            changed.iter().for_each(|&(word, value)| last[word as usize] = value);
+            let (at, notes, acknowledged) = (crash.at, crash.notes, crash.acknowledged);
+            list.push(Left { at, notes, acknowledged, changed });
+        });
+        let cast = Cast::new(&self.ground);
+        machine.run(cast.threads(&self.ground, script, &mut Rng::with_seed(seed)));
+        let done = cast.done()?;
+        let notes = machine.take_notes();
+        let end = (0..self.cores()).map(|core| machine.clock(core)).max().unwrap_or(0);
+        drop(machine);
+        let (words, crashes) = std::mem::take(&mut *kept.borrow_mut());
+        let crashes = (words.len(), crashes);
+        Ok(Run { notes, done, crashes, end })
+    }
+
+    /// As [`Lab::run`]; a panic is a failure too.
+    fn live(
+        &self,
+        description: &Description,
+        script: &Script,
+        seed: u64,
+        crash_at: Vec<u64>,
+    ) -> Result<Run, Violation> {
+        let run = catch_unwind(AssertUnwindSafe(|| self.run(description, script, seed, crash_at)));
+        let what = match run {
+            Ok(Ok(run)) => return Ok(run),
+            Ok(Err(what)) => what,
+            Err(panic) => format!("the program panics: {}", panic_text(&*panic)),
+        };
+        let what = format!("{what} (on {})", description.name);
+        Err(Violation {
+            what,
+            history: Vec::new(),
+            lost: Vec::new(),
+            missing: String::new(),
+            recovery: Vec::new(),
+            length: 0,
+        })
+    }
+}
+
+/// When transactions commit and are acknowledged.
+fn boundaries(notes: &[Note]) -> Vec<u64> {
+    let is_boundary = |note: &&Note| {
+        matches!(note.what, Noted::Event(Event::Commit(1..) | Event::Acknowledged(_) | Event::Executed(_)))
+    };
+    notes.iter().filter(is_boundary).map(|note| note.at).collect()
+}
+
+/// A machine on which the case's hardware can be, drawn at random.
+fn draw(lab: &Lab, random: &mut Rng) -> Result<Description, String> {
+    let mut why = String::new();
+    for _ in 0..64 {
+        let description = shapes::random(lab.cores(), lab.case.domains(), random);
+        match lab.machine(&description) {
+            Ok(_) => return Ok(description),
+            Err(refused) => why = refused,
+        }
+    }
+    Err(why)
+}
+
+/// Samples histories, machines and cycles of `case`; `progress` is told after each history.
+///
+/// # Errors
+/// The workload does not fit its pool; the hardware is on none of the machines.
+pub fn sample(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
+    let lab = Lab::new(case)?;
+    let mut judge = Judge::new(&lab.ground, case.subject.hardware)?;
+    let (started, cpu) = (Instant::now(), cpu_seconds());
+    let mut violation = None;
+    for number in 0..bounds.histories {
+        let seed = bounds.seed.wrapping_add(number);
+        let random = &mut Rng::with_seed(seed);
+        let description = draw(&lab, random).map_err(strandline::Error::Unsupported)?;
+        judge.counts.histories += 1;
+        if let Err(found) = sample_one(&lab, &mut judge, &description, bounds.transactions, random) {
+            violation = Some((found, seed));
+            break;
+        }
+        progress(&judge.counts);
+        if started.elapsed() > bounds.limit {
+            break;
+        }
+    }
+    Ok(outcome(judge.counts, violation, bounds, (started, cpu)))
+}
+
+fn outcome(
+    counts: Counts,
+    violation: Option<(Violation, u64)>,
+    bounds: Bounds,
+    (started, cpu): (Instant, f64),
+) -> Outcome {
+    let seed = violation.as_ref().map_or(0, |&(_, seed)| seed);
+    Outcome {
+        counts,
+        violation: violation.map(|(violation, _)| violation),
+        seed,
+        transactions: bounds.transactions,
+        seconds: started.elapsed().as_secs_f64(),
+        cpu_seconds: cpu_seconds() - cpu,
+    }
+}
+
+fn sample_one(
+    lab: &Lab,
+    judge: &mut Judge<'_>,
+    description: &Description,
+    transactions: u32,
+    random: &mut Rng,
+) -> Result<(), Violation> {
+    let script = Script::Shaped { transactions: 1 + random.u32(..transactions), life: 1 };
+    let seed = random.u64(..);
+    let first = lab.live(description, &script, seed, Vec::new())?;
+    let boundaries = boundaries(&first.notes);
+    let near = |random: &mut Rng| {
+        let of = boundaries[random.usize(..boundaries.len())];
+        (of + random.u64(..1000)).saturating_sub(300)
+    };
+    let crash_at = (0..CRASHES).map(|_| match boundaries.is_empty() || random.bool() {
+        true => random.u64(..=first.end),
+        false => near(random),
+    });
+    let crash_at = crash_at.collect();
+    let run = lab.live(description, &script, seed, crash_at)?;
+    judge.judge(&lab.setup(description), description, run.notes, run.done, run.crashes, random)
+}
+
+/// Every cycle of short histories of `case`, on a machine of each shape and in each persistence domain.
+///
+/// # Errors
+/// As [`sample`].
+pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
+    let lab = Lab::new(case)?;
+    let mut judge = Judge::new(&lab.ground, case.subject.hardware)?;
+    let (started, cpu) = (Instant::now(), cpu_seconds());
+    let mut violation = None;
+    let plan = |thread: u64, number: u64| Plan {
+        // The same seed for all threads: they take the same keys, and so conflict.
+        seed: 7 + number,
+        unique: thread << 8 | number,
+        operations: 1,
+        filler: 0,
+        reads_only: false,
+        gives_up: case.workload != Workload::Sps && thread == 1 && number == 0 && bounds.transactions > 1,
+    };
+    let plans = (0..case.threads as u64)
+        .map(|thread| (0..u64::from(bounds.transactions)).map(|number| plan(thread, number)).collect());
+    let script = Script::Fixed(plans.collect());
+    let random = &mut Rng::with_seed(bounds.seed);
+    let mut refused = None;
+    'machines: for shape in shapes::Shape::ALL {
+        for &domain in case.domains() {
+            let description = shapes::machine(shape, domain, lab.cores(), 1);
+            if let Err(why) = lab.machine(&description) {
+                refused = Some(why);
+                continue;
+            }
+            let found = (|| {
+                let end = lab.live(&description, &script, 1, Vec::new())?.end;
+                judge.counts.histories += 1;
+                for from in (1..=end).step_by(BATCH as usize) {
+                    let cycles = from..=end.min(from + BATCH - 1);
+                    let run = lab.live(&description, &script, 1, cycles.collect())?;
+                    judge.until(started + bounds.limit);
+                    judge.judge(
+                        &lab.setup(&description),
+                        &description,
+                        run.notes,
+                        run.done,
+                        run.crashes,
+                        random,
+                    )?;
+                    progress(&judge.counts);
+                    if started.elapsed() > bounds.limit {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            })();
+            match found {
+                Err(found) => {
+                    violation = Some((found, bounds.seed));
+                    break 'machines;
+                }
+                Ok(false) => {
+                    judge.counts.cut_short += 1;
+                    break 'machines;
+                }
+                Ok(true) => {}
+            }
+        }
+    }
+    match refused {
+        Some(why) if judge.counts.histories == 0 => Err(strandline::Error::Unsupported(why)),
+        _ => Ok(outcome(judge.counts, violation, bounds, (started, cpu))),
+    }
+}

@@ -1,0 +1,310 @@
+//! How claims L1 to L22 are judged.
+
+use strandline::collections::NodeShape;
+use strandline_sim::scheme::loc::{Parameters, format};
+
+use super::figures::{
+    ANY, BLOCKS, DEGREES, LATENCIES, NANOSECONDS, NORMALISED, SIZES, SYSTEMS, TRAFFIC, UPDATES, WRITTEN,
+    mean, values,
+};
+use super::systems::{
+    ALL, ALL_DEGREES, EC_WAL, H_WAL, KILN, LOC_KILN, LOC_WAL, NONE, S_WAL, System, WORKLOADS,
+};
+use crate::claim::Claim;
+use crate::measurements::Measurements;
+use crate::paper::{Finding, Measured, Order};
+use crate::session::{Error, Session};
+use crate::verdict::{self, Baseline};
+
+type Judged = Result<Finding, Error>;
+
+const SIMULATED: &str = "Simulated machine loc; mean over the workloads that exist.";
+
+fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
+    Order { order: text.into(), holds }
+}
+
+/// Which of the paper's workloads are missing.
+fn with_missing(finding: Finding) -> Finding {
+    let missing = WORKLOADS.iter().filter(|workload| workload.workload.is_none());
+    missing.fold(finding, |finding, workload| {
+        finding.note(format!("{} is not a workload here yet: the average leaves it out.", workload.name))
+    })
+}
+
+fn each(all: &Measurements, system: System, quantity: &str) -> Measured {
+    let there = WORKLOADS.iter().filter(|workload| workload.workload.is_some());
+    let values = values(all, SYSTEMS, system, quantity, ANY);
+    Measured::Named(
+        there.zip(values).map(|(workload, value)| (workload.name.to_owned(), Some(value))).collect(),
+    )
+}
+
+fn throughput(claim: &Claim, all: &Measurements, system: System) -> Judged {
+    let measured = mean(all, SYSTEMS, system, NORMALISED, ANY);
+    let finding = Finding::headline(claim, vec![measured], Baseline::One, SIMULATED);
+    Ok(with_missing(finding.beside("each workload", each(all, system, NORMALISED), None)))
+}
+
+pub fn l1(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    throughput(claim, all, S_WAL)
+}
+
+pub fn l2(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    throughput(claim, all, H_WAL)
+}
+
+pub fn l3(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    throughput(claim, all, LOC_WAL)
+}
+
+pub fn l4(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    throughput(claim, all, LOC_KILN)
+}
+
+/// Memory writes are a share of the program's writes, of which the paper's program has more: see [`super::PAPER`].
+fn traffic(claim: &Claim, all: &Measurements, system: System) -> Judged {
+    let measured = mean(all, SYSTEMS, system, TRAFFIC, ANY);
+    let finding = Finding::headline(claim, vec![measured], Baseline::Zero, SIMULATED);
+    let over = |base: System| {
+        let ratio = |(own, base): (f64, f64)| own / base;
+        let own = values(all, SYSTEMS, system, WRITTEN, ANY);
+        let ratios: Vec<f64> =
+            own.into_iter().zip(values(all, SYSTEMS, base, WRITTEN, ANY)).map(ratio).collect();
+        let mean = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
+        (
+            format!("bytes written per transaction over {}'s", base.name),
+            Some(mean).filter(|_| !ratios.is_empty()),
+        )
+    };
+    let finding = finding
+        .beside("each workload", each(all, system, TRAFFIC), None)
+        .beside("without counting stores", Measured::Named(vec![over(NONE), over(H_WAL)]), None)
+        .note(
+            "The program's stores here are those to the pool and to locks; the paper's are all of a compiled program's, \
+             with its stack, which memory never sees.",
+        );
+    Ok(with_missing(finding))
+}
+
+pub fn l5(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    traffic(claim, all, S_WAL)
+}
+
+pub fn l6(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    traffic(claim, all, H_WAL)
+}
+
+pub fn l7(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    traffic(claim, all, LOC_WAL)
+}
+
+pub fn l8(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let finding = traffic(claim, all, KILN)?;
+    let loc = mean(all, SYSTEMS, LOC_KILN, TRAFFIC, ANY);
+    Ok(finding.beside("LOC-Kiln", Measured::Numbers(vec![loc]), None))
+}
+
+pub fn l9(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let of = |system| values(all, SYSTEMS, system, NORMALISED, ANY);
+    let ratios: Vec<f64> = of(EC_WAL).into_iter().zip(of(H_WAL)).map(|(ec, h)| ec / h).collect();
+    let measured = (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64);
+    let there = WORKLOADS.iter().filter(|workload| workload.workload.is_some());
+    let named =
+        there.zip(&ratios).map(|(workload, &ratio)| (workload.name.to_owned(), Some(ratio))).collect();
+    let finding = Finding::headline(claim, vec![measured], Baseline::One, SIMULATED);
+    Ok(with_missing(finding.beside("each workload", Measured::Named(named), None)))
+}
+
+fn by_degree(all: &Measurements, quantity: &str) -> Vec<(u64, Option<f64>)> {
+    let of =
+        |(degree, _): (u64, System)| (degree, mean(all, DEGREES, LOC_WAL, quantity, &degree.to_string()));
+    ALL_DEGREES.into_iter().map(of).collect()
+}
+
+fn named(values: &[(u64, Option<f64>)], what: &str) -> Vec<(String, Option<f64>)> {
+    values.iter().map(|&(x, value)| (format!("{what} {x}"), value)).collect()
+}
+
+pub fn l10(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let degrees = by_degree(all, NORMALISED);
+    let at = |wanted: u64| degrees.iter().find(|(degree, _)| *degree == wanted).and_then(|&(_, value)| value);
+    let rises = degrees.windows(2).all(|two| two[0].1 <= two[1].1);
+    let finding = Finding::headline(claim, vec![at(1), at(32)], Baseline::One, SIMULATED)
+        .beside("each degree", Measured::Named(named(&degrees, "SD")), None)
+        .note(if rises { "It rises with every step." } else { "It does not rise with every step." });
+    Ok(with_missing(finding))
+}
+
+pub fn l11(_: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let degrees = by_degree(all, TRAFFIC);
+    let pair = |from: usize, holds: fn(f64, f64) -> bool| match (degrees[from].1, degrees[from + 1].1) {
+        (Some(one), Some(other)) => Some(holds(one, other)),
+        _ => None,
+    };
+    let falls = (0..4).map(|i| {
+        let text = format!("falls from {} to {}", degrees[i].0, degrees[i + 1].0);
+        order(text, pair(i, |one, other| other < one))
+    });
+    let slightly = order(
+        "rises from 16 to 32, by a tenth at most",
+        pair(4, |one, other| other > one && other <= one * (1.0 + verdict::TOLERANCE)),
+    );
+    let orders = falls.chain([slightly]).collect();
+    let finding = Finding::trend(named(&degrees, "SD"), orders, SIMULATED);
+    let versions =
+        "Versions that the last level had no way for are counted by the simulator (version_overflows).";
+    Ok(with_missing(finding.note(versions)))
+}
+
+pub fn l12(_: &Claim, session: &Session, all: &Measurements) -> Judged {
+    let points = session.points(&UPDATES);
+    let at = |system: System, updates: u64| mean(all, SIZES, system, NORMALISED, &updates.to_string());
+    let mut measured = Vec::new();
+    for system in super::figures::OF_SIZES {
+        let values: Vec<_> = points.iter().map(|&updates| (updates, at(system, updates))).collect();
+        measured.extend(named(&values, system.name));
+    }
+    let (first, last) = (points[0], points[points.len() - 1]);
+    let gain = |system: System, updates| Some(at(system, updates)? / at(H_WAL, updates)?);
+    let near = |system| at(system, last).map(|value| (value - 1.0).abs() <= verdict::TOLERANCE);
+    let compare = |one: Option<f64>, other: Option<f64>| Some(one? > other?);
+    let orders = vec![
+        order(
+            "LOC-WAL's gain over H-WAL falls with size",
+            compare(gain(LOC_WAL, first), gain(LOC_WAL, last)),
+        ),
+        order("LOC-WAL at 32 within a tenth of no transactions", near(LOC_WAL)),
+        order("LOC-Kiln at 32 within a tenth of no transactions", near(LOC_KILN)),
+        order("Kiln's gain over H-WAL falls with size", compare(gain(KILN, first), gain(KILN, last))),
+        order("at 32 Kiln gains less than LOC-WAL", compare(gain(LOC_WAL, last), gain(KILN, last))),
+    ];
+    Ok(Finding::trend(measured, orders, "Simulated machine loc, B+ tree."))
+}
+
+pub fn l13(_: &Claim, session: &Session, all: &Measurements) -> Judged {
+    let points = session.points(&NANOSECONDS);
+    let of = |system: System| -> Vec<(u64, Option<f64>)> {
+        let at = |&latency: &u64| (latency, mean(all, LATENCIES, system, NORMALISED, &latency.to_string()));
+        points.iter().map(at).collect()
+    };
+    let (h_wal, loc) = (of(H_WAL), of(LOC_WAL));
+    let mut orders = Vec::new();
+    for i in 1..points.len() {
+        let (from, to) = (points[i - 1], points[i]);
+        let compare = |one: Option<f64>, other: Option<f64>| Some(one? < other?);
+        let gain = |i: usize| Some(loc[i].1? / h_wal[i].1?);
+        orders
+            .push(order(format!("H-WAL falls from {from} to {to} ns"), compare(h_wal[i].1, h_wal[i - 1].1)));
+        orders.push(order(
+            format!("LOC-WAL over H-WAL rises from {from} to {to} ns"),
+            compare(gain(i - 1), gain(i)),
+        ));
+    }
+    let mut measured = named(&h_wal, H_WAL.name);
+    measured.extend(named(&loc, LOC_WAL.name));
+    Ok(with_missing(Finding::trend(measured, orders, SIMULATED)))
+}
+
+pub fn l14(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let paper = claim.value.numbers();
+    let mut values = values(all, SYSTEMS, LOC_WAL, BLOCKS, ANY).into_iter();
+    let measured: Vec<Option<f64>> =
+        WORKLOADS.iter().map(|workload| workload.workload.and_then(|_| values.next())).collect();
+    let known: Vec<(Option<f64>, f64)> =
+        measured.iter().copied().zip(paper.iter().copied()).filter(|(value, _)| value.is_some()).collect();
+    let (found, wanted): (Vec<_>, Vec<_>) = known.into_iter().unzip();
+    let verdict = verdict::headline(&found, &wanted, Baseline::Zero);
+    let method = "Blocks that a committed transaction has written, counted by the hardware (loc-wal). The operations in a \
+                  transaction, and the length of the array of SPS, were chosen for these numbers alone.";
+    let finding = Finding { verdict, ..Finding::headline(claim, measured, Baseline::Zero, method) };
+    Ok(with_missing(finding))
+}
+
+pub fn l15(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
+    let [cid, tid, tx_id, tx_cnt, _] = format::TAG_BITS;
+    let (state, phase, writes, dirty) = (2, 2, tx_cnt, 1);
+    let upper = tid + tx_id;
+    let last = cid + tid + tx_id + dirty;
+    let entry = cid + tid + tx_id + tx_cnt + state + phase + writes;
+    let table = u64::from(entry) * format::RUNNING / 8;
+    let measured = [upper, upper, last, entry].map(|bits| Some(f64::from(bits))).to_vec();
+    let finding = Finding::exact(
+        claim,
+        measured,
+        "The widths of the fields that the log format and the tables here have.",
+    );
+    Ok(finding.note(format!("The Tx State Table of {} entries is {table} bytes.", format::RUNNING)))
+}
+
+pub fn l16(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
+    let measured = [format::GROUP_LINES, format::GROUP_DATA, format::GROUP_LINES - format::GROUP_DATA];
+    let measured = measured.map(|lines| Some(lines as f64)).into_iter();
+    let measured = measured.chain([Some(format::BLOCK_BYTES as f64)]).collect();
+    let note = "Metadata takes its place in the queue with its data and begins on the medium when the last of it has begun \
+                (mutant group-order).";
+    Ok(Finding::exact(claim, measured, "The log format of scheme/loc/format.rs.").note(note))
+}
+
+pub fn l17(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let lowest = |system| values(all, SYSTEMS, system, NORMALISED, ANY).into_iter().reduce(f64::min);
+    let strict: Vec<_> = [S_WAL, H_WAL].map(|system| (system.name.to_owned(), lowest(system))).to_vec();
+    let least = strict.iter().filter_map(|(_, value)| *value).reduce(f64::min);
+    let paper = claim.value.numbers().first().copied().unwrap_or_default();
+    let near = least.map(|least| (least - paper).abs() <= verdict::TOLERANCE * paper);
+    let orders = vec![
+        order("some workload loses more than half", least.map(|least| least < 0.5)),
+        order("the lowest is a tenth of no transactions", near),
+    ];
+    Ok(with_missing(Finding::trend(strict, orders, "The lowest of the workloads in Fig. 7.")))
+}
+
+pub fn l18(_: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let of = |system| mean(all, SYSTEMS, system, NORMALISED, ANY);
+    let less = |one: System, other: System| {
+        let holds = match (of(one), of(other)) {
+            (Some(one), Some(other)) => Some(one < other),
+            _ => None,
+        };
+        order(format!("{} < {}", one.name, other.name), holds)
+    };
+    let orders =
+        vec![less(S_WAL, H_WAL), less(H_WAL, LOC_WAL), less(LOC_WAL, LOC_KILN), less(KILN, LOC_KILN)];
+    let measured = ALL.map(|system| (system.name.to_owned(), of(system))).to_vec();
+    Ok(with_missing(Finding::trend(measured, orders, SIMULATED)))
+}
+
+pub fn l19(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
+    let measured = [format::RUNNING, format::TX_IDS, format::LARGEST, format::REACH_GB];
+    let measured = measured.map(|count| Some(count as f64)).to_vec();
+    Ok(Finding::exact(claim, measured, "The widths of the fields of scheme/loc/format.rs, as they are used."))
+}
+
+pub fn l20(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
+    let degree = Parameters::LOC_WAL.speculation;
+    let measured = [format::PAIR_BUFFER_BYTES, format::LOG_BYTES, degree];
+    let measured = measured.map(|count| Some(count as f64)).to_vec();
+    Ok(Finding::exact(claim, measured, "What the hardware of loc-wal has on the machine loc."))
+}
+
+pub fn l21(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
+    let NodeShape { bytes, pairs } = NodeShape::PAPER;
+    let word = strandline::memory::WORD_BYTES as f64;
+    let measured = vec![Some(bytes as f64), Some(pairs as f64), Some(word), Some(word)];
+    let finding = Finding::exact(claim, measured, "The B+ tree's nodes as the workload uses them.");
+    Ok(finding
+        .note("Words of a pool are 8 bytes, and so are the values here. SQLite is not a workload here yet."))
+}
+
+pub fn l22(_: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let one = mean(all, DEGREES, LOC_WAL, NORMALISED, "1");
+    let eager = mean(all, SYSTEMS, EC_WAL, NORMALISED, ANY).or(one);
+    let equal = match (one, eager) {
+        (Some(one), Some(eager)) => Some((one / eager - 1.0).abs() <= verdict::TOLERANCE),
+        _ => None,
+    };
+    let measured = vec![("LOC-WAL, SD 1".into(), one), ("EC-WAL".into(), eager)];
+    let orders = vec![order("equal within a tenth", equal)];
+    let note = "Here EC-WAL is LOC-WAL with windows of one transaction, by construction.";
+    Ok(Finding::trend(measured, orders, SIMULATED).note(note))
+}

@@ -1,0 +1,173 @@
+//! The systems and workloads of the paper, and one run of one on another.
+
+use strandline_sim::Description;
+use strandline_sim::run::{PoolSizes, Prepared, Run};
+use strandline_sim::{file, scheme};
+use strandline_workloads::{SchemeName, Sizes, WorkloadName};
+
+use crate::session::{Effort, Error, Session};
+
+/// A system: its key, the paper's name, the software scheme, the hardware scheme.
+#[derive(Clone, Copy, Debug)]
+pub struct System {
+    /// In series.
+    pub key: &'static str,
+    /// In figures.
+    pub name: &'static str,
+    software: &'static str,
+    hardware: &'static str,
+}
+
+const fn in_hardware(name: &'static str, hardware: &'static str) -> System {
+    System { key: hardware, name, software: "hardware+single-writer", hardware }
+}
+
+/// Without transactions: what all is measured against.
+pub const NONE: System =
+    System { key: "none", name: "no transactions", software: "volatile", hardware: "none" };
+/// S-WAL.
+pub const S_WAL: System =
+    System { key: "s-wal", name: "S-WAL", software: "s-wal+single-writer", hardware: "none" };
+/// H-WAL.
+pub const H_WAL: System = in_hardware("H-WAL", "h-wal");
+/// EC-WAL, LOC-WAL with speculation degree 1.
+pub const EC_WAL: System = in_hardware("EC-WAL", "ec-wal");
+/// LOC-WAL with speculation degree 16.
+pub const LOC_WAL: System = in_hardware("LOC-WAL", "loc-wal");
+/// Kiln.
+pub const KILN: System = in_hardware("Kiln", "kiln");
+/// LOC-Kiln.
+pub const LOC_KILN: System = in_hardware("LOC-Kiln", "loc-kiln");
+
+/// The systems of Figs. 7 to 9, in their order.
+pub const ALL: [System; 7] = [NONE, S_WAL, H_WAL, EC_WAL, LOC_WAL, KILN, LOC_KILN];
+
+/// Speculation degrees (the steps between 1 and 32 are ours).
+pub const ALL_DEGREES: [(u64, System); 6] = [
+    (1, EC_WAL),
+    (2, in_hardware("LOC-WAL, 2", "loc-wal-2")),
+    (4, in_hardware("LOC-WAL, 4", "loc-wal-4")),
+    (8, in_hardware("LOC-WAL, 8", "loc-wal-8")),
+    (16, LOC_WAL),
+    (32, in_hardware("LOC-WAL, 32", "loc-wal-32")),
+];
+
+/// A workload of Table 2.
+#[derive(Clone, Copy, Debug)]
+pub struct PaperWorkload {
+    /// Which it is here; `None`: it does not exist yet.
+    pub workload: Option<WorkloadName>,
+    /// The paper's name.
+    pub name: &'static str,
+    /// Operations in a transaction, and words in the array of SPS, so that a transaction writes as many blocks as
+    /// Table 2 says.
+    operations: u64,
+    /// Transactions of a run in full.
+    transactions: u64,
+}
+
+/// Table 2. Where SQLite becomes a workload its name goes here, and all figures and claims have it.
+pub const WORKLOADS: [PaperWorkload; 6] = [
+    PaperWorkload {
+        workload: Some(WorkloadName::BPlusTree),
+        name: "B+ Tree",
+        operations: 24,
+        transactions: 3000,
+    },
+    PaperWorkload { workload: Some(WorkloadName::Hash), name: "Hash", operations: 3, transactions: 20_000 },
+    PaperWorkload {
+        workload: Some(WorkloadName::RbTree),
+        name: "RBTree",
+        operations: 4,
+        transactions: 10_000,
+    },
+    PaperWorkload { workload: Some(WorkloadName::Sps), name: "SPS", operations: 1, transactions: 50_000 },
+    PaperWorkload { workload: Some(WorkloadName::Sdg), name: "SDG", operations: 8, transactions: 5000 },
+    PaperWorkload { workload: None, name: "SQLite", operations: 1, transactions: 0 },
+];
+
+/// What a run found.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Transactions per second of simulated time.
+    pub throughput: f64,
+    /// Bytes written to memory over bytes stored by the program.
+    pub traffic: f64,
+    /// Bytes written to memory per transaction.
+    pub written: f64,
+    /// Blocks written per transaction, where the hardware counts them.
+    pub blocks: Option<f64>,
+}
+
+/// A workload that is filled.
+pub struct Ready {
+    prepared: Prepared,
+    transactions: u64,
+    seed: u64,
+}
+
+impl PaperWorkload {
+    /// Fills it, with `operations` operations in a transaction or as many as Table 2 asks for.
+    ///
+    /// # Errors
+    /// A size is impossible.
+    pub fn prepare(&self, session: &Session, operations: Option<u64>) -> Result<Option<Ready>, Error> {
+        let Some(workload) = self.workload else { return Ok(None) };
+        let mut sizes = Sizes { operations: operations.unwrap_or(self.operations), ..session.sizes() };
+        if workload == WorkloadName::Sps {
+            // Two entries of an array of two blocks: 1.53 blocks on average.
+            sizes.array_words = 16;
+        }
+        let pool = PoolSizes { log_bytes: 256 << 10, chunk_bytes: 256 << 10, lock_bits: 8 };
+        let scaled = operations.map_or(self.transactions, |more| self.transactions * self.operations / more);
+        let transactions = match session.effort {
+            Effort::Full => scaled,
+            Effort::Quick => scaled / 10,
+            Effort::Trial => 50,
+        };
+        let prepared = Prepared::new(workload, &sizes, pool, 1)?;
+        Ok(Some(Ready { prepared, transactions: transactions.max(50), seed: session.seed }))
+    }
+}
+
+impl Ready {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// A transaction failed.
+    pub fn run(&self, machine: &Description, system: System) -> Result<Row, Error> {
+        let usage = |error: String| Error::Usage(error);
+        let name: SchemeName = system.software.parse().map_err(|error| usage(format!("{error}")))?;
+        let hardware =
+            scheme::find(system.hardware).ok_or_else(|| usage(format!("no {}", system.hardware)))?;
+        let transactions = self.transactions;
+        // Past the windows' in-place phases and the filling of the caches.
+        let run =
+            Run { scheme: name, threads: 1, transactions, warm_up: transactions / 4 + 200, seed: self.seed };
+        let outcome = self.prepared.run(machine, hardware, &run, Vec::new())?.outcome;
+        let statistics = &outcome.statistics;
+        let stored: u64 = statistics.cores.iter().map(|core| core.stores + core.atomics).sum();
+        let written = 64.0 * statistics.traffic.writes() as f64;
+        let count = |name| statistics.scheme.iter().find(|(other, _)| other == name).map(|(_, count)| *count);
+        let blocks = match (count("blocks"), count("transactions")) {
+            (Some(blocks), Some(transactions)) if transactions > 0 => {
+                Some(blocks as f64 / transactions as f64)
+            }
+            _ => None,
+        };
+        Ok(Row {
+            throughput: outcome.tx_per_s,
+            traffic: written / (8 * stored).max(1) as f64,
+            written: written / transactions as f64,
+            blocks,
+        })
+    }
+}
+
+/// The paper's machine, with some of its keys overridden.
+///
+/// # Errors
+/// An override is impossible.
+pub fn machine(overrides: &[String]) -> Result<Description, Error> {
+    file::load("loc", overrides).map_err(|error| Error::Usage(error.to_string()))
+}

@@ -1,0 +1,115 @@
+//! What hardware schemes keep in the last cache level beside its lines: versions of blocks, each in a way of its
+//! line's set.
+
+use crate::controller::Line;
+
+use super::array::DIRTY;
+use super::hierarchy::Hierarchy;
+
+/// Numbers from here on are versions, not lines.
+const VERSIONS: u32 = 1 << 31;
+
+/// What is to be put into the last level when the scheme's callback has returned.
+pub(super) enum Pending {
+    /// A version, by its number.
+    Version(u32),
+    /// A line's words.
+    Line(u32, Line),
+}
+
+/// Whether a last level's entry is a version.
+pub(super) fn is_version(line: u32) -> bool {
+    line >= VERSIONS
+}
+
+impl Hierarchy {
+    /// Gives a version of `line` a way in the last level as soon as the running callback has returned; its number, made
+    /// of `number`. Whose way it is, if not an empty one, is chosen as always; if a version must go
+    /// [`HardwareScheme::version_overflow`](crate::scheme::HardwareScheme::version_overflow) is told.
+    pub fn keep_version(&mut self, line: u32, number: u32) -> u32 {
+        let period = self.shared.last().map_or(1, |cache| cache.sets()) as u32;
+        let base = VERSIONS.next_multiple_of(period);
+        let numbers = (u32::MAX - base) / period - 1;
+        let version = base + number % numbers * period + line % period;
+        self.pending.push(Pending::Version(version));
+        version
+    }
+
+    /// Gives a version's way back.
+    pub fn drop_version(&mut self, version: u32) {
+        self.pending.retain(|pending| !matches!(pending, Pending::Version(other) if *other == version));
+        if let Some(cache) = self.shared.last_mut()
+            && let Some(entry) = cache.find(version)
+        {
+            cache.remove(entry);
+        }
+    }
+
+    /// Puts a modified line, which no cache has, into the last level as soon as the running callback has returned.
+    pub fn restore(&mut self, line: u32, data: &Line) {
+        self.pending.push(Pending::Line(line, *data));
+    }
+
+    /// After a callback: puts away what it asked for.
+    pub(crate) fn settle_pending(&mut self, at: u64) {
+        while let Some(pending) = self.pending.pop() {
+            let Some(index) = self.shared.len().checked_sub(1) else { return };
+            let (line, flags, data) = match pending {
+                Pending::Version(version) => (version, 0, [0; 8]),
+                Pending::Line(line, data) => (line, DIRTY, data),
+            };
+            let (_, victim) = self.shared[index].insert(line, flags, &data, at);
+            if let Some(victim) = victim {
+                self.evict_shared(index, victim, at);
+            }
+        }
+    }
+
+    /// Takes all copies of a line out of the caches, modified or not.
+    pub fn discard(&mut self, line: u32) {
+        self.clean(line, true);
+    }
+
+    /// The words of a line that is modified; its copies are clean afterwards.
+    pub fn take_modified(&mut self, line: u32) -> Option<Line> {
+        self.clean(line, false)
+    }
+
+    /// A line's words in the last level, and whether they are modified there.
+    pub fn last_level(&self, line: u32) -> Option<(Line, bool)> {
+        let cache = self.shared.last()?;
+        let entry = cache.find(line)?;
+        Some((cache.data[entry], cache.is_dirty(entry)))
+    }
+
+    /// Writes a line that is modified above the last level back into it; whether it was.
+    pub fn push_to_last_level(&mut self, line: u32) -> bool {
+        let is_above = |caches: &Self| {
+            let above = caches.private.iter().flatten().chain(caches.shared.iter().rev().skip(1));
+            above.into_iter().any(|cache| cache.find(line).is_some_and(|entry| cache.is_dirty(entry)))
+        };
+        if !is_above(self) {
+            return false;
+        }
+        let Some(data) = self.clean(line, false) else { return false };
+        let Some(cache) = self.shared.last_mut() else { return false };
+        match cache.find(line) {
+            Some(entry) => {
+                cache.data[entry] = data;
+                cache.flags[entry] |= DIRTY;
+            }
+            None => self.pending.push(Pending::Line(line, data)),
+        }
+        true
+    }
+
+    /// The modified lines of the last level, as they are there.
+    pub fn modified_in_last_level(&self) -> impl Iterator<Item = (u32, Line)> + '_ {
+        self.shared.last().into_iter().flat_map(|cache| {
+            (0..cache.entries()).filter(move |&entry| cache.is_dirty(entry)).filter_map(move |entry| {
+                let line = cache.line(entry).filter(|&line| !is_version(line))?;
+                Some((line, cache.data[entry]))
+            })
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! What threads did, and whose store each load saw: for a judge of power failures.
+
+use std::collections::VecDeque;
+
+use strandline::memory::Event;
+
+/// What a thread did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The thread.
+    pub thread: u32,
+    /// The cycle.
+    pub at: u64,
+    /// What.
+    pub what: Noted,
+}
+
+/// An operation on the pool, or an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// A load of a word.
+    Load {
+        /// The word's number in the pool.
+        word: u32,
+        /// One above the place, among the notes, of the store that it saw; 0: what was there before.
+        saw: u32,
+    },
+    /// A store to a word.
+    Store {
+        /// The word's number in the pool.
+        word: u32,
+        /// The value.
+        value: u64,
+    },
+    /// A boundary.
+    Event(Event),
+}
+
+/// The notes of a run.
+#[derive(Debug)]
+pub(super) struct Notes {
+    pub list: Vec<Note>,
+    /// For each word of the pool, the store that other cores see, as in [`Noted::Load`].
+    visible: Vec<u32>,
+    /// For each core, its stores that others do not see yet.
+    queued: Vec<VecDeque<u32>>,
+}
+
+impl Notes {
+    pub fn new(words: usize, cores: usize) -> Self {
+        Self { list: Vec::new(), visible: vec![0; words], queued: vec![VecDeque::new(); cores] }
+    }
+
+    fn add(&mut self, core: usize, at: u64, what: Noted) {
+        self.list.push(Note { thread: core as u32, at, what });
+    }
+
+    pub fn event(&mut self, core: usize, at: u64, event: Event) {
+        self.add(core, at, Noted::Event(event));
+    }
+
+    /// `core` stores; others do not see it yet.
+    pub fn store(&mut self, core: usize, at: u64, line: u32, word: u8, value: u64) {
+        let word = 8 * line + u32::from(word);
+        if (word as usize) < self.visible.len() {
+            self.add(core, at, Noted::Store { word, value });
+            self.queued[core].push_back(self.list.len() as u32);
+        }
+    }
+
+    /// The oldest of `core`'s stores that others do not see, one to `line`, is seen now.
+    pub fn seen(&mut self, core: usize, line: u32) {
+        if (8 * line as usize) < self.visible.len()
+            && let Some(store) = self.queued[core].pop_front()
+            && let Noted::Store { word, .. } = self.list[store as usize - 1].what
+        {
+            self.visible[word as usize] = store;
+        }
+    }
+
+    pub fn load(&mut self, core: usize, at: u64, line: u32, word: u8) {
+        let word = 8 * line + u32::from(word);
+        if (word as usize) < self.visible.len() {
+            let of_word = |&&store: &&u32| matches!(self.list[store as usize - 1].what, Noted::Store { word: stored, .. } if stored == word);
+            let own = self.queued[core].iter().rev().find(of_word).copied();
+            let saw = own.unwrap_or(self.visible[word as usize]);
+            self.add(core, at, Noted::Load { word, saw });
+        }
+    }
+}

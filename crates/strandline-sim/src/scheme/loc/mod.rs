@@ -1,0 +1,452 @@
+//! Loose-Ordering Consistency (Lu, Shu, Sun, Mutlu: *Improving Performance and Endurance of Persistent Memory with
+//! Loose-Ordering Consistency*, TPDS 2017): H-WAL, EC-WAL, LOC-WAL, Kiln and LOC-Kiln.
+//!
+//! One machinery, and what differs is in [`Parameters`]. A transaction's stores stay in the caches; blocks leave them
+//! for the memory log area, never for home, until their speculation window is durable.
+//!
+//! | | commit is told by | transactions in a window | home |
+//! |---|---|---|---|
+//! | H-WAL | a record, written when the blocks are durable | 1 | after each transaction, before the next one's log |
+//! | EC-WAL | counting blocks (Eager Commit) | 1 | when evicted, or when TxIDs run short |
+//! | LOC-WAL | counting blocks, and dependency pairs | SD, 16 by default | likewise |
+//! | Kiln | a flag, set when all blocks are in the non-volatile last level | 1 | when evicted |
+//! | LOC-Kiln | likewise | 16 | likewise |
+//!
+//! The Tx Dirty Block Table (TID, TxID, TxDirty of each cached block) is [`LooseOrdering::lines`], kept
+//! by line instead of in each level's tags; the Tx State Table is the windows' `Transaction`s. Where the
+//! paper leaves things open `docs/papers/loose-ordering.md` says what was decided.
+//!
+//! *A block with several versions.* A transaction that stores to a block which an earlier one of its window has written,
+//! and which is not in the log, leaves the older version in the last level, in a way of the same set. When it
+//! commits the version goes and a dependency pair is noted; when it aborts the version becomes the block again and
+//! is written to the log (the rescue of preceding transactions). A version that the set has no way for is written to
+//! the log (version overflow).
+//!
+//! *An aborted transaction* gives its TxID back, unless blocks of it are in the log: then the window ends with it, so
+//! that recovery finds what is not committed at a window's end only.
+
+mod area;
+pub mod format;
+mod last_level;
+mod recovery;
+mod transaction;
+mod window;
+
+use std::collections::{HashMap, VecDeque};
+
+use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
+use crate::cache::Hierarchy;
+use crate::controller::{Line, MemorySide};
+use area::LogArea;
+use transaction::{LineState, LogCopy, Running};
+use window::Window;
+
+/// How recovery tells a committed transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// By a commit record.
+    Record,
+    /// By the number of its blocks.
+    Count,
+}
+
+/// What one of the paper's systems is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// The name in `strandline list`.
+    pub name: &'static str,
+    /// How a commit is told.
+    pub commit: Commit,
+    /// Speculation degree: transactions in a window.
+    pub speculation: u64,
+    /// Whether blocks go home after each window, before the next window's log (the phases of Fig. 2 (a)).
+    pub home_each: bool,
+    /// Whether the last cache level is non-volatile (Kiln).
+    pub non_volatile: bool,
+}
+
+impl Parameters {
+    /// H-WAL (section 5.2).
+    pub const H_WAL: Self =
+        Self { name: "h-wal", commit: Commit::Record, speculation: 1, home_each: true, non_volatile: false };
+    /// EC-WAL (section 5.3).
+    pub const EC_WAL: Self = Self { name: "ec-wal", commit: Commit::Count, home_each: false, ..Self::H_WAL };
+    /// LOC-WAL with speculation degree 16 (section 5.1).
+    pub const LOC_WAL: Self = Self { name: "loc-wal", speculation: 16, ..Self::EC_WAL };
+    /// Kiln (section 5.2; Zhao et al., MICRO 2013).
+    pub const KILN: Self = Self { name: "kiln", home_each: false, non_volatile: true, ..Self::H_WAL };
+    /// LOC-Kiln (section 5.2).
+    pub const LOC_KILN: Self = Self { name: "loc-kiln", non_volatile: true, ..Self::LOC_WAL };
+
+    /// LOC-WAL with another speculation degree (section 5.4).
+    const fn degree(name: &'static str, speculation: u64) -> Self {
+        Self { name, speculation, ..Self::LOC_WAL }
+    }
+
+    /// Builds it into a machine.
+    fn make(self, setup: &Setup<'_>) -> Result<Box<dyn HardwareScheme>, String> {
+        let machine = setup.machine;
+        if machine.cores.count != 1 {
+            return Err(format!(
+                "its transactions are those of one core, and the machine has {}",
+                machine.cores.count
+            ));
+        }
+        if machine.controllers.count * machine.controllers.channels != 1 {
+            return Err("its log needs all blocks behind one channel".into());
+        }
+        if machine.caches.last().is_none_or(|level| level.sharing != crate::description::Sharing::Shared) {
+            return Err("it keeps versions in a shared last cache level, and the machine has none".into());
+        }
+        let rule = setup.omitted.and_then(Rule::of);
+        Ok(Box::new(LooseOrdering::new(self, machine, rule)))
+    }
+
+    fn recover(self, setup: &Setup<'_>, pool: &mut [u64], area: &mut [u64]) -> Result<(), String> {
+        recovery::recover(self.commit, setup, pool, area)
+    }
+}
+
+macro_rules! rules {
+    ($($(#[$doc:meta])* $rule:ident = $name:literal, $text:literal;)*) => {
+        /// A rule on which recovery rests, and which a mutant leaves out.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Rule { $($(#[$doc])* $rule,)* }
+
+        impl Rule {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$rule,)*];
+
+            /// Its mutant's name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$rule => $name,)* }
+            }
+
+            const fn mutant(self) -> Mutant {
+                match self { $(Self::$rule => Mutant { name: $name, rule: $text, redundant: None },)* }
+            }
+
+            fn of(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|rule| rule.name() == name)
+            }
+        }
+    };
+}
+
+rules! {
+    /// Counting.
+    TxCnt = "tx-count", "a transaction is committed only if as many of its blocks are in the log as its TxCnt says";
+    /// Pairs.
+    PairCommit = "pair-commit", "a pair's blocks count for Ta only if Tb is committed";
+    /// From tail to head.
+    PairOrder = "pair-order", "pairs are gone through from tail to head";
+    /// In order.
+    InOrder = "in-order-commit", "what follows a transaction that is not committed is not committed";
+    /// Strict order of windows.
+    WindowOrder = "window-order", "a window begins when the one before is durable";
+    /// Order in a group.
+    GroupOrder = "group-order", "a group's metadata is not durable before its data";
+    /// The rescue.
+    Rescue = "rescue", "when a transaction aborts, preceding ones write their versions of its blocks to the log";
+    /// Versions.
+    Versions = "versions", "a block that a later transaction overwrites keeps its older version until that one commits";
+    /// Log before home.
+    HomeAfterLog = "home-after-log", "a block does not go home before its window is durable";
+    /// The commit record.
+    RecordOrder = "record-order", "the commit record is written when the blocks are durable";
+    /// Home before truncation.
+    TruncateAfterHome = "truncate-after-home", "the log head passes a window only when its blocks are durable at home";
+    /// Kiln's flag.
+    FlagOrder = "flag-order", "a transaction's flag is set when its blocks have been written back into the last level";
+    /// Kiln's evictions.
+    NoEviction = "no-eviction", "a block of a transaction that is not committed does not leave the last level for home";
+    /// Kiln's old versions.
+    OldInLastLevel = "old-in-last-level", "the committed version of a block stays in the last level until the next one's commit";
+}
+
+const fn mutants<const N: usize>(rules: [Rule; N]) -> [Mutant; N] {
+    let mut mutants = [Rule::TxCnt.mutant(); N];
+    let mut at = 0;
+    while at < N {
+        mutants[at] = rules[at].mutant();
+        at += 1;
+    }
+    mutants
+}
+
+const COMMON: [Rule; 4] = [Rule::WindowOrder, Rule::GroupOrder, Rule::HomeAfterLog, Rule::TruncateAfterHome];
+const H_WAL_MUTANTS: &[Mutant] =
+    &mutants([Rule::RecordOrder, Rule::GroupOrder, Rule::HomeAfterLog, Rule::TruncateAfterHome]);
+const EC_WAL_MUTANTS: &[Mutant] = &mutants([Rule::TxCnt, COMMON[0], COMMON[1], COMMON[2], COMMON[3]]);
+const LOC_WAL_MUTANTS: &[Mutant] = &mutants([
+    Rule::TxCnt,
+    Rule::PairCommit,
+    Rule::PairOrder,
+    Rule::InOrder,
+    Rule::Rescue,
+    Rule::Versions,
+    COMMON[0],
+    COMMON[1],
+    COMMON[2],
+    COMMON[3],
+]);
+const KILN_MUTANTS: &[Mutant] = &mutants([Rule::FlagOrder, Rule::NoEviction, Rule::OldInLastLevel]);
+
+const SOURCE: &str = "Loose-Ordering Consistency";
+
+macro_rules! entry {
+    ($parameters:expr, $source:expr, $mutants:expr, $description:expr) => {
+        Entry {
+            name: $parameters.name,
+            source: $source,
+            description: $description,
+            make: Some(|setup| $parameters.make(setup)),
+            recover: |setup, pool, area| $parameters.recover(setup, pool, area),
+            software: &["hardware+single-writer"],
+            is_durable: true,
+            mutants: $mutants,
+        }
+    };
+}
+
+const SD_2: Parameters = Parameters::degree("loc-wal-2", 2);
+const SD_4: Parameters = Parameters::degree("loc-wal-4", 4);
+const SD_8: Parameters = Parameters::degree("loc-wal-8", 8);
+const SD_32: Parameters = Parameters::degree("loc-wal-32", 32);
+const SD_TEXT: &str = "loc-wal with another speculation degree; ec-wal is the one with degree 1";
+
+/// H-WAL.
+pub const H_WAL: Entry = entry!(
+    Parameters::H_WAL,
+    SOURCE,
+    H_WAL_MUTANTS,
+    "write-ahead log kept by hardware: blocks, then a commit record, then home, transaction by transaction"
+);
+/// EC-WAL: LOC-WAL with speculation degree 1.
+pub const EC_WAL: Entry = entry!(
+    Parameters::EC_WAL,
+    SOURCE,
+    EC_WAL_MUTANTS,
+    "Eager Commit: recovery counts a transaction's blocks, no commit record"
+);
+/// LOC-WAL.
+pub const LOC_WAL: Entry = entry!(
+    Parameters::LOC_WAL,
+    SOURCE,
+    LOC_WAL_MUTANTS,
+    "Eager Commit and Speculative Persistence: 16 transactions become durable in any order"
+);
+/// LOC-WAL with speculation degree 2.
+pub const LOC_WAL_2: Entry = entry!(SD_2, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+/// LOC-WAL with speculation degree 4.
+pub const LOC_WAL_4: Entry = entry!(SD_4, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+/// LOC-WAL with speculation degree 8.
+pub const LOC_WAL_8: Entry = entry!(SD_8, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+/// LOC-WAL with speculation degree 32.
+pub const LOC_WAL_32: Entry = entry!(SD_32, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+/// Kiln.
+pub const KILN: Entry = entry!(
+    Parameters::KILN,
+    "Loose-Ordering Consistency, 5.2 (Zhao et al., MICRO 2013)",
+    KILN_MUTANTS,
+    "non-volatile last cache level that a commit flushes to; a write-ahead log for what does not fit"
+);
+/// LOC-Kiln.
+pub const LOC_KILN: Entry = entry!(
+    Parameters::LOC_KILN,
+    SOURCE,
+    KILN_MUTANTS,
+    "the same with windows of 16 transactions, durable in any order"
+);
+
+/// The hardware of one of these systems.
+pub struct LooseOrdering {
+    parameters: Parameters,
+    /// The rule that is left out (a mutant).
+    omitted: Option<Rule>,
+    log: LogArea,
+    log_bytes: u64,
+    /// Cycles from a core's first level to the controller.
+    path: u64,
+    /// Lines whose newest version is not known to be home.
+    lines: HashMap<u32, LineState>,
+    /// Lines whose newest version outside the caches is in the log.
+    in_log: HashMap<u32, LogCopy>,
+    running: Option<Running>,
+    /// Versions in the last level, by their numbers there: the line.
+    versions: HashMap<u32, u32>,
+    version_number: u32,
+    /// The open window.
+    window: Window,
+    /// Closed ones that the log head has not passed, oldest first.
+    closed: VecDeque<Window>,
+    /// The next transaction's number; its TxID is its lowest 8 bits.
+    next: u64,
+    /// The first transaction of the log that the durable head names.
+    first: u64,
+    /// Up to here transactions are acknowledged, by the software's TxIDs (LastCommittedTxID).
+    acknowledged: u64,
+    /// In the last level's own words: what is saved there of lines that the open window writes (Kiln).
+    saved: HashMap<u32, last_level::Saved>,
+    /// Lines on their way from a non-volatile last level home.
+    leaving: HashMap<u32, Line>,
+    counts: Counts,
+}
+
+/// What it counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    transactions: u64,
+    blocks: u64,
+    aborted: u64,
+    windows: u64,
+    pairs: u64,
+    overlapped: u64,
+    versions: u64,
+    version_overflows: u64,
+    logged: u64,
+    log_metadata: u64,
+    evicted_to_log: u64,
+    rescued: u64,
+    home: u64,
+    heads: u64,
+    fallbacks: u64,
+    begin_stalls: u64,
+}
+
+impl LooseOrdering {
+    /// The hardware in `machine`, with or without a rule.
+    pub fn new(parameters: Parameters, machine: &crate::Description, omitted: Option<Rule>) -> Self {
+        // A machine with smaller caches, as tests have, gets a log in proportion.
+        let last = machine.caches.last().map_or(0, |level| level.bytes);
+        let log_bytes = (last * 32).clamp(1 << 15, format::LOG_BYTES);
+        let log_bytes = log_bytes.next_multiple_of(machine.controllers.interleave_bytes);
+        let ordered = omitted != Some(Rule::GroupOrder);
+        Self {
+            parameters,
+            omitted,
+            log: LogArea::new(log_bytes, machine.cycles(machine.nvm.write_ns), ordered),
+            log_bytes,
+            path: machine.caches.iter().map(|level| level.latency).sum(),
+            lines: HashMap::new(),
+            in_log: HashMap::new(),
+            running: None,
+            versions: HashMap::new(),
+            version_number: 0,
+            window: Window::default(),
+            closed: VecDeque::new(),
+            next: 0,
+            first: 0,
+            acknowledged: 0,
+            saved: HashMap::new(),
+            leaving: HashMap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn omits(&self, rule: Rule) -> bool {
+        self.omitted == Some(rule)
+    }
+}
+
+impl HardwareScheme for LooseOrdering {
+    fn name(&self) -> &'static str {
+        self.parameters.name
+    }
+
+    fn reserved_bytes(&self) -> u64 {
+        self.log_bytes
+    }
+
+    fn boundary(&mut self, caches: &mut Hierarchy, _: usize, boundary: Boundary, now: u64) -> Reply {
+        match boundary {
+            Boundary::Begin => self.begin(caches, now),
+            Boundary::Commit(transaction) => self.commit(caches, transaction, now),
+            Boundary::Abort => {
+                self.abort(caches, now);
+                Reply::Go(now)
+            }
+            Boundary::Flush => self.flush(caches, now),
+        }
+    }
+
+    fn store(
+        &mut self,
+        caches: &mut Hierarchy,
+        core: usize,
+        word: StoredWord,
+        entry: usize,
+        now: u64,
+    ) -> Reply {
+        if word.line < caches.memory.pool_lines() && self.running.is_some() {
+            self.transactional_store(caches, core, word.line, entry);
+        }
+        Reply::Go(now)
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
+        self.leaves_caches(memory, line, data, now)
+    }
+
+    fn version_overflow(&mut self, memory: &mut MemorySide, version: u32, now: u64) {
+        self.evict_version(memory, version, now);
+    }
+
+    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+        let copy = self.in_log.get(&line)?;
+        let (done, _) = memory.read(copy.place, now);
+        Some((done, copy.data))
+    }
+
+    fn next_event(&self) -> u64 {
+        self.next_completion()
+    }
+
+    fn act(&mut self, caches: &mut Hierarchy, now: u64) {
+        self.complete_windows(caches, now);
+    }
+
+    fn power_fails(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: u64) {
+        if self.parameters.non_volatile {
+            self.save_last_level(caches, image, now);
+        }
+    }
+
+    fn acknowledged(&self, now: u64) -> Option<u64> {
+        Some(self.acknowledged_at(now))
+    }
+
+    fn copy(&self, line: u32) -> Option<Line> {
+        self.in_log.get(&line).map(|copy| copy.data)
+    }
+
+    fn statistics(&self) -> Vec<(String, u64)> {
+        let counts = &self.counts;
+        let [blocks, metadata] = self.log.written;
+        [
+            ("transactions", counts.transactions),
+            ("blocks", counts.blocks),
+            ("aborted", counts.aborted),
+            ("windows", counts.windows),
+            ("dependency_pairs", counts.pairs),
+            ("blocks_overlapped", counts.overlapped),
+            ("versions", counts.versions),
+            ("version_overflows", counts.version_overflows),
+            ("log_blocks", blocks - counts.logged),
+            ("log_metadata", metadata - counts.log_metadata),
+            ("blocks_evicted_to_log", counts.evicted_to_log),
+            ("blocks_rescued", counts.rescued),
+            ("blocks_home", counts.home),
+            ("log_heads", counts.heads),
+            ("fallbacks_to_log", counts.fallbacks),
+            ("begin_stall_cycles", counts.begin_stalls),
+        ]
+        .map(|(name, count)| (name.to_owned(), count))
+        .to_vec()
+    }
+
+    fn reset_statistics(&mut self) {
+        let [logged, log_metadata] = self.log.written;
+        self.counts = Counts { logged, log_metadata, ..Counts::default() };
+    }
+}

@@ -1,0 +1,149 @@
+//! Recovery (section 3.4): window by window in program order.
+//!
+//! (1) The BLK-TAGs of each transaction are counted; it is committed if there are as many as its TxCnt says. (2) The
+//! dependency pairs are gone through from tail to head: if Tb is committed, n is added to Ta's blocks. (3) The first
+//! transaction that is not committed makes all after it so. The committed ones' blocks are written home in
+//! the order of transactions; then the log head says that the log is empty.
+//!
+//! Only the last window can be incomplete, since a window begins when the one before is durable. In an earlier one
+//! the last transaction may lack its TxCnt: an aborted one with blocks in the log ends its window (`mod.rs`).
+
+use super::format::{BlockTag, GROUP_DATA, GROUP_LINES, Head, Kind, Pair, Places, RUNNING, decode_pairs};
+use super::{Commit, Rule};
+use crate::scheme::Setup;
+
+/// A transaction of a window.
+#[derive(Clone, Debug, Default)]
+struct Logged {
+    /// Home and place of each block, in the order of the log.
+    blocks: Vec<(u32, usize)>,
+    /// Non-zero TxCnt.
+    count: u64,
+    /// Blocks that later transactions have.
+    overlapped: u64,
+    /// Whether its commit record is there.
+    record: bool,
+}
+
+/// A speculation window as the log has it.
+#[derive(Default)]
+struct Window {
+    number: u8,
+    /// By TxID relative to the window's first.
+    transactions: Vec<Logged>,
+    pairs: Vec<Pair>,
+}
+
+/// The windows in the valid log, and the first sequence ID after it.
+fn windows(area: &[u64], head: Head) -> (Vec<(u8, Window)>, u64) {
+    let places = Places::of(8 * area.len() as u64);
+    let mut windows: Vec<(u8, Window)> = Vec::new();
+    let (mut first, mut end) = (head.first, head.start);
+    for sid in head.start..head.start + places.most() {
+        let line = 8 * places.line(sid) as usize;
+        let meta = &area[line + 8 * GROUP_DATA..][..8];
+        if meta[0] != sid + 1 {
+            continue;
+        }
+        end = sid + 1;
+        for (slot, tag) in meta[1..].iter().map(|&word| BlockTag::decode(word)).enumerate() {
+            if tag.kind == Kind::Empty {
+                continue;
+            }
+            if windows.last().is_none_or(|(_, window)| window.number != tag.window) {
+                if let Some((_, last)) = windows.last() {
+                    first = first.wrapping_add(last.transactions.len() as u8);
+                }
+                windows.push((first, Window { number: tag.window, ..Window::default() }));
+            }
+            let Some((first, window)) = windows.last_mut() else { continue };
+            let place = line + 8 * slot;
+            if tag.kind == Kind::Pairs {
+                window.pairs.extend(decode_pairs(&area[place..place + 8], tag.tx_cnt.into()));
+                continue;
+            }
+            let number = usize::from(tag.tx_id.wrapping_sub(*first));
+            if number >= RUNNING as usize {
+                continue;
+            }
+            if window.transactions.len() <= number {
+                window.transactions.resize(number + 1, Logged::default());
+            }
+            let transaction = &mut window.transactions[number];
+            if tag.kind == Kind::Record {
+                transaction.record = true;
+            } else {
+                transaction.blocks.push((tag.addr, place));
+                transaction.count = transaction.count.max(tag.tx_cnt.into());
+            }
+        }
+    }
+    (windows, end)
+}
+
+impl Window {
+    /// Whether each transaction is committed by itself: steps 1 and 2.
+    fn committed(&mut self, first: u8, commit: Commit, setup: &Setup<'_>) -> Vec<bool> {
+        if commit == Commit::Record {
+            return self.transactions.iter().map(|transaction| transaction.record).collect();
+        }
+        let counts = |transaction: &Logged| {
+            let found = transaction.blocks.len() as u64 + transaction.overlapped;
+            transaction.count > 0 && (found == transaction.count || setup.omits(Rule::TxCnt.name()))
+        };
+        let reverse = !setup.omits(Rule::PairOrder.name());
+        for i in 0..self.pairs.len() {
+            let pair = self.pairs[if reverse { self.pairs.len() - 1 - i } else { i }];
+            let earlier = usize::from(pair.earlier.wrapping_sub(first));
+            let later = usize::from(pair.later.wrapping_sub(first));
+            let all = self.transactions.len();
+            if earlier >= all || later >= all {
+                continue;
+            }
+            if earlier == later {
+                self.transactions[earlier].count = pair.count.into();
+            } else if counts(&self.transactions[later]) || setup.omits(Rule::PairCommit.name()) {
+                self.transactions[earlier].overlapped += u64::from(pair.count);
+            }
+        }
+        self.transactions.iter().map(counts).collect()
+    }
+}
+
+/// Repairs the pool from the log area. Whatever is not a log is taken for an empty one.
+pub fn recover(commit: Commit, setup: &Setup<'_>, pool: &mut [u64], area: &mut [u64]) -> Result<(), String> {
+    if area.len() < 8 * (super::format::HEADS as usize + 3 * GROUP_LINES) {
+        return Err(format!("a log area of {} words holds no log", area.len()));
+    }
+    let head = Head::newest(area);
+    let (mut windows, end) = windows(area, head);
+    let last = windows.len().saturating_sub(1);
+    let mut next = head.first;
+    for (number, (first, window)) in windows.iter_mut().enumerate() {
+        let mut is_committed = window.committed(*first, commit, setup);
+        let stop = is_committed.iter().position(|&committed| !committed);
+        if let Some(stop) = stop
+            && !setup.omits(Rule::InOrder.name())
+        {
+            is_committed[stop..].fill(false);
+        }
+        for (transaction, is_committed) in window.transactions.iter().zip(is_committed) {
+            for &(home, place) in transaction.blocks.iter().filter(|_| is_committed) {
+                let to = 8 * home as usize;
+                if to + 8 > pool.len() {
+                    return Err(format!("the log has a block for line {home}, behind the pool's end"));
+                }
+                pool[to..to + 8].copy_from_slice(&area[place..place + 8]);
+            }
+        }
+        next = first.wrapping_add(window.transactions.len() as u8);
+        if stop.is_some() && number < last && stop != Some(window.transactions.len() - 1) {
+            return Err(format!("window {number} of {} is incomplete, and another follows", last + 1));
+        }
+    }
+    // Behind all that a group of this life can have been given, of which the metadata is not there.
+    let head =
+        Head { epoch: head.epoch + 1, start: end + Places::of(8 * area.len() as u64).most(), first: next };
+    area[8 * head.line() as usize..][..8].copy_from_slice(&head.encode());
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! Speculation windows (sections 3.3 and 4.2): how one is made durable, how its blocks get home, and how the log
+//! head passes it.
+
+use super::format::{BlockTag, Kind, LARGEST, Pair, RUNNING};
+use super::transaction::Transaction;
+use super::{Commit, LooseOrdering, Rule};
+use crate::cache::Hierarchy;
+use crate::controller::Arrival;
+use crate::statistics::Origin;
+
+/// A speculation window.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    /// Its number, from 0.
+    pub number: u64,
+    /// Its first transaction.
+    first: u64,
+    /// Sequence ID of its first block group.
+    start: u64,
+    /// Its transactions, in the order in which they committed.
+    pub transactions: Vec<Transaction>,
+    /// Ta, Tb, n.
+    pairs: Vec<(u64, u64, u64)>,
+    /// Transactions that have committed.
+    pub committed: u64,
+    /// The last of them, as the software calls it.
+    pub software: u64,
+    /// No block goes to the log before.
+    earliest: u64,
+    /// When all of it is durable in the log.
+    pub durable_at: u64,
+    /// Whether that has been seen to.
+    is_settled: bool,
+    /// Whether all its blocks were sent home.
+    is_homed: bool,
+    /// Lines that were sent home when it was durable.
+    home: Vec<u32>,
+}
+
+impl Window {
+    /// When a block that is written at `now` arrives.
+    pub fn arrival(&self, now: u64) -> Arrival {
+        Arrival { at: now, earliest: self.earliest }
+    }
+
+    /// The transaction with this number, if it is over.
+    pub fn get(&mut self, transaction: u64) -> Option<&mut Transaction> {
+        self.transactions.get_mut(transaction.checked_sub(self.first)? as usize)
+    }
+
+    /// Adds the next transaction.
+    pub fn push(&mut self, transaction: Transaction) {
+        self.committed += u64::from(transaction.is_committed);
+        self.transactions.push(transaction);
+    }
+
+    /// `later` has overwritten a block of `earlier` that is not in the log.
+    pub fn add_pair(&mut self, earlier: u64, later: u64) {
+        if let Some(transaction) = self.get(earlier) {
+            transaction.overlapped += 1;
+        }
+        let mut of_later = self.pairs.iter_mut().rev().take_while(|pair| pair.1 == later);
+        match of_later.find(|pair| pair.0 == earlier) {
+            Some(pair) => pair.2 += 1,
+            None => self.pairs.push((earlier, later, 1)),
+        }
+    }
+
+    /// Its transactions, of which there are none yet, will be numbered from here on.
+    pub fn restart(&mut self, first: u64) {
+        self.first = first;
+    }
+
+    fn lines(&self) -> impl Iterator<Item = u32> + '_ {
+        self.transactions.iter().flat_map(|transaction| transaction.lines.iter().copied())
+    }
+
+    /// Whether blocks of it are in the log.
+    fn has_logged(&self) -> bool {
+        self.transactions.iter().any(|transaction| transaction.logged > 0)
+    }
+}
+
+impl LooseOrdering {
+    /// Whether window `number` is durable at `now`.
+    pub(super) fn is_complete(&self, number: u64, now: u64) -> bool {
+        let Some(oldest) = self.closed.front() else { return number < self.window.number };
+        match number.checked_sub(oldest.number) {
+            None => true,
+            Some(at) => self.closed.get(at as usize).is_some_and(|window| window.durable_at <= now),
+        }
+    }
+
+    /// Up to which of the software's TxIDs transactions are durable at `now`.
+    pub(super) fn acknowledged_at(&self, now: u64) -> u64 {
+        let durable = self.closed.iter().filter(|window| window.durable_at <= now);
+        durable.map(|window| window.software).fold(self.acknowledged, u64::max)
+    }
+
+    /// Ends the open window at `now`: what of it is not in the log goes there. When it is durable.
+    pub(super) fn close_window(&mut self, caches: &mut Hierarchy, now: u64) -> u64 {
+        let next = Window { number: self.window.number + 1, first: self.next, ..Window::default() };
+        let mut window = std::mem::replace(&mut self.window, next);
+        window.durable_at = if self.parameters.non_volatile && !window.has_logged() {
+            self.write_to_last_level(caches, window.lines(), now)
+        } else {
+            self.counts.fallbacks += u64::from(self.parameters.non_volatile);
+            self.write_log(caches, &mut window, now)
+        };
+        self.window.start = self.log.next();
+        self.counts.windows += 1;
+        if self.omits(Rule::HomeAfterLog) {
+            self.send_home(caches, &mut window, true, now);
+        }
+        let durable_at = window.durable_at;
+        self.closed.push_back(window);
+        durable_at
+    }
+
+    /// Writes what is left of a window to the log; when all of it is durable.
+    fn write_log(&mut self, caches: &mut Hierarchy, window: &mut Window, now: u64) -> u64 {
+        if self.parameters.home_each
+            && let Some(last) = self.closed.back()
+        {
+            let home = last.home.iter().map(|&line| caches.memory.hurry(line, now));
+            window.earliest = home.fold(window.earliest, u64::max);
+        }
+        // The commit logic takes a block from the caches each cycle.
+        let mut at = Arrival { at: now + self.path, earliest: window.earliest };
+        let mut totals = Vec::new();
+        for (index, transaction) in window.transactions.iter_mut().enumerate() {
+            if !transaction.is_committed {
+                continue;
+            }
+            let number = window.first + index as u64;
+            let lines = &self.lines;
+            let is_left = |line: &&u32| {
+                let state = lines.get(*line);
+                state.is_some_and(|state| state.transaction == number && state.logged.is_none())
+            };
+            let left: Vec<u32> = transaction.lines.iter().filter(is_left).copied().collect();
+            let total = transaction.logged + left.len() as u64 + transaction.overlapped;
+            assert!(total <= LARGEST, "a transaction of more than {LARGEST} blocks");
+            if left.is_empty() {
+                totals.push(Pair { earlier: number as u8, later: number as u8, count: total as u16 });
+            }
+            for (i, &line) in left.iter().enumerate() {
+                let is_last = i + 1 == left.len();
+                let data = caches.newest(line).or_else(|| caches.clean_copy(line));
+                let Some(data) = data else { continue };
+                let tag = BlockTag {
+                    kind: Kind::Block,
+                    window: window.number as u8,
+                    tx_id: number as u8,
+                    tx_cnt: if is_last { total as u16 } else { 0 },
+                    addr: line,
+                };
+                let place = self.log.append(&mut caches.memory, &data, tag, at);
+                at.at += 1;
+                transaction.logged += 1;
+                if let Some(state) = self.lines.get_mut(&line) {
+                    state.logged = Some(place);
+                }
+            }
+        }
+        if self.parameters.commit == Commit::Count {
+            let pairs = window.pairs.iter().map(|&(earlier, later, count)| Pair {
+                earlier: earlier as u8,
+                later: later as u8,
+                count: count as u16,
+            });
+            let pairs: Vec<Pair> = pairs.chain(totals).collect();
+            self.counts.pairs += window.pairs.len() as u64;
+            self.log.append_pairs(&mut caches.memory, &pairs, window.number as u8, at);
+        }
+        self.log.close(&mut caches.memory, at);
+        if self.parameters.commit == Commit::Record && window.committed > 0 {
+            let blocks = window.transactions.iter().map(|transaction| transaction.logged).sum::<u64>();
+            let tag = BlockTag {
+                kind: Kind::Record,
+                window: window.number as u8,
+                tx_id: (window.first + window.transactions.len() as u64 - 1) as u8,
+                tx_cnt: blocks as u16,
+                addr: 0,
+            };
+            let after = if self.omits(Rule::RecordOrder) { 0 } else { self.log.until };
+            self.log.append_record(&mut caches.memory, tag, Arrival { earliest: after, ..at });
+        }
+        self.log.until.max(now)
+    }
+
+    /// When the next closed window is durable.
+    pub(super) fn next_completion(&self) -> u64 {
+        let unsettled = self.closed.iter().rev().take_while(|window| !window.is_settled);
+        unsettled.map(|window| window.durable_at).min().unwrap_or(u64::MAX)
+    }
+
+    /// Windows that are durable at `now` enter their in-place phase.
+    pub(super) fn complete_windows(&mut self, caches: &mut Hierarchy, now: u64) {
+        for index in 0..self.closed.len() {
+            if self.closed[index].is_settled || self.closed[index].durable_at > now {
+                continue;
+            }
+            let mut window = std::mem::take(&mut self.closed[index]);
+            window.is_settled = true;
+            self.acknowledged = self.acknowledged.max(window.software);
+            self.send_home(caches, &mut window, self.parameters.home_each, now);
+            if self.parameters.non_volatile {
+                self.commit_last_level(caches, &window, now);
+            }
+            self.closed[index] = window;
+        }
+    }
+
+    /// Sends home those blocks of a window that are in the log and in no cache, and with `all` all of them.
+    fn send_home(&mut self, caches: &mut Hierarchy, window: &mut Window, all: bool, now: u64) {
+        let lines: Vec<u32> = window.lines().collect();
+        for line in lines {
+            let Some(state) = self.lines.get_mut(&line) else { continue };
+            if state.window != window.number || state.homed {
+                continue;
+            }
+            let data = match self.in_log.remove(&line) {
+                Some(copy) => {
+                    caches.memory.read(copy.place, now);
+                    copy.data
+                }
+                None if all => match caches.take_modified(line) {
+                    Some(data) => data,
+                    None => continue,
+                },
+                None => continue,
+            };
+            state.homed = true;
+            self.counts.home += 1;
+            window.home.push(line);
+            caches.memory.write(line, &data, 0xff, now, Origin::Scheme, None);
+        }
+        window.is_homed |= all;
+    }
+
+    /// Before a window opens at `now`: TxIDs and room in the log. Until when it must wait.
+    pub(super) fn make_room(&mut self, caches: &mut Hierarchy, now: u64) -> u64 {
+        if self.parameters.non_volatile {
+            return self.end_fallback(caches, now);
+        }
+        // TxIDs up to the window's end, and half of those that are valid.
+        let end = self.next + self.parameters.speculation;
+        let is_old = |window: &Window, half_full: bool| half_full || window.first + RUNNING / 2 < end;
+        let half_full = self.log.is_half_full();
+        let keeps = self.omits(Rule::TruncateAfterHome);
+        for index in 0..self.closed.len() {
+            if !is_old(&self.closed[index], half_full) {
+                break;
+            }
+            if !self.closed[index].is_homed && !keeps {
+                let mut window = std::mem::take(&mut self.closed[index]);
+                self.send_home(caches, &mut window, true, now);
+                self.closed[index] = window;
+            }
+        }
+        if end - self.first <= RUNNING && self.log.free() > self.log.margin() {
+            return now;
+        }
+        let mut home_at = now;
+        while self.closed.front().is_some_and(|window| is_old(window, half_full)) {
+            let Some(window) = self.closed.pop_front() else { break };
+            for line in window.lines() {
+                if self.lines.get(&line).is_some_and(|state| state.window == window.number) {
+                    home_at = home_at.max(caches.memory.hurry(line, now));
+                    self.lines.remove(&line);
+                }
+            }
+        }
+        self.pass(caches, home_at, now)
+    }
+
+    /// Lets the log head pass all windows but those in [`LooseOrdering::closed`], when `home_at` has come.
+    pub(super) fn pass(&mut self, caches: &mut Hierarchy, home_at: u64, now: u64) -> u64 {
+        let (start, first) = match self.closed.front() {
+            Some(window) => (window.start, window.first),
+            None => (self.log.next(), self.next),
+        };
+        self.first = first;
+        self.counts.heads += 1;
+        let at = Arrival { at: now, earliest: home_at };
+        self.log.write_head(&mut caches.memory, start, first as u8, at)
+    }
+
+    /// Lines that were sent home from the log when the closed windows were durable, and forgets these windows.
+    pub(super) fn forget_closed(&mut self) -> Vec<u32> {
+        self.closed.drain(..).flat_map(|window| window.home).collect()
+    }
+}
+
+impl Window {
+    /// Its lines, for the last level.
+    pub(super) fn all_lines(&self) -> Vec<u32> {
+        self.lines().collect()
+    }
+}

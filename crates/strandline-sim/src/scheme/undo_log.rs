@@ -1,0 +1,273 @@
+//! The undo log that WrAP is compared with (section 4): before a store changes a word, the word's old value is copied to
+//! the log and the store waits for that; the store itself then goes through to memory by a buffer of one.
+//!
+//! ```text
+//! each core's log   line 0: the number of its last transaction that has ended
+//!                   line i: number << 32 | word, old value, and both combined as a check
+//! ```
+//!
+//! *Store*: the line is fetched, the entry is written and durable, the store is buffered as soon as the one before it is
+//! durable, and the core goes on. *Commit*: all data are durable; then the number is stored and durable:
+//! acknowledged. *Abort*: the software has stored the old values again, each of them such a store; then as a
+//! commit. Lines that the caches evict have been written through.
+//!
+//! *Recovery* takes the entries that carry the number after the last ended one and stores the old values again, newest
+//! first; when that is durable it ends the transaction.
+
+use std::collections::BTreeSet;
+
+use super::wrap::durable_at;
+use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
+use crate::cache::Hierarchy;
+use crate::controller::{Line, MemorySide};
+use crate::statistics::{Origin, Region};
+
+/// Lines of each core's log, and so, but for one, the stores that a transaction may make.
+const LOG_LINES: u64 = 1 << 14;
+const CHECK: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The undo log.
+pub const UNDO_LOG: Entry = Entry {
+    name: "undo-log",
+    source: "Giles, Doshi, Varman: WrAP (its comparison)",
+    description: "each store waits until the old value is in the log; a commit waits for all data",
+    make: Some(|setup| Ok(Box::new(UndoLog::new(setup)))),
+    recover,
+    software: &["hardware+single-writer", "hardware+locks"],
+    is_durable: true,
+    mutants: &[
+        Mutant { name: "entry-fence", rule: "a store waits for its log entry", redundant: None },
+        Mutant { name: "data-fence", rule: "a commit waits for the data", redundant: None },
+        Mutant { name: "mark-fence", rule: "a commit waits for its mark", redundant: None },
+        Mutant { name: "undo-order", rule: "recovery undoes the newest store first", redundant: None },
+    ],
+};
+
+/// How far a core's store or commit is.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Free,
+    /// The entry is on its way.
+    Entry(u32),
+    /// The number is on its way.
+    Mark,
+}
+
+struct OneLog {
+    stage: Stage,
+    running: bool,
+    /// The number of the last transaction that has ended.
+    ended: u64,
+    entries: u64,
+    /// The store that is in the buffer.
+    buffer: Option<u32>,
+    /// Lines written through in this transaction.
+    data: BTreeSet<u32>,
+}
+
+/// The undo log's hardware.
+struct UndoLog {
+    base: u32,
+    logs: Vec<OneLog>,
+    started: bool,
+    /// Lines stored to outside transactions, which go home as they are evicted.
+    outside: BTreeSet<u32>,
+    entry_fence: bool,
+    data_fence: bool,
+    mark_fence: bool,
+    counts: [u64; 2],
+}
+
+impl UndoLog {
+    fn new(setup: &Setup<'_>) -> Self {
+        let log = || OneLog {
+            stage: Stage::Free,
+            running: false,
+            ended: 0,
+            entries: 0,
+            buffer: None,
+            data: BTreeSet::new(),
+        };
+        Self {
+            base: 0,
+            logs: (0..setup.machine.cores.count).map(|_| log()).collect(),
+            started: false,
+            outside: BTreeSet::new(),
+            entry_fence: !setup.omits("entry-fence"),
+            data_fence: !setup.omits("data-fence"),
+            mark_fence: !setup.omits("mark-fence"),
+            counts: [0; 2],
+        }
+    }
+
+    fn log_line(&self, core: usize) -> u32 {
+        self.base + core as u32 * LOG_LINES as u32
+    }
+
+    fn start(&mut self, memory: &MemorySide) {
+        if !self.started {
+            self.started = true;
+            self.base = memory.pool_lines();
+            for core in 0..self.logs.len() {
+                self.logs[core].ended = memory.peek(self.log_line(core) as usize * 8);
+            }
+        }
+    }
+
+    fn end(&mut self, memory: &mut MemorySide, core: usize, now: u64) -> Reply {
+        let line = self.log_line(core);
+        let mark_fence = self.mark_fence;
+        let log = &mut self.logs[core];
+        if let Stage::Mark = log.stage {
+            if mark_fence && let Some(until) = durable_at(memory, line, now) {
+                return Reply::Wait(until);
+            }
+            log.stage = Stage::Free;
+            log.ended += 1;
+            log.running = false;
+            return Reply::Go(now);
+        }
+        if log.entries == 0 {
+            log.running = false;
+            return Reply::Go(now);
+        }
+        if self.data_fence {
+            let waits = log.data.iter().filter_map(|&line| durable_at(memory, line, now)).max();
+            if let Some(until) = waits {
+                return Reply::Wait(until);
+            }
+        }
+        log.data.clear();
+        let number = [log.ended + 1, 0, 0, 0, 0, 0, 0, 0];
+        memory.write(line, &number, 1, now, Origin::Scheme, None);
+        log.stage = Stage::Mark;
+        Reply::Wait(memory.hurry(line, now).max(now + 1))
+    }
+}
+
+impl HardwareScheme for UndoLog {
+    fn name(&self) -> &'static str {
+        UNDO_LOG.name
+    }
+
+    fn reserved_bytes(&self) -> u64 {
+        self.logs.len() as u64 * LOG_LINES * 64
+    }
+
+    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+        self.start(&caches.memory);
+        match boundary {
+            Boundary::Begin => {
+                self.logs[core].running = true;
+                self.logs[core].entries = 0;
+                Reply::Go(now)
+            }
+            Boundary::Commit(_) | Boundary::Abort => self.end(&mut caches.memory, core, now),
+            Boundary::Flush => Reply::Go(now),
+        }
+    }
+
+    fn store(
+        &mut self,
+        caches: &mut Hierarchy,
+        core: usize,
+        stored: StoredWord,
+        entry: usize,
+        now: u64,
+    ) -> Reply {
+        let line = stored.line;
+        if caches.memory.region(line) != Region::Data {
+            return Reply::Go(now);
+        }
+        if !self.logs[core].running {
+            self.outside.insert(line);
+            return Reply::Go(now);
+        }
+        let word = usize::from(stored.word);
+        let old = caches.first(core).data[entry][word];
+        let log_line = self.log_line(core);
+        let memory = &mut caches.memory;
+        let log = &mut self.logs[core];
+        if let Stage::Free = log.stage {
+            log.entries += 1;
+            assert!(log.entries < LOG_LINES, "a transaction makes more than {} stores", LOG_LINES - 1);
+            let place = (log.ended + 1) << 32 | u64::from(line) * 8 + word as u64;
+            let at = log_line + log.entries as u32;
+            let data = [place, old, place ^ old ^ CHECK, 0, 0, 0, 0, 0];
+            memory.write(at, &data, 0b111, now, Origin::Scheme, None);
+            log.stage = Stage::Entry(at);
+            self.counts[0] += 1;
+            if self.entry_fence {
+                return Reply::Wait(memory.hurry(at, now).max(now + 1));
+            }
+        }
+        if let Stage::Entry(at) = log.stage
+            && self.entry_fence
+            && let Some(until) = durable_at(memory, at, now)
+        {
+            return Reply::Wait(until);
+        }
+        if let Some(until) = log.buffer.and_then(|line| durable_at(memory, line, now)) {
+            return Reply::Wait(until);
+        }
+        let mut data = [0; 8];
+        data[word] = stored.value;
+        memory.write(line, &data, 1 << word, now, Origin::Scheme, None);
+        self.counts[1] += 1;
+        log.buffer = Some(line);
+        log.data.insert(line);
+        log.stage = Stage::Free;
+        Reply::Go(now)
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
+        if memory.region(line) != Region::Data || self.outside.remove(&line) {
+            return WayHome::Home(now);
+        }
+        WayHome::Taken(now)
+    }
+
+    fn read(&mut self, _: &mut MemorySide, _: u32, _: u64) -> Option<(u64, Line)> {
+        None
+    }
+
+    fn next_event(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn act(&mut self, _: &mut Hierarchy, _: u64) {}
+
+    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {}
+
+    fn statistics(&self) -> Vec<(String, u64)> {
+        vec![
+            ("log entries".to_owned(), self.counts[0]),
+            ("stores written through".to_owned(), self.counts[1]),
+        ]
+    }
+
+    fn reset_statistics(&mut self) {
+        self.counts = [0; 2];
+    }
+}
+
+fn recover(setup: &Setup<'_>, pool: &mut [u64], reserved: &mut [u64]) -> Result<(), String> {
+    for log in reserved.chunks_mut(LOG_LINES as usize * 8) {
+        let number = log[0] + 1;
+        let entries: Vec<(usize, u64)> = log
+            .chunks(8)
+            .skip(1)
+            .take_while(|line| line[0] >> 32 == number && line[0] ^ line[1] ^ CHECK == line[2])
+            .map(|line| (line[0] as u32 as usize, line[1]))
+            .collect();
+        let newest_first = !setup.omits("undo-order");
+        for i in 0..entries.len() {
+            let (word, old) = entries[if newest_first { entries.len() - 1 - i } else { i }];
+            *pool.get_mut(word).ok_or_else(|| format!("an undo entry names word {word}"))? = old;
+        }
+        if !entries.is_empty() {
+            log[0] = number;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! COPY: brings closed wraps home in closing order, in the background, one request at a time.
+
+use std::collections::BTreeMap;
+
+use super::log::{decode, durable_at};
+use super::{OneWrap, Wrap};
+use crate::controller::{Line, MemorySide};
+use crate::statistics::Origin;
+
+/// What COPY does next.
+#[derive(Debug, Default)]
+enum Stage {
+    /// Nothing.
+    #[default]
+    Idle,
+    /// Reads the log lines of a wrap that are left.
+    Read { lines: Vec<(u32, u64)>, words: BTreeMap<u32, (Line, u8)> },
+    /// Writes the words that are left home.
+    Write { words: BTreeMap<u32, (Line, u8)> },
+    /// Waits until all of them are durable.
+    Settle,
+    /// Waits until the Log's head is durable.
+    Head,
+}
+
+/// COPY.
+#[derive(Debug)]
+pub struct Copy {
+    stage: Stage,
+    next: u64,
+    /// The wrap that is being copied.
+    wrap: Option<OneWrap>,
+    /// Wraps copied in this turn.
+    copied: Vec<OneWrap>,
+    /// Home lines written in this turn.
+    written: Vec<u32>,
+    /// Victims that a closing wrap has flushed.
+    pub flushed: Vec<u32>,
+}
+
+impl Default for Copy {
+    fn default() -> Self {
+        Self {
+            stage: Stage::Idle,
+            next: u64::MAX,
+            wrap: None,
+            copied: Vec::new(),
+            written: Vec::new(),
+            flushed: Vec::new(),
+        }
+    }
+}
+
+impl Copy {
+    /// When it has something to do.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Lets it begin, if it is idle.
+    pub fn invoke(&mut self, now: u64) {
+        if matches!(self.stage, Stage::Idle) {
+            self.next = self.next.min(now + 1);
+        }
+    }
+
+    /// Whether all victims that closing wraps have flushed are durable; else when to look again.
+    pub fn unsettled(&mut self, memory: &mut MemorySide, now: u64) -> Option<u64> {
+        settle(&mut self.flushed, memory, now)
+    }
+}
+
+/// Forgets what is durable; when to look again for the rest.
+fn settle(lines: &mut Vec<u32>, memory: &mut MemorySide, now: u64) -> Option<u64> {
+    let mut until = None;
+    lines.retain(|&line| match durable_at(memory, line, now) {
+        None => false,
+        Some(at) => {
+            until = Some(until.map_or(at, |until: u64| until.min(at)));
+            true
+        }
+    });
+    until
+}
+
+impl Wrap {
+    /// The next wrap to copy: the oldest one in the Log, if its entry is durable.
+    fn next_to_copy(&mut self, memory: &mut MemorySide, now: u64) -> Option<OneWrap> {
+        let oldest = self.closed.front()?;
+        if !oldest.is_durable && durable_at(memory, oldest.entry, now).is_some() {
+            return None;
+        }
+        if self.rules.copy_order {
+            return self.closed.pop_front();
+        }
+        // The mutant: the newest whose entry is durable.
+        let newest = self.closed.iter().rposition(|wrap| wrap.is_durable).unwrap_or(0);
+        self.closed.remove(newest)
+    }
+
+    /// COPY's turn.
+    pub(super) fn act_copy(&mut self, memory: &mut MemorySide, now: u64) {
+        match std::mem::take(&mut self.copy.stage) {
+            Stage::Idle => self.copy_next(memory, now),
+            Stage::Read { mut lines, mut words } => {
+                let Some((line, records)) = lines.pop() else {
+                    self.copy.stage = Stage::Write { words };
+                    self.copy.next = now + 1;
+                    return;
+                };
+                let (at, data) = memory.read(line, now);
+                self.counts.copy_log_reads += 1;
+                for record in decode(&data, records) {
+                    let (data, mask) = words.entry(record.line).or_insert(([0; 8], 0));
+                    data[usize::from(record.word)] = record.value;
+                    *mask |= 1 << record.word;
+                }
+                self.copy.stage = Stage::Read { lines, words };
+                self.copy.next = at.max(now + 1);
+            }
+            Stage::Write { mut words } => {
+                if let Some(&last) = self.copy.written.last()
+                    && let Some(at) = durable_at(memory, last, now)
+                {
+                    self.copy.stage = Stage::Write { words };
+                    self.copy.next = at;
+                    return;
+                }
+                match words.pop_first() {
+                    Some((line, (data, mask))) => {
+                        let accepted = memory.write(line, &data, mask, now, Origin::Scheme, None);
+                        self.counts.copied_lines += 1;
+                        self.copy.written.push(line);
+                        self.copy.stage = Stage::Write { words };
+                        self.copy.next = accepted.max(now + 1);
+                    }
+                    None => {
+                        self.wrap_is_home(memory);
+                        self.copy_next(memory, now);
+                    }
+                }
+            }
+            Stage::Settle => {
+                let waits = settle(&mut self.copy.written, memory, now);
+                match waits.filter(|_| self.rules.head_fence) {
+                    Some(at) => {
+                        self.copy.stage = Stage::Settle;
+                        self.copy.next = at;
+                    }
+                    None => self.move_head(memory, now),
+                }
+            }
+            Stage::Head => match durable_at(memory, self.area.base, now) {
+                Some(at) => {
+                    self.copy.stage = Stage::Head;
+                    self.copy.next = at;
+                }
+                None => {
+                    self.head += self.copy.copied.len() as u64;
+                    for wrap in std::mem::take(&mut self.copy.copied) {
+                        if self.rules.bucket_fence {
+                            self.area.free.extend(wrap.buckets);
+                        }
+                    }
+                    self.copy.next = u64::MAX;
+                    self.invoke_copy(now);
+                }
+            },
+        }
+    }
+
+    /// Begins with the next wrap, or ends the turn.
+    fn copy_next(&mut self, memory: &mut MemorySide, now: u64) {
+        self.copy.next = now + 1;
+        match self.next_to_copy(memory, now) {
+            Some(wrap) => {
+                let lines =
+                    self.area.record_lines(&wrap.buckets, wrap.records.len() as u64, self.variant.combined);
+                // Taken from the end: the oldest first.
+                let lines = lines.into_iter().rev().collect();
+                self.copy.wrap = Some(wrap);
+                self.copy.stage = Stage::Read { lines, words: BTreeMap::new() };
+            }
+            None if self.copy.copied.is_empty() => {
+                self.copy.stage = Stage::Idle;
+                // Its entry is about to be durable, or it is closed later and invokes COPY then.
+                let waits = self.closed.front().and_then(|wrap| durable_at(memory, wrap.entry, now));
+                self.copy.next = waits.unwrap_or(u64::MAX);
+            }
+            None => self.copy.stage = Stage::Settle,
+        }
+    }
+
+    /// The words of the wrap that was being copied are home.
+    fn wrap_is_home(&mut self, memory: &mut MemorySide) {
+        let Some(wrap) = self.copy.wrap.take() else { return };
+        for &line in wrap.words.keys() {
+            if !self.rules.not_value_equality
+                && self.victims.get(line).is_some_and(|victim| victim == memory.newest(line))
+            {
+                self.victims.forget(line);
+            }
+            self.victims.release(line, wrap.token, self.rules.last_writer);
+        }
+        self.counts.copied_wraps += 1;
+        if !self.rules.bucket_fence {
+            self.area.free.extend(&wrap.buckets);
+        }
+        self.copy.copied.push(wrap);
+    }
+
+    /// The wraps of this turn leave the Log.
+    fn move_head(&mut self, memory: &mut MemorySide, now: u64) {
+        self.copy.written.clear();
+        let head = self.head + self.copy.copied.len() as u64;
+        let line = self.area.base;
+        memory.write(line, &[head, 0, 0, 0, 0, 0, 0, 0], 1, now, Origin::Scheme, None);
+        self.copy.stage = Stage::Head;
+        self.copy.next = now + 1;
+    }
+}

@@ -1,0 +1,264 @@
+//! Where the Log and the buckets lie in the reserved memory, and the asynchronous channel of log records.
+//!
+//! ```text
+//! line 0        word 0: the Log's head, the number of the first wrap that is not copied
+//! lines 1..     the Log: a ring of words, the entry of wrap number n at n mod entries:
+//!               lap (20 bits) | records (28) | bucket (16); the lap, counted from 1, tells it from its predecessors
+//! then          buckets of 64 lines: word 0 of the first is the next bucket of the same wrap; the others hold
+//!               records: one to a line (singly) or four (combined), each the address and the value of a word
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{Counts, OneWrap};
+use crate::controller::{Line, MemorySide, Progress};
+use crate::statistics::Origin;
+
+/// Lines of a bucket.
+pub const BUCKET_LINES: u64 = 64;
+
+/// A store, as its record keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordKey {
+    /// Physical line.
+    pub line: u32,
+    /// Number of the word in it.
+    pub word: u8,
+    /// The value.
+    pub value: u64,
+}
+
+/// Records in a line.
+pub fn records_per_line(combined: bool) -> u64 {
+    if combined { 4 } else { 1 }
+}
+
+/// Records in a bucket.
+pub fn records_per_bucket(combined: bool) -> u64 {
+    (BUCKET_LINES - 1) * records_per_line(combined)
+}
+
+/// The records in a log line, the first `count` of them.
+pub fn decode(data: &[u64], count: u64) -> impl Iterator<Item = RecordKey> {
+    data.chunks(2).take(count as usize).map(|pair| RecordKey {
+        line: (pair[0] / 8) as u32,
+        word: (pair[0] % 8) as u8,
+        value: pair[1],
+    })
+}
+
+/// The reserved memory.
+#[derive(Debug)]
+pub struct Area {
+    /// Its first line.
+    pub base: u32,
+    /// Entries of the Log.
+    pub entries: u64,
+    /// Buckets.
+    pub buckets: usize,
+    /// Those that are free, in the order of their use.
+    pub free: VecDeque<u32>,
+}
+
+impl Area {
+    /// An area of `bytes` bytes, all of it free.
+    pub fn new(bytes: u64) -> Self {
+        let lines = bytes / 64;
+        // An entry for each bucket: a wrap has at least one.
+        let entries = (lines / BUCKET_LINES).next_power_of_two();
+        let first = (1 + entries / 8).next_multiple_of(BUCKET_LINES);
+        let buckets = ((lines - first) / BUCKET_LINES) as usize;
+        Self { base: 0, entries, buckets, free: (0..buckets as u32).collect() }
+    }
+
+    fn bucket_line(&self, bucket: u32) -> u64 {
+        (1 + self.entries / 8).next_multiple_of(BUCKET_LINES) + u64::from(bucket) * BUCKET_LINES
+    }
+
+    /// The line, from the area's first, of record number `place` of a bucket, and its first word there.
+    fn record(&self, combined: bool, bucket: u32, place: u64) -> (u64, usize) {
+        let per_line = records_per_line(combined);
+        (self.bucket_line(bucket) + 1 + place / per_line, 2 * (place % per_line) as usize)
+    }
+
+    /// The word of the Log that says that wrap `number` has `records` records from `bucket` on.
+    fn entry_word(&self, number: u64, bucket: u32, records: u64) -> u64 {
+        (number / self.entries + 1) << 44 | records << 16 | u64::from(bucket)
+    }
+
+    /// The bucket and the number of records in the entry of wrap `number`, if `word` is one.
+    pub fn decode_entry(&self, number: u64, word: u64) -> Option<(u32, u64)> {
+        let is_this = word >> 44 == (number / self.entries + 1) & ((1 << 20) - 1);
+        is_this.then_some(((word & 0xffff) as u32, word >> 16 & ((1 << 28) - 1)))
+    }
+
+    /// Where the entry of wrap `number` is: a word, from the area's first.
+    pub fn entry_place(&self, number: u64) -> u64 {
+        8 + number % self.entries
+    }
+
+    /// The write that appends an entry.
+    pub fn entry(&self, number: u64, bucket: u32, records: u64) -> (u32, Line, u8) {
+        let place = self.entry_place(number);
+        let mut data = [0; 8];
+        data[(place % 8) as usize] = self.entry_word(number, bucket, records);
+        (self.base + (place / 8) as u32, data, 1 << (place % 8))
+    }
+
+    /// The write that links `next` behind `bucket`.
+    pub fn link(&self, bucket: u32, next: u32) -> (u32, Line, u8) {
+        (self.base + self.bucket_line(bucket) as u32, [u64::from(next) + 1, 0, 0, 0, 0, 0, 0, 0], 1)
+    }
+
+    /// The words of bucket `bucket`, from the area's first.
+    pub fn bucket_words(&self, bucket: u32) -> std::ops::Range<usize> {
+        let first = 8 * self.bucket_line(bucket) as usize;
+        first..first + 8 * BUCKET_LINES as usize
+    }
+
+    /// The lines that hold a wrap's records, with the number of records in each.
+    pub fn record_lines(&self, buckets: &[u32], records: u64, combined: bool) -> Vec<(u32, u64)> {
+        let (per_line, per_bucket) = (records_per_line(combined), records_per_bucket(combined));
+        (0..records)
+            .step_by(per_line as usize)
+            .map(|at| {
+                let bucket = buckets[(at / per_bucket) as usize];
+                let line = self.base + self.record(combined, bucket, at % per_bucket).0 as u32;
+                (line, per_line.min(records - at))
+            })
+            .collect()
+    }
+
+    /// The lines that a search of a wrap's records reads.
+    pub fn lines_of(&self, wrap: &OneWrap, combined: bool) -> impl Iterator<Item = u32> + use<> {
+        self.record_lines(&wrap.buckets, wrap.records.len() as u64, combined)
+            .into_iter()
+            .map(|(line, _)| line)
+    }
+}
+
+/// Whether what was written to a line is durable: `None` by `now`; else when to look again.
+pub fn durable_at(memory: &mut MemorySide, line: u32, now: u64) -> Option<u64> {
+    match memory.progress(line, now) {
+        Progress::Durable => None,
+        Progress::Until(at) => (at > now).then_some(at),
+        Progress::Waiting(next) => Some(next.max(now) + 1),
+    }
+}
+
+/// A log write in the buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffered {
+    /// Its line.
+    pub line: u32,
+    /// Its words.
+    pub data: Line,
+    /// Which of them.
+    pub mask: u8,
+    /// The wrap.
+    pub token: u64,
+}
+
+/// The log buffer and what has left it. The controller prefers all other accesses: a record is handed to it
+/// only while fewer than so many are on their way as there are banks, and waits there for an idle one.
+#[derive(Debug)]
+pub struct LogChannel {
+    buffer: VecDeque<Buffered>,
+    /// Lines that fill up, by wrap.
+    partial: BTreeMap<u64, Buffered>,
+    /// What was handed over: line and wrap.
+    in_flight: Vec<(u32, u64)>,
+    limit: usize,
+    next: u64,
+}
+
+impl LogChannel {
+    /// An empty one, with at most `limit` writes on their way.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            buffer: VecDeque::new(),
+            partial: BTreeMap::new(),
+            in_flight: Vec::new(),
+            limit,
+            next: u64::MAX,
+        }
+    }
+
+    /// When it has something to do.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Writes in it, those on their way included.
+    pub fn len(&self) -> usize {
+        self.buffer.len() + self.in_flight.len()
+    }
+
+    /// Adds a write.
+    pub fn push(&mut self, write: Buffered) {
+        self.buffer.push_back(write);
+    }
+
+    /// Adds record number `place` of a bucket: at once, or with the others of its line.
+    pub fn record(
+        &mut self,
+        area: &Area,
+        combined: bool,
+        bucket: u32,
+        place: u64,
+        token: u64,
+        record: RecordKey,
+    ) {
+        let (line, word) = area.record(combined, bucket, place);
+        let line = area.base + line as u32;
+        let partial = self.partial.entry(token).or_insert(Buffered { line, data: [0; 8], mask: 0, token });
+        partial.line = line;
+        partial.data[word] = u64::from(record.line) * 8 + u64::from(record.word);
+        partial.data[word + 1] = record.value;
+        partial.mask |= 0b11 << word;
+        if word + 2 == 2 * records_per_line(combined) as usize {
+            self.flush_partial(token);
+        }
+    }
+
+    /// Lets a line go that is not full.
+    pub fn flush_partial(&mut self, token: u64) {
+        self.buffer.extend(self.partial.remove(&token));
+    }
+
+    /// Forgets the writes of a wrap that have not been handed over.
+    pub fn forget(&mut self, token: u64) {
+        self.partial.remove(&token);
+        self.buffer.retain(|write| write.token != token);
+    }
+
+    /// Whether some write of the wrap is not durable.
+    pub fn is_outstanding(&self, token: u64) -> bool {
+        self.buffer.iter().any(|write| write.token == token)
+            || self.in_flight.iter().any(|&(_, owner)| owner == token)
+    }
+
+    /// Catches up with `now`.
+    pub fn pump(&mut self, memory: &mut MemorySide, now: u64, counts: &mut Counts) {
+        let occupied = self.len() as u64;
+        counts.log_buffer_largest = counts.log_buffer_largest.max(occupied);
+        loop {
+            let mut next = u64::MAX;
+            self.in_flight.retain(|&(line, _)| match durable_at(memory, line, now) {
+                None => false,
+                Some(at) => {
+                    next = next.min(at);
+                    true
+                }
+            });
+            self.next = next;
+            if self.in_flight.len() >= self.limit {
+                break;
+            }
+            let Some(write) = self.buffer.pop_front() else { break };
+            memory.write(write.line, &write.data, write.mask, now, Origin::Scheme, None);
+            counts.log_writes += 1;
+            self.in_flight.push((write.line, write.token));
+        }
+    }
+}

@@ -1,0 +1,595 @@
+//! WrAP, write-aside persistence in hardware (Giles, Doshi, Varman: *Bridging the Programming Gap Between Persistent and
+//! Volatile Memory Using WrAP*, 2013, sections 3 and 4.1).
+//!
+//! A transaction's stores go into the caches as ever, and beside them as log records past the caches into the bucket of
+//! its *wrap*. What the caches evict too early stays in the *victim persistence cache*. Home locations are written
+//! by COPY alone, from the buckets of closed wraps, in closing order.
+//!
+//! | part | file |
+//! |---|---|
+//! | wraps, their boundaries, the paths of stores, reads and evictions | this one |
+//! | where buckets and the Log lie, and the channel of log records | `log.rs` |
+//! | the victim persistence cache, and which wraps keep a line from going home | `victims.rs` |
+//! | COPY | `copy.rs` |
+//! | RESTORE | `restore.rs` |
+//!
+//! # The protocol
+//!
+//! *Open*: a token and a bucket. *Wrapped store*: the record joins the log buffer, the store goes on. *Close*: what is left
+//! of the records is written and durable; then an entry with the next number is appended to the Log, a ring of
+//! one-word entries, and durable as are all before it: acknowledged. *Abort*: the bucket is free again; the
+//! software has stored the old values.
+//!
+//! *Eviction* of a line to which a wrap that is open, or closed and not copied, has stored: into the victim cache. Of any
+//! other line: to nowhere, since home has what COPY wrote. So a line evicted after its COPY, of which the paper does
+//! not speak, leaves nothing behind, and a store outside any wrap never reaches protected memory.
+//!
+//! *Miss*: the victim cache first, in the time of DRAM. Where it was full and a line could not be kept, the machine is
+//! in the degraded mode: a miss searches the log records first.
+//!
+//! *COPY*: reads the bucket, writes the words home, lets go of victims that no other wrap needs; when the home
+//! writes of all wraps of its turn are durable, moves the Log's head; when that is durable, the buckets are free.
+//!
+//! # Overlapping wraps
+//!
+//! The paper leaves them for later. Each has its own bucket; entries are numbered in closing order, and a wrap is
+//! acknowledged when all entries before its own are durable too, since RESTORE stops at the first that is missing.
+//! The victim cache keeps lines while isolation may be by words, so a line stays until *no* wrap that stored to it
+//! is left to copy; where one wrap at a time stores to a line this is the paper's rule, that the copying wrap was the
+//! last writer.
+
+mod copy;
+mod log;
+mod restore;
+#[cfg(test)]
+mod tests;
+mod victims;
+
+pub(super) use self::log::durable_at;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use self::copy::Copy;
+use self::log::{Area, Buffered, LogChannel, RecordKey};
+use self::victims::Victims;
+use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
+use crate::cache::Hierarchy;
+use crate::controller::{Line, MemorySide};
+use crate::statistics::{Origin, Region};
+
+/// What WrAP's hardware is built with.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    name: &'static str,
+    /// Four log records in a line, written together; else each is a write of its own, as the paper simulates it.
+    combined: bool,
+    /// A closing wrap waits until its victims are home too, as the paper simulates it.
+    flushes_victims: bool,
+    /// Lines of the victim cache.
+    victim_lines: usize,
+    /// COPY is invoked when so many wraps are closed, or half of the buckets are used, or of the victim cache.
+    copy_after: usize,
+    /// Log writes that the buffer holds, those on their way to memory included.
+    log_buffer: usize,
+    /// Bytes for Log and buckets, for each core.
+    log_bytes: u64,
+}
+
+const SINGLE: Variant = Variant {
+    name: "wrap",
+    combined: false,
+    flushes_victims: false,
+    victim_lines: 1024,
+    copy_after: 8,
+    log_buffer: usize::MAX,
+    log_bytes: 256 << 10,
+};
+const COMBINED: Variant = Variant { name: "wrap-combined", combined: true, ..SINGLE };
+const EVALUATED: Variant = Variant {
+    name: "wrap-evaluated",
+    flushes_victims: true,
+    victim_lines: 1 << 16,
+    copy_after: usize::MAX,
+    log_bytes: 8 << 20,
+    ..SINGLE
+};
+
+const BUFFER_OF_ONE: Variant = Variant { name: "wrap-buffer-of-one", log_buffer: 1, ..EVALUATED };
+
+const SOURCE: &str = "Giles, Doshi, Varman: WrAP";
+
+/// The mutants of all variants.
+const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "record-fence",
+        rule: "a closing wrap waits for its log records before it enters the Log",
+        redundant: None,
+    },
+    Mutant { name: "entry-fence", rule: "a closing wrap waits for its entry in the Log", redundant: None },
+    Mutant {
+        name: "victim-cache",
+        rule: "evicted lines of wraps that are not copied do not go home",
+        redundant: None,
+    },
+    Mutant {
+        name: "victim-last-writer",
+        rule: "COPY deletes a victim only if no later wrap has written it",
+        redundant: None,
+    },
+    Mutant {
+        name: "victim-value-equality",
+        rule: "and not because home has the same value now (the paper's alternative)",
+        redundant: None,
+    },
+    Mutant { name: "copy-order", rule: "COPY takes wraps in closing order", redundant: None },
+    Mutant {
+        name: "head-fence",
+        rule: "the Log's head moves when the home writes are durable",
+        redundant: None,
+    },
+    Mutant {
+        name: "bucket-fence",
+        rule: "buckets are used again when the Log's head is durable",
+        redundant: None,
+    },
+    Mutant { name: "restore", rule: "RESTORE redoes the wraps in the Log", redundant: None },
+];
+
+/// WrAP as in section 3: log records singly, COPY in the background.
+pub const WRAP: Entry = Entry {
+    name: SINGLE.name,
+    source: SOURCE,
+    description: "redo records past the caches, victim persistence cache, COPY in closing order",
+    make: Some(|setup| Ok(Box::new(Wrap::new(setup, SINGLE)))),
+    recover: |setup, pool, reserved| restore::restore(setup, &SINGLE, pool, reserved),
+    software: &["hardware+single-writer", "hardware+locks"],
+    is_durable: true,
+    mutants: MUTANTS,
+};
+/// The same with log records combined by line.
+pub const WRAP_COMBINED: Entry = Entry {
+    name: COMBINED.name,
+    description: "wrap with log records combined by line",
+    make: Some(|setup| Ok(Box::new(Wrap::new(setup, COMBINED)))),
+    recover: |setup, pool, reserved| restore::restore(setup, &COMBINED, pool, reserved),
+    ..WRAP
+};
+/// As the paper's evaluation simulates it.
+pub const WRAP_EVALUATED: Entry = Entry {
+    name: EVALUATED.name,
+    description: "wrap as section 4.1 simulates it: closing waits for the victims, no COPY while there is room",
+    make: Some(|setup| Ok(Box::new(Wrap::new(setup, EVALUATED)))),
+    recover: |setup, pool, reserved| restore::restore(setup, &EVALUATED, pool, reserved),
+    software: &["hardware+single-writer"],
+    mutants: &[],
+    ..WRAP
+};
+/// The same with the store buffer of one that the paper's closed forms assume.
+pub const WRAP_BUFFER_OF_ONE: Entry = Entry {
+    name: BUFFER_OF_ONE.name,
+    description: "wrap-evaluated with a log buffer of one write, as the closed forms of section 4.2 assume",
+    make: Some(|setup| Ok(Box::new(Wrap::new(setup, BUFFER_OF_ONE)))),
+    recover: |setup, pool, reserved| restore::restore(setup, &BUFFER_OF_ONE, pool, reserved),
+    software: &["hardware+single-writer"],
+    mutants: &[],
+    ..WRAP
+};
+
+/// Which rules hold.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    record_fence: bool,
+    entry_fence: bool,
+    victim_cache: bool,
+    last_writer: bool,
+    not_value_equality: bool,
+    copy_order: bool,
+    head_fence: bool,
+    bucket_fence: bool,
+}
+
+/// A wrap.
+#[derive(Debug)]
+struct OneWrap {
+    token: u64,
+    buckets: Vec<u32>,
+    /// What it stored, oldest first.
+    records: Vec<RecordKey>,
+    /// Its number in the Log, once it is closed.
+    number: u64,
+    /// The line of its entry.
+    entry: u32,
+    is_durable: bool,
+    /// The words it stored to, by line, with its last values.
+    words: BTreeMap<u32, (Line, u8)>,
+}
+
+/// How far a closing wrap is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    Not,
+    Records,
+    Entry(u64),
+    Victims,
+}
+
+/// Counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    wraps: u64,
+    aborted: u64,
+    records: u64,
+    log_writes: u64,
+    log_buffer_largest: u64,
+    victim_lines_largest: u64,
+    victim_hits: u64,
+    victim_overflows: u64,
+    log_searches: u64,
+    victims_flushed: u64,
+    stores_outside: u64,
+    copied_wraps: u64,
+    copied_lines: u64,
+    copy_log_reads: u64,
+    close_cycles: u64,
+}
+
+/// WrAP's hardware.
+struct Wrap {
+    variant: Variant,
+    rules: Rules,
+    area: Area,
+    channel: LogChannel,
+    victims: Victims,
+    copy: Copy,
+    /// Cycles of a look-up in the victim cache, which is in DRAM.
+    victim_latency: u64,
+    next_token: u64,
+    /// The next number in the Log.
+    tail: u64,
+    /// Numbers below this are copied, durably.
+    head: u64,
+    /// Whether the area has been read.
+    started: bool,
+    /// For each core.
+    open: Vec<Option<OneWrap>>,
+    closing: Vec<(Closing, u64)>,
+    closed: VecDeque<OneWrap>,
+    counts: Counts,
+}
+
+impl Wrap {
+    fn new(setup: &Setup<'_>, variant: Variant) -> Self {
+        let machine = setup.machine;
+        let dram = machine.dram.as_ref().unwrap_or(&machine.nvm);
+        let cores = machine.cores.count;
+        let banks = machine.nvm.banks * machine.controllers.channels * machine.controllers.count;
+        let rule = |mutant| !setup.omits(mutant);
+        Self {
+            rules: Rules {
+                record_fence: rule("record-fence"),
+                entry_fence: rule("entry-fence"),
+                victim_cache: rule("victim-cache"),
+                last_writer: rule("victim-last-writer"),
+                not_value_equality: rule("victim-value-equality"),
+                copy_order: rule("copy-order"),
+                head_fence: rule("head-fence"),
+                bucket_fence: rule("bucket-fence"),
+            },
+            area: Area::new(variant.log_bytes * cores as u64),
+            channel: LogChannel::new(banks.min(machine.controllers.low_watermark.max(1))),
+            victims: Victims::new(variant.victim_lines),
+            copy: Copy::default(),
+            victim_latency: machine.cycles(dram.read_ns),
+            next_token: 1,
+            tail: 0,
+            head: 0,
+            started: false,
+            open: (0..cores).map(|_| None).collect(),
+            closing: vec![(Closing::Not, 0); cores],
+            closed: VecDeque::new(),
+            counts: Counts::default(),
+            variant,
+        }
+    }
+
+    /// Whether the line is one that only wraps may change.
+    fn is_protected(memory: &MemorySide, line: u32) -> bool {
+        memory.region(line) == Region::Data
+    }
+
+    fn start(&mut self, memory: &MemorySide) {
+        if !self.started {
+            self.started = true;
+            self.area.base = memory.pool_lines();
+            self.head = memory.peek(self.area.base as usize * 8);
+            self.tail = self.head;
+        }
+    }
+
+    /// Asks COPY to run, if it is time.
+    fn invoke_copy(&mut self, now: u64) {
+        let due = self.closed.len() >= self.variant.copy_after
+            || self.area.free.len() < self.area.buckets / 2
+            || self.closed.len() as u64 > self.area.entries / 2
+            || self.victims.len() > self.variant.victim_lines / 2
+            || self.victims.is_degraded();
+        if due && !self.closed.is_empty() {
+            self.copy.invoke(now);
+        }
+    }
+
+    /// COPY must make room: when to look again.
+    fn wait_for_copy(&mut self, now: u64) -> Reply {
+        assert!(
+            !self.closed.is_empty() || self.copy.next() != u64::MAX,
+            "open wraps fill all {} buckets of the log area",
+            self.area.buckets
+        );
+        self.copy.invoke(now);
+        Reply::Wait(self.copy.next().max(now + 1))
+    }
+
+    fn close(&mut self, caches: &mut Hierarchy, core: usize, now: u64) -> Reply {
+        let memory = &mut caches.memory;
+        if self.closing[core].0 == Closing::Not {
+            let stored = self.open[core].as_ref().filter(|wrap| !wrap.records.is_empty());
+            let Some(token) = stored.map(|wrap| wrap.token) else {
+                let wrap = self.open[core].take();
+                self.discard(wrap);
+                return Reply::Go(now);
+            };
+            self.channel.flush_partial(token);
+            self.closing[core] = (Closing::Records, now);
+        }
+        if self.closing[core].0 == Closing::Records {
+            let token = self.open[core].as_ref().map_or(0, |wrap| wrap.token);
+            self.channel.pump(memory, now, &mut self.counts);
+            if self.rules.record_fence && self.channel.is_outstanding(token) {
+                return Reply::Wait(self.channel.next().max(now + 1));
+            }
+            if self.tail - self.head >= self.area.entries {
+                return self.wait_for_copy(now);
+            }
+            let Some(wrap) = &mut self.open[core] else { return Reply::Go(now) };
+            let (line, data, mask) = self.area.entry(self.tail, wrap.buckets[0], wrap.records.len() as u64);
+            wrap.number = self.tail;
+            wrap.entry = line;
+            memory.write(line, &data, mask, now, Origin::Scheme, None);
+            self.tail += 1;
+            self.closing[core].0 = Closing::Entry(wrap.number);
+            let closed = self.open[core].take();
+            self.closed.extend(closed);
+        }
+        if let Closing::Entry(number) = self.closing[core].0 {
+            if self.rules.entry_fence
+                && let Some(until) = self.entries_durable(&mut caches.memory, number, now)
+            {
+                return Reply::Wait(until);
+            }
+            self.closing[core].0 = Closing::Victims;
+            if self.variant.flushes_victims {
+                self.flush_victims(&mut caches.memory, number, now);
+            }
+        }
+        if let Some(until) = self.copy.unsettled(&mut caches.memory, now) {
+            return Reply::Wait(until);
+        }
+        self.counts.wraps += 1;
+        self.counts.close_cycles += now - self.closing[core].1;
+        self.closing[core] = (Closing::Not, 0);
+        self.invoke_copy(now);
+        Reply::Go(now)
+    }
+
+    /// Whether the Log's entries up to `number` are durable; else when to look again.
+    fn entries_durable(&mut self, memory: &mut MemorySide, number: u64, now: u64) -> Option<u64> {
+        let mut until = None;
+        for wrap in self.closed.iter_mut().filter(|wrap| wrap.number <= number && !wrap.is_durable) {
+            match durable_at(memory, wrap.entry, now) {
+                None => wrap.is_durable = true,
+                Some(at) => until = until.max(Some(at)),
+            }
+        }
+        until
+    }
+
+    /// Writes the words of wrap `number` that are in the victim cache home, as the paper's evaluation does.
+    fn flush_victims(&mut self, memory: &mut MemorySide, number: u64, now: u64) {
+        let Some(wrap) = self.closed.iter().find(|wrap| wrap.number == number) else { return };
+        for (&line, (data, mask)) in wrap.words.iter().filter(|(line, _)| self.victims.get(**line).is_some())
+        {
+            memory.write(line, data, *mask, now, Origin::Scheme, None);
+            self.copy.flushed.push(line);
+            self.counts.victims_flushed += 1;
+        }
+    }
+
+    /// A wrap ends without effect.
+    fn discard(&mut self, wrap: Option<OneWrap>) {
+        let Some(wrap) = wrap else { return };
+        self.channel.forget(wrap.token);
+        for &line in wrap.words.keys() {
+            self.victims.release(line, wrap.token, true);
+        }
+        self.area.free.extend(wrap.buckets);
+    }
+}
+
+impl HardwareScheme for Wrap {
+    fn name(&self) -> &'static str {
+        self.variant.name
+    }
+
+    fn reserved_bytes(&self) -> u64 {
+        self.variant.log_bytes * self.open.len() as u64
+    }
+
+    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+        self.start(&caches.memory);
+        match boundary {
+            Boundary::Begin => {
+                let Some(bucket) = self.area.free.pop_front() else { return self.wait_for_copy(now) };
+                let token = self.next_token;
+                self.next_token += 1;
+                self.open[core] = Some(OneWrap {
+                    token,
+                    buckets: vec![bucket],
+                    records: Vec::new(),
+                    number: u64::MAX,
+                    entry: 0,
+                    is_durable: false,
+                    words: BTreeMap::new(),
+                });
+                Reply::Go(now)
+            }
+            Boundary::Commit(_) => self.close(caches, core, now),
+            Boundary::Abort => {
+                let wrap = self.open[core].take();
+                self.counts.aborted += u64::from(wrap.is_some());
+                self.discard(wrap);
+                Reply::Go(now)
+            }
+            // A closed wrap is durable.
+            Boundary::Flush => Reply::Go(now),
+        }
+    }
+
+    fn store(
+        &mut self,
+        caches: &mut Hierarchy,
+        core: usize,
+        stored: StoredWord,
+        _: usize,
+        now: u64,
+    ) -> Reply {
+        if !Self::is_protected(&caches.memory, stored.line) {
+            return Reply::Go(now);
+        }
+        let Some(wrap) = &mut self.open[core] else {
+            self.counts.stores_outside += 1;
+            return Reply::Go(now);
+        };
+        if self.channel.len() >= self.variant.log_buffer {
+            self.channel.pump(&mut caches.memory, now, &mut self.counts);
+            if self.channel.len() >= self.variant.log_buffer {
+                return Reply::Wait(self.channel.next().max(now + 1));
+            }
+        }
+        let place = wrap.records.len() as u64;
+        let per_bucket = log::records_per_bucket(self.variant.combined);
+        if place > 0 && place.is_multiple_of(per_bucket) {
+            let Some(bucket) = self.area.free.pop_front() else { return self.wait_for_copy(now) };
+            let last = wrap.buckets[wrap.buckets.len() - 1];
+            let (line, data, mask) = self.area.link(last, bucket);
+            self.channel.push(Buffered { line, data, mask, token: wrap.token });
+            wrap.buckets.push(bucket);
+        }
+        let record = RecordKey { line: stored.line, word: stored.word, value: stored.value };
+        let bucket = wrap.buckets[wrap.buckets.len() - 1];
+        self.channel.record(
+            &self.area,
+            self.variant.combined,
+            bucket,
+            place % per_bucket,
+            wrap.token,
+            record,
+        );
+        wrap.records.push(record);
+        let (data, mask) = wrap.words.entry(stored.line).or_insert_with(|| {
+            self.victims.hold(stored.line, wrap.token);
+            ([0; 8], 0)
+        });
+        data[usize::from(stored.word)] = stored.value;
+        *mask |= 1 << stored.word;
+        self.counts.records += 1;
+        self.channel.pump(&mut caches.memory, now, &mut self.counts);
+        Reply::Go(now)
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
+        if !Self::is_protected(memory, line) || !self.rules.victim_cache {
+            return WayHome::Home(now);
+        }
+        if self.victims.is_held(line) {
+            self.counts.victim_overflows += u64::from(!self.victims.keep(line, data));
+            self.counts.victim_lines_largest =
+                self.counts.victim_lines_largest.max(self.victims.len() as u64);
+            self.invoke_copy(now);
+        }
+        WayHome::Taken(now)
+    }
+
+    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+        if !Self::is_protected(memory, line) {
+            return None;
+        }
+        if let Some(data) = self.victims.get(line) {
+            self.counts.victim_hits += 1;
+            return Some((now + self.victim_latency, data));
+        }
+        if !self.victims.is_degraded() {
+            return None;
+        }
+        self.counts.log_searches += 1;
+        let wraps = || self.closed.iter().chain(self.open.iter().flatten());
+        let mut at = now;
+        for wrap in wraps() {
+            for log_line in self.area.lines_of(wrap, self.variant.combined) {
+                at = memory.read(log_line, at).0;
+            }
+        }
+        let (at, mut data) = memory.read(line, at);
+        for record in wraps().flat_map(|wrap| &wrap.records).filter(|record| record.line == line) {
+            data[usize::from(record.word)] = record.value;
+        }
+        Some((at, data))
+    }
+
+    fn next_event(&self) -> u64 {
+        self.channel.next().min(self.copy.next())
+    }
+
+    fn act(&mut self, caches: &mut Hierarchy, now: u64) {
+        if self.channel.next() <= now {
+            self.channel.pump(&mut caches.memory, now, &mut self.counts);
+        }
+        if self.copy.next() <= now {
+            self.act_copy(&mut caches.memory, now);
+        }
+    }
+
+    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {
+        // Log buffer and victim cache are volatile.
+    }
+
+    fn copy(&self, line: u32) -> Option<Line> {
+        self.victims.get(line).or_else(|| self.victims.lost(line))
+    }
+
+    fn statistics(&self) -> Vec<(String, u64)> {
+        let counts = &self.counts;
+        [
+            ("wraps", counts.wraps),
+            ("wraps aborted", counts.aborted),
+            ("log records", counts.records),
+            ("log writes", counts.log_writes),
+            ("largest log buffer", counts.log_buffer_largest),
+            ("largest victim cache, lines", counts.victim_lines_largest),
+            ("victim cache hits", counts.victim_hits),
+            ("victim cache overflows", counts.victim_overflows),
+            ("searches of the log", counts.log_searches),
+            ("victims flushed by closing", counts.victims_flushed),
+            ("stores outside wraps", counts.stores_outside),
+            ("wraps copied", counts.copied_wraps),
+            ("lines copied", counts.copied_lines),
+            ("log lines read by COPY", counts.copy_log_reads),
+            ("cycles of closing", counts.close_cycles),
+        ]
+        .map(|(name, count)| (name.to_owned(), count))
+        .into()
+    }
+
+    fn reset_statistics(&mut self) {
+        self.counts = Counts::default();
+    }
+}

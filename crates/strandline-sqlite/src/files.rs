@@ -1,0 +1,316 @@
+//! Files in a pool: names, sizes and pages in one key-value store, each change one transaction.
+//!
+//! Keys begin with a letter: `n` and a name leads to the file's number; `s` and a number to its size and its
+//! *reach*, the page behind the last that may be there; `p`, a number and a page's number to 4096 bytes; `d`
+//! holds the numbers of files that have lost their names and whose pages are being freed; `i` the next number.
+
+use std::borrow::BorrowMut;
+use std::marker::PhantomData;
+
+use strandline::Result;
+use strandline::collections::KeyValueStore;
+use strandline::error::Error;
+use strandline::memory::PersistentAddress;
+use strandline::transaction::{Abort, Read, Runner, Transaction};
+
+/// Bytes in a page of a file.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Pages freed in one transaction.
+const FREED_AT_ONCE: u64 = 64;
+
+/// What the VFS needs of whoever keeps its files. Every call is atomic, and durable when it returns.
+pub(crate) trait Storage {
+    /// The number of the file `name`.
+    fn find(&mut self, name: &[u8]) -> Result<Option<u64>>;
+    /// Makes an empty file, and gives its number.
+    fn create(&mut self, name: &[u8]) -> Result<u64>;
+    /// Deletes the file `name`; whether it was there.
+    fn delete(&mut self, name: &[u8]) -> Result<bool>;
+    /// Bytes in a file.
+    fn size(&mut self, file: u64) -> Result<u64>;
+    /// Reads from `offset` on, and gives how many bytes there were.
+    fn read(&mut self, file: u64, offset: u64, into: &mut [u8]) -> Result<usize>;
+    /// Writes all of these, each at its offset: all or nothing.
+    fn write(&mut self, file: u64, writes: &[(u64, &[u8])]) -> Result<()>;
+    /// Shortens a file; a shorter file stays as it is.
+    fn truncate(&mut self, file: u64, size: u64) -> Result<()>;
+}
+
+/// The files under one root word, and who runs their transactions.
+pub(crate) struct Files<B, R> {
+    store: KeyValueStore,
+    runner: B,
+    _runner: PhantomData<fn(&mut R)>,
+}
+
+/// Bytes of heap that files of `bytes` bytes together take at most, in a store of `buckets` buckets.
+pub fn heap_bytes(bytes: u64, buckets: u64) -> u64 {
+    // A page is a node of 3 words, a key of 17 bytes and 4096 bytes of contents; the heap rounds up.
+    buckets * 8 + bytes.div_ceil(PAGE_BYTES) * (PAGE_BYTES + 1024) + (1 << 20)
+}
+
+impl<R: Runner, B: BorrowMut<R>> Files<B, R> {
+    /// Creates the store of files under `root`, or opens the one that is there and finishes what a crash has
+    /// interrupted.
+    pub(crate) fn new(mut runner: B, root: PersistentAddress, buckets: u64) -> Result<Self> {
+        let store = match runner.borrow_mut().view(|tx| KeyValueStore::open(tx, root)) {
+            Ok(store) => store,
+            Err(Error::Missing { .. } | Error::Incomplete { .. }) => {
+                KeyValueStore::create(runner.borrow_mut(), root, buckets)?
+            }
+            Err(error) => return Err(error),
+        };
+        let mut files = Self { store, runner, _runner: PhantomData };
+        files.bury_the_dead()?;
+        Ok(files)
+    }
+
+    /// The same files for somebody else.
+    pub(crate) fn open(mut runner: B, root: PersistentAddress) -> Result<Self> {
+        let store = runner.borrow_mut().view(|tx| KeyValueStore::open(tx, root))?;
+        Ok(Self { store, runner, _runner: PhantomData })
+    }
+
+    /// Frees the pages of files that were deleted when the power failed.
+    fn bury_the_dead(&mut self) -> Result<()> {
+        let store = self.store;
+        let dead = self.runner.borrow_mut().view(|tx| the_dead(&store, tx))?;
+        dead.into_iter().try_for_each(|file| self.bury(file))
+    }
+
+    /// Frees a file that has no name any more.
+    fn bury(&mut self, file: u64) -> Result<()> {
+        self.free_pages(file, 0)?;
+        let store = self.store;
+        self.runner.borrow_mut().run(|tx| {
+            store.remove(tx, &key(b's', file))?;
+            let mut dead = the_dead(&store, tx)?;
+            dead.retain(|&number| number != file);
+            set_the_dead(&store, tx, &dead)
+        })
+    }
+
+    /// Frees the pages from number `first` on, from the end, some in each transaction.
+    fn free_pages(&mut self, file: u64, first: u64) -> Result<()> {
+        let store = self.store;
+        loop {
+            let is_done = self.runner.borrow_mut().run(|tx| {
+                let mut extent = Extent::read(&store, tx, file)?;
+                let until = first.max(extent.reach.saturating_sub(FREED_AT_ONCE));
+                if extent.reach <= until {
+                    return Ok(true);
+                }
+                for number in until..extent.reach {
+                    store.remove(tx, &page(file, number))?;
+                }
+                extent.reach = until;
+                extent.write(&store, tx, file)?;
+                Ok(until == first)
+            })?;
+            if is_done {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl<R: Runner, B: BorrowMut<R>> Storage for Files<B, R> {
+    fn find(&mut self, name: &[u8]) -> Result<Option<u64>> {
+        let store = self.store;
+        self.runner.borrow_mut().view(|tx| number_of(&store, tx, name))
+    }
+
+    fn create(&mut self, name: &[u8]) -> Result<u64> {
+        let store = self.store;
+        self.runner.borrow_mut().run(|tx| {
+            let number = store.get(tx, b"i")?.map_or(0, |bytes| word(&bytes));
+            store.insert(tx, b"i", &(number + 1).to_le_bytes())?;
+            store.insert(tx, &named(name), &number.to_le_bytes())?;
+            Extent::default().write(&store, tx, number)?;
+            Ok(number)
+        })
+    }
+
+    fn delete(&mut self, name: &[u8]) -> Result<bool> {
+        let store = self.store;
+        // The name goes at once: a journal that loses its pages one by one would still be a journal.
+        let dead = self.runner.borrow_mut().run(|tx| {
+            let Some(number) = number_of(&store, tx, name)? else { return Ok(None) };
+            store.remove(tx, &named(name))?;
+            let mut dead = the_dead(&store, tx)?;
+            dead.push(number);
+            set_the_dead(&store, tx, &dead)?;
+            Ok(Some(number))
+        })?;
+        dead.map_or(Ok(()), |number| self.bury(number))?;
+        Ok(dead.is_some())
+    }
+
+    fn size(&mut self, file: u64) -> Result<u64> {
+        let store = self.store;
+        self.runner.borrow_mut().view(|tx| Ok(Extent::read(&store, tx, file)?.size))
+    }
+
+    fn read(&mut self, file: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let store = self.store;
+        self.runner.borrow_mut().view(|tx| {
+            let size = Extent::read(&store, tx, file)?.size;
+            let length = size.saturating_sub(offset).min(into.len() as u64) as usize;
+            let mut contents = Vec::new();
+            for piece in pieces(offset, length) {
+                let into = &mut into[piece.from..piece.from + piece.length];
+                if store.get_into(tx, &page(file, piece.page), &mut contents)? {
+                    into.copy_from_slice(&contents[piece.within..piece.within + piece.length]);
+                } else {
+                    into.fill(0);
+                }
+            }
+            Ok(length)
+        })
+    }
+
+    fn write(&mut self, file: u64, writes: &[(u64, &[u8])]) -> Result<()> {
+        let store = self.store;
+        self.runner.borrow_mut().run(|tx| {
+            let before = Extent::read(&store, tx, file)?;
+            let mut extent = before;
+            let mut contents = Vec::new();
+            for &(offset, bytes) in writes {
+                // A hole reads as zeros, and pages that an interrupted truncation has left are none of it.
+                for number in extent.size.div_ceil(PAGE_BYTES)..extent.reach.min(offset / PAGE_BYTES) {
+                    store.remove(tx, &page(file, number))?;
+                }
+                for piece in pieces(offset, bytes.len()) {
+                    let key = page(file, piece.page);
+                    let is_new = piece.page * PAGE_BYTES >= extent.size
+                        || piece.length as u64 == PAGE_BYTES
+                        || !store.get_into(tx, &key, &mut contents)?;
+                    if is_new {
+                        contents.clear();
+                        contents.resize(PAGE_BYTES as usize, 0);
+                    }
+                    contents[piece.within..piece.within + piece.length]
+                        .copy_from_slice(&bytes[piece.from..piece.from + piece.length]);
+                    store.insert(tx, &key, &contents)?;
+                    extent.size = extent.size.max(offset + (piece.from + piece.length) as u64);
+                    extent.reach = extent.reach.max(piece.page + 1);
+                }
+            }
+            if extent != before {
+                extent.write(&store, tx, file)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn truncate(&mut self, file: u64, size: u64) -> Result<()> {
+        let store = self.store;
+        self.runner.borrow_mut().run(|tx| {
+            let mut extent = Extent::read(&store, tx, file)?;
+            if size >= extent.size {
+                return Ok(());
+            }
+            let (last, within) = (page(file, size / PAGE_BYTES), (size % PAGE_BYTES) as usize);
+            let mut contents = Vec::new();
+            if within > 0 && store.get_into(tx, &last, &mut contents)? {
+                contents[within..].fill(0);
+                store.insert(tx, &last, &contents)?;
+            }
+            extent.size = size;
+            extent.write(&store, tx, file)
+        })?;
+        self.free_pages(file, size.div_ceil(PAGE_BYTES))
+    }
+}
+
+/// How far a file goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Extent {
+    /// Bytes.
+    size: u64,
+    /// The page behind the last that may be there; at the size's or above it.
+    reach: u64,
+}
+
+impl Extent {
+    fn read(store: &KeyValueStore, tx: &mut impl Read, file: u64) -> Result<Self, Abort> {
+        match store.get(tx, &key(b's', file))? {
+            Some(bytes) if bytes.len() == 16 => {
+                Ok(Self { size: word(&bytes[..8]), reach: word(&bytes[8..]) })
+            }
+            _ => Err(tx.fail(Error::Damaged(format!("file number {file} of the SQLite store has no size")))),
+        }
+    }
+
+    fn write(self, store: &KeyValueStore, tx: &mut impl Transaction, file: u64) -> Result<(), Abort> {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.size.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.reach.to_le_bytes());
+        store.insert(tx, &key(b's', file), &bytes)?;
+        Ok(())
+    }
+}
+
+fn number_of(store: &KeyValueStore, tx: &mut impl Read, name: &[u8]) -> Result<Option<u64>, Abort> {
+    Ok(store.get(tx, &named(name))?.map(|bytes| word(&bytes)))
+}
+
+/// The files that have no name any more.
+fn the_dead(store: &KeyValueStore, tx: &mut impl Read) -> Result<Vec<u64>, Abort> {
+    Ok(store.get(tx, b"d")?.unwrap_or_default().chunks(8).map(word).collect())
+}
+
+fn set_the_dead(store: &KeyValueStore, tx: &mut impl Transaction, dead: &[u64]) -> Result<(), Abort> {
+    let bytes: Vec<u8> = dead.iter().flat_map(|number| number.to_le_bytes()).collect();
+    store.insert(tx, b"d", &bytes)?;
+    Ok(())
+}
+
+fn named(name: &[u8]) -> Vec<u8> {
+    [b"n", name].concat()
+}
+
+fn key(letter: u8, file: u64) -> [u8; 9] {
+    let mut key = [letter; 9];
+    key[1..].copy_from_slice(&file.to_le_bytes());
+    key
+}
+
+fn page(file: u64, number: u64) -> [u8; 17] {
+    let mut key = [b'p'; 17];
+    key[1..9].copy_from_slice(&file.to_le_bytes());
+    key[9..].copy_from_slice(&number.to_le_bytes());
+    key
+}
+
+/// The word in (at least) eight bytes; what is missing is zero.
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
+}
+
+/// A part of a read or write that lies in one page.
+struct Piece {
+    page: u64,
+    /// Where it begins in the page.
+    within: usize,
+    /// Where it begins in what is read or written.
+    from: usize,
+    length: usize,
+}
+
+fn pieces(offset: u64, length: usize) -> impl Iterator<Item = Piece> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let at = offset + from as u64;
+        let within = (at % PAGE_BYTES) as usize;
+        let piece = Piece {
+            page: at / PAGE_BYTES,
+            within,
+            from,
+            length: (PAGE_BYTES as usize - within).min(length - from),
+        };
+        from += piece.length;
+        (piece.length > 0).then_some(piece)
+    })
+}

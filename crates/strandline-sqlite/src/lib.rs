@@ -1,0 +1,252 @@
+//! SQLite on a Strandline pool.
+//!
+//! A [`Vfs`] keeps SQLite's databases in a pool, so that a SQL commit is one persistent-memory transaction: SQLite
+//! hands the changed pages over through its batch-atomic-write interface and writes no journal. Where that interface
+//! cannot serve (an SQLite built without it, a commit across attached databases, the first commit to an empty
+//! database, a transaction that is larger than SQLite's cache or the pool's logs) SQLite keeps its rollback journal, which lies in the pool too.
+//! [`Vfs::commits`] and [`Vfs::statistics`] say which it is.
+//!
+//! ```
+//! use strandline::pool::{Options, Pool};
+//! use strandline_sqlite::Vfs;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! let pool = Pool::create(folder.path().join("accounts.pool"), &Options::default())?;
+//! let vfs = Vfs::new(pool.worker()?, 0)?;
+//! let database = vfs.open("accounts")?;
+//! database.execute_batch("CREATE TABLE account (name TEXT PRIMARY KEY, cents INTEGER)")?;
+//! database.execute("INSERT INTO account VALUES (?1, ?2)", ("Ada", 100))?;
+//! // What was committed is durable now.
+//! let cents: i64 = database.query_row("SELECT cents FROM account", [], |row| row.get(0))?;
+//! assert_eq!(cents, 100);
+//! # drop(database);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The connections of one VFS exclude each other by SQLite's own locks. Databases have rollback journals, no
+//! write-ahead log: `PRAGMA journal_mode=WAL` answers `delete`.
+
+mod files;
+mod locks;
+mod vfs;
+
+use std::ffi::CString;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::{Connection, OpenFlags, ffi};
+use strandline::Result;
+use strandline::error::Error;
+use strandline::memory::PersistentAddress;
+use strandline::transaction::{Read, Runner};
+
+pub use files::{PAGE_BYTES, heap_bytes};
+/// The SQLite that this crate brings, as `rusqlite` shows it.
+pub use rusqlite;
+
+use files::{Files, Storage};
+use vfs::Shared;
+
+/// Buckets of the store that a VFS keeps its pages in, one page in a bucket for databases of 256 MB.
+pub const BUCKETS: u64 = 1 << 16;
+
+/// How a SQL commit becomes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// All changed pages in one transaction of the pool, where SQLite lets it.
+    Atomic,
+    /// By SQLite's rollback journal.
+    Journal,
+}
+
+/// What a VFS has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// SQL commits that were one transaction of the pool.
+    pub atomic_commits: u64,
+    /// Commits that the pool refused as one transaction, so that SQLite wrote a journal.
+    pub refused_batches: u64,
+    /// Times that SQLite opened a journal.
+    pub journals: u64,
+}
+
+/// An SQLite VFS whose files lie in a pool. A few hundred bytes of it stay when it is dropped, as SQLite gives no
+/// sign of when it has seen the last of a VFS.
+pub struct Vfs {
+    name: String,
+    table: *mut ffi::sqlite3_vfs,
+    shared: &'static Shared,
+}
+
+// SAFETY: the pointer is only given back to SQLite, which takes it from any thread; what is shared is behind a mutex.
+unsafe impl Send for Vfs {}
+// SAFETY: as above; no method changes anything but behind the mutex.
+unsafe impl Sync for Vfs {}
+
+impl Vfs {
+    /// A VFS whose files hang from root word `root` (below 8) of the runner's pool; they are made there, or opened,
+    /// and what a crash has interrupted is finished.
+    ///
+    /// # Errors
+    /// Something else hangs from the root; the pool is full or damaged.
+    pub fn new<R: Runner + Send + 'static>(runner: R, root: u64) -> Result<Self> {
+        Self::with_commit(runner, root, Commit::Atomic)
+    }
+
+    /// As [`Vfs::new`], with the commits that `commit` says.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_commit<R: Runner + Send + 'static>(mut runner: R, root: u64, commit: Commit) -> Result<Self> {
+        let root = address(&mut runner, root)?;
+        let files = Files::<R, R>::new(runner, root, BUCKETS)?;
+        Self::register(commit, Some(Box::new(files)))
+    }
+
+    fn register(commit: Commit, storage: Option<Box<dyn Storage + Send>>) -> Result<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("strandline-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let has_batches = vfs::has_option(c"ENABLE_BATCH_ATOMIC_WRITE");
+        let commit = if has_batches { commit } else { Commit::Journal };
+        let shared: &'static Shared = Box::leak(Box::new(Shared::new(commit, storage)));
+        let c_name = CString::new(name.clone()).map_err(|_| Error::Parameter("a name with a zero".into()))?;
+        let table = vfs::register(c_name, shared)
+            .map_err(|code| Error::Unsupported(format!("SQLite, which refuses a VFS (error {code})")))?;
+        Ok(Self { name, table, shared })
+    }
+
+    /// How commits become durable: [`Commit::Journal`] as well where this SQLite was built without batches.
+    pub fn commits(&self) -> Commit {
+        self.shared.commit
+    }
+
+    /// What it has done so far.
+    pub fn statistics(&self) -> Statistics {
+        self.shared.state().statistics
+    }
+
+    /// The pool's error behind the last `disk I/O error` of SQLite; it is taken out.
+    pub fn take_error(&self) -> Option<Error> {
+        self.shared.state().error.take()
+    }
+
+    /// Opens the database `name`, which is made where there is none. Commits are durable when they return.
+    ///
+    /// # Errors
+    /// As [`Connection::open_with_flags_and_vfs`].
+    pub fn open(&self, name: &str) -> rusqlite::Result<Connection> {
+        self.open_with(name, OpenFlags::default())
+    }
+
+    /// As [`Vfs::open`], with SQLite's flags.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_with(&self, name: &str, flags: OpenFlags) -> rusqlite::Result<Connection> {
+        Connection::open_with_flags_and_vfs(name, flags, self.name.as_str())
+    }
+}
+
+impl Drop for Vfs {
+    /// Connections that are still open fail from now on.
+    fn drop(&mut self) {
+        vfs::unregister(self.table);
+        self.shared.state().storage = None;
+    }
+}
+
+/// A VFS that borrows whoever runs its transactions, for as long as somebody works with it: for programs that own
+/// their runner, and for simulated memory.
+pub struct Lender {
+    vfs: Vfs,
+    root: u64,
+}
+
+impl Lender {
+    /// A VFS for files under root word `root` (below 8), which are made there or opened.
+    ///
+    /// # Errors
+    /// As [`Vfs::new`].
+    pub fn new<R: Runner>(runner: &mut R, root: u64, buckets: u64) -> Result<Self> {
+        let at = address(runner, root)?;
+        Files::<_, R>::new(runner, at, buckets)?;
+        Ok(Self { vfs: Vfs::register(Commit::Atomic, None)?, root })
+    }
+
+    /// The VFS.
+    pub fn vfs(&self) -> &Vfs {
+        &self.vfs
+    }
+
+    /// Lends `runner` to the VFS while `body` runs; at any other time its connections fail.
+    ///
+    /// # Errors
+    /// As [`Vfs::new`]; those of `body`.
+    ///
+    /// # Safety
+    /// Unless `R` is [`Send`], no other thread uses a connection of this VFS while `body` runs.
+    pub unsafe fn lend<R: Runner, T>(&self, runner: &mut R, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        /// The end of a loan, by whatever way.
+        struct Loan<'a>(&'a Shared);
+        impl Drop for Loan<'_> {
+            fn drop(&mut self) {
+                self.0.state().storage = None;
+            }
+        }
+        let root = address(runner, self.root)?;
+        let mut files = Files::<&mut R, R>::open(runner, root)?;
+        let lent: *mut (dyn Storage + '_) = &mut files;
+        // SAFETY: only the lifetime changes; the pointer is taken away again, by `Loan`, before `files` goes.
+        let lent =
+            unsafe { std::mem::transmute::<*mut (dyn Storage + '_), *mut (dyn Storage + 'static)>(lent) };
+        self.vfs.shared.state().storage = Some(Box::new(Lent(lent)));
+        let _loan = Loan(self.vfs.shared);
+        body()
+    }
+}
+
+/// A loan, as the VFS sees it.
+struct Lent(*mut (dyn Storage + 'static));
+
+// SAFETY: the caller of `Lender::lend` has promised that only its own thread uses it, or that any may.
+unsafe impl Send for Lent {}
+
+impl Lent {
+    fn storage(&mut self) -> &mut dyn Storage {
+        // SAFETY: `Lender::lend` keeps the files alive and untouched as long as this exists, and the VFS's mutex
+        // makes each use the only one.
+        unsafe { &mut *self.0 }
+    }
+}
+
+impl Storage for Lent {
+    fn find(&mut self, name: &[u8]) -> Result<Option<u64>> {
+        self.storage().find(name)
+    }
+    fn create(&mut self, name: &[u8]) -> Result<u64> {
+        self.storage().create(name)
+    }
+    fn delete(&mut self, name: &[u8]) -> Result<bool> {
+        self.storage().delete(name)
+    }
+    fn size(&mut self, file: u64) -> Result<u64> {
+        self.storage().size(file)
+    }
+    fn read(&mut self, file: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
+        self.storage().read(file, offset, into)
+    }
+    fn write(&mut self, file: u64, writes: &[(u64, &[u8])]) -> Result<()> {
+        self.storage().write(file, writes)
+    }
+    fn truncate(&mut self, file: u64, size: u64) -> Result<()> {
+        self.storage().truncate(file, size)
+    }
+}
+
+fn address<R: Runner>(runner: &mut R, root: u64) -> Result<PersistentAddress> {
+    if root >= 8 {
+        return Err(Error::Parameter(format!("root word {root}: a pool has eight, 0 to 7")));
+    }
+    runner.view(|tx| Ok(tx.root(root)))
+}

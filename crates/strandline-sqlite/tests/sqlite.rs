@@ -1,0 +1,205 @@
+//! SQLite on a pool: both ways to commit, crashes, several connections, bad use.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, params};
+use strandline::Domain;
+use strandline::error::Error;
+use strandline::pool::{Geometry, Options, Pool};
+use strandline_sqlite::{Commit, Lender, Vfs};
+
+const WAYS: [Commit; 2] = [Commit::Atomic, Commit::Journal];
+
+fn options() -> Options {
+    let geometry = Geometry { size: 40 << 20, logs: 4, log_bytes: 1 << 20, ..Geometry::default() };
+    Options { geometry, domain: Domain::Process, ..Options::default() }
+}
+
+fn pool(folder: &Path) -> Pool {
+    Pool::create(folder.join("pool"), &options()).unwrap()
+}
+
+fn is_sound(database: &Connection) -> bool {
+    database.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap() == "ok"
+}
+
+#[test]
+fn commits_and_rollbacks_take_the_way_that_was_chosen() {
+    for way in WAYS {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = pool(folder.path());
+        let vfs = Vfs::with_commit(pool.worker().unwrap(), 3, way).unwrap();
+        assert_eq!(vfs.commits(), way, "the workspace's configuration builds SQLite with batches");
+        let mut database = vfs.open("test").unwrap();
+        database.execute_batch("CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB)").unwrap();
+        for round in 0..20i64 {
+            let transaction = database.transaction().unwrap();
+            for k in 0..30i64 {
+                let value = vec![round as u8; 40 * (k as usize % 7 + 1)];
+                transaction
+                    .execute("INSERT OR REPLACE INTO t VALUES (?1, ?2)", params![round + k, value])
+                    .unwrap();
+            }
+            if round % 3 == 0 {
+                transaction.rollback().unwrap();
+            } else {
+                transaction.commit().unwrap();
+            }
+        }
+        assert!(is_sound(&database));
+        let count: i64 = database.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 48, "keys 1 to 48; rounds 0, 3, ... 18 were rolled back");
+        let statistics = vfs.statistics();
+        match way {
+            // SQLite fills an empty database by the journal.
+            Commit::Atomic => {
+                assert!(statistics.atomic_commits == 13 && statistics.journals == 1, "{statistics:?}")
+            }
+            Commit::Journal => {
+                assert!(statistics.atomic_commits == 0 && statistics.journals >= 14, "{statistics:?}")
+            }
+        }
+        database.execute_batch("DELETE FROM t; VACUUM").unwrap();
+        assert!(is_sound(&database));
+    }
+}
+
+#[test]
+fn a_database_is_there_after_the_pool_was_closed_and_after_it_was_not() {
+    for way in WAYS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        for round in 0..4i64 {
+            let pool = if round == 0 { pool(folder.path()) } else { Pool::open(&path, &options()).unwrap() };
+            let vfs = Vfs::with_commit(pool.worker().unwrap(), 0, way).unwrap();
+            let database = vfs.open("test").unwrap();
+            database.execute_batch("CREATE TABLE IF NOT EXISTS t (v)").unwrap();
+            database.execute("INSERT INTO t VALUES (?1)", [round]).unwrap();
+            let sum: i64 = database.query_row("SELECT sum(v) FROM t", [], |row| row.get(0)).unwrap();
+            assert_eq!(sum, (0..=round).sum());
+            assert!(is_sound(&database));
+            drop((database, vfs));
+            if round % 2 == 0 {
+                pool.close().unwrap();
+            }
+        }
+    }
+}
+
+/// The pool stops in the middle of a SQL transaction whose journal is there: the next connection rolls it back.
+#[test]
+fn a_hot_journal_is_rolled_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool(folder.path());
+    let vfs = Vfs::with_commit(pool.worker().unwrap(), 0, Commit::Journal).unwrap();
+    let database = vfs.open("test").unwrap();
+    database.execute_batch("PRAGMA cache_size = 2; CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB)").unwrap();
+    for k in 0..200 {
+        database.execute("INSERT INTO t VALUES (?1, zeroblob(900))", [k]).unwrap();
+    }
+    // More pages than the cache has: changed ones reach the file before the commit.
+    database.execute_batch("BEGIN; UPDATE t SET v = randomblob(900)").unwrap();
+    // As a crash would: the connection never ends its transaction.
+    drop(vfs);
+    std::mem::forget(database);
+    let vfs = Vfs::new(pool.worker().unwrap(), 0).unwrap();
+    let database = vfs.open("test").unwrap();
+    let changed: i64 =
+        database.query_row("SELECT count(*) FROM t WHERE v <> zeroblob(900)", [], |row| row.get(0)).unwrap();
+    assert_eq!(changed, 0);
+    assert!(is_sound(&database));
+}
+
+/// Where SQLite does not offer a commit as a batch, or the pool cannot take it, there is a journal.
+#[test]
+fn what_cannot_be_one_transaction_goes_by_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool(folder.path());
+    let vfs = Vfs::new(pool.worker().unwrap(), 0).unwrap();
+    let database = vfs.open("test").unwrap();
+    database.execute_batch("CREATE TABLE t (v BLOB)").unwrap();
+    // Larger than the log of 1 MB; the journal before it is that of the first commit.
+    database.execute("INSERT INTO t VALUES (randomblob(900000))", []).unwrap();
+    let statistics = vfs.statistics();
+    assert_eq!((statistics.refused_batches, statistics.journals), (1, 2), "{statistics:?}");
+    // More than SQLite's cache holds before the commit.
+    database.execute("INSERT INTO t VALUES (randomblob(3000000))", []).unwrap();
+    assert_eq!((vfs.statistics().refused_batches, vfs.statistics().journals), (1, 3));
+    // Two databases in one transaction: a super-journal.
+    database.execute_batch("ATTACH 'other' AS other; CREATE TABLE other.u (v)").unwrap();
+    let before = vfs.statistics();
+    database.execute_batch("BEGIN; INSERT INTO t VALUES (1); INSERT INTO u VALUES (2); COMMIT").unwrap();
+    assert!(vfs.statistics().journals > before.journals);
+    assert_eq!(vfs.statistics().atomic_commits, before.atomic_commits);
+    assert!(is_sound(&database));
+    let length: i64 = database.query_row("SELECT max(length(v)) FROM t", [], |row| row.get(0)).unwrap();
+    assert_eq!(length, 3_000_000);
+}
+
+#[test]
+fn connections_exclude_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool(folder.path());
+    let vfs = Vfs::new(pool.worker().unwrap(), 0).unwrap();
+    let setup = vfs.open("test").unwrap();
+    setup.execute_batch("CREATE TABLE t (v); INSERT INTO t VALUES (0)").unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let database = vfs.open("test").unwrap();
+                database.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
+                for _ in 0..50 {
+                    database.execute_batch("BEGIN IMMEDIATE; UPDATE t SET v = v + 1; COMMIT").unwrap();
+                }
+            });
+        }
+    });
+    let sum: i64 = setup.query_row("SELECT v FROM t", [], |row| row.get(0)).unwrap();
+    assert_eq!(sum, 200);
+    assert!(is_sound(&setup));
+}
+
+#[test]
+fn bad_use_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool(folder.path());
+    assert!(matches!(Vfs::new(pool.worker().unwrap(), 8), Err(Error::Parameter(_))));
+    let vfs = Vfs::new(pool.worker().unwrap(), 0).unwrap();
+    assert!(vfs.open_with("absent", OpenFlags::SQLITE_OPEN_READ_WRITE).is_err());
+    let database = vfs.open("test").unwrap();
+    database.execute_batch("CREATE TABLE t (v)").unwrap();
+    // More than the heap: SQLite says so, and what was there stays.
+    let full = database.execute("INSERT INTO t VALUES (randomblob(100000000))", []).unwrap_err();
+    assert_eq!(full.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull), "{full}");
+    assert!(matches!(vfs.take_error(), Some(Error::Full(_))));
+    assert!(is_sound(&database));
+    drop(vfs);
+    assert!(database.execute("INSERT INTO t VALUES (1)", []).is_err(), "its pool is gone");
+}
+
+#[test]
+fn a_runner_is_lent() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool(folder.path());
+    let mut worker = pool.worker().unwrap();
+    let lender = Lender::new(&mut worker, 0, 256).unwrap();
+    let mut database = None;
+    for _ in 0..2 {
+        let sql = "CREATE TABLE IF NOT EXISTS t (v); INSERT INTO t VALUES (1)";
+        let work = || {
+            database.get_or_insert_with(|| lender.vfs().open("test").unwrap()).execute_batch(sql).unwrap();
+            Ok(())
+        };
+        // SAFETY: one thread.
+        unsafe { lender.lend(&mut worker, work) }.unwrap();
+    }
+    let database = database.unwrap();
+    assert!(database.execute_batch("INSERT INTO t VALUES (1)").is_err(), "between two loans");
+    // SAFETY: one thread.
+    let sum = unsafe {
+        lender.lend(&mut worker, || {
+            Ok(database.query_row("SELECT sum(v) FROM t", [], |row| row.get::<_, i64>(0)).unwrap())
+        })
+    };
+    assert_eq!(sum.unwrap(), 2i64);
+}

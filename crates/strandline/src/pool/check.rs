@@ -1,0 +1,94 @@
+//! Looking a pool over for damage, and at what it holds. Nothing is changed.
+
+use std::path::Path;
+
+use super::file::{PoolInfo, inspect, open_to_look};
+use super::heap::{self, ClassUsage};
+use super::layout::ROOTS;
+use crate::collections::{self, KeyValueStore};
+use crate::error::{Error, Result};
+use crate::memory::PersistentAddress;
+use crate::transaction::{Read, Runner, Transaction};
+use crate::typed;
+
+/// What hangs from a root word.
+#[derive(Clone, Debug)]
+pub struct RootReport {
+    /// The root's number.
+    pub index: u64,
+    /// The address that it holds.
+    pub address: u64,
+    /// What is there, as far as its first words say.
+    pub what: String,
+    /// The first eight words of it; fewer where the heap ends.
+    pub words: Vec<u64>,
+}
+
+/// What a look at a pool found.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Header, state, recovery; `None` where they are damaged.
+    pub info: Option<PoolInfo>,
+    /// What hangs from the roots that are in use.
+    pub roots: Vec<RootReport>,
+    /// The heap's small blocks by size, with what compaction would give back.
+    pub classes: Vec<ClassUsage>,
+    /// What is damaged; empty if nothing is.
+    pub damage: Vec<String>,
+}
+
+/// Checks the pool at `path`: header, sizes and checksums; that its logs can be read and replayed (in a private copy);
+/// the heap's table and bitmaps; that every root leads to a block of the heap; the type of a store's root; keys, hashes
+/// and chains of a key-value store that hangs from a root.
+///
+/// # Errors
+/// The file cannot be read, is not a pool, or is in use. Damage is in the report.
+pub fn check(path: impl AsRef<Path>) -> Result<CheckReport> {
+    let path = path.as_ref();
+    let mut report = CheckReport::default();
+    if let Err(error) = look(path, &mut report) {
+        match error {
+            Error::Damaged(_) | Error::DamagedHeader(_) | Error::Truncated { .. } | Error::LogFile { .. } => {
+                report.damage.push(error.to_string());
+            }
+            error => return Err(error),
+        }
+    }
+    Ok(report)
+}
+
+fn look(path: &Path, report: &mut CheckReport) -> Result<()> {
+    let info = inspect(path)?;
+    if info.open {
+        return Err(Error::Locked { held: "writing" });
+    }
+    let pool = open_to_look(path, &info.header)?;
+    report.info = Some(info);
+    report.classes = heap::classes(&pool.native_view()?)?;
+    let mut worker = pool.worker()?;
+    for index in 0..ROOTS {
+        let root = pool.layout().root(index);
+        let at = PersistentAddress::new(worker.view(|tx| tx.read(root))?);
+        if at.is_null() {
+            continue;
+        }
+        let words: Vec<u64> =
+            (0..8).map_while(|number| worker.view(|tx| tx.read(at.word(number))).ok()).collect();
+        let first = words.first().copied().unwrap_or(0);
+        if worker.view(|tx| tx.block(at)).is_err() {
+            report.damage.push(format!("root {index} leads to {:#x}, where no block begins", at.offset()));
+        }
+        let what = match (typed::describe_root(&mut worker, index), collections::describe(first)) {
+            (Ok(Some(what)), _) => what,
+            (_, Some(what)) => what.to_owned(),
+            _ => "nothing that this library made".to_owned(),
+        };
+        if what == collections::KEY_VALUE_STORE
+            && let Err(error) = worker.view(|tx| KeyValueStore::open(tx, root)?.check(tx))
+        {
+            report.damage.push(format!("root {index}: {error}"));
+        }
+        report.roots.push(RootReport { index, address: at.offset(), what, words });
+    }
+    Ok(())
+}

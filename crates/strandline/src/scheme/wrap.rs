@@ -1,0 +1,146 @@
+//! WrAP in software: write-aside persistence (Giles, Doshi, Varman; section 3) on memory that caches write back
+//! when they please and that has no victim persistence cache.
+//!
+//! # The protocol
+//!
+//! *A wrapped write* has two effects, as in the paper. A log record of the word goes past the cache to the worker's
+//! log (the wrap's bucket) at once, by non-temporal stores that nobody waits for and that gather to whole lines, since
+//! records lie side by side. And the new value is stored where reads find it. In hardware that is the variable's own
+//! cache line, and a victim cache keeps it from going home too early; here it is an *alias*: a word in volatile memory
+//! that the write set finds by the variable's address, for as long as the wrap is open.
+//!
+//! *Closing a wrap.* A commit record that says how many records the wrap has (as in `counted.rs`) follows them past
+//! the cache, and one fence covers them all, most of which left long ago: acknowledged. It is the paper's tail pointer
+//! of the queue of closed wraps: the TxIDs are the queue's order. From now on the variable's own cache line is its
+//! alias, since an eviction can do no harm any more: the closing worker stores the values home and waits for nothing.
+//!
+//! *Giving up.* The records stay where they are, no commit record counts them in, and their places are not used
+//! again in this run. A fence comes before the locks are released, because stores past the cache are not ordered.
+//!
+//! *COPY* by a helper, in closing order: the home lines of all wraps that have closed since it last ran are written
+//! back, a fence, the highest of their TxIDs is stored as the watermark, written back, a fence, published. It runs
+//! whenever a worker has filled another quarter of its log, and by the worker itself when its log is full. A log
+//! begins anew when all its wraps are copied, as in `blurred.rs`.
+//!
+//! # Crashes
+//!
+//! Before the fence any of an open wrap's records may be there, and its home locations are untouched. A commit record
+//! that is there counts only with all of the wrap's records. After the fence and before COPY any part of the wrap may be
+//! home; RESTORE (`recovery.rs`) redoes the wraps above the watermark in closing order. The watermark is durable
+//! before any of their records is overwritten.
+
+use super::blurred::persist_up_to;
+use super::execution_area::ExecutionArea;
+use super::mnemosyne::{last_home, wake_helper};
+use super::recovery::Reading;
+use super::redo::{Checkpoint, CheckpointWay, Logging, LoggingWay, Redo};
+use crate::log::{LogFull, ThreadLog};
+use crate::memory::{Memory, PersistentAddress};
+use crate::pool::layout::{SharedLayout, View};
+use crate::transaction::{Concurrency, Statistics, WriteSet};
+
+/// WrAP.
+pub type Wrap = Redo<WriteAside, Copy>;
+
+/// Records go to the log as words are written, values to aliases: a value's place is its alias' index.
+#[derive(Default)]
+pub struct WriteAside {
+    aliases: ExecutionArea,
+}
+
+impl Logging for WriteAside {
+    const WAY: LoggingWay = LoggingWay::WrittenAside;
+    const READING: Reading = Reading::Counted;
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        self.aliases.clear();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        memory: &M,
+        log: &mut ThreadLog,
+        (at, value): (PersistentAddress, u64),
+        previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        log.append_streamed(memory, at, value)?;
+        Ok(self.aliases.write((at, value), previous))
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
+        self.aliases.words[place as usize].1
+    }
+
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+        log.close_streamed(memory, transaction)
+    }
+
+    fn abort<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog) {
+        log.abandon_streamed(memory);
+    }
+}
+
+/// COPY: wraps are copied home in closing order, some at a time, by a helper or whoever has no room.
+pub struct Copy;
+
+/// The helper is called so often while a log is filled.
+const CALLS_PER_RUN: u32 = 4;
+
+impl Checkpoint for Copy {
+    const WAY: CheckpointWay = CheckpointWay::Copy;
+    const RESERVED: u32 = 0;
+    const HELPER: bool = true;
+
+    #[inline(always)]
+    fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, _: &WriteSet, concurrency: Concurrency) {
+        let memory = &view.memory;
+        if concurrency == Concurrency::SingleWriter {
+            memory.store(SharedLayout::HOME, log.last_transaction());
+        }
+        // A helper that begins to wait just now misses the call, and hears the next one.
+        if log.has_crossed(CALLS_PER_RUN) && memory.load(SharedLayout::HELPER_WAITS) != 0 {
+            wake_helper(memory);
+        }
+    }
+
+    fn release_log<M: Memory>(
+        view: &View<M>,
+        log: &ThreadLog,
+        concurrency: Concurrency,
+        statistics: &mut Statistics,
+    ) {
+        let memory = &view.memory;
+        let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
+        while !covered() {
+            memory.lock(SharedLayout::BULK);
+            if !covered() {
+                persist_up_to(view, last_home(view, concurrency));
+                statistics.bulk_persists += 1;
+            }
+            memory.unlock(SharedLayout::BULK);
+        }
+    }
+
+    fn drain<M: Memory>(view: &View<M>) {
+        view.memory.lock(SharedLayout::BULK);
+        persist_up_to(view, view.memory.load(SharedLayout::CLOCK));
+        view.memory.unlock(SharedLayout::BULK);
+    }
+
+    fn help<M: Memory>(view: &View<M>, concurrency: Concurrency, stop: &dyn Fn() -> bool) {
+        let memory = &view.memory;
+        while !stop() {
+            memory.lock(SharedLayout::BULK);
+            persist_up_to(view, last_home(view, concurrency));
+            memory.unlock(SharedLayout::BULK);
+            let _ = memory.compare_exchange(SharedLayout::HELPER_WAITS, 0, 1);
+            if !stop() {
+                memory.wait(SharedLayout::HELPER_WAITS, 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Byte strings and text of any size, as fields.
+//!
+//! ```text
+//! header   word 0 tag · word 1 bytes · word 2 address of the content, 0 if there is none
+//! ```
+
+use super::layout;
+use super::persist::{Invalid, Persist, to_words};
+use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
+use super::transaction::{Tx, View, Words};
+use crate::collections::bytes::{read_bytes, rewrite, write_bytes};
+use crate::collections::with_buffer;
+use crate::error::Result;
+use crate::memory::PersistentAddress;
+use crate::transaction::{Abort, Transaction};
+
+const TAG: u64 = layout::tag(layout::begin("bytes", 1));
+const HEADER_WORDS: usize = 3;
+const LENGTH: u64 = 1;
+const CONTENT: u64 = 2;
+
+handle! {
+    /// A byte string of any size: one word where it is kept, which leads to its bytes.
+    ///
+    /// What a transaction writes has to fit its log; a longer string is built of several by [`Bytes::append`].
+    Bytes<>, "Bytes"
+}
+
+persist_handle!('p, Bytes<>, "Bytes");
+
+fn header(tx: &mut Words<'_>, at: PersistentAddress) -> Result<(u64, PersistentAddress), Abort> {
+    let [_, bytes, content] = read_tagged::<HEADER_WORDS>(tx, at, TAG, "Bytes")?;
+    Ok((bytes, PersistentAddress::new(content)))
+}
+
+impl<'p> Bytes<'p> {
+    /// Puts a byte string into the pool.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p>, bytes: impl AsRef<[u8]>) -> Result<Self> {
+        let bytes = bytes.as_ref();
+        tx.words(|tx| {
+            let at = tx.alloc(8 * HEADER_WORDS as u64)?;
+            let content = Self::put(tx, bytes)?;
+            tx.write_range(at, &[TAG, bytes.len() as u64, content.offset()])?;
+            Ok(Self::at(at))
+        })
+    }
+
+    fn put(tx: &mut Words<'_>, bytes: &[u8]) -> Result<PersistentAddress, Abort> {
+        if bytes.is_empty() {
+            return Ok(PersistentAddress::NULL);
+        }
+        let content = tx.alloc(8 * (bytes.len() as u64).div_ceil(8))?;
+        write_bytes(tx, content, bytes)?;
+        Ok(content)
+    }
+
+    /// Number of bytes.
+    ///
+    /// # Errors
+    /// [`Error::Dangling`](crate::Error::Dangling): the string was destroyed; a conflict.
+    pub fn len(self, tx: &View<'p>) -> Result<u64> {
+        tx.words(|tx| Ok(header(tx, self.raw.at)?.0))
+    }
+
+    /// Whether there are no bytes.
+    ///
+    /// # Errors
+    /// As [`Bytes::len`].
+    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+        Ok(self.len(tx)? == 0)
+    }
+
+    /// A copy of the bytes.
+    ///
+    /// # Errors
+    /// As [`Bytes::len`].
+    pub fn get(self, tx: &View<'p>) -> Result<Vec<u8>> {
+        tx.words(|tx| {
+            let (bytes, content) = header(tx, self.raw.at)?;
+            let mut all = Vec::new();
+            read_bytes(tx, content, bytes, &mut all)?;
+            Ok(all)
+        })
+    }
+
+    /// Replaces the bytes. If as many words are needed as before, only those that differ are written.
+    ///
+    /// # Errors
+    /// As [`Bytes::new`] and [`Bytes::len`].
+    pub fn set(self, tx: &Tx<'p>, bytes: impl AsRef<[u8]>) -> Result<()> {
+        let bytes = bytes.as_ref();
+        tx.words(|tx| {
+            check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
+            let (old, content) = header(tx, self.raw.at)?;
+            let (new, at) = (bytes.len() as u64, self.raw.at);
+            if old != new {
+                tx.write(at.word(LENGTH), new)?;
+            }
+            if old.div_ceil(8) == new.div_ceil(8) {
+                return with_buffer(new.div_ceil(8), |words| {
+                    to_words(bytes, words);
+                    rewrite(tx, content, words)
+                });
+            }
+            if !content.is_null() {
+                tx.free(content)?;
+            }
+            let content = Self::put(tx, bytes)?;
+            tx.write(at.word(CONTENT), content.offset())
+        })
+    }
+
+    /// Appends bytes. While they fit the block that the string has, only they are written; a larger block is half as
+    /// large again as needed.
+    ///
+    /// # Errors
+    /// As [`Bytes::set`].
+    pub fn append(self, tx: &Tx<'p>, bytes: impl AsRef<[u8]>) -> Result<()> {
+        let bytes = bytes.as_ref();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        tx.words(|tx| {
+            check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
+            let (old, mut content) = header(tx, self.raw.at)?;
+            let new = old + bytes.len() as u64;
+            let room = if content.is_null() { 0 } else { tx.block(content)? };
+            if new > room {
+                let larger = tx.alloc((new + new / 2).next_multiple_of(8))?;
+                let mut piece = [0; 64];
+                let words = old.div_ceil(8);
+                for first in (0..words).step_by(piece.len()) {
+                    let piece = &mut piece[..(words - first).min(64) as usize];
+                    crate::transaction::Read::read_range(tx, content.word(first), piece)?;
+                    tx.write_range(larger.word(first), piece)?;
+                }
+                if !content.is_null() {
+                    tx.free(content)?;
+                }
+                tx.write(self.raw.at.word(CONTENT), larger.offset())?;
+                content = larger;
+            }
+            // From the last word that is in use, which the new bytes may complete.
+            let (full, mut joined) = (old / 8, Vec::new());
+            read_bytes(tx, content.word(full), old % 8, &mut joined)?;
+            joined.extend_from_slice(bytes);
+            write_bytes(tx, content.word(full), &joined)?;
+            tx.write(self.raw.at.word(LENGTH), new)
+        })
+    }
+
+    /// Gives the memory back. Every copy of this handle dangles from then on.
+    ///
+    /// # Errors
+    /// As [`Bytes::set`].
+    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+        tx.words(|tx| {
+            check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
+            let (_, content) = header(tx, self.raw.at)?;
+            if !content.is_null() {
+                tx.free(content)?;
+            }
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)
+        })
+    }
+}
+
+/// Text of any size: one word where it is kept, which leads to its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text<'p>(Bytes<'p>);
+
+impl<'p> Persist<'p> for Text<'p> {
+    const WORDS: usize = 1;
+    const NAME: &'static str = "Text";
+    const LAYOUT: u64 = layout::begin("Text", 0);
+    const NEVER_ZERO: bool = true;
+    fn store(&self, into: &mut [u64]) {
+        self.0.store(into);
+    }
+    fn load(from: &[u64]) -> Result<Self, Invalid> {
+        Bytes::load(from).map(Self)
+    }
+}
+
+impl<'p> Text<'p> {
+    /// Puts a text into the pool.
+    ///
+    /// # Errors
+    /// As [`Bytes::new`].
+    pub fn new(tx: &Tx<'p>, text: impl AsRef<str>) -> Result<Self> {
+        Bytes::new(tx, text.as_ref()).map(Self)
+    }
+
+    /// A copy of the text.
+    ///
+    /// # Errors
+    /// As [`Bytes::get`]; [`Error::Damaged`](crate::Error::Damaged): it is no UTF-8.
+    pub fn get(self, tx: &View<'p>) -> Result<String> {
+        let bytes = self.0.get(tx)?;
+        String::from_utf8(bytes).or_else(|_| tx.words(|tx| Err(invalid(tx, self.0.raw.at, "Text"))))
+    }
+
+    /// Replaces the text.
+    ///
+    /// # Errors
+    /// As [`Bytes::set`].
+    pub fn set(self, tx: &Tx<'p>, text: impl AsRef<str>) -> Result<()> {
+        self.0.set(tx, text.as_ref())
+    }
+
+    /// Gives the memory back, as [`Bytes::destroy`].
+    ///
+    /// # Errors
+    /// As [`Bytes::destroy`].
+    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+        self.0.destroy(tx)
+    }
+}

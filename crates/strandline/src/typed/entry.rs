@@ -1,0 +1,105 @@
+//! The place of a key in a map.
+
+use std::marker::PhantomData;
+
+use super::key::Key;
+use super::persist::Item;
+use super::transaction::{Tx, View};
+use crate::error::Result;
+
+/// What an entry needs of a map.
+pub trait Map<'p, K, V>: Copy {
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// Those of the map.
+    fn get(self, tx: &View<'p>, key: &K) -> Result<Option<V>>;
+    /// Gives `key` a value; returns the one before.
+    ///
+    /// # Errors
+    /// Those of the map.
+    fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>>;
+    /// Removes `key`; returns its value.
+    ///
+    /// # Errors
+    /// Those of the map.
+    fn remove(self, tx: &Tx<'p>, key: &K) -> Result<Option<V>>;
+}
+
+/// The place of a key in a map, with a copy of its value if it has one.
+#[derive(Debug)]
+pub struct Entry<'t, 'p, K, V, M> {
+    tx: &'t Tx<'p>,
+    map: M,
+    key: K,
+    value: Option<V>,
+    brand: PhantomData<fn(&'p ()) -> &'p ()>,
+}
+
+impl<'t, 'p, K: Key, V: Item<'p>, M: Map<'p, K, V>> Entry<'t, 'p, K, V, M> {
+    pub(super) fn new(tx: &'t Tx<'p>, map: M, key: K) -> Result<Self> {
+        let value = map.get(tx, &key)?;
+        Ok(Self { tx, map, key, value, brand: PhantomData })
+    }
+
+    /// The key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// The value, if the key has one.
+    pub fn value(&self) -> Option<&V> {
+        self.value.as_ref()
+    }
+
+    /// Lets `change` work on the value, if there is one, and stores it.
+    ///
+    /// # Errors
+    /// Those of the map.
+    pub fn and_modify(mut self, change: impl FnOnce(&mut V)) -> Result<Self> {
+        if let Some(value) = &mut self.value {
+            change(value);
+            self.map.insert(self.tx, &self.key, value)?;
+        }
+        Ok(self)
+    }
+
+    /// The value; `value` if there was none, which is stored then.
+    ///
+    /// # Errors
+    /// Those of the map.
+    pub fn or_insert(self, value: V) -> Result<V> {
+        self.or_insert_with(|| Ok(value))
+    }
+
+    /// The value; what `make` returns if there was none, which is stored then.
+    ///
+    /// # Errors
+    /// Those of `make` and of the map.
+    pub fn or_insert_with(self, make: impl FnOnce() -> Result<V>) -> Result<V> {
+        match self.value {
+            Some(value) => Ok(value),
+            None => {
+                let value = make()?;
+                self.map.insert(self.tx, &self.key, &value)?;
+                Ok(value)
+            }
+        }
+    }
+
+    /// Gives the key a value; returns the one before.
+    ///
+    /// # Errors
+    /// Those of the map.
+    pub fn insert(self, value: &V) -> Result<Option<V>> {
+        self.map.insert(self.tx, &self.key, value)
+    }
+
+    /// Removes the key; returns its value.
+    ///
+    /// # Errors
+    /// Those of the map.
+    pub fn remove(self) -> Result<Option<V>> {
+        self.map.remove(self.tx, &self.key)
+    }
+}

@@ -1,0 +1,726 @@
+//! An ordered map: B+ trees over the words of its keys.
+//!
+//! ```text
+//! header   word 0 tag · words 1 to 3 the header of the first layer's tree
+//! layer    a tree from a word to a slot; each further layer has its header in a block of its own
+//! slot     the address of an entry; or, with bit 0 set, of the header of the next layer
+//! entry    word 0 bytes in the key << 32 | bytes in the value · then the key, then the value, in whole words
+//! ```
+//!
+//! A key's bytes (`key.rs`) are cut into words, most significant byte first and filled up with zeros. The first layer
+//! is a B+ tree over first words. Where two keys have the same one, it leads to a layer over their second words, and
+//! so on (the trie of trees of Mao, Kohler and Morris, Masstree, EuroSys 2012). Keys of one word need one layer; and if
+//! the values are words too, they stand in the tree in place of the entries' addresses.
+
+use std::borrow::Borrow;
+use std::collections::VecDeque;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+
+use super::entry::{Entry, Map};
+use super::key::{Key, KeyBytes, KeyRef};
+use super::layout;
+use super::persist::Item;
+use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
+use super::transaction::{Tx, View, Words};
+use crate::collections::bytes::{equals, read_bytes, rewrite, with_words, write_bytes};
+use crate::collections::{BPlusTree, NodeShape, with_buffer};
+use crate::error::{Error, Result};
+use crate::memory::{LINE_BYTES, PersistentAddress};
+use crate::transaction::{Abort, Read, Transaction};
+
+type Tree = BPlusTree<u64, u64>;
+
+const TREE_WORDS: usize = Tree::HEADER_WORDS;
+const HEADER_WORDS: usize = 1 + TREE_WORDS;
+/// Nodes of 512 bytes: small maps stay small, and a split fits in any log.
+const SHAPE: NodeShape = NodeShape::of_pairs(28);
+const LAYER: u64 = 1;
+/// Slots read at a time.
+const BATCH: usize = 32;
+/// The longest key: its layers are freed by recursion.
+const MAX_KEY_BYTES: usize = 1 << 12;
+
+handle! {
+    /// A map ordered by its keys: ranges, and iteration from both ends. Keys of up to 4,096 encoded bytes, values of
+    /// any size.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::typed::{OrderedMap, Persist, Store};
+    /// #[derive(Persist)]
+    /// struct Log<'p> {
+    ///     /// By time and sender.
+    ///     messages: OrderedMap<'p, (u64, String), String>,
+    /// }
+    ///
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// let log = Store::<Log>::create(&path, &Options::default(), |tx| {
+    ///     Ok(Log { messages: OrderedMap::new(tx)? })
+    /// })?;
+    /// log.update(|tx, root| {
+    ///     let messages = root.get(tx)?.messages;
+    ///     messages.insert(tx, &(900, "ann".to_string()), &"high water".to_string())?;
+    ///     messages.insert(tx, &(905, "bob".to_string()), &"ebb".to_string())?;
+    ///     messages.insert(tx, &(990, "ann".to_string()), &"low water".to_string())?;
+    ///     Ok(())
+    /// })?;
+    /// let newest_first: Vec<String> = log.view(|tx, root| {
+    ///     let messages = root.get(tx)?.messages;
+    ///     let early = (900, String::new())..(950, String::new());
+    ///     messages.range(tx, early).rev().map(|pair| Ok(pair?.1)).collect()
+    /// })?;
+    /// assert_eq!(newest_first, ["ebb", "high water"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    OrderedMap<K, V>, "OrderedMap"
+}
+
+persist_handle!('p, OrderedMap<K: Key, V: Item<'p>>, "OrderedMap");
+
+/// Word `depth` of a key's bytes.
+#[inline(always)]
+fn word_of(key: &[u8], depth: usize) -> u64 {
+    let mut word = [0; 8];
+    let rest = key.get(8 * depth..).unwrap_or_default();
+    let bytes = rest.len().min(8);
+    word[..bytes].copy_from_slice(&rest[..bytes]);
+    u64::from_be_bytes(word)
+}
+
+/// The tree whose header is at `at`.
+fn layer(tx: &mut Words<'_>, at: PersistentAddress) -> Result<Tree, Abort> {
+    let mut header = [0; TREE_WORDS];
+    tx.read_range(at, &mut header)?;
+    Tree::of_header(tx, at, &header)
+}
+
+/// What a slot leads to.
+enum Slot {
+    Entry(EntryBlock),
+    Layer(PersistentAddress),
+}
+
+impl Slot {
+    fn load(tx: &mut Words<'_>, slot: u64) -> Result<Self, Abort> {
+        if slot & LAYER == 0 {
+            EntryBlock::load(tx, PersistentAddress::new(slot)).map(Self::Entry)
+        } else {
+            Ok(Self::Layer(PersistentAddress::new(slot & !LAYER)))
+        }
+    }
+}
+
+/// A key with its value.
+#[derive(Clone, Copy)]
+struct EntryBlock {
+    at: PersistentAddress,
+    key_bytes: u64,
+    value_bytes: u64,
+}
+
+impl EntryBlock {
+    fn load(tx: &mut Words<'_>, at: PersistentAddress) -> Result<Self, Abort> {
+        let lengths = tx.read(at)?;
+        let entry = Self { at, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
+        if entry.key_bytes > MAX_KEY_BYTES as u64 {
+            return Err(invalid(tx, at, "an ordered map's entry"));
+        }
+        Ok(entry)
+    }
+
+    /// Writes a new one.
+    fn create(
+        tx: &mut Words<'_>,
+        key: &[u8],
+        value: &[u64],
+        value_bytes: u64,
+    ) -> Result<PersistentAddress, Abort> {
+        let key_words = key.len().div_ceil(8) as u64;
+        let at = tx.alloc(8 * (1 + key_words + value.len() as u64))?;
+        tx.write(at, (key.len() as u64) << 32 | value_bytes)?;
+        write_bytes(tx, at.word(1), key)?;
+        tx.write_range(at.word(1 + key_words), value)?;
+        Ok(at)
+    }
+
+    fn value(&self) -> PersistentAddress {
+        self.at.word(1 + self.key_bytes.div_ceil(8))
+    }
+
+    fn has_key(&self, tx: &mut Words<'_>, key: &[u8]) -> Result<bool, Abort> {
+        Ok(self.key_bytes == key.len() as u64 && equals(tx, self.at.word(1), key)?)
+    }
+
+    fn key(&self, tx: &mut Words<'_>) -> Result<Vec<u8>, Abort> {
+        let mut key = Vec::new();
+        read_bytes(tx, self.at.word(1), self.key_bytes, &mut key)?;
+        Ok(key)
+    }
+
+    fn load_value<'p, V: Item<'p>>(&self, tx: &mut Words<'_>) -> Result<V, Abort> {
+        match with_words(tx, self.value(), self.value_bytes, |words, bytes| V::decode(words, bytes))? {
+            Ok(value) => Ok(value),
+            Err(_) => Err(invalid(tx, self.at, V::NAME)),
+        }
+    }
+}
+
+impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
+    const TAG: u64 = layout::tag(layout::field(
+        layout::field(layout::begin("OrderedMap", 1), "", K::LAYOUT),
+        "",
+        V::LAYOUT,
+    ));
+    /// Whether slots are values.
+    const INLINE: bool = K::ONE_WORD && matches!(V::BYTES, Some(8));
+
+    /// Creates an empty map.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+        tx.words(|tx| {
+            // A line of its own: every reader reads it.
+            let at = tx.alloc(LINE_BYTES)?;
+            tx.write(at, Self::TAG)?;
+            Tree::create_at(tx, at.word(1), SHAPE)?;
+            Ok(Self::at(at))
+        })
+    }
+
+    #[inline]
+    fn first_layer(self, tx: &mut Words<'_>) -> Result<Tree, Abort> {
+        let header = read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, "OrderedMap")?;
+        Tree::of_header(tx, self.raw.at.word(1), &header[1..])
+    }
+
+    fn decode_word(self, tx: &mut Words<'_>, word: u64) -> Result<V, Abort> {
+        V::decode(&[word], 8).map_err(|_| invalid(tx, self.raw.at, V::NAME))
+    }
+
+    /// The entry of `key`.
+    fn find(self, tx: &mut Words<'_>, key: &[u8]) -> Result<Option<EntryBlock>, Abort> {
+        let mut tree = self.first_layer(tx)?;
+        for depth in 0..=key.len() / 8 {
+            let Some(slot) = tree.get(tx, word_of(key, depth))? else { return Ok(None) };
+            match Slot::load(tx, slot)? {
+                Slot::Entry(entry) => return Ok(entry.has_key(tx, key)?.then_some(entry)),
+                Slot::Layer(next) => tree = layer(tx, next)?,
+            }
+        }
+        Err(invalid(tx, self.raw.at, "OrderedMap"))
+    }
+
+    /// A copy of the value of `key`.
+    ///
+    /// # Errors
+    /// [`Error::Dangling`]: the map was destroyed; a conflict.
+    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| {
+            if Self::INLINE {
+                let tree = self.first_layer(tx)?;
+                let word = tree.get(tx, word_of(key.as_slice(), 0))?;
+                return word.map(|word| self.decode_word(tx, word)).transpose();
+            }
+            let entry = self.find(tx, key.as_slice())?;
+            entry.map(|entry| entry.load_value(tx)).transpose()
+        })
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<bool>
+    where
+        K: Borrow<Q>,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| {
+            if Self::INLINE {
+                return self.first_layer(tx)?.contains_key(tx, word_of(key.as_slice(), 0));
+            }
+            Ok(self.find(tx, key.as_slice())?.is_some())
+        })
+    }
+
+    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size only
+    /// the words that differ are written.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: the key is too long; the pool is full; a full log; as [`OrderedMap::get`].
+    pub fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
+        let key = KeyBytes::of(key);
+        let bytes = value.bytes();
+        tx.words(|tx| {
+            with_buffer(bytes.div_ceil(8), |words| {
+                value.encode(words);
+                self.insert_words(tx, key.as_slice(), words, bytes)
+            })
+        })
+    }
+
+    fn insert_words(
+        self,
+        tx: &mut Words<'_>,
+        key: &[u8],
+        value: &[u64],
+        bytes: u64,
+    ) -> Result<Option<V>, Abort> {
+        if key.len() > MAX_KEY_BYTES || bytes >> 32 != 0 {
+            return Err(tx.fail(Error::Parameter(format!(
+                "a key of {} encoded bytes with a value of {bytes}: at most {MAX_KEY_BYTES} and 2^32 are possible",
+                key.len()
+            ))));
+        }
+        let mut tree = self.first_layer(tx)?;
+        if Self::INLINE {
+            let old = tree.insert(tx, word_of(key, 0), value[0])?;
+            return old.map(|word| self.decode_word(tx, word)).transpose();
+        }
+        for depth in 0..=key.len() / 8 {
+            let word = word_of(key, depth);
+            let Some(slot) = tree.get(tx, word)? else {
+                let entry = EntryBlock::create(tx, key, value, bytes)?;
+                tree.insert(tx, word, entry.offset())?;
+                return Ok(None);
+            };
+            match Slot::load(tx, slot)? {
+                Slot::Layer(next) => tree = layer(tx, next)?,
+                Slot::Entry(entry) if entry.has_key(tx, key)? => {
+                    let old = entry.load_value(tx)?;
+                    if entry.value_bytes.div_ceil(8) == bytes.div_ceil(8) {
+                        if entry.value_bytes != bytes {
+                            tx.write(entry.at, entry.key_bytes << 32 | bytes)?;
+                        }
+                        rewrite(tx, entry.value(), value)?;
+                    } else {
+                        let new = EntryBlock::create(tx, key, value, bytes)?;
+                        tree.insert(tx, word, new.offset())?;
+                        tx.free(entry.at)?;
+                    }
+                    return Ok(Some(old));
+                }
+                // Another key with the same word: both go to a layer of their own, one after the other.
+                Slot::Entry(other) => {
+                    let other_key = other.key(tx)?;
+                    let header = tx.alloc(LINE_BYTES)?;
+                    let next = Tree::create_at(tx, header, SHAPE)?;
+                    next.insert(tx, word_of(&other_key, depth + 1), other.at.offset())?;
+                    tree.insert(tx, word, header.offset() | LAYER)?;
+                    tree = next;
+                }
+            }
+        }
+        Err(invalid(tx, self.raw.at, "OrderedMap"))
+    }
+
+    /// Removes `key`; returns its value, if it was there. What that points to stays.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::insert`].
+    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| self.remove_bytes(tx, key.as_slice()))
+    }
+
+    fn remove_bytes(self, tx: &mut Words<'_>, key: &[u8]) -> Result<Option<V>, Abort> {
+        let mut tree = self.first_layer(tx)?;
+        if Self::INLINE {
+            let old = tree.remove(tx, word_of(key, 0))?;
+            return old.map(|word| self.decode_word(tx, word)).transpose();
+        }
+        // The trees above, and where the next one's header is.
+        let mut way = Vec::new();
+        for depth in 0..=key.len() / 8 {
+            let word = word_of(key, depth);
+            let Some(slot) = tree.get(tx, word)? else { return Ok(None) };
+            match Slot::load(tx, slot)? {
+                Slot::Layer(next) => {
+                    way.push((tree, word, next));
+                    tree = layer(tx, next)?;
+                }
+                Slot::Entry(entry) if entry.has_key(tx, key)? => {
+                    let value = entry.load_value(tx)?;
+                    tree.remove(tx, word)?;
+                    tx.free(entry.at)?;
+                    while let Some((above, word, header)) = way.pop() {
+                        if tree.first(tx, ..)?.is_some() {
+                            break;
+                        }
+                        tree.destroy_empty(tx)?;
+                        tx.free(header)?;
+                        above.remove(tx, word)?;
+                        tree = above;
+                    }
+                    return Ok(Some(value));
+                }
+                Slot::Entry(_) => return Ok(None),
+            }
+        }
+        Err(invalid(tx, self.raw.at, "OrderedMap"))
+    }
+
+    /// The place of `key`, to look at and to change.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn entry<'t>(self, tx: &'t Tx<'p>, key: K) -> Result<Entry<'t, 'p, K, V, Self>> {
+        Entry::new(tx, self, key)
+    }
+
+    /// The least key and its value.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn first(self, tx: &View<'p>) -> Result<Option<(K, V)>> {
+        self.iter(tx).next().transpose()
+    }
+
+    /// The greatest key and its value.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn last(self, tx: &View<'p>) -> Result<Option<(K, V)>> {
+        self.iter(tx).next_back().transpose()
+    }
+
+    /// Whether there are no keys.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+        tx.words(|tx| Ok(self.first_layer(tx)?.first(tx, ..)?.is_none()))
+    }
+
+    /// Number of keys, by counting them. No map stores it: a count that every writer changes would make them all
+    /// conflict.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn count(self, tx: &View<'p>) -> Result<u64> {
+        let mut count = 0;
+        for pair in self.iter(tx) {
+            pair?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// All keys and values in order, from either end.
+    pub fn iter<'v>(self, tx: &'v View<'p>) -> Range<'v, 'p, K, V> {
+        self.range_of(tx, Bound::Unbounded, Bound::Unbounded)
+    }
+
+    /// The keys in `keys` and their values in order, from either end. Keys that come, go or change while the iteration
+    /// is under way are returned as they are or as they were.
+    pub fn range<'v, Q: KeyRef + ?Sized>(
+        self,
+        tx: &'v View<'p>,
+        keys: impl RangeBounds<Q>,
+    ) -> Range<'v, 'p, K, V>
+    where
+        K: Borrow<Q>,
+    {
+        let bytes = |key: &Q| KeyBytes::of(key).as_slice().to_vec();
+        self.range_of(tx, keys.start_bound().map(bytes), keys.end_bound().map(bytes))
+    }
+
+    fn range_of<'v>(self, tx: &'v View<'p>, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Range<'v, 'p, K, V> {
+        let (front, back) = (VecDeque::new(), VecDeque::new());
+        Range { tx, map: self, from, to, front, back, batch: 4 }
+    }
+
+    /// Checks the invariants of every tree, and that every key leads to where it is; returns the number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: one does not hold; as [`OrderedMap::get`].
+    pub fn check(self, tx: &View<'p>) -> Result<u64> {
+        tx.words(|tx| {
+            let tree = self.first_layer(tx)?;
+            self.check_layer(tx, tree, &mut Vec::new())
+        })
+    }
+
+    fn check_layer(self, tx: &mut Words<'_>, tree: Tree, above: &mut Vec<u64>) -> Result<u64, Abort> {
+        let count = tree.check(tx)?;
+        if Self::INLINE {
+            return Ok(count);
+        }
+        let mut keys = 0;
+        let mut slots = Vec::new();
+        tree.for_each(tx, |word, slot| {
+            slots.push((word, slot));
+            Ok(())
+        })?;
+        if above.len() > MAX_KEY_BYTES / 8 || (slots.is_empty() && !above.is_empty()) {
+            return Err(invalid(tx, self.raw.at, "OrderedMap"));
+        }
+        for (word, slot) in slots {
+            above.push(word);
+            match Slot::load(tx, slot)? {
+                Slot::Entry(entry) => {
+                    let key = entry.key(tx)?;
+                    if above.iter().enumerate().any(|(depth, &word)| word_of(&key, depth) != word) {
+                        return Err(invalid(tx, entry.at, "an ordered map's entry"));
+                    }
+                    entry.load_value::<V>(tx)?;
+                    keys += 1;
+                }
+                Slot::Layer(next) => {
+                    let next = layer(tx, next)?;
+                    keys += self.check_layer(tx, next, above)?;
+                }
+            }
+            above.pop();
+        }
+        Ok(keys)
+    }
+
+    /// Removes all keys and gives the map's memory back. What its values point to stays. Every copy of this handle
+    /// dangles from then on.
+    ///
+    /// One transaction has to hold all of it: a large map is emptied by several that remove keys.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::insert`].
+    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+        tx.words(|tx| {
+            check_block(tx, self.raw.at, LINE_BYTES as usize / 8, "OrderedMap")?;
+            let tree = self.first_layer(tx)?;
+            self.destroy_layer(tx, tree, 0)?;
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)
+        })
+    }
+
+    fn destroy_layer(self, tx: &mut Words<'_>, tree: Tree, depth: usize) -> Result<(), Abort> {
+        if depth > MAX_KEY_BYTES / 8 {
+            return Err(invalid(tx, self.raw.at, "OrderedMap"));
+        }
+        let mut slots = Vec::new();
+        if !Self::INLINE {
+            tree.for_each(tx, |_, slot| {
+                slots.push(slot);
+                Ok(())
+            })?;
+        }
+        for slot in slots {
+            match Slot::load(tx, slot)? {
+                Slot::Entry(entry) => tx.free(entry.at)?,
+                Slot::Layer(header) => {
+                    let next = layer(tx, header)?;
+                    self.destroy_layer(tx, next, depth + 1)?;
+                    tx.free(header)?;
+                }
+            }
+        }
+        tree.destroy(tx)
+    }
+}
+
+impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for OrderedMap<'p, K, V> {
+    fn get(self, tx: &View<'p>, key: &K) -> Result<Option<V>> {
+        OrderedMap::get(self, tx, key)
+    }
+    fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
+        OrderedMap::insert(self, tx, key, value)
+    }
+    fn remove(self, tx: &Tx<'p>, key: &K) -> Result<Option<V>> {
+        OrderedMap::remove(self, tx, key)
+    }
+}
+
+/// The keys and values of an [`OrderedMap`], or of a range of it.
+#[derive(Debug)]
+pub struct Range<'v, 'p, K, V> {
+    tx: &'v View<'p>,
+    map: OrderedMap<'p, K, V>,
+    /// What has not been fetched yet lies between these.
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+    front: VecDeque<(K, V)>,
+    /// The greatest key first.
+    back: VecDeque<(K, V)>,
+    /// Pairs to fetch next time.
+    batch: usize,
+}
+
+/// What a batch is fetched from.
+struct Fetch<'b, V> {
+    from: &'b Bound<Vec<u8>>,
+    to: &'b Bound<Vec<u8>>,
+    ascending: bool,
+    limit: usize,
+    found: Vec<(Vec<u8>, V)>,
+}
+
+impl<'p, V: Item<'p>> Fetch<'_, V> {
+    fn contains(&self, key: &[u8]) -> bool {
+        let is_from = match self.from {
+            Bound::Included(from) => key >= from.as_slice(),
+            Bound::Excluded(from) => key > from.as_slice(),
+            Bound::Unbounded => true,
+        };
+        let is_to = match self.to {
+            Bound::Included(to) => key <= to.as_slice(),
+            Bound::Excluded(to) => key < to.as_slice(),
+            Bound::Unbounded => true,
+        };
+        is_from && is_to
+    }
+
+    /// The word of a bound in a layer whose keys have the same words before as the bound, if they have.
+    fn edge(bound: &Bound<Vec<u8>>, on_edge: bool, depth: usize) -> Option<u64> {
+        match bound {
+            Bound::Included(key) | Bound::Excluded(key) if on_edge => Some(word_of(key, depth)),
+            _ => None,
+        }
+    }
+
+    /// Fetches from a layer until there are enough. `edges`: whether its keys begin like the bounds.
+    fn layer(
+        &mut self,
+        tx: &mut Words<'_>,
+        tree: Tree,
+        depth: usize,
+        edges: (bool, bool),
+        inline: bool,
+    ) -> Result<(), Abort> {
+        let low = Self::edge(self.from, edges.0, depth);
+        let high = Self::edge(self.to, edges.1, depth);
+        let mut from = low.map_or(Bound::Unbounded, Bound::Included);
+        let mut to = high.map_or(Bound::Unbounded, Bound::Included);
+        if depth > MAX_KEY_BYTES / 8 {
+            return Err(tx.fail(Error::Damaged("an ordered map has too many layers".into())));
+        }
+        loop {
+            let mut slots = Vec::with_capacity(BATCH);
+            let visit = |word, slot| {
+                slots.push((word, slot));
+                Ok(if slots.len() == BATCH { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            };
+            if self.ascending {
+                tree.scan(tx, (from, to), visit)?;
+            } else {
+                tree.scan_back(tx, (from, to), visit)?;
+            }
+            for &(word, slot) in &slots {
+                if inline {
+                    self.take(word.to_be_bytes().to_vec(), |_| V::decode(&[slot], 8), tx)?;
+                } else {
+                    match Slot::load(tx, slot)? {
+                        Slot::Entry(entry) => {
+                            let key = entry.key(tx)?;
+                            self.take(key, |tx| entry.load_value(tx).map_err(|_| super::Invalid), tx)?;
+                        }
+                        Slot::Layer(next) => {
+                            let next = layer(tx, next)?;
+                            let edges = (low == Some(word), high == Some(word));
+                            self.layer(tx, next, depth + 1, edges, false)?;
+                        }
+                    }
+                }
+                if self.found.len() >= self.limit {
+                    return Ok(());
+                }
+            }
+            match slots.last() {
+                Some(&(word, _)) if slots.len() == BATCH && self.ascending => from = Bound::Excluded(word),
+                Some(&(word, _)) if slots.len() == BATCH => to = Bound::Excluded(word),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        key: Vec<u8>,
+        value: impl FnOnce(&mut Words<'_>) -> Result<V, super::Invalid>,
+        tx: &mut Words<'_>,
+    ) -> Result<(), Abort> {
+        if self.contains(&key) {
+            match value(tx) {
+                Ok(value) => self.found.push((key, value)),
+                // If reading it met something else, that is what the transaction reports.
+                Err(_) => {
+                    return Err(tx.fail(Error::Damaged(format!("a map has no value of type {}", V::NAME))));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
+    /// Fetches the next pairs at one end.
+    fn fetch(&mut self, ascending: bool) -> Result<()> {
+        let map = self.map;
+        let mut fetch =
+            Fetch { from: &self.from, to: &self.to, ascending, limit: self.batch, found: Vec::new() };
+        self.tx.words(|tx| {
+            let tree = map.first_layer(tx)?;
+            fetch.layer(tx, tree, 0, (true, true), OrderedMap::<K, V>::INLINE)
+        })?;
+        let found = fetch.found;
+        self.batch = (2 * self.batch).min(4 * BATCH);
+        match found.last() {
+            Some((last, _)) if ascending => self.from = Bound::Excluded(last.clone()),
+            Some((last, _)) => self.to = Bound::Excluded(last.clone()),
+            // Nothing is left between the bounds.
+            None => self.to = Bound::Excluded(Vec::new()),
+        }
+        for (key, value) in found {
+            let mut rest = key.as_slice();
+            match K::read_key(&mut rest) {
+                Ok(key) if rest.is_empty() => {
+                    if ascending { &mut self.front } else { &mut self.back }.push_back((key, value));
+                }
+                _ => {
+                    let damaged =
+                        format!("an ordered map at {:#x} has an impossible key", map.raw.at.offset());
+                    return self.tx.words(|tx| Err(tx.fail(Error::Damaged(damaged))));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pull(&mut self, ascending: bool) -> Option<Result<(K, V)>> {
+        let own_is_empty = if ascending { self.front.is_empty() } else { self.back.is_empty() };
+        if own_is_empty && let Err(error) = self.fetch(ascending) {
+            self.to = Bound::Excluded(Vec::new());
+            return Some(Err(error));
+        }
+        // The last ones may have been fetched from the other end.
+        let pair = if ascending {
+            self.front.pop_front().or_else(|| self.back.pop_back())
+        } else {
+            self.back.pop_front().or_else(|| self.front.pop_back())
+        };
+        pair.map(Ok)
+    }
+}
+
+impl<'p, K: Key, V: Item<'p>> Iterator for Range<'_, 'p, K, V> {
+    type Item = Result<(K, V)>;
+    fn next(&mut self) -> Option<Result<(K, V)>> {
+        self.pull(true)
+    }
+}
+
+impl<'p, K: Key, V: Item<'p>> DoubleEndedIterator for Range<'_, 'p, K, V> {
+    fn next_back(&mut self) -> Option<Result<(K, V)>> {
+        self.pull(false)
+    }
+}

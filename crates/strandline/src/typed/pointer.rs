@@ -1,0 +1,318 @@
+//! Pointers into a pool, and what every value there begins with.
+//!
+//! ```text
+//! value   word 0 tag: its type's layout · then the words of the value
+//! ```
+//!
+//! A free clears the tag. So a pointer to what was freed, or to another type, is noticed at the next access for as
+//! long as the memory is not used again for a value of the same type.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+
+use super::layout;
+use super::persist::{Invalid, Persist};
+use super::transaction::{Tx, View, Words};
+use crate::collections::with_buffer;
+use crate::error::{Error, Result};
+use crate::memory::PersistentAddress;
+use crate::transaction::{Abort, Read, Transaction};
+
+/// An address under a brand.
+pub(super) struct Raw<'p> {
+    pub at: PersistentAddress,
+    /// Invariant: no brand can be taken for another.
+    brand: PhantomData<fn(&'p ()) -> &'p ()>,
+}
+
+impl Clone for Raw<'_> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl Copy for Raw<'_> {}
+
+impl Raw<'_> {
+    pub fn new(at: PersistentAddress) -> Self {
+        Self { at, brand: PhantomData }
+    }
+
+    pub fn store(self, into: &mut [u64]) {
+        into[0] = self.at.offset();
+    }
+
+    pub fn load(from: &[u64]) -> Result<Self, Invalid> {
+        match from[0] {
+            0 => Err(Invalid),
+            offset => Ok(Self::new(PersistentAddress::new(offset))),
+        }
+    }
+}
+
+/// The handle of a structure in the pool: one word, its address, under a brand.
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident<$($parameter:ident),*>, $label:literal) => {
+        $(#[$doc])*
+        pub struct $name<'p, $($parameter),*> {
+            raw: $crate::typed::pointer::Raw<'p>,
+            types: std::marker::PhantomData<fn() -> ($($parameter,)*)>,
+        }
+
+        impl<$($parameter),*> Clone for $name<'_, $($parameter),*> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<$($parameter),*> Copy for $name<'_, $($parameter),*> {}
+
+        impl<$($parameter),*> PartialEq for $name<'_, $($parameter),*> {
+            /// Whether both are the same structure.
+            fn eq(&self, other: &Self) -> bool {
+                self.raw.at == other.raw.at
+            }
+        }
+
+        impl<$($parameter),*> Eq for $name<'_, $($parameter),*> {}
+
+        impl<$($parameter),*> std::fmt::Debug for $name<'_, $($parameter),*> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, concat!($label, "({:#x})"), self.raw.at.offset())
+            }
+        }
+
+        impl<'p, $($parameter),*> $name<'p, $($parameter),*> {
+            #[allow(dead_code)]
+            fn at(address: $crate::memory::PersistentAddress) -> Self {
+                Self { raw: $crate::typed::pointer::Raw::new(address), types: std::marker::PhantomData }
+            }
+        }
+    };
+}
+pub(super) use handle;
+
+/// Makes a handle something that can be kept in a pool. Of its parameters only the names are a part of the layout, so
+/// that types can contain themselves; the structure's own tag tells the rest.
+macro_rules! persist_handle {
+    ($brand:lifetime, $name:ident<$($parameter:ident: $bound:path),*>, $label:literal) => {
+        impl<$brand, $($parameter: $bound),*> $crate::typed::Persist<$brand> for $name<$brand, $($parameter),*> {
+            const WORDS: usize = 1;
+            const NAME: &'static str = $label;
+            const LAYOUT: u64 = {
+                let hash = $crate::typed::layout::begin($label, 0);
+                $(let hash = $crate::typed::layout::field(hash, <$parameter as $bound>::NAME, 0);)*
+                hash
+            };
+            const NEVER_ZERO: bool = true;
+            fn store(&self, into: &mut [u64]) {
+                self.raw.store(into);
+            }
+            fn load(from: &[u64]) -> Result<Self, $crate::typed::Invalid> {
+                Ok(Self { raw: $crate::typed::pointer::Raw::load(from)?, types: std::marker::PhantomData })
+            }
+        }
+    };
+}
+pub(super) use persist_handle;
+
+/// A pointer to a value of type `T` in the pool of brand `'p`. It can be kept in the pool, and copied; it frees
+/// nothing when it is dropped.
+///
+/// A pointer lives as long as its transaction. What is to be found again hangs from the store's root.
+///
+/// ```compile_fail
+/// # use strandline::typed::{Ptr, Store, Root};
+/// # fn f<R: Root>(one: &Store<R>, other: &Store<R>) -> strandline::Result<()> {
+/// one.update(|a, _| other.update(|b, _| {
+///     let number = Ptr::new(a, &5u64)?;
+///     number.set(b, &6) // a pointer of one pool, used in another
+/// }))
+/// # }
+/// ```
+///
+/// # After a free
+/// [`Ptr::free`] is explicit, and other pointers to the same value remain. What they can do is bounded: reading or
+/// writing through one is [`Error::Dangling`], unless the memory has meanwhile been given to a value of the same
+/// type at the same address: then they mean that value. In no case is the heap's own data touched, or anything read
+/// as a `T` that is none.
+pub struct Ptr<'p, T> {
+    raw: Raw<'p>,
+    pointee: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Ptr<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Ptr<'_, T> {}
+
+impl<T> PartialEq for Ptr<'_, T> {
+    /// Whether both point to the same value.
+    fn eq(&self, other: &Self) -> bool {
+        self.raw.at == other.raw.at
+    }
+}
+
+impl<T> Eq for Ptr<'_, T> {}
+
+impl<T> Hash for Ptr<'_, T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.raw.at.hash(state);
+    }
+}
+
+impl<T> fmt::Debug for Ptr<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ptr({:#x})", self.raw.at.offset())
+    }
+}
+
+impl<'p, T: Persist<'p>> Persist<'p> for Ptr<'p, T> {
+    const WORDS: usize = 1;
+    const NAME: &'static str = "Ptr";
+    // Of the pointee the name only, so that types can point to themselves; its own tag tells the rest.
+    const LAYOUT: u64 = layout::field(layout::begin("Ptr", 0), T::NAME, 0);
+    const NEVER_ZERO: bool = true;
+    fn store(&self, into: &mut [u64]) {
+        self.raw.store(into);
+    }
+    fn load(from: &[u64]) -> Result<Self, Invalid> {
+        Ok(Self { raw: Raw::load(from)?, pointee: PhantomData })
+    }
+}
+
+#[cold]
+pub(super) fn dangling(tx: &mut impl Read, at: PersistentAddress, expected: &'static str) -> Abort {
+    tx.fail(Error::Dangling { at: at.offset(), expected })
+}
+
+#[cold]
+pub(super) fn invalid(tx: &mut impl Read, at: PersistentAddress, expected: &'static str) -> Abort {
+    tx.fail(Error::Damaged(format!("what is at {:#x} is no value of type {expected}", at.offset())))
+}
+
+/// Reads the words of a structure that begins at `at` with `tag`.
+#[inline(always)]
+pub(super) fn read_tagged<const WORDS: usize>(
+    tx: &mut impl Read,
+    at: PersistentAddress,
+    tag: u64,
+    name: &'static str,
+) -> Result<[u64; WORDS], Abort> {
+    let mut words = [0; WORDS];
+    tx.read_range(at, &mut words)?;
+    if words[0] == tag { Ok(words) } else { Err(dangling(tx, at, name)) }
+}
+
+/// Checks that a block of at least `words` words begins at `at`, so that writing there touches nothing else.
+#[inline]
+pub(super) fn check_block(
+    tx: &mut impl Transaction,
+    at: PersistentAddress,
+    words: usize,
+    name: &'static str,
+) -> Result<(), Abort> {
+    if tx.block(at)? < 8 * words as u64 { Err(dangling(tx, at, name)) } else { Ok(()) }
+}
+
+impl<'p, T: Persist<'p>> Ptr<'p, T> {
+    const TAG: u64 = layout::tag(T::LAYOUT);
+    const BLOCK_WORDS: usize = 1 + T::WORDS;
+
+    pub(super) fn of(at: PersistentAddress) -> Self {
+        Self { raw: Raw::new(at), pointee: PhantomData }
+    }
+
+    pub(super) fn address(self) -> PersistentAddress {
+        self.raw.at
+    }
+
+    /// Puts a value into the pool.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p>, value: &T) -> Result<Self> {
+        tx.words(|tx| {
+            let at = tx.alloc(8 * Self::BLOCK_WORDS as u64)?;
+            with_buffer(Self::BLOCK_WORDS as u64, |words| {
+                words[0] = Self::TAG;
+                value.store(&mut words[1..]);
+                tx.write_range(at, words)
+            })?;
+            Ok(Self::of(at))
+        })
+    }
+
+    fn load(self, tx: &mut Words<'_>) -> Result<T, Abort> {
+        with_buffer(Self::BLOCK_WORDS as u64, |words| {
+            tx.read_range(self.raw.at, words)?;
+            if words[0] != Self::TAG {
+                return Err(dangling(tx, self.raw.at, T::NAME));
+            }
+            T::load(&words[1..]).map_err(|_| invalid(tx, self.raw.at, T::NAME))
+        })
+    }
+
+    /// A copy of the value.
+    ///
+    /// # Errors
+    /// [`Error::Dangling`]: there is none; a conflict.
+    pub fn get(self, tx: &View<'p>) -> Result<T> {
+        tx.words(|tx| self.load(tx))
+    }
+
+    /// Replaces the value. Only words that differ are written.
+    ///
+    /// # Errors
+    /// As [`Ptr::get`]; a full log.
+    pub fn set(self, tx: &Tx<'p>, value: &T) -> Result<()> {
+        tx.words(|tx| {
+            check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
+            with_buffer(Self::BLOCK_WORDS as u64, |old| {
+                tx.read_range(self.raw.at, old)?;
+                if old[0] != Self::TAG {
+                    return Err(dangling(tx, self.raw.at, T::NAME));
+                }
+                with_buffer(T::WORDS as u64, |new| {
+                    value.store(new);
+                    for (i, (&old, &new)) in (1..).zip(old[1..].iter().zip(&*new)) {
+                        if old != new {
+                            tx.write(self.raw.at.word(i), new)?;
+                        }
+                    }
+                    Ok(())
+                })
+            })
+        })
+    }
+
+    /// Changes the value in place: reads it, lets `change` work on the copy, and stores that. Returns what `change`
+    /// returns.
+    ///
+    /// # Errors
+    /// As [`Ptr::set`].
+    pub fn update<R>(self, tx: &Tx<'p>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
+        let mut value = self.get(tx)?;
+        let result = change(&mut value);
+        self.set(tx, &value)?;
+        Ok(result)
+    }
+
+    /// Gives the value's memory back when the transaction commits; returns the value. What it points to stays.
+    ///
+    /// # Errors
+    /// As [`Ptr::set`].
+    pub fn free(self, tx: &Tx<'p>) -> Result<T> {
+        tx.words(|tx| {
+            check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
+            let value = self.load(tx)?;
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)?;
+            Ok(value)
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! A first-in-first-out queue without bound.
+//!
+//! ```text
+//! header   word 0 tag
+//!          word 8, on a line of its own: the last node, 0 if there is none
+//!          word 16, on a line of its own: the first node, 0 if there is none
+//! node     word 0 tag · word 1 the next node, 0 at the end · word 2 bytes in the item · then the item
+//! ```
+//!
+//! Who pushes touches the last node, who pops the first: they conflict only where these are the same.
+
+use super::layout;
+use super::persist::Item;
+use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
+use super::transaction::{Tx, View, Words};
+use crate::collections::bytes::with_words;
+use crate::collections::with_buffer;
+use crate::error::Result;
+use crate::memory::{LINE_BYTES, PersistentAddress};
+use crate::transaction::{Abort, Read, Transaction};
+
+const LAST: u64 = 8;
+const FIRST: u64 = 16;
+const HEADER_WORDS: usize = 3 * LINE_BYTES as usize / 8;
+const NODE_TAG: u64 = layout::tag(layout::begin("Queue node", 1));
+const NODE_WORDS: usize = 3;
+const NEXT: u64 = 1;
+const ITEM: u64 = 3;
+
+handle! {
+    /// A queue of items of any size, first in, first out, as long as there is room in the pool.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::typed::{Persist, Queue, Store};
+    /// # #[derive(Persist)]
+    /// # struct Jobs<'p> { waiting: Queue<'p, String> }
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// let store = Store::<Jobs>::create(&path, &Options::default(), |tx| {
+    ///     Ok(Jobs { waiting: Queue::new(tx)? })
+    /// })?;
+    /// store.update(|tx, root| root.get(tx)?.waiting.push(tx, &"report".to_string()))?;
+    /// let job = store.update(|tx, root| root.get(tx)?.waiting.pop(tx))?;
+    /// assert_eq!(job.as_deref(), Some("report"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    Queue<T>, "Queue"
+}
+
+persist_handle!('p, Queue<T: Item<'p>>, "Queue");
+
+impl<'p, T: Item<'p>> Queue<'p, T> {
+    const TAG: u64 = layout::tag(layout::field(layout::begin("Queue", 1), "", T::LAYOUT));
+
+    /// Creates an empty queue.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+        tx.words(|tx| {
+            let at = tx.alloc(8 * HEADER_WORDS as u64)?;
+            tx.write(at, Self::TAG)?;
+            tx.write(at.word(LAST), 0)?;
+            tx.write(at.word(FIRST), 0)?;
+            Ok(Self::at(at))
+        })
+    }
+
+    fn check(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+        read_tagged::<1>(tx, self.raw.at, Self::TAG, "Queue")?;
+        Ok(self.raw.at)
+    }
+
+    fn check_to_write(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+        check_block(tx, self.raw.at, HEADER_WORDS, "Queue")?;
+        self.check(tx)
+    }
+
+    /// Puts an item at the end.
+    ///
+    /// # Errors
+    /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; the pool is full; a conflict, a full log.
+    pub fn push(self, tx: &Tx<'p>, item: &T) -> Result<()> {
+        tx.words(|tx| {
+            let at = self.check_to_write(tx)?;
+            let bytes = item.bytes();
+            let node = tx.alloc(8 * (NODE_WORDS as u64 + bytes.div_ceil(8)))?;
+            tx.write_range(node, &[NODE_TAG, 0, bytes])?;
+            with_buffer(bytes.div_ceil(8), |words| {
+                item.encode(words);
+                tx.write_range(node.word(ITEM), words)
+            })?;
+            let last = PersistentAddress::new(tx.read(at.word(LAST))?);
+            if last.is_null() {
+                tx.write(at.word(FIRST), node.offset())?;
+            } else {
+                tx.write(last.word(NEXT), node.offset())?;
+            }
+            tx.write(at.word(LAST), node.offset())
+        })
+    }
+
+    /// The item of a node, and the node behind it.
+    fn load(tx: &mut Words<'_>, node: PersistentAddress) -> Result<(T, PersistentAddress), Abort> {
+        let [_, next, bytes] = read_tagged::<NODE_WORDS>(tx, node, NODE_TAG, "Queue item")?;
+        match with_words(tx, node.word(ITEM), bytes, |words, bytes| T::decode(words, bytes))? {
+            Ok(item) => Ok((item, PersistentAddress::new(next))),
+            Err(_) => Err(invalid(tx, node, T::NAME)),
+        }
+    }
+
+    /// Takes the item at the front, if there is one.
+    ///
+    /// # Errors
+    /// As [`Queue::push`].
+    pub fn pop(self, tx: &Tx<'p>) -> Result<Option<T>> {
+        tx.words(|tx| {
+            let at = self.check_to_write(tx)?;
+            let first = PersistentAddress::new(tx.read(at.word(FIRST))?);
+            if first.is_null() {
+                return Ok(None);
+            }
+            let (item, next) = Self::load(tx, first)?;
+            tx.write(at.word(FIRST), next.offset())?;
+            if next.is_null() {
+                tx.write(at.word(LAST), 0)?;
+            }
+            tx.write(first, 0)?;
+            tx.free(first)?;
+            Ok(Some(item))
+        })
+    }
+
+    /// The item at the front, which stays.
+    ///
+    /// # Errors
+    /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; a conflict.
+    pub fn front(self, tx: &View<'p>) -> Result<Option<T>> {
+        self.iter(tx)?.next().transpose()
+    }
+
+    /// Whether there are no items.
+    ///
+    /// # Errors
+    /// As [`Queue::front`].
+    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+        tx.words(|tx| {
+            let at = self.check(tx)?;
+            Ok(tx.read(at.word(FIRST))? == 0)
+        })
+    }
+
+    /// The items, from front to end. One that is popped before it was returned ends the iteration with
+    /// [`Error::Dangling`](crate::Error::Dangling).
+    ///
+    /// # Errors
+    /// As [`Queue::front`].
+    pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
+        let next = tx.words(|words| {
+            let at = self.check(words)?;
+            words.read(at.word(FIRST))
+        })?;
+        Ok(Iter { tx, queue: self, next: PersistentAddress::new(next) })
+    }
+
+    /// Removes all items.
+    ///
+    /// # Errors
+    /// As [`Queue::push`].
+    pub fn clear(self, tx: &Tx<'p>) -> Result<()> {
+        while self.pop(tx)?.is_some() {}
+        Ok(())
+    }
+
+    /// Removes all items and gives the queue's memory back. Every copy of this handle dangles from then on.
+    ///
+    /// # Errors
+    /// As [`Queue::push`].
+    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+        self.clear(tx)?;
+        tx.words(|tx| {
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)
+        })
+    }
+}
+
+/// The items of a [`Queue`].
+#[derive(Debug)]
+pub struct Iter<'v, 'p, T> {
+    tx: &'v View<'p>,
+    queue: Queue<'p, T>,
+    next: PersistentAddress,
+}
+
+impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
+    type Item = Result<T>;
+    fn next(&mut self) -> Option<Result<T>> {
+        if self.next.is_null() {
+            return None;
+        }
+        let queue = self.queue;
+        let loaded = self.tx.words(|tx| {
+            queue.check(tx)?;
+            Queue::<T>::load(tx, self.next)
+        });
+        match loaded {
+            Ok((item, next)) => {
+                self.next = next;
+                Some(Ok(item))
+            }
+            Err(error) => {
+                self.next = PersistentAddress::NULL;
+                Some(Err(error))
+            }
+        }
+    }
+}

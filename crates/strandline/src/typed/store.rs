@@ -1,0 +1,614 @@
+//! A store: a pool with a typed root.
+//!
+//! ```text
+//! root word 0   the address of the root's description
+//! description   word 0 tag · 1 layout · 2 version · 3 words · 4 address of the value · 5 bytes in the name · 6.. name
+//! ```
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::layout;
+use super::persist::{Persist, Root, to_bytes, to_words};
+use super::pointer::Ptr;
+use super::transaction::{self, Tx, View};
+use crate::error::{Error, Result};
+use crate::memory::{Native, PersistentAddress};
+use crate::pool::{Options, Pool, Ticket};
+use crate::scheme::Blurred;
+use crate::transaction::{Read, Runner, Statistics, Transaction, Worker};
+
+const TAG: u64 = layout::tag(layout::begin("root", 1));
+const NAME_WORDS: usize = 8;
+const DESCRIPTION_WORDS: usize = 6 + NAME_WORDS;
+
+type PoolWorker = Worker<Native, Blurred>;
+
+/// A pool that holds one value of type `R`, from which everything else in it hangs.
+///
+/// A store can be shared by threads: each transaction borrows one of the pool's workers, and waits while all are in
+/// use. A thread that runs many transactions keeps one with [`Store::session`].
+///
+/// ```
+/// use strandline::Options;
+/// use strandline::typed::{HashMap, Persist, Store};
+///
+/// #[derive(Persist)]
+/// struct Shop<'p> {
+///     stock: HashMap<'p, String, u64>,
+///     sold: u64,
+/// }
+///
+/// # fn main() -> strandline::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("shop.pool");
+/// let shop = Store::<Shop>::open_or_create(&path, &Options::default(), |tx| {
+///     Ok(Shop { stock: HashMap::new(tx)?, sold: 0 })
+/// })?;
+///
+/// // One transaction: durable when `update` returns, and not there at all if the closure returns an error.
+/// shop.update(|tx, root| {
+///     root.get(tx)?.stock.insert(tx, &"apples".to_string(), &40)?;
+///     root.update(tx, |shop| shop.sold += 2)
+/// })?;
+///
+/// let apples = shop.view(|tx, root| root.get(tx)?.stock.get(tx, "apples"))?;
+/// assert_eq!(apples, Some(40));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Store<R> {
+    // Dropped before the pool, which cannot be closed while a worker exists.
+    idle: Mutex<Vec<PoolWorker>>,
+    returned: Condvar,
+    pool: Pool,
+    root: PhantomData<fn() -> R>,
+}
+
+/// One thread's means to run transactions on a [`Store`], without looking for a free worker each time.
+pub struct Session<'s, R> {
+    store: &'s Store<R>,
+    /// Taken when dropped.
+    worker: Option<PoolWorker>,
+}
+
+type Step = Box<dyn Fn(&Tx<'_>, PersistentAddress) -> Result<PersistentAddress> + Send + Sync + 'static>;
+
+/// How values of earlier root types become values of type `R`; for [`Store::open_and_migrate`].
+pub struct Migrations<R> {
+    steps: HashMap<u64, Step>,
+    root: PhantomData<fn() -> R>,
+}
+
+impl<R: Root> Default for Migrations<R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<R: Root> Migrations<R> {
+    /// No migrations.
+    pub fn new() -> Self {
+        Self { steps: HashMap::new(), root: PhantomData }
+    }
+
+    /// Makes the new root out of a root of type `Old`. All of it is one transaction, at opening; the old root's own
+    /// memory is given back, and what it points to is `migrate`'s to keep or to free.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::typed::{Migrations, Persist, Store};
+    /// #[derive(Persist)]
+    /// #[persist(name = "Counter")]
+    /// struct Old {
+    ///     visits: u32,
+    /// }
+    ///
+    /// #[derive(Persist)]
+    /// #[persist(version = 2)]
+    /// struct Counter {
+    ///     visits: u64,
+    ///     since: u64,
+    /// }
+    ///
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # Store::<Old>::create(&path, &Options::default(), |_| Ok(Old { visits: 7 }))?.close()?;
+    /// let migrations = Migrations::new()
+    ///     .from::<Old>(|_tx, old| Ok(Counter { visits: old.visits.into(), since: 0 }));
+    /// let store = Store::<Counter>::open_and_migrate(&path, &Options::default(), &migrations)?;
+    /// assert_eq!(store.view(|tx, root| Ok(root.get(tx)?.visits))?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn from<Old: Root>(
+        mut self,
+        migrate: impl for<'p> Fn(&Tx<'p>, Old::At<'p>) -> Result<R::At<'p>> + Send + Sync + 'static,
+    ) -> Self {
+        self.steps
+            .insert(layout_of::<Old>(), Box::new(move |tx, at| migrate_one::<Old, R>(tx, at, &migrate)));
+        self
+    }
+}
+
+/// The layout of a root type, which no brand changes.
+fn layout_of<'p, R: Root>() -> u64 {
+    <R::At<'p> as Persist<'p>>::LAYOUT
+}
+
+fn migrate_one<'p, Old: Root, R: Root>(
+    tx: &Tx<'p>,
+    at: PersistentAddress,
+    migrate: &impl for<'q> Fn(&Tx<'q>, Old::At<'q>) -> Result<R::At<'q>>,
+) -> Result<PersistentAddress> {
+    let old = Ptr::<'p, Old::At<'p>>::of(at).free(tx)?;
+    let new = migrate(tx, old)?;
+    Ok(Ptr::new(tx, &new)?.address())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is in there is whole whoever panicked: a list of workers.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a pool's root is, as found in it.
+struct Description {
+    at: PersistentAddress,
+    words: [u64; DESCRIPTION_WORDS],
+}
+
+impl Description {
+    fn value(&self) -> PersistentAddress {
+        PersistentAddress::new(self.words[4])
+    }
+
+    fn shown(&self) -> String {
+        let bytes = self.words[5].min(8 * NAME_WORDS as u64);
+        let name = to_bytes(&self.words[6..6 + bytes.div_ceil(8) as usize], bytes).unwrap_or_default();
+        shown(&String::from_utf8_lossy(&name), self.words[2], self.words[3], self.words[1])
+    }
+}
+
+fn shown(name: &str, version: u64, words: u64, layout: u64) -> String {
+    format!("{name}, version {version}, {} bytes, layout {layout:#x}", 8 * words)
+}
+
+fn shown_type<'p, T: Persist<'p>>() -> String {
+    shown(T::NAME, T::VERSION.into(), T::WORDS as u64, T::LAYOUT)
+}
+
+/// The description of the pool's root; `None` if there is none yet.
+fn description(tx: &View<'_>) -> Result<Option<Description>> {
+    tx.words(|tx| {
+        let root = tx.root(0);
+        let at = PersistentAddress::new(tx.read(root)?);
+        if at.is_null() {
+            return Ok(None);
+        }
+        let mut words = [0; DESCRIPTION_WORDS];
+        tx.read_range(at, &mut words)?;
+        if words[0] != TAG {
+            return Err(tx.fail(Error::WrongStructure { what: "a store's root", root: root.offset() }));
+        }
+        Ok(Some(Description { at, words }))
+    })
+}
+
+/// What a store's root in root word `index` is; `None` if there is none.
+pub(crate) fn describe_root(runner: &mut impl Runner, index: u64) -> Result<Option<String>> {
+    if index > 0 {
+        return Ok(None);
+    }
+    transaction::view(runner, |tx| {
+        Ok(description(tx)?.map(|found| format!("a store's root: {}", found.shown())))
+    })
+}
+
+/// The pointer to the root's value, if the root is of type `T`.
+fn root_pointer<'p, T: Persist<'p>>(tx: &View<'p>) -> Result<Ptr<'p, T>> {
+    let at = tx.words(|tx| {
+        let root = tx.root(0);
+        let at = PersistentAddress::new(tx.read(root)?);
+        let mut words = [0; 5];
+        tx.read_range(at, &mut words)?;
+        if words[0] != TAG || words[1] != T::LAYOUT {
+            return Err(tx.fail(Error::WrongStructure { what: T::NAME, root: root.offset() }));
+        }
+        Ok(PersistentAddress::new(words[4]))
+    })?;
+    Ok(Ptr::of(at))
+}
+
+/// Writes the description of a root of type `T` whose value is at `value`.
+fn describe<'p, T: Persist<'p>>(tx: &Tx<'p>, at: PersistentAddress, value: PersistentAddress) -> Result<()> {
+    let mut words = [0; DESCRIPTION_WORDS];
+    let name = &T::NAME.as_bytes()[..T::NAME.len().min(8 * NAME_WORDS)];
+    words[..6].copy_from_slice(&[
+        TAG,
+        T::LAYOUT,
+        T::VERSION.into(),
+        T::WORDS as u64,
+        value.offset(),
+        name.len() as u64,
+    ]);
+    to_words(name, &mut words[6..]);
+    tx.words(|tx| tx.write_range(at, &words))
+}
+
+/// Makes the root of a pool that has none.
+fn make_root<'p, T: Persist<'p>>(tx: &Tx<'p>, value: &T) -> Result<()> {
+    let value = Ptr::new(tx, value)?;
+    let at = tx.words(|tx| tx.alloc(8 * DESCRIPTION_WORDS as u64))?;
+    describe::<T>(tx, at, value.address())?;
+    tx.words(|tx| {
+        let root = tx.root(0);
+        tx.write(root, at.offset())
+    })
+}
+
+impl<R: Root> Store<R> {
+    fn over(pool: Pool) -> Self {
+        Self { idle: Mutex::default(), returned: Condvar::new(), pool, root: PhantomData }
+    }
+
+    /// Creates a pool in a new file at `path`, with the root that `init` makes, and opens it.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; what `init` returns. No file is left then.
+    pub fn create(
+        path: impl AsRef<Path>,
+        options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        let store = Self::over(Pool::create(path, options)?);
+        match store.initialise(init) {
+            Ok(()) => Ok(store),
+            Err(error) => {
+                drop(store);
+                // Nobody has seen the pool yet.
+                let _ = std::fs::remove_file(path);
+                let _ = std::fs::remove_file(crate::pool::log_path(path));
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the root if the pool has none, which a crash while it was created may have left.
+    fn initialise(&self, mut init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>) -> Result<()> {
+        self.session()?.run(|tx| {
+            if description(tx)?.is_none() {
+                make_root(tx, &init(tx)?)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Opens the pool at `path`, and recovers it.
+    ///
+    /// # Errors
+    /// As [`Pool::open`]; [`Error::Missing`]: it has no root; [`Error::RootLayout`]: its root is of another type, or
+    /// of another version of it.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Self::open_and_migrate(path, options, &Migrations::new())
+    }
+
+    /// Opens the pool at `path`, or creates it if there is no such file. A root that is not there yet, because its
+    /// creation was cut short, is made.
+    ///
+    /// # Errors
+    /// As [`Store::create`] and [`Store::open`].
+    pub fn open_or_create(
+        path: impl AsRef<Path>,
+        options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        if !path.exists() {
+            return Self::create(path, options, init);
+        }
+        let store = Self::over(Pool::open(path, options)?);
+        store.initialise(init)?;
+        store.check_root(&Migrations::new())?;
+        Ok(store)
+    }
+
+    /// Opens the pool at `path`; a root of another type becomes an `R` by the migration from that type.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; those of the migration, and then nothing has happened.
+    pub fn open_and_migrate(
+        path: impl AsRef<Path>,
+        options: &Options,
+        migrations: &Migrations<R>,
+    ) -> Result<Self> {
+        let store = Self::over(Pool::open(path, options)?);
+        store.check_root(migrations)?;
+        Ok(store)
+    }
+
+    /// Opens the pool at `path` for reading only, as [`Pool::open_read_only`].
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        let store = Self::over(Pool::open_read_only(path, options)?);
+        store.check_root(&Migrations::new())?;
+        Ok(store)
+    }
+
+    fn check_root(&self, migrations: &Migrations<R>) -> Result<()> {
+        let mut session = self.session()?;
+        let found = transaction::view(session.worker(), |tx| {
+            Ok::<_, Error>(description(tx)?.map(|found| (found.words[1], found.shown())))
+        })?;
+        let (layout, found) = found.ok_or(Error::Missing { what: "store's root", root: 0 })?;
+        if layout == layout_of::<R>() {
+            return Ok(());
+        }
+        let Some(step) = migrations.steps.get(&layout) else {
+            return Err(Error::RootLayout { found, expected: shown_type::<R::At<'_>>() });
+        };
+        session.run(|tx| {
+            let Some(found) = description(tx)? else { return Ok(()) };
+            let value = step(tx, found.value())?;
+            describe::<R::At<'_>>(tx, found.at, value)
+        })
+    }
+
+    /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain promises.
+    /// `body` may run several times; only its last run has an effect. It is given the transaction and a pointer to
+    /// the root. An error that it returns ends the transaction without effect, and is returned.
+    ///
+    /// While it runs, `body` must not begin another transaction on the same store: each might wait for the other.
+    ///
+    /// # Errors
+    /// The error that `body` returned; what made the transaction fail ([`Error::Full`], [`Error::Poisoned`], …).
+    /// Nothing has happened then.
+    pub fn update<T>(&self, body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
+        self.session()?.update(body)
+    }
+
+    /// As [`Store::update`], with an error type of the caller's own.
+    ///
+    /// ```
+    /// # use strandline::{Error, Options};
+    /// # use strandline::typed::{Persist, Store};
+    /// # #[derive(Persist)]
+    /// # struct Account { balance: u64 }
+    /// #[derive(Debug)]
+    /// enum Refusal {
+    ///     NotEnough { balance: u64 },
+    ///     Store(Error),
+    /// }
+    ///
+    /// impl From<Error> for Refusal {
+    ///     fn from(error: Error) -> Self {
+    ///         Refusal::Store(error)
+    ///     }
+    /// }
+    ///
+    /// fn withdraw(account: &Store<Account>, amount: u64) -> Result<u64, Refusal> {
+    ///     account.try_update(|tx, root| {
+    ///         let balance = root.get(tx)?.balance;
+    ///         let left = balance.checked_sub(amount).ok_or(Refusal::NotEnough { balance })?;
+    ///         root.set(tx, &Account { balance: left })?;
+    ///         Ok(left)
+    ///     })
+    /// }
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let account = Store::create(&path, &Options::default(), |_| Ok(Account { balance: 5 })).unwrap();
+    /// assert_eq!(withdraw(&account, 3).unwrap(), 2);
+    /// assert!(matches!(withdraw(&account, 3), Err(Refusal::NotEnough { balance: 2 })));
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update<T, E: From<Error>>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.session()?.try_update(body)
+    }
+
+    /// As [`Store::update`], but does not wait until the transaction is durable: the ticket is for that. Others
+    /// see the transaction's effect at once, and what they commit is durable only after it.
+    ///
+    /// A crash before that takes the transaction back, whole, and with it all later ones: what can be lost is what was
+    /// committed in the last [`flush_interval`](Options::flush_interval) (10 ms by default) and during one flush. Only
+    /// the `Sync` domain makes a difference; in the others a transaction is durable when it has committed.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::typed::Store;
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// let visits = Store::<u64>::create(&path, &Options::default(), |_| Ok(0))?;
+    /// let mut last = None;
+    /// for _ in 0..100 {
+    ///     let (_, ticket) = visits.update_later(|tx, root| root.update(tx, |visits| *visits += 1))?;
+    ///     last = Some(ticket);
+    /// }
+    /// // One wait for all: transactions become durable in the order in which they committed.
+    /// if let Some(ticket) = last {
+    ///     ticket.wait()?; // or `ticket.await?` in an asynchronous function
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update_later<T>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        self.session()?.try_update_later(body)
+    }
+
+    /// As [`Store::update_later`], with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update_later<T, E: From<Error>>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        self.session()?.try_update_later(body)
+    }
+
+    /// Runs `body` as a read-only transaction: it sees one state of the pool, whatever others do meanwhile, and
+    /// cannot write. It may run several times.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn view<T>(&self, body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
+        self.session()?.view(body)
+    }
+
+    /// As [`Store::view`], with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_view<T, E: From<Error>>(
+        &self,
+        body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.session()?.try_view(body)
+    }
+
+    /// Keeps one of the pool's workers for several transactions; waits while all are in use.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: the pool is in use by another scheme's workers.
+    pub fn session(&self) -> Result<Session<'_, R>> {
+        let mut idle = lock(&self.idle);
+        let worker = loop {
+            if let Some(worker) = idle.pop() {
+                break worker;
+            }
+            match self.pool.worker() {
+                Ok(worker) => break worker,
+                Err(Error::NoFreeLog(_)) => {
+                    idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        Ok(Session { store: self, worker: Some(worker) })
+    }
+
+    /// The pool: its recovery, usage and sizes.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Makes everything durable and marks the pool as cleanly closed.
+    ///
+    /// # Errors
+    /// As [`Pool::close`].
+    pub fn close(self) -> Result<()> {
+        let Self { idle, pool, .. } = self;
+        drop(idle);
+        pool.close()
+    }
+}
+
+impl<R: Root> Session<'_, R> {
+    fn worker(&mut self) -> &mut PoolWorker {
+        self.worker.as_mut().expect("only the drop takes it")
+    }
+
+    fn run<T>(&mut self, body: impl FnMut(&Tx<'_>) -> Result<T>) -> Result<T> {
+        transaction::update(self.worker(), body)
+    }
+
+    /// As [`Store::update`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update<T>(
+        &mut self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
+        self.try_update(body)
+    }
+
+    /// As [`Store::try_update`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update<T, E: From<Error>>(
+        &mut self,
+        mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        transaction::update(self.worker(), |tx| body(tx, root_pointer(tx)?))
+    }
+
+    /// As [`Store::update_later`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update_later<T>(
+        &mut self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        self.try_update_later(body)
+    }
+
+    /// As [`Store::try_update_later`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update_later<T, E: From<Error>>(
+        &mut self,
+        mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        let pool = &self.store.pool;
+        let worker = self.worker.as_mut().expect("only the drop takes it");
+        let (result, transaction) = transaction::update_later(worker, |tx| body(tx, root_pointer(tx)?))?;
+        Ok((result, pool.ticket(transaction)?))
+    }
+
+    /// As [`Store::view`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn view<T>(
+        &mut self,
+        body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
+        self.try_view(body)
+    }
+
+    /// As [`Store::try_view`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_view<T, E: From<Error>>(
+        &mut self,
+        mut body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        transaction::view(self.worker(), |tx| body(tx, root_pointer(tx)?))
+    }
+
+    /// What this session's worker has done so far, in other sessions too.
+    pub fn statistics(&self) -> Statistics {
+        self.worker.as_ref().map(Runner::statistics).unwrap_or_default()
+    }
+}
+
+impl<R> Drop for Session<'_, R> {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            lock(&self.store.idle).push(worker);
+            self.store.returned.notify_one();
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Typed transactions: what a closure is lent, and how it is run.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Deref;
+
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::scheme::Scheme;
+use crate::transaction::{Abort, Runner, Transaction, Worker};
+
+/// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: a pointer or collection
+/// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
+pub struct View<'p> {
+    inner: RefCell<&'p mut (dyn Transaction + 'p)>,
+}
+
+/// A transaction that reads and writes: all of it happens, or nothing. It can do all that a [`View`] can.
+pub struct Tx<'p> {
+    view: View<'p>,
+}
+
+impl<'p> Deref for Tx<'p> {
+    type Target = View<'p>;
+    fn deref(&self) -> &View<'p> {
+        &self.view
+    }
+}
+
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("View")
+    }
+}
+
+impl fmt::Debug for Tx<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tx")
+    }
+}
+
+/// The words of the pool, for one operation.
+pub(super) type Words<'a> = &'a mut (dyn Transaction + 'a);
+
+impl<'p> View<'p> {
+    fn new(inner: &'p mut (dyn Transaction + 'p)) -> Self {
+        Self { inner: RefCell::new(inner) }
+    }
+
+    /// Runs one operation, which must not call what it was given by a user: that may use the transaction too.
+    #[inline]
+    pub(super) fn words<R>(&self, body: impl FnOnce(&mut Words<'_>) -> Result<R, Abort>) -> Result<R> {
+        body(&mut (&mut **self.inner.borrow_mut() as Words<'_>)).map_err(|_| Error::Interrupted)
+    }
+}
+
+fn attempt<'p, T, E>(
+    tx: &'p mut (dyn Transaction + 'p),
+    body: &mut impl FnMut(&Tx<'p>) -> Result<T, E>,
+    given_up: &mut Option<E>,
+) -> Result<T, Abort> {
+    *given_up = None;
+    body(&Tx { view: View::new(tx) }).map_err(|error| {
+        *given_up = Some(error);
+        Abort::User
+    })
+}
+
+/// Runs `body` as a transaction of `runner`, again after a conflict: the typed form of [`Runner::run`], for any
+/// runner. Programs use [`Store::update`](super::Store::update).
+///
+/// # Errors
+/// The error that `body` returns, and nothing has happened; or what made the transaction fail.
+pub fn update<T, E: From<Error>>(
+    runner: &mut impl Runner,
+    mut body: impl FnMut(&Tx<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut given_up = None;
+    let outcome = runner.run(|tx| attempt(tx, &mut body, &mut given_up));
+    finish(outcome, given_up)
+}
+
+/// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
+pub(super) fn update_later<M: Memory, S: Scheme, T, E: From<Error>>(
+    worker: &mut Worker<M, S>,
+    mut body: impl FnMut(&Tx<'_>) -> Result<T, E>,
+) -> Result<(T, u64), E> {
+    let mut given_up = None;
+    let outcome = worker.run_later(|tx| attempt(tx, &mut body, &mut given_up));
+    finish(outcome, given_up)
+}
+
+/// Runs `body` as a read-only transaction of `runner`: the typed form of [`Runner::view`].
+///
+/// # Errors
+/// As [`update`].
+pub fn view<T, E: From<Error>>(
+    runner: &mut impl Runner,
+    mut body: impl FnMut(&View<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut given_up = None;
+    let outcome = runner.view(|tx| {
+        given_up = None;
+        body(&View::new(tx)).map_err(|error| {
+            given_up = Some(error);
+            Abort::User
+        })
+    });
+    finish(outcome, given_up)
+}
+
+/// What the transaction met counts, whatever its closure made of it: the runner reports an abort by its caller
+/// only where there was nothing else.
+pub(super) fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: Option<E>) -> Result<T, E> {
+    match (outcome, given_up) {
+        (Ok(value), _) => Ok(value),
+        (Err(Error::Aborted), Some(error)) => Err(error),
+        (Err(error), _) => Err(error.into()),
+    }
+}

@@ -1,0 +1,377 @@
+//! A vector that grows without moving its elements.
+//!
+//! ```text
+//! header      word 0 tag · word 1 length · word 2 address of the directory · word 3 its slots
+//! directory   a word for each segment: its address, 0 if it was never needed
+//! segment k   8 * 2^k elements
+//! ```
+
+use std::marker::PhantomData;
+
+use super::layout;
+use super::persist::Persist;
+use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
+use super::transaction::{Tx, View, Words};
+use crate::collections::with_buffer;
+use crate::error::{Error, Result};
+use crate::memory::PersistentAddress;
+use crate::transaction::{Abort, Read, Transaction};
+
+const HEADER_WORDS: usize = 4;
+const LENGTH: u64 = 1;
+const DIRECTORY: u64 = 2;
+const SLOTS: u64 = 3;
+/// Elements in segment 0, and slots in a new directory.
+const FIRST: u64 = 8;
+const FIRST_SLOTS: u64 = 4;
+/// With so many segments there are more elements than bytes in any pool.
+const MAX_SLOTS: u64 = 48;
+
+handle! {
+    /// A vector of values of one type. Every operation takes the same time whatever the length; growing moves no
+    /// elements, so that a transaction stays small.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::typed::{Store, Vector};
+    /// # use strandline::typed::Persist;
+    /// # #[derive(Persist)]
+    /// # struct Journal<'p> { lines: Vector<'p, u64> }
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// let store = Store::<Journal>::create(&path, &Options::default(), |tx| {
+    ///     Ok(Journal { lines: Vector::new(tx)? })
+    /// })?;
+    /// store.update(|tx, root| {
+    ///     let lines = root.get(tx)?.lines;
+    ///     lines.push(tx, &3)?;
+    ///     lines.push(tx, &5)
+    /// })?;
+    /// let sum: u64 = store.view(|tx, root| root.get(tx)?.lines.iter(tx)?.sum())?;
+    /// assert_eq!(sum, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
+    Vector<T>, "Vector"
+}
+
+persist_handle!('p, Vector<T: Persist<'p>>, "Vector");
+
+/// A vector's header.
+#[derive(Clone, Copy)]
+struct Header {
+    length: u64,
+    directory: PersistentAddress,
+    slots: u64,
+}
+
+/// The segment of an element, and its number there.
+fn place(index: u64) -> (u64, u64) {
+    let segment = (index / FIRST + 1).ilog2();
+    (segment.into(), index - FIRST * ((1 << segment) - 1))
+}
+
+impl<'p, T: Persist<'p>> Vector<'p, T> {
+    const TAG: u64 = layout::tag(layout::field(layout::begin("Vector", 1), "", T::LAYOUT));
+
+    /// Creates an empty vector.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+        tx.words(|tx| {
+            let at = tx.alloc(8 * HEADER_WORDS as u64)?;
+            tx.write_range(at, &[Self::TAG, 0, 0, 0])?;
+            Ok(Self::at(at))
+        })
+    }
+
+    fn header(self, tx: &mut Words<'_>) -> Result<Header, Abort> {
+        let [_, length, directory, slots] =
+            read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, Self::NAME)?;
+        if slots > MAX_SLOTS || length > FIRST * ((1 << slots) - 1) {
+            return Err(invalid(tx, self.raw.at, Self::NAME));
+        }
+        Ok(Header { length, directory: PersistentAddress::new(directory), slots })
+    }
+
+    /// As `header`, for a caller that will write.
+    fn header_to_write(self, tx: &mut Words<'_>) -> Result<Header, Abort> {
+        check_block(tx, self.raw.at, HEADER_WORDS, Self::NAME)?;
+        self.header(tx)
+    }
+
+    fn element(tx: &mut Words<'_>, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
+        let (segment, number) = place(index);
+        let first = PersistentAddress::new(tx.read(header.directory.word(segment))?);
+        Ok(first.word(number * T::WORDS as u64))
+    }
+
+    fn load(self, tx: &mut Words<'_>, header: Header, index: u64) -> Result<T, Abort> {
+        let at = Self::element(tx, header, index)?;
+        with_buffer(T::WORDS as u64, |words| {
+            tx.read_range(at, words)?;
+            T::load(words).map_err(|_| invalid(tx, at, T::NAME))
+        })
+    }
+
+    fn write(tx: &mut Words<'_>, at: PersistentAddress, value: &T) -> Result<(), Abort> {
+        with_buffer(T::WORDS as u64, |words| {
+            value.store(words);
+            tx.write_range(at, words)
+        })
+    }
+
+    fn outside(tx: &mut Words<'_>, index: u64, length: u64) -> Abort {
+        tx.fail(Error::Parameter(format!("element {index} of a vector of {length} elements")))
+    }
+
+    /// Number of elements.
+    ///
+    /// # Errors
+    /// [`Error::Dangling`]: the vector was destroyed; a conflict.
+    pub fn len(self, tx: &View<'p>) -> Result<u64> {
+        tx.words(|tx| Ok(self.header(tx)?.length))
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+        Ok(self.len(tx)? == 0)
+    }
+
+    /// Element `index`, if there is one.
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn get(self, tx: &View<'p>, index: u64) -> Result<Option<T>> {
+        tx.words(|tx| {
+            let header = self.header(tx)?;
+            if index < header.length { self.load(tx, header, index).map(Some) } else { Ok(None) }
+        })
+    }
+
+    /// The last element, if there is one.
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn last(self, tx: &View<'p>) -> Result<Option<T>> {
+        tx.words(|tx| {
+            let header = self.header(tx)?;
+            match header.length.checked_sub(1) {
+                Some(last) => self.load(tx, header, last).map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+
+    /// Replaces element `index`; returns what it was.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: there is no such element; as [`Vector::push`].
+    pub fn set(self, tx: &Tx<'p>, index: u64, value: &T) -> Result<T> {
+        tx.words(|tx| {
+            let header = self.header_to_write(tx)?;
+            if index >= header.length {
+                return Err(Self::outside(tx, index, header.length));
+            }
+            let old = self.load(tx, header, index)?;
+            let at = Self::element(tx, header, index)?;
+            Self::write(tx, at, value)?;
+            Ok(old)
+        })
+    }
+
+    /// Appends an element.
+    ///
+    /// # Errors
+    /// The pool is full; as [`Vector::len`]; a full log.
+    pub fn push(self, tx: &Tx<'p>, value: &T) -> Result<()> {
+        tx.words(|tx| {
+            let mut header = self.header_to_write(tx)?;
+            let (segment, number) = place(header.length);
+            if segment >= header.slots {
+                header = self.grow_directory(tx, header)?;
+            }
+            let slot = header.directory.word(segment);
+            let mut first = PersistentAddress::new(tx.read(slot)?);
+            if first.is_null() {
+                first = tx.alloc(8 * (FIRST << segment) * (T::WORDS as u64).max(1))?;
+                tx.write(slot, first.offset())?;
+            }
+            Self::write(tx, first.word(number * T::WORDS as u64), value)?;
+            tx.write(self.raw.at.word(LENGTH), header.length + 1)
+        })
+    }
+
+    #[cold]
+    fn grow_directory(self, tx: &mut Words<'_>, header: Header) -> Result<Header, Abort> {
+        let slots = (2 * header.slots).clamp(FIRST_SLOTS, MAX_SLOTS);
+        if slots == header.slots {
+            return Err(tx.fail(Error::Parameter("the vector cannot grow any further".into())));
+        }
+        let mut words = [0; MAX_SLOTS as usize];
+        tx.read_range(header.directory, &mut words[..header.slots as usize])?;
+        let directory = tx.alloc(8 * slots)?;
+        tx.write_range(directory, &words[..slots as usize])?;
+        tx.write_range(self.raw.at.word(DIRECTORY), &[directory.offset(), slots])?;
+        if header.slots > 0 {
+            tx.free(header.directory)?;
+        }
+        debug_assert_eq!(SLOTS, DIRECTORY + 1);
+        Ok(Header { directory, slots, ..header })
+    }
+
+    /// Appends all of `values`.
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn extend(self, tx: &Tx<'p>, values: impl IntoIterator<Item = T>) -> Result<()> {
+        values.into_iter().try_for_each(|value| self.push(tx, &value))
+    }
+
+    /// Takes the last element, if there is one. Its memory stays with the vector.
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn pop(self, tx: &Tx<'p>) -> Result<Option<T>> {
+        tx.words(|tx| {
+            let header = self.header_to_write(tx)?;
+            let Some(last) = header.length.checked_sub(1) else { return Ok(None) };
+            let value = self.load(tx, header, last)?;
+            tx.write(self.raw.at.word(LENGTH), last)?;
+            Ok(Some(value))
+        })
+    }
+
+    /// Takes element `index` out; the last one takes its place.
+    ///
+    /// # Errors
+    /// As [`Vector::set`].
+    pub fn swap_remove(self, tx: &Tx<'p>, index: u64) -> Result<T> {
+        let length = self.len(tx)?;
+        if index >= length {
+            return tx.words(|tx| Err(Self::outside(tx, index, length)));
+        }
+        let Some(last) = self.pop(tx)? else { return Err(Error::Interrupted) };
+        if index + 1 == length { Ok(last) } else { self.set(tx, index, &last) }
+    }
+
+    /// Swaps two elements.
+    ///
+    /// # Errors
+    /// As [`Vector::set`].
+    pub fn swap(self, tx: &Tx<'p>, one: u64, other: u64) -> Result<()> {
+        tx.words(|tx| {
+            let header = self.header_to_write(tx)?;
+            if one.max(other) >= header.length {
+                return Err(Self::outside(tx, one.max(other), header.length));
+            }
+            let (first, second) = (self.load(tx, header, one)?, self.load(tx, header, other)?);
+            let (one, other) = (Self::element(tx, header, one)?, Self::element(tx, header, other)?);
+            Self::write(tx, one, &second)?;
+            Self::write(tx, other, &first)
+        })
+    }
+
+    /// Removes the elements from `length` on. Their memory stays with the vector.
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn truncate(self, tx: &Tx<'p>, length: u64) -> Result<()> {
+        tx.words(|tx| {
+            if length < self.header_to_write(tx)?.length {
+                tx.write(self.raw.at.word(LENGTH), length)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The elements that the vector has now, in order, from either end. Each is read when it is asked for; one that
+    /// has been removed meanwhile is not returned.
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
+        let length = self.len(tx)?;
+        Ok(Iter { tx, vector: self, next: 0, end: length, element: PhantomData })
+    }
+
+    /// Removes all elements and gives their memory back.
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn clear(self, tx: &Tx<'p>) -> Result<()> {
+        tx.words(|tx| {
+            self.free_elements(tx)?;
+            tx.write_range(self.raw.at.word(LENGTH), &[0; 3])
+        })
+    }
+
+    fn free_elements(self, tx: &mut Words<'_>) -> Result<(), Abort> {
+        let header = self.header_to_write(tx)?;
+        for slot in 0..header.slots {
+            let segment = PersistentAddress::new(tx.read(header.directory.word(slot))?);
+            if !segment.is_null() {
+                tx.free(segment)?;
+            }
+        }
+        if header.slots > 0 {
+            tx.free(header.directory)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the vector's memory back. What its elements point to stays. Every copy of this handle dangles from
+    /// then on.
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+        tx.words(|tx| {
+            self.free_elements(tx)?;
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)
+        })
+    }
+}
+
+/// The elements of a [`Vector`].
+#[derive(Debug)]
+pub struct Iter<'v, 'p, T> {
+    tx: &'v View<'p>,
+    vector: Vector<'p, T>,
+    next: u64,
+    end: u64,
+    element: PhantomData<T>,
+}
+
+impl<'p, T: Persist<'p>> Iter<'_, 'p, T> {
+    fn at(&self, index: u64) -> Option<Result<T>> {
+        self.vector.get(self.tx, index).transpose()
+    }
+}
+
+impl<'p, T: Persist<'p>> Iterator for Iter<'_, 'p, T> {
+    type Item = Result<T>;
+    fn next(&mut self) -> Option<Result<T>> {
+        if self.next == self.end {
+            return None;
+        }
+        self.next += 1;
+        self.at(self.next - 1)
+    }
+}
+
+impl<'p, T: Persist<'p>> DoubleEndedIterator for Iter<'_, 'p, T> {
+    fn next_back(&mut self) -> Option<Result<T>> {
+        if self.next == self.end {
+            return None;
+        }
+        self.end -= 1;
+        self.at(self.end)
+    }
+}

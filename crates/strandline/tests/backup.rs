@@ -1,0 +1,124 @@
+//! Copies of a pool, taken while transactions run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use strandline::pool::{Geometry, inspect, log_path};
+use strandline::sync::SyncParameters;
+use strandline::typed::{HashMap, Persist, Store};
+use strandline::{Domain, Error, Options, Result};
+
+#[derive(Persist)]
+struct Bank<'p> {
+    accounts: HashMap<'p, u64, u64>,
+    transfers: u64,
+}
+
+/// A log so small that checkpoints run all the time.
+fn options() -> Options {
+    Options {
+        geometry: Geometry { size: 4 << 20, logs: 8, log_bytes: 1 << 16, chunk_bytes: 1 << 14 },
+        sync: SyncParameters { ring_blocks: 64, dirty_pages: 16, staging_blocks: 2 },
+        lock_bits: 14,
+        ..Options::default()
+    }
+}
+
+fn total(store: &Store<Bank>) -> Result<(u64, u64)> {
+    store.view(|tx, root| {
+        let Bank { accounts, transfers } = root.get(tx)?;
+        let sum = accounts.iter(tx).map(|pair| Ok(pair?.1)).sum::<Result<u64>>()?;
+        Ok((sum, transfers))
+    })
+}
+
+#[test]
+fn a_copy_is_consistent_while_transactions_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let bank = Store::<Bank>::create(folder.path().join("pool"), &options(), |tx| {
+        let accounts = HashMap::new(tx)?;
+        for account in 0..500 {
+            accounts.insert(tx, &account, &100)?;
+        }
+        Ok(Bank { accounts, transfers: 0 })
+    })
+    .unwrap();
+    let stop = AtomicBool::new(false);
+    let copies: Vec<_> = (0..3).map(|i| folder.path().join(format!("copy-{i}"))).collect();
+    let mut known = Vec::new();
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let (bank, stop) = (&bank, &stop);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(thread);
+                while !stop.load(Ordering::Relaxed) {
+                    let (from, to) = (random.u64(..500), random.u64(..500));
+                    bank.update(|tx, root| {
+                        let accounts = root.get(tx)?.accounts;
+                        let balance = accounts.get(tx, &from)?.unwrap_or(0);
+                        if balance > 0 {
+                            accounts.insert(tx, &from, &(balance - 1))?;
+                            accounts.entry(tx, to)?.and_modify(|balance| *balance += 1)?;
+                        }
+                        root.update(tx, |bank| bank.transfers += 1)
+                    })
+                    .unwrap();
+                }
+            });
+        }
+        for copy in &copies {
+            let before = total(&bank).unwrap().1;
+            bank.pool().backup(copy).unwrap();
+            known.push(before);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(matches!(bank.pool().backup(&copies[0]), Err(Error::Io { .. })), "it exists already");
+    for (copy, before) in copies.iter().zip(known) {
+        assert!(!log_path(copy).exists() && inspect(copy).unwrap().in_use.is_none());
+        // Cleanly closed: any domain opens it.
+        let restored = Store::<Bank>::open(copy, &Options { domain: Domain::Process, ..options() }).unwrap();
+        let (sum, transfers) = total(&restored).unwrap();
+        assert_eq!(sum, 500 * 100);
+        assert!(transfers >= before, "what was acknowledged before the copy began is in it");
+        restored.pool().usage().unwrap();
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains("partial"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_check_tells_what_is_there_and_what_is_damaged() {
+    use std::os::unix::fs::FileExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let bank =
+        Store::<Bank>::create(&path, &options(), |tx| Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 }))
+            .unwrap();
+    let layout = *bank.pool().layout();
+    assert!(matches!(strandline::pool::check(&path), Err(Error::Locked { .. })));
+    bank.close().unwrap();
+
+    let report = strandline::pool::check(&path).unwrap();
+    assert_eq!(report.damage, Vec::<String>::new());
+    assert!(report.roots[0].what.contains("Bank, version 1"), "{}", report.roots[0].what);
+    assert!(report.classes.iter().map(|class| class.allocated).sum::<u64>() > 0);
+
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    // A root that leads nowhere.
+    file.write_all_at(&u64::MAX.to_le_bytes(), layout.root(3).offset()).unwrap();
+    let report = strandline::pool::check(&path).unwrap();
+    assert_eq!((report.damage.len(), report.roots.len()), (1, 2));
+    // An impossible word in the chunk table.
+    file.write_all_at(&[0xff; 8], layout.chunk_table.offset()).unwrap();
+    let damage = strandline::pool::check(&path).unwrap().damage;
+    assert!(damage[0].contains("chunk 0"), "{damage:?}");
+    // A header that does not fit its checksum.
+    file.write_all_at(&[1], 100).unwrap();
+    let damage = strandline::pool::check(&path).unwrap().damage;
+    assert!(damage[0].contains("header"), "{damage:?}");
+}

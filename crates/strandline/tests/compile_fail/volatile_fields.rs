@@ -1,0 +1,45 @@
+use strandline::typed::Persist;
+
+#[derive(Persist)]
+struct Reference<'p> {
+    name: &'p str,
+}
+
+#[derive(Persist)]
+struct Boxed {
+    value: Box<u64>,
+}
+
+#[derive(Persist)]
+struct Listed {
+    values: Option<Vec<u64>>,
+}
+
+#[derive(Persist)]
+struct Named {
+    name: String,
+}
+
+#[derive(Persist)]
+struct Raw {
+    at: *const u8,
+}
+
+#[derive(Persist)]
+struct Volatile {
+    map: std::collections::HashMap<u64, u64>,
+}
+
+#[derive(Persist)]
+union Either {
+    number: u64,
+    float: f64,
+}
+
+#[derive(Persist)]
+struct TwoBrands<'p, 'q> {
+    one: strandline::typed::Text<'p>,
+    other: strandline::typed::Text<'q>,
+}
+
+fn main() {}
