@@ -17,7 +17,7 @@ use crate::cache::{DIRTY, Hierarchy};
 use crate::controller::{Line, MemorySide, Regions};
 use crate::core::{Core, Queued, QueuedKind};
 use crate::description::{Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackKind};
-use crate::scheme::{Boundary, HardwareScheme, Reply, StoredWord};
+use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
 use notes::Notes;
 pub use notes::{Note, Noted};
