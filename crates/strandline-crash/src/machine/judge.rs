@@ -10,12 +10,13 @@ use fastrand::Rng;
 use strandline::Result;
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Event, Hosted, Operation, World};
+use strandline::scheme::recover;
 use strandline_sim::scheme::{Entry, Setup};
 use strandline_sim::{Description, Note, Noted};
 
 use super::{Left, trace};
-use crate::explore::crash::mix;
 use crate::explore::life::{Ground, effects};
+use crate::explore::mix;
 use crate::explore::oracle::{Expectation, Home, Recovered, Survival};
 use crate::explore::trace::Trace;
 use crate::explore::workload::{Effect, Model, apply};
@@ -203,10 +204,10 @@ impl<'a> Judge<'a> {
         let world = self.plain(&recovered[..ground.image.len()]);
         let hosted: Rc<dyn World> = world.clone();
         let view = ground.view(Hosted::new(hosted, 0));
-        match catch_unwind(AssertUnwindSafe(|| (ground.case.scheme.recover)(&view))) {
+        match catch_unwind(AssertUnwindSafe(|| recover(&view, |_| ()))) {
             Err(panic) => return Err(format!("recovery panics: {}", panic_text(&*panic))),
             Ok(Err(error)) => return Err(format!("recovery fails: {error}")),
-            Ok(Ok(())) => {}
+            Ok(Ok(_)) => {}
         }
         let words = world.contents();
         let data = ground.data.start as u32..ground.data.end as u32;

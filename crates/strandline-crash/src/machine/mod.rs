@@ -103,7 +103,6 @@ const fn beside<S: Scheme>(concurrency: Concurrency) -> CheckedScheme {
         settings: &[],
         steps: &[],
         redundant: &[],
-        recover: |view| recover(view, |_| ()).map(|_| ()),
         leftover: |_, _, _| (),
         code: Code::of::<S>(),
     }
@@ -274,7 +273,7 @@ impl Lab {
         });
         // As programs do that open a pool; past all timing.
         let world: Rc<dyn World> = machine.clone();
-        (self.case.subject.software.recover)(&self.ground.view(Hosted::new(world, 0)))
+        recover(&self.ground.view(Hosted::new(world, 0)), |_| ())
             .map_err(|error| format!("recovery fails: {error}"))?;
         let cast = Cast::new(&self.ground);
         machine.run(cast.threads(&self.ground, script, &mut Rng::with_seed(seed)));
