@@ -14,6 +14,7 @@ pub mod nvm;
 pub mod run;
 pub mod scheme;
 pub mod statistics;
+pub mod trace;
 
 pub use description::Description;
 pub use machine::{Announced, Contents, Crash, Machine};
