@@ -2,8 +2,8 @@
 //! 4; the buffers are ours, since the paper leaves hardware open).
 //!
 //! Each core has a buffer of persists: lines as they were when the core stored to them. Persists belong to *epochs*.
-//! An epoch's persists are sent to memory when all epochs that it is ordered after are on the medium; within one they
-//! go together. Nothing stalls but a store that finds the buffer full, and a fence, which waits for all of its
+//! An epoch's persists are sent to memory when it has ended (or the buffer is half full) and all epochs that it is
+//! ordered after are on the medium; within one they go together. Nothing stalls but a store that finds the buffer full, and a fence, which waits for all of its
 //! core's persists.
 //!
 //! | model | a new epoch begins | and is ordered after |
@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use super::{Boundary, Entry, HardwareScheme, Mutant, Ordering, Reply, Setup, StoredWord, WayHome};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
+use crate::description::PersistenceDomain;
 use crate::statistics::Origin;
 
 /// Persists that a core's buffer holds.
@@ -66,7 +67,10 @@ macro_rules! entry {
             name: $name,
             source: SOURCE,
             description: $what,
-            make: Some(|setup| Ok(Box::new(PersistBuffers::new($name, Model::$model, setup)))),
+            make: Some(|setup| match setup.machine.persistence.domain {
+                PersistenceDomain::FlushOnFail => Err("caches that survive need no persist buffers".into()),
+                _ => Ok(Box::new(PersistBuffers::new($name, Model::$model, setup))),
+            }),
             recover: |_, _, _| Ok(()),
             software: $software,
             is_durable: true,
@@ -231,8 +235,9 @@ impl PersistBuffers {
                 while at < self.buffers[core].epochs.len() {
                     let after = std::mem::take(&mut self.buffers[core].epochs[at].after);
                     let after: Vec<_> = after.into_iter().filter(|&name| !self.is_done(name)).collect();
-                    let free = after.is_empty();
+                    let crowded = self.buffers[core].held > PERSISTS / 2;
                     let epoch = &mut self.buffers[core].epochs[at];
+                    let free = after.is_empty() && (epoch.closed || crowded);
                     epoch.after = after;
                     let (number, waiting) = match free {
                         true => (epoch.number, std::mem::take(&mut epoch.waiting)),
@@ -272,10 +277,11 @@ impl HardwareScheme for PersistBuffers {
         if boundary != Boundary::Flush || !self.flushes {
             return Reply::Go(now);
         }
+        if !self.current(core).waiting.is_empty() {
+            self.next_epoch(core, true, None);
+        }
         self.act(caches, now);
-        let number = self.current(core).number;
-        let all = self.buffers[core].held == 0 && self.is_done((core, number));
-        if all { Reply::Go(now) } else { Reply::Wait(self.next_done(now)) }
+        if self.buffers[core].held == 0 { Reply::Go(now) } else { Reply::Wait(self.next_done(now)) }
     }
 
     fn orders(&mut self, core: usize, ordering: Ordering, _: u64) {
