@@ -159,7 +159,7 @@ impl Wrap {
                     self.head += self.copy.copied.len() as u64;
                     for wrap in std::mem::take(&mut self.copy.copied) {
                         if self.rules.bucket_fence {
-                            self.area.free.extend(wrap.buckets);
+                            self.area.release(&wrap.buckets);
                         }
                     }
                     self.copy.next = u64::MAX;
@@ -204,7 +204,7 @@ impl Wrap {
         }
         self.counts.copied_wraps += 1;
         if !self.rules.bucket_fence {
-            self.area.free.extend(&wrap.buckets);
+            self.area.release(&wrap.buckets);
         }
         self.copy.copied.push(wrap);
     }

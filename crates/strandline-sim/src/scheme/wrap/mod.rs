@@ -80,7 +80,7 @@ const SINGLE: Variant = Variant {
     combined: false,
     flushes_victims: false,
     victim_lines: 1024,
-    copy_after: 8,
+    copy_after: 2,
     log_buffer: usize::MAX,
     log_bytes: 256 << 10,
 };
@@ -411,7 +411,7 @@ impl Wrap {
         for &line in wrap.words.keys() {
             self.victims.release(line, wrap.token, true);
         }
-        self.area.free.extend(wrap.buckets);
+        self.area.release(&wrap.buckets);
     }
 }
 
