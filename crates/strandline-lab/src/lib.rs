@@ -6,6 +6,7 @@
 //! papers' numbers are the data file `papers/claims.toml`. No constant is tuned so that a figure comes out,
 //! and no verdict is typed. `docs/laboratory.md` explains how to add a paper.
 
+pub mod atom;
 pub mod blurred;
 mod claim;
 pub mod compare;

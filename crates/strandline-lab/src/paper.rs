@@ -11,6 +11,7 @@ pub const PAPERS: &[&Paper] = &[
     &crate::blurred::PAPER,
     &crate::deferred_commit::PAPER,
     &crate::loose_ordering::PAPER,
+    &crate::atom::PAPER,
     &crate::wrap::PAPER,
     &crate::compare::PAPER,
 ];

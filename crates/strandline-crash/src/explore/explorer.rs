@@ -10,10 +10,12 @@ use fastrand::Rng;
 use strandline::log::RECORD_BLOCKS;
 use strandline::memory::{Hosted, World};
 use strandline::pool::Layout;
+use strandline::scheme::recover;
 
-use super::crash::{CrashMemory, Decision, mix};
+use super::crash::{CrashMemory, Decision};
 use super::life::{Ground, Life};
 use super::missing::{Trial, missing};
+use super::mix;
 use super::oracle::Expectation;
 use super::story;
 use super::trace::Trace;
@@ -179,12 +181,11 @@ impl<'a> Explorer<'a> {
 
     /// Recovery on the memory of `level` as it decides.
     fn recover(&self, level: usize) -> Result<(), String> {
-        let view = self.ground.view(Hosted::new(self.memories[level].1.clone(), 0));
-        let recover = self.ground.case.scheme.recover;
-        match catch_unwind(AssertUnwindSafe(|| recover(&view))) {
+        let view = self.ground.view(&*self.memories[level].0);
+        match catch_unwind(AssertUnwindSafe(|| recover(&view, |_| ()))) {
             Err(panic) => Err(format!("recovery panics: {}", panic_text(&*panic))),
             Ok(Err(error)) => Err(format!("recovery fails: {error}")),
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(_)) => Ok(()),
         }
     }
 
@@ -308,8 +309,8 @@ impl<'a> Explorer<'a> {
                         continue;
                     }
                     self.counts.recovery_points += 1;
-                    self.memory(level + 1).crash_again(&memory, &crash);
                     self.crashes.push(crash.operations);
+                    self.memory(level + 1).crash_again(&memory, crash);
                     self.search(level + 1, life, expected, time, depth)?;
                     self.crashes.pop();
                 }
@@ -351,19 +352,23 @@ impl<'a> Explorer<'a> {
             self.counts.equal_points += 1;
         }
         for level in 0..nested {
+            // Once to see how often power may fail, and again for some of these.
             memory.random(random);
-            memory.record();
+            memory.record_some(Vec::new());
+            self.recover(level).map_err(|what| self.violation(level, life, &expected, time, what))?;
+            let count = memory.crashes_counted();
+            memory.given(memory.decisions());
+            memory.record_some((0..6).map(|_| random.u32(..count)).collect());
             self.recover(level).map_err(|what| self.violation(level, life, &expected, time, what))?;
             let mut crashes = memory.recorded();
             random.shuffle(&mut crashes);
-            crashes.truncate(6);
             let deeper = self.memory(level + 1);
             // The last one is where power fails once more, or the next life begins.
             let last = crashes.last().map_or(0, |crash| crash.operations);
             for crash in crashes {
                 self.counts.recovery_points += 1;
-                deeper.crash_again(&memory, &crash);
                 self.crashes.push(crash.operations);
+                deeper.crash_again(&memory, crash);
                 for _ in 0..4 {
                     deeper.random(random);
                     self.judge(level + 1, life, &expected)
@@ -415,8 +420,7 @@ impl<'a> Explorer<'a> {
     ) -> Box<Violation> {
         let counts = self.counts;
         let memory = self.memory(level);
-        let mut kept: Vec<Decision> =
-            memory.decisions().into_iter().filter(|d| d.chosen + 1 < d.of).collect();
+        let mut kept: Vec<Decision> = memory.decisions().into_iter().filter(Decision::is_loss).collect();
         let mut what = what;
         let mut at = 0;
         while at < kept.len() {
@@ -433,7 +437,7 @@ impl<'a> Explorer<'a> {
             what = last;
         }
         let lost_words = memory.decisions();
-        let lost_words: Vec<Decision> = lost_words.into_iter().filter(|d| d.chosen + 1 < d.of).collect();
+        let lost_words: Vec<Decision> = lost_words.into_iter().filter(Decision::is_loss).collect();
         let mut history = story::history(&life.trace, life.began, time, |word| self.describe(word));
         let mut lost = Vec::new();
         let recovered = self.recovery_story(level);

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline::memory::{Hosted, Memory, Space, Step, World, hosted};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::Scheme;
+use strandline::scheme::{Scheme, recover};
 use strandline::transaction::Worker;
 use strandline::{Concurrency, Result, Runner};
 
@@ -115,7 +115,7 @@ impl Ground {
         // Everything home, and empty logs.
         let world = Rc::new(ground.world(world.contents(), None));
         let hosted: Rc<dyn World> = world.clone();
-        (case.scheme.recover)(&ground.view(Hosted::new(hosted, 0)))?;
+        recover(&ground.view(Hosted::new(hosted, 0)), |_| ())?;
         ground.image = world.contents();
         Ok(ground)
     }
@@ -132,9 +132,13 @@ impl Ground {
     }
 
     /// The image to begin with; with `used`, logs that the pool does not have yet hold what may have been
-    /// there before: the logs of another life of this memory.
+    /// there before: the logs of another life of this memory. Redo logs are empty, so that the watermark may be that
+    /// of a new pool, whose TxIDs begin at 1.
     pub fn first_image(&self, used: bool, random: &mut Rng) -> Vec<u64> {
         let mut image = self.image.clone();
+        if self.case.scheme.concurrency != Concurrency::Locks && random.u8(..3) == 0 {
+            image[(Layout::WATERMARK.offset() / 8) as usize] = 0;
+        }
         if used {
             for log in 0..self.layout.geometry.logs {
                 if image[(Layout::LOG_DIRECTORY.word(log).offset() / 8) as usize] == 0 {
@@ -159,7 +163,7 @@ impl Ground {
         let world = Rc::new(self.world(image, case.omitted));
         let hosted: Rc<dyn World> = world.clone();
         let recoverer = self.view(Hosted::new(hosted, case.threads));
-        (case.scheme.recover)(&recoverer).map_err(|error| format!("recovery fails: {error}"))?;
+        recover(&recoverer, |_| ()).map_err(|error| format!("recovery fails: {error}"))?;
         let (settled, began) = (world.contents(), world.time());
         let cast = Cast::new(self);
         let bodies = cast.threads(self, script, &mut random);

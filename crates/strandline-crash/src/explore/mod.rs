@@ -5,7 +5,7 @@
 //! tell apart. `docs/crash-checking.md` says what is explored and what is not.
 
 pub(crate) mod campaign;
-pub(crate) mod crash;
+mod crash;
 pub(crate) mod explorer;
 pub(crate) mod life;
 mod missing;
@@ -18,6 +18,12 @@ pub(crate) mod story;
 pub(crate) mod trace;
 pub(crate) mod workload;
 mod world;
+
+/// A hash of `hash` and `value`.
+pub(crate) fn mix(hash: u64, value: u64) -> u64 {
+    let mixed = (hash.rotate_left(25) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
+}
 
 pub use campaign::{Bounds, Outcome, Sampling, exhaust, sample};
 pub use crash::{CrashMemory, Decision};

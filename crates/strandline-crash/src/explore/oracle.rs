@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::crash::mix;
+use super::mix;
 use super::trace::{Trace, Update};
 use super::workload::Effect;
 

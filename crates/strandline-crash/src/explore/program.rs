@@ -197,8 +197,7 @@ fn smallest(
     mut what: String,
     verdict: impl Fn() -> Result<(), String>,
 ) -> (String, Vec<Decision>) {
-    let lost = |decision: &Decision| decision.chosen + 1 < decision.of;
-    let mut kept: Vec<_> = memory.decisions().into_iter().filter(lost).collect();
+    let mut kept: Vec<_> = memory.decisions().into_iter().filter(Decision::is_loss).collect();
     let mut at = 0;
     while at < kept.len() {
         let mut fewer = kept.clone();
@@ -212,7 +211,7 @@ fn smallest(
     memory.given(kept);
     // Decisions are those of the last run.
     let _ = verdict();
-    (what, memory.decisions().into_iter().filter(lost).collect())
+    (what, memory.decisions().into_iter().filter(Decision::is_loss).collect())
 }
 
 /// Tries out what a refused state lacks.

@@ -1,16 +1,16 @@
 //! The schemes that are checked: the one place where a scheme is registered. A scheme that arrives later
-//! adds an entry to [`ALL`]: its name and mode, its type ([`Code::of`]), its recovery, and its steps with
+//! adds an entry to [`ALL`]: its name and mode, its type ([`Code::of`]), and its steps with
 //! what is known of them.
 
 use fastrand::Rng;
+use strandline::Concurrency;
 use strandline::log::{Record, undo_log_words};
-use strandline::memory::{Hosted, PersistentAddress, Step};
-use strandline::pool::{Layout, View};
+use strandline::memory::{PersistentAddress, Step};
+use strandline::pool::Layout;
 use strandline::scheme::{
     Base, Blurred, Counted, DeferredEagerSync, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous,
-    Scheme, SynchronousEagerSync, VolatileCheckpoint, Wrap, recover,
+    Scheme, SynchronousEagerSync, VolatileCheckpoint, Wrap,
 };
-use strandline::{Concurrency, Result};
 
 use super::life::Code;
 use crate::Setting;
@@ -31,8 +31,6 @@ pub struct CheckedScheme {
     pub steps: &'static [Step],
     /// Steps that may be left out in this mode, and why. `docs/crash-checking.md` says more.
     pub redundant: &'static [(Step, &'static str)],
-    /// Its recovery.
-    pub recover: fn(&View<Hosted>) -> Result<()>,
     /// What another life of this memory may have left where this pool has no log yet: logs are made when they are
     /// first needed.
     pub leftover: Leftover,
@@ -208,10 +206,6 @@ const SINGLE_WRITER: Concurrency = Concurrency::SingleWriter;
 
 const WATERMARK_FENCE_LATE: (Step, &str) = (Step::WatermarkFenceLate, "as WatermarkFence");
 
-fn recover_any(view: &View<Hosted>) -> Result<()> {
-    recover(view, |_| ()).map(|_| ())
-}
-
 /// A redo scheme.
 const fn redo<S: Scheme>(
     concurrency: Concurrency,
@@ -224,7 +218,6 @@ const fn redo<S: Scheme>(
         settings: &Setting::ALL,
         steps,
         redundant,
-        recover: recover_any,
         leftover: leftover_records,
         code: Code::of::<S>(),
     }
@@ -285,7 +278,6 @@ pub const ALL: [CheckedScheme; 18] = [
             Step::RecoverySort,
             "a commit is durable before its locks are released, so entries to be undone have no word in common",
         )],
-        recover: recover_any,
         leftover: leftover_entry,
         code: Code::of::<SynchronousEagerSync>(),
     },
@@ -295,7 +287,6 @@ pub const ALL: [CheckedScheme; 18] = [
         settings: &Setting::ALL,
         steps: DCT_STEPS,
         redundant: &[],
-        recover: recover_any,
         leftover: leftover_entry,
         code: Code::of::<DeferredEagerSync>(),
     },

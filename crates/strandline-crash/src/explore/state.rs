@@ -18,7 +18,7 @@
 
 use std::collections::BTreeSet;
 
-use super::crash::mix;
+use super::mix;
 use super::trace::LineHistory;
 
 /// The parts of the number that are kept up to date.

@@ -98,7 +98,7 @@ pub(super) fn missing(trace: &Trace, missing: Option<&Missing>, describe: impl F
 
 /// What was stored and did not survive, by `decisions`.
 pub(super) fn lost(decisions: &[Decision], describe: impl Fn(u32) -> String) -> Vec<String> {
-    let lost = decisions.iter().filter(|decision| decision.chosen + 1 < decision.of);
+    let lost = decisions.iter().filter(|decision| decision.is_loss());
     let tell = |decision: &Decision| {
         format!("{}: {:#x} survived, not {:#x}", describe(decision.word), decision.value, decision.newest)
     };

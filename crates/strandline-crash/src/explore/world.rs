@@ -12,7 +12,7 @@ use fastrand::Rng;
 use strandline::memory::hosted::{self, Thread};
 use strandline::memory::{Event, Operation, Space, Step, World};
 
-use super::crash::mix;
+use super::mix;
 use super::schedule::{ChoicePoint, Policy, Scheduler};
 use super::state::State;
 use super::trace::{Reader, Store, Trace};

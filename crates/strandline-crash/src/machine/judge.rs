@@ -10,12 +10,13 @@ use fastrand::Rng;
 use strandline::Result;
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Event, Hosted, Operation, World};
+use strandline::scheme::recover;
 use strandline_sim::scheme::{Entry, Setup};
 use strandline_sim::{Description, Note, Noted};
 
 use super::{Left, trace};
-use crate::explore::crash::mix;
 use crate::explore::life::{Ground, effects};
+use crate::explore::mix;
 use crate::explore::oracle::{Expectation, Home, Recovered, Survival};
 use crate::explore::trace::Trace;
 use crate::explore::workload::{Effect, Model, apply};
@@ -96,7 +97,7 @@ impl<'a> Judge<'a> {
         done: Vec<Vec<Vec<Effect>>>,
         (words, crashes): (usize, Vec<Left>),
         random: &mut Rng,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Box<Violation>> {
         let ground = self.ground;
         let threads = ground.case.threads + usize::from(ground.case.scheme.code.has_helper());
         let mut trace = trace::trace(ground.image.clone(), &notes, &ground.data, threads);
@@ -203,10 +204,10 @@ impl<'a> Judge<'a> {
         let world = self.plain(&recovered[..ground.image.len()]);
         let hosted: Rc<dyn World> = world.clone();
         let view = ground.view(Hosted::new(hosted, 0));
-        match catch_unwind(AssertUnwindSafe(|| (ground.case.scheme.recover)(&view))) {
+        match catch_unwind(AssertUnwindSafe(|| recover(&view, |_| ()))) {
             Err(panic) => return Err(format!("recovery panics: {}", panic_text(&*panic))),
             Ok(Err(error)) => return Err(format!("recovery fails: {error}")),
-            Ok(Ok(())) => {}
+            Ok(Ok(_)) => {}
         }
         let words = world.contents();
         let data = ground.data.start as u32..ground.data.end as u32;
@@ -259,7 +260,7 @@ impl<'a> Judge<'a> {
         Rc::new(world)
     }
 
-    fn violation(&self, trace: &Trace, time: u32, image: &[u64], what: String) -> Violation {
+    fn violation(&self, trace: &Trace, time: u32, image: &[u64], what: String) -> Box<Violation> {
         let name = |word: u32| format!("{:#x}", 8 * u64::from(word));
         let history = story::history(trace, 0, time, name);
         let mut newest: std::collections::BTreeMap<u32, (u32, u64)> = Default::default();
@@ -275,13 +276,13 @@ impl<'a> Judge<'a> {
         });
         let marks = trace.marks.iter().filter(|mark| matches!(mark.operation, Operation::Event(_)));
         let length = marks.take_while(|mark| mark.time <= time).count();
-        Violation {
+        Box::new(Violation {
             what,
             lost: lost.collect(),
-            missing: String::new(),
             history,
+            missing: String::new(),
             recovery: Vec::new(),
             length,
-        }
+        })
     }
 }
