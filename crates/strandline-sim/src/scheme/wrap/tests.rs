@@ -168,13 +168,13 @@ fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option
             if (entry.recover)(&setup, &mut torn, &mut log.to_vec()).is_err() || torn != pool {
                 return Some(format!("a second recovery at {} differs", crash.at));
             }
-            for thread in 0..threads {
+            for (thread, history) in histories.iter().enumerate() {
                 let found: Vec<u64> = pool.iter().skip(thread).step_by(threads).copied().collect();
                 let of_thread = |event: &&crate::machine::Announced| {
                     event.thread == thread && matches!(event.event, Event::Acknowledged(_))
                 };
                 let acknowledged = events[..crash.events].iter().filter(of_thread).count();
-                let states = &histories[thread].borrow().states;
+                let states = &history.borrow().states;
                 let last = (acknowledged + 1).min(states.len() - 1);
                 if !states[acknowledged..=last].contains(&found) {
                     return Some(format!(
