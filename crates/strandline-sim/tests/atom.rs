@@ -9,6 +9,7 @@ use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Step, Volatil
 use strandline_sim::controller::Regions;
 use strandline_sim::description::{Description, PersistenceDomain};
 
+use strandline_sim::scheme::atom::redo::{self, Redo};
 use strandline_sim::scheme::atom::{Atom, Design, Parameters, recover_with};
 use strandline_sim::scheme::{self, HardwareScheme, Setup};
 use strandline_sim::{Announced, Contents, Crash, Machine};
@@ -262,7 +263,7 @@ const SHARED: u64 = 3;
 const UPDATES: u64 = 12;
 
 /// Update `number` stores its number to all lines of its thread, each twice, and a ticket to the shared ones.
-fn work(memory: &Hosted, thread: u64) {
+fn work(memory: &Hosted, thread: u64, flushes: bool) {
     let first = thread * 2 * OWN;
     let lock = VolatileAddress::new(64);
     let shared = || (0..SHARED).map(|i| CORES * 2 * OWN + 5 * i);
@@ -278,7 +279,9 @@ fn work(memory: &Hosted, thread: u64) {
                 memory.store(line(first + 2 * i), value);
             }
         }
-        flush(memory, (0..OWN).map(|i| first + 2 * i).chain(shared()));
+        if flushes {
+            flush(memory, (0..OWN).map(|i| first + 2 * i).chain(shared()));
+        }
         memory.event(Event::Commit(number));
         memory.event(Event::Acknowledged(number));
         memory.unlock(lock);
@@ -286,7 +289,7 @@ fn work(memory: &Hosted, thread: u64) {
 }
 
 /// The same without what is shared, so that updates of all threads are in flight together.
-fn work_alone(memory: &Hosted, thread: u64) {
+fn work_alone(memory: &Hosted, thread: u64, flushes: bool) {
     let first = thread * 2 * OWN;
     for number in 1..=UPDATES {
         memory.event(Event::Begin);
@@ -295,7 +298,9 @@ fn work_alone(memory: &Hosted, thread: u64) {
                 memory.store(line(first + 2 * i), value);
             }
         }
-        flush(memory, (0..OWN).map(|i| first + 2 * i));
+        if flushes {
+            flush(memory, (0..OWN).map(|i| first + 2 * i));
+        }
         memory.event(Event::Commit(number));
         memory.event(Event::Acknowledged(number));
     }
@@ -332,50 +337,66 @@ fn judge(pool: &[u64], crash: &Crash, events: &[Announced], shared: bool) -> Res
     Ok(())
 }
 
+/// What is crashed.
+#[derive(Clone, Copy, Debug)]
+enum Subject {
+    Atom(Design, Parameters),
+    /// REDO with rings of so many lines.
+    Redo(u64),
+}
+
 /// Lets power fail at many cycles; how many crashes were judged, and the first that was wrong.
 fn crash(
     description: &Description,
-    design: Design,
-    parameters: Parameters,
+    subject: Subject,
     omitted: Option<&'static str>,
     shared: bool,
 ) -> (usize, Option<String>) {
     let setup = Setup { machine: description, omitted };
-    let scheme = Atom::new(design, parameters, &setup).unwrap();
-    let bodies = (0..CORES).map(|thread| {
-        Box::new(
-            move |memory: &Hosted| if shared { work(memory, thread) } else { work_alone(memory, thread) },
-        ) as Thread<'_>
-    });
+    let scheme: Box<dyn HardwareScheme> = match subject {
+        Subject::Atom(design, parameters) => Box::new(Atom::new(design, parameters, &setup).unwrap()),
+        Subject::Redo(lines) => Box::new(Redo::new(lines, &setup).unwrap()),
+    };
+    let flushes = matches!(subject, Subject::Atom(..));
+    let body = if shared { work } else { work_alone };
+    let bodies =
+        (0..CORES).map(|thread| Box::new(move |memory: &Hosted| body(memory, thread, flushes)) as Thread<'_>);
     let crash_at = (1..1500).map(|i| i * 211).collect();
-    let machine = run_on(description, Some(Box::new(scheme)), crash_at, bodies.collect());
+    let machine = run_on(description, Some(scheme), crash_at, bodies.collect());
     let events = machine.take_events();
     let crashes = machine.take_crashes();
     let judged = crashes.len();
+    let recover = |pool: &mut [u64], reserved: &mut [u64]| match subject {
+        Subject::Atom(_, parameters) => recover_with(parameters, &setup, pool, reserved),
+        Subject::Redo(lines) => redo::recover_with(lines, &setup, pool, reserved),
+    };
     let wrong = crashes.into_iter().find_map(|crash| {
         let mut image = crash.image.clone();
         let (pool, reserved) = image.split_at_mut(WORDS as usize);
-        let recovered = recover_with(parameters, &setup, pool, reserved)
-            // A second time: nothing is left to do.
-            .and_then(|()| recover_with(parameters, &setup, pool, reserved));
+        // A second time: nothing is left to do.
+        let recovered = recover(pool, reserved).and_then(|()| recover(pool, reserved));
         recovered.and_then(|()| judge(pool, &crash, &events, shared)).err()
     });
     (judged, wrong)
 }
 
+fn subjects() -> Vec<Subject> {
+    let roomy = Parameters { structures: 3, ..Parameters::default() };
+    let atoms = DESIGNS.into_iter().flat_map(|design| [TIGHT, roomy].map(|p| Subject::Atom(design, p)));
+    atoms.chain([Subject::Redo(64), Subject::Redo(4096)]).collect()
+}
+
 #[test]
 fn power_may_fail_at_any_cycle_with_many_updates_in_flight() {
     let mut judged = 0;
-    for design in DESIGNS {
-        for parameters in [TIGHT, Parameters { structures: 3, ..Parameters::default() }] {
-            for shared in [false, true] {
-                for domain in [PersistenceDomain::Media, PersistenceDomain::Adr] {
-                    let mut description = machine();
-                    description.persistence.domain = domain;
-                    let (crashes, wrong) = crash(&description, design, parameters, None, shared);
-                    assert_eq!(wrong, None, "{design:?} {parameters:?} {domain:?} shared {shared}");
-                    judged += crashes;
-                }
+    for subject in subjects() {
+        for shared in [false, true] {
+            for domain in [PersistenceDomain::Media, PersistenceDomain::Adr] {
+                let mut description = machine();
+                description.persistence.domain = domain;
+                let (crashes, wrong) = crash(&description, subject, None, shared);
+                assert_eq!(wrong, None, "{subject:?} {domain:?} shared {shared}");
+                judged += crashes;
             }
         }
     }
@@ -384,14 +405,24 @@ fn power_may_fail_at_any_cycle_with_many_updates_in_flight() {
 
 #[test]
 fn every_mutant_is_found_broken() {
-    for (design, entry) in
-        [(Design::Base, "atom-base"), (Design::Posted, "atom"), (Design::Source, "atom-opt")]
-    {
+    let atom = |design| [TIGHT, Parameters::default()].map(|parameters| Subject::Atom(design, parameters));
+    let mut survivors = Vec::new();
+    for (subjects, entry) in [
+        (atom(Design::Base), "atom-base"),
+        (atom(Design::Posted), "atom"),
+        (atom(Design::Source), "atom-opt"),
+        ([Subject::Redo(64), Subject::Redo(4096)], "atom-redo"),
+    ] {
         for mutant in scheme::find(entry).unwrap().mutants {
-            let found = [TIGHT, Parameters::default()].into_iter().any(|parameters| {
-                crash(&machine(), design, parameters, Some(mutant.name), false).1.is_some()
+            let found = subjects.into_iter().any(|subject| {
+                [false, true]
+                    .into_iter()
+                    .any(|shared| crash(&machine(), subject, Some(mutant.name), shared).1.is_some())
             });
-            assert!(found, "{entry} without: {}", mutant.rule);
+            if !found {
+                survivors.push((entry, mutant.name));
+            }
         }
     }
+    assert_eq!(survivors, []);
 }
