@@ -9,6 +9,7 @@
 pub mod atom;
 pub mod blurred;
 mod claim;
+pub mod compare;
 pub mod deferred_commit;
 pub mod loose_ordering;
 pub mod machine;

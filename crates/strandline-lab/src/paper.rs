@@ -13,6 +13,7 @@ pub const PAPERS: &[&Paper] = &[
     &crate::loose_ordering::PAPER,
     &crate::atom::PAPER,
     &crate::wrap::PAPER,
+    &crate::compare::PAPER,
 ];
 
 /// A paper whose evaluation is measured again.
