@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use strandline_crash::Setting;
-use strandline_crash::explore::{Case, CheckedScheme, SCHEMES, Sampling, Workload, sample};
+use strandline_crash::explore::{Bounds, Case, CheckedScheme, SCHEMES, Sampling, Workload, exhaust, sample};
 
 fn schemes() -> impl Iterator<Item = CheckedScheme> {
     SCHEMES.into_iter().filter(|scheme| scheme.name.ends_with("-eager-sync"))
@@ -34,6 +34,29 @@ fn no_sampled_crash_breaks_it() {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Two threads of one transaction each, and every crash in recovery.
+#[test]
+fn no_crash_of_a_small_history_breaks_it() {
+    for scheme in schemes() {
+        for setting in Setting::ALL {
+            let case = Case { scheme, workload: Workload::Sps, threads: 2, setting, omitted: None };
+            let limit = Duration::from_secs(100);
+            let bounds = Bounds {
+                preemptions: 1,
+                transactions: 1,
+                states: 1 << 20,
+                recovery_crashes: 1,
+                reduced: true,
+                limit,
+            };
+            let outcome = exhaust(case, bounds, |_| ()).unwrap();
+            assert!(outcome.violation.is_none(), "{} {setting}: {:#?}", scheme.name, outcome.violation);
+            println!("{} {setting}: {:?}, {:.1} s", scheme.name, outcome.counts, outcome.seconds);
+            assert!(outcome.counts.states > 100 && outcome.counts.cut_short == 0, "{:?}", outcome.counts);
         }
     }
 }

@@ -6,8 +6,10 @@
 //! papers' numbers are the data file `papers/claims.toml`. No constant is tuned so that a figure comes out,
 //! and no verdict is typed. `docs/laboratory.md` explains how to add a paper.
 
+pub mod atom;
 pub mod blurred;
 mod claim;
+pub mod compare;
 pub mod deferred_commit;
 pub mod loose_ordering;
 pub mod machine;

@@ -11,7 +11,9 @@ pub const PAPERS: &[&Paper] = &[
     &crate::blurred::PAPER,
     &crate::deferred_commit::PAPER,
     &crate::loose_ordering::PAPER,
+    &crate::atom::PAPER,
     &crate::wrap::PAPER,
+    &crate::compare::PAPER,
 ];
 
 /// A paper whose evaluation is measured again.

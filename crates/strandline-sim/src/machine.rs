@@ -226,6 +226,11 @@ impl Machine {
         }
     }
 
+    /// Its cores.
+    pub fn cores(&self) -> usize {
+        self.state.borrow().cores.len()
+    }
+
     /// A thread's time, in cycles.
     pub fn clock(&self, thread: usize) -> u64 {
         self.state.borrow().cores[thread].clock

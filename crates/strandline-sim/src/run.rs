@@ -268,18 +268,42 @@ impl WorkloadVisitor for Driver<'_> {
         let results: Vec<RefCell<Option<Result<ThreadResult>>>> =
             (0..self.run.threads).map(|_| RefCell::default()).collect();
         let arrived = Cell::new(0);
-        let threads = results
+        let ended = Cell::new(0);
+        let mut threads: Vec<Thread<'_>> = results
             .iter()
             .enumerate()
             .map(|(index, result)| {
-                let (arrived, driver) = (&arrived, &self);
+                let (arrived, ended, driver) = (&arrived, &ended, &self);
                 Box::new(move |memory: &Hosted| {
                     *result.borrow_mut() = Some(driver.thread(workload, memory, index, arrived));
+                    ended.set(ended.get() + 1);
                 }) as Thread<'_>
             })
             .collect();
+        let SchemeName { kind, concurrency } = self.run.scheme;
+        if let Some(kind) = kind
+            && self.machine.cores() > self.run.threads
+        {
+            let (prepared, ended, all) = (self.prepared, &ended, self.run.threads);
+            threads.push(Box::new(move |memory: &Hosted| {
+                kind.visit(Help(prepared.view(memory), concurrency, &|| ended.get() == all));
+            }));
+        }
         self.machine.run(threads);
         results.into_iter().filter_map(RefCell::into_inner).collect()
+    }
+}
+
+/// A scheme's helper, on a core that no worker has; without one, workers do its work when they must.
+struct Help<'m>(View<&'m Hosted>, Concurrency, &'m dyn Fn() -> bool);
+
+impl SchemeVisitor for Help<'_> {
+    type Output = ();
+
+    fn visit<S: Scheme + Send + 'static>(self) {
+        if S::HELPER {
+            S::help(&self.0, self.1, self.2);
+        }
     }
 }
 
@@ -290,9 +314,6 @@ impl<'m> SchemeVisitor for Lease<'m> {
     type Output = Result<AnyRunner<'m>>;
 
     fn visit<S: Scheme + Send + 'static>(self) -> Self::Output {
-        if S::HELPER {
-            return Err(Error::Unsupported("a scheme with a helper thread on the simulated machine".into()));
-        }
         Worker::<_, S>::lease(self.0, self.1, None).map(AnyRunner::new)
     }
 }

@@ -30,10 +30,7 @@ fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
         let prepared = Prepared::new(workload, &Sizes::small(), sizes(), 4).unwrap();
         // All of all of them takes minutes.
         let all = workload == WorkloadName::Sps;
-        let chosen = |scheme: &SchemeName| match all {
-            true => !scheme.name().starts_with("mne-async"),
-            false => scheme.name() == "bppm",
-        };
+        let chosen = |scheme: &SchemeName| all || scheme.name() == "bppm";
         for scheme in SchemeName::all().filter(chosen) {
             for machine in [support::small(4), support::three_levels(), support::mesh(4)] {
                 let domains =

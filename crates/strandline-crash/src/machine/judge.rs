@@ -97,7 +97,7 @@ impl<'a> Judge<'a> {
         done: Vec<Vec<Vec<Effect>>>,
         (words, crashes): (usize, Vec<Left>),
         random: &mut Rng,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Box<Violation>> {
         let ground = self.ground;
         let threads = ground.case.threads + usize::from(ground.case.scheme.code.has_helper());
         let mut trace = trace::trace(ground.image.clone(), &notes, &ground.data, threads);
@@ -260,7 +260,7 @@ impl<'a> Judge<'a> {
         Rc::new(world)
     }
 
-    fn violation(&self, trace: &Trace, time: u32, image: &[u64], what: String) -> Violation {
+    fn violation(&self, trace: &Trace, time: u32, image: &[u64], what: String) -> Box<Violation> {
         let name = |word: u32| format!("{:#x}", 8 * u64::from(word));
         let history = story::history(trace, 0, time, name);
         let mut newest: std::collections::BTreeMap<u32, (u32, u64)> = Default::default();
@@ -276,13 +276,13 @@ impl<'a> Judge<'a> {
         });
         let marks = trace.marks.iter().filter(|mark| matches!(mark.operation, Operation::Event(_)));
         let length = marks.take_while(|mark| mark.time <= time).count();
-        Violation {
+        Box::new(Violation {
             what,
             lost: lost.collect(),
-            missing: String::new(),
             history,
+            missing: String::new(),
             recovery: Vec::new(),
             length,
-        }
+        })
     }
 }

@@ -18,8 +18,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use strandline::memory::{Event, LINE_BYTES, Step};
-use strandline::scheme::{HardwareFlushed, HardwareStores, Scheme};
+use strandline::memory::{Event, Hosted, LINE_BYTES, Step, World};
+use strandline::scheme::{HardwareFlushed, HardwareStores, Scheme, recover};
 use strandline::{Concurrency, Result};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::PersistenceDomain;
@@ -262,6 +262,10 @@ impl Lab {
             let (at, notes, acknowledged) = (crash.at, crash.notes, crash.acknowledged);
             list.push(Left { at, notes, acknowledged, changed });
         });
+        // As programs do that open a pool; past all timing.
+        let world: Rc<dyn World> = machine.clone();
+        recover(&self.ground.view(Hosted::new(world, 0)), |_| ())
+            .map_err(|error| format!("recovery fails: {error}"))?;
         let cast = Cast::new(&self.ground);
         machine.run(cast.threads(&self.ground, script, &mut Rng::with_seed(seed)));
         let done = cast.done()?;
@@ -280,7 +284,7 @@ impl Lab {
         script: &Script,
         seed: u64,
         crash_at: Vec<u64>,
-    ) -> Result<Run, Violation> {
+    ) -> Result<Run, Box<Violation>> {
         let run = catch_unwind(AssertUnwindSafe(|| self.run(description, script, seed, crash_at)));
         let what = match run {
             Ok(Ok(run)) => return Ok(run),
@@ -288,14 +292,14 @@ impl Lab {
             Err(panic) => format!("the program panics: {}", panic_text(&*panic)),
         };
         let what = format!("{what} (on {})", description.name);
-        Err(Violation {
+        Err(Box::new(Violation {
             what,
             history: Vec::new(),
             lost: Vec::new(),
             missing: String::new(),
             recovery: Vec::new(),
             length: 0,
-        })
+        }))
     }
 }
 
@@ -348,14 +352,14 @@ pub fn sample(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> 
 
 fn outcome(
     counts: Counts,
-    violation: Option<(Violation, u64)>,
+    violation: Option<(Box<Violation>, u64)>,
     bounds: Bounds,
     (started, cpu): (Instant, f64),
 ) -> Outcome {
     let seed = violation.as_ref().map_or(0, |&(_, seed)| seed);
     Outcome {
         counts,
-        violation: violation.map(|(violation, _)| violation),
+        violation: violation.map(|(violation, _)| *violation),
         seed,
         transactions: bounds.transactions,
         seconds: started.elapsed().as_secs_f64(),
@@ -369,7 +373,7 @@ fn sample_one(
     description: &Description,
     transactions: u32,
     random: &mut Rng,
-) -> Result<(), Violation> {
+) -> Result<(), Box<Violation>> {
     let script = Script::Shaped { transactions: 1 + random.u32(..transactions), life: 1 };
     let seed = random.u64(..);
     let first = lab.live(description, &script, seed, Vec::new())?;

@@ -43,8 +43,8 @@ pub(super) fn trace(image: Vec<u64>, notes: &[Note], data: &Range<usize>, thread
                 }
             }
             Noted::Store { word, value } => {
-                let time = trace
-                    .store(Store { time: 0, word, value, thread: note.thread as u32, source: None }, false);
+                let store = Store { time: 0, word, value, thread: note.thread, source: None };
+                let time = trace.store(store, false);
                 if !data.contains(&(word as usize)) {
                     continue;
                 }

@@ -289,7 +289,10 @@ pub fn b8(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findin
     let measured = |lens: Lens| -> Vec<(String, Option<f64>)> {
         let of = |workload: &str, threads: &u64| {
             let x = threads.to_string();
-            (format!("{workload}, {x} threads"), lens.regained(Some(workload), "bppm", &x))
+            (
+                format!("{workload}, {x} {}", if x == "1" { "thread" } else { "threads" }),
+                lens.regained(Some(workload), "bppm", &x),
+            )
         };
         let hash = threads.iter().map(|threads| of("hash", threads));
         hash.chain(threads.iter().map(|threads| of("rbtree", threads))).collect()

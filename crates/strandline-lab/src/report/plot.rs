@@ -78,6 +78,8 @@ fn draw(panel: &Panel, into: &mut String) -> Drawn<()> {
         .x_label_formatter(&|_| String::new())
         .x_labels(2)
         .set_all_tick_mark_size(0)
+        // Room between the axis and its numbers, which browsers draw a little wider than they are laid out.
+        .set_tick_mark_size(LabelAreaPosition::Left, 6)
         .draw()?;
     let bottom = SIZE.1 as i32 - 36;
     let centred = |colour| font(colour).pos(Pos::new(HPos::Center, VPos::Top));
@@ -188,7 +190,9 @@ fn values(curve: &Curve) -> impl Iterator<Item = (f64, Spread)> {
 
 /// The middle half of the repetitions.
 fn whisker(x: f64, spread: Spread, colour: RGBColor, chart: &Chart, root: &Area) -> Drawn<()> {
-    let ends = [spread.low, spread.high].map(|value| chart.backend_coord(&(x, value)));
+    // What leaves the plot is cut off.
+    let top = chart.y_range().end;
+    let ends = [spread.low, spread.high].map(|value| chart.backend_coord(&(x, value.min(top))));
     root.draw(&PathElement::new(ends, colour))?;
     Ok(())
 }

@@ -115,6 +115,11 @@ impl MemorySide {
         self.pool_lines
     }
 
+    /// How lines are spread over controllers.
+    pub fn controllers(&self) -> &Controllers {
+        &self.controllers
+    }
+
     /// Line `index` of those that are reserved behind `controller`.
     pub fn reserved_line(&self, controller: usize, index: u64) -> u32 {
         self.pool_lines + self.controllers.reserved_line(controller, index) as u32

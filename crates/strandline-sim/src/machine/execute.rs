@@ -371,6 +371,12 @@ impl State {
             Event::Abort => Some(Boundary::Abort),
             _ => None,
         };
+        // A commit that takes long may be durable before it is over, so it is announced as it begins.
+        let commits = matches!(boundary, Some(Boundary::Commit(_)));
+        if commits && !self.cores[number].again {
+            self.cores[number].again = true;
+            self.announce(number, event);
+        }
         if let Some(boundary) = boundary
             && self.caches.scheme.is_some()
         {
@@ -381,14 +387,20 @@ impl State {
                 return self.wait_for_scheme(number, until);
             }
         }
-        let at = self.cores[number].clock;
-        if let Some(events) = &mut self.events {
-            events.push(Announced { at, thread: number, event });
-        }
-        if let Some(notes) = &mut self.notes {
-            notes.event(number, at, event);
+        if !commits {
+            self.announce(number, event);
         }
         Done(0)
+    }
+
+    fn announce(&mut self, thread: usize, event: Event) {
+        let at = self.cores[thread].clock;
+        if let Some(events) = &mut self.events {
+            events.push(Announced { at, thread, event });
+        }
+        if let Some(notes) = &mut self.notes {
+            notes.event(thread, at, event);
+        }
     }
 
     /// Tells the hardware scheme, if there is one; the time to ask again at, if the core must wait.

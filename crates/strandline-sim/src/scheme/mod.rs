@@ -5,6 +5,7 @@
 //! transactions. A callback that must wait answers [`Reply::Wait`]: the core does nothing else, and the same
 //! callback comes again when something may have changed.
 
+pub mod atom;
 pub mod loc;
 mod undo_log;
 mod wrap;
@@ -206,6 +207,10 @@ pub const SCHEMES: &[Entry] = &[
         is_durable: false,
         mutants: &[],
     },
+    atom::BASE,
+    atom::POSTED,
+    atom::SOURCE_LOGGED,
+    atom::redo::REDO,
     loc::H_WAL,
     loc::EC_WAL,
     loc::LOC_WAL,

@@ -84,7 +84,7 @@ impl UndoEntry {
     /// generation's presence.
     #[inline]
     pub fn committed_generation<M: Memory>(self, memory: &M) -> u64 {
-        (memory.load(self.at) + 1 >> 1).saturating_sub(1)
+        ((memory.load(self.at) + 1) >> 1).saturating_sub(1)
     }
 
     /// Marks the entry invalid (`commitTransaction`); by its owner, who alone begins a new generation.
@@ -155,7 +155,9 @@ fn encode(
     words.extend([generation << 1, timestamp, 0]);
     pairs.for_each(|(at, old)| words.extend([at.offset(), old]));
     let pairs = &words[HEADER_WORDS as usize..];
-    words[2] = (pairs.len() as u64 / 2) | (checksum(generation, timestamp, pairs, bytes) << 32);
+    let sum = checksum(generation, timestamp, pairs, bytes);
+    let count = pairs.len() as u64 / 2;
+    words[2] = count | sum << 32;
 }
 
 fn checksum(generation: u64, timestamp: u64, pairs: &[u64], bytes: &mut Vec<u8>) -> u64 {

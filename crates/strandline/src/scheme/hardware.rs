@@ -10,7 +10,7 @@
 //! schemes are the stores alone. Isolation is by the writer's lock, which readers take as well since unfinished
 //! stores are in place, or by lock sets.
 //!
-//! *Abort.* The old values are stored again, newest first, and then the hardware is told
+//! *Abort.* The old values are stored again, newest first (and written back, where commits write back), and then the hardware is told
 //! ([`Event::Abort`](crate::memory::Event::Abort)), before any lock is released. Hardware that takes
 //! stores back by itself finds the same values there.
 
@@ -79,6 +79,16 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
     fn abort<M: Memory>(&mut self, view: &View<M>) {
         for &(at, old) in self.old.iter().rev() {
             view.memory.store(at, old);
+        }
+        if FLUSH && !self.old.is_empty() {
+            // The hardware forgets its log, and what was taken back may be home.
+            let mut last = None;
+            for line in self.old.iter().map(|&(at, _)| at.line()) {
+                if last.replace(line) != Some(line) {
+                    view.memory.write_back(line, Step::HomeWriteBack);
+                }
+            }
+            view.memory.fence(Step::HomeFence);
         }
         self.old.clear();
     }

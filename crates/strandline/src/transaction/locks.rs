@@ -2,7 +2,8 @@
 //! 3.1), for the schemes that store in place.
 //!
 //! Every word of the pool has one lock: the words of a 256-byte granule share one, the blocks of a
-//! [region](Lock::Region) share one, each word of the heap's chunk table has its own. Locks are numbered, and
+//! [region](Lock::Region) share one, each word of the heap's chunk table has its own, and whoever
+//! writes to one takes a lock of its line as well. Locks are numbered, and
 //! several things may share a number.
 //!
 //! A transaction that *declares* its lock set takes it in the order of numbers and then runs; a write to any other
@@ -23,7 +24,7 @@ use super::Abort;
 use super::engine::{Concurrency, Engine};
 use super::write_set::{LineEntry, NONE};
 use crate::error::Error;
-use crate::memory::{Event, Memory, PersistentAddress, latch};
+use crate::memory::{Event, LINE_BYTES, Memory, PersistentAddress, latch};
 use crate::pool::heap;
 use crate::pool::layout::View;
 use crate::scheme::Scheme;
@@ -228,6 +229,12 @@ fn region_lock<M: Memory>(view: &View<M>, region: u32) -> u32 {
     spread(view, 1 << 40 | u64::from(region))
 }
 
+/// The number of the lock that whoever writes to the line of `at` in the chunk table takes besides: hardware that keeps old
+/// values of lines undoes what others wrote to the same line (ATOM).
+fn line_lock<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
+    spread(view, 1 << 41 | at.offset() / LINE_BYTES)
+}
+
 /// The number of the lock of the word at `at`.
 fn lock_of<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
     let layout = &view.layout;
@@ -266,6 +273,15 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
 
     /// Takes the lock of the word at `at`, if it is free.
     fn need(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        self.need_lock(at, lock_of)
+    }
+
+    /// Takes one of the locks of the word at `at`, if it is free.
+    fn need_lock(
+        &mut self,
+        at: PersistentAddress,
+        lock_of: impl Fn(&View<M>, PersistentAddress) -> u32,
+    ) -> Result<(), Abort> {
         loop {
             // Again after it was taken: the heap may have given the word another lock meanwhile.
             let lock = lock_of(&self.view, at);
@@ -320,6 +336,10 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
                 return Err(self.fail_write(at));
             }
             self.need(at)?;
+        }
+        if at >= self.view.layout.chunk_table && at < self.view.layout.chunks {
+            // The words of other lines share a lock already.
+            self.need_lock(at, line_lock)?;
         }
         let line = at.line();
         Ok(match self.writes.find(line) {

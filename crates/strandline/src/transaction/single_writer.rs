@@ -20,6 +20,10 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             memory.lock(SharedLayout::WRITER);
             self.holds_lock = true;
         }
+        if S::IN_PLACE {
+            // Nobody else is there to be seen.
+            return;
+        }
         self.snapshot = loop {
             let sequence = memory.load(SharedLayout::SEQUENCE);
             if sequence & 1 == 0 {

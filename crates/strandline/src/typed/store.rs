@@ -136,8 +136,8 @@ impl<R: Root> Migrations<R> {
 }
 
 /// The layout of a root type, which no brand changes.
-fn layout_of<'p, R: Root>() -> u64 {
-    <R::At<'p> as Persist<'p>>::LAYOUT
+fn layout_of<R: Root>() -> u64 {
+    <R::At<'static> as Persist<'static>>::LAYOUT
 }
 
 fn migrate_one<'p, Old: Root, R: Root>(

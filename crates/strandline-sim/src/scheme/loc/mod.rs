@@ -202,8 +202,8 @@ macro_rules! entry {
             description: $description,
             make: Some(|setup| $parameters.make(setup)),
             recover: |setup, pool, area| $parameters.recover(setup, pool, area),
-            software: &["hardware+single-writer"],
             is_durable: true,
+            software: &["hardware+single-writer"],
             mutants: $mutants,
         }
     };

@@ -29,7 +29,7 @@ pub struct Copy {
     stage: Stage,
     next: u64,
     /// The wrap that is being copied.
-    wrap: Option<OneWrap>,
+    pub wrap: Option<OneWrap>,
     /// Wraps copied in this turn.
     copied: Vec<OneWrap>,
     /// Home lines written in this turn.

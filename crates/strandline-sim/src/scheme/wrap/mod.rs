@@ -531,7 +531,8 @@ impl HardwareScheme for Wrap {
             return None;
         }
         self.counts.log_searches += 1;
-        let wraps = || self.closed.iter().chain(self.open.iter().flatten());
+        // The one that is being copied is the oldest.
+        let wraps = || self.copy.wrap.iter().chain(&self.closed).chain(self.open.iter().flatten());
         let mut at = now;
         for wrap in wraps() {
             for log_line in self.area.lines_of(wrap, self.variant.combined) {

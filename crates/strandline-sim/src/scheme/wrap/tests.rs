@@ -138,7 +138,7 @@ fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option
         let scheme = entry.make.map(|make| make(&setup).unwrap());
         let machine = Rc::new(Machine::new(&description, contents, scheme, None).unwrap());
         machine.record_events();
-        machine.crash_at((1..120).map(|i| i * 3491 + seed * 13).collect());
+        machine.crash_at((1..150).map(|i| i * 2111 + seed * 13).collect());
         let first = || History { states: vec![vec![0; (WORDS / threads as u64) as usize]], wrong: None };
         let histories: Vec<_> = (0..threads).map(|_| RefCell::new(first())).collect();
         let programs = histories.iter().enumerate().map(|(thread, history)| {
@@ -151,7 +151,7 @@ fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option
         }
         let events = machine.take_events();
         let crashes = machine.take_crashes();
-        assert!(crashes.len() > 100, "{} crashes", crashes.len());
+        assert!(crashes.len() > 90, "{} crashes", crashes.len());
         for crash in crashes {
             let (survivors, log) = crash.image.split_at(WORDS as usize);
             let (mut pool, mut reserved) = (survivors.to_vec(), log.to_vec());

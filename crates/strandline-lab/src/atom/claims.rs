@@ -1,0 +1,286 @@
+//! How claims A1 to A16 are judged.
+
+use strandline_sim::scheme::atom::{ENTRIES as RECORD_ENTRIES, Parameters, RECORD_LINES};
+use strandline_workloads::TpccScale;
+
+use super::figures::{
+    ANY, DESIGNS, ENTRIES, LATENCIES, OF_LATENCIES, QUEUE_FULL, SOURCE_LOGGED, THROUGHPUT, TPCC, mean, ratio,
+    setting, value,
+};
+use super::systems::{
+    ATOM, ATOM_OPT, ATOM_OPT_2C, BASE, DRAM_CYCLES, NON_ATOMIC, REDO, REDO_2C, SIZES, System, WORKLOADS,
+    machine,
+};
+use crate::claim::Claim;
+use crate::measurements::Measurements;
+use crate::paper::{Finding, Measured, Order};
+use crate::session::{Error, Session};
+use crate::verdict::Baseline;
+
+type Judged = Result<Finding, Error>;
+
+const SIMULATED: &str = "Simulated machine atom, 32 threads; mean over the six micro-benchmarks.";
+const SMALL: u64 = SIZES[0];
+const LARGE: u64 = SIZES[1];
+
+fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
+    Order { order: text.into(), holds }
+}
+
+fn each(all: &Measurements, bytes: u64, quantity: &str, system: System, over: System) -> Measured {
+    Measured::Named(
+        WORKLOADS
+            .iter()
+            .map(|&workload| (workload.to_owned(), ratio(all, (workload, bytes), quantity, system, over)))
+            .collect(),
+    )
+}
+
+/// ATOM, ATOM-OPT and NON-ATOMIC over BASE.
+fn designs(claim: &Claim, all: &Measurements, bytes: u64) -> Judged {
+    let systems = [ATOM, ATOM_OPT, NON_ATOMIC];
+    let measured = systems.iter().map(|&system| mean(all, bytes, THROUGHPUT, system, BASE)).collect();
+    let finding = Finding::headline(claim, measured, Baseline::One, SIMULATED);
+    Ok(systems.iter().fold(finding, |finding, &system| {
+        finding.beside(format!("{} over BASE", system.name), each(all, bytes, THROUGHPUT, system, BASE), None)
+    }))
+}
+
+pub fn a1(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    designs(claim, all, SMALL)
+}
+
+pub fn a2(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    designs(claim, all, LARGE)
+}
+
+pub fn a3(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let of = |workload| ratio(all, (workload, SMALL), THROUGHPUT, ATOM_OPT, BASE);
+    Ok(Finding::headline(claim, ["queue", "rbtree", "sps"].map(of).to_vec(), Baseline::One, SIMULATED))
+}
+
+pub fn a4(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let less = |ratio: Option<f64>| ratio.map(|ratio| 1.0 - ratio);
+    let of = |workload| less(ratio(all, (workload, SMALL), QUEUE_FULL, ATOM_OPT, BASE));
+    let measured = vec![
+        less(mean(all, SMALL, QUEUE_FULL, ATOM_OPT, BASE)),
+        of("queue"),
+        of("rbtree"),
+        of("sps"),
+        less(mean(all, LARGE, QUEUE_FULL, ATOM_OPT, BASE)),
+        mean(all, SMALL, QUEUE_FULL, ATOM_OPT, NON_ATOMIC),
+    ];
+    let finding = Finding::headline(claim, measured, Baseline::Zero, SIMULATED);
+    Ok(finding.beside("ATOM-OPT over BASE", each(all, SMALL, QUEUE_FULL, ATOM_OPT, BASE), None))
+}
+
+fn source_logged(all: &Measurements, workload: &str, bytes: u64) -> Option<f64> {
+    value(all, DESIGNS, &setting(workload, bytes), ATOM_OPT, SOURCE_LOGGED, ANY)
+}
+
+fn shares(all: &Measurements, bytes: u64) -> Vec<(String, Option<f64>)> {
+    WORKLOADS.iter().map(|&workload| (workload.to_owned(), source_logged(all, workload, bytes))).collect()
+}
+
+/// Whether `what` holds for all pairs of a share and another.
+fn all_known(shares: &[Option<f64>]) -> Option<Vec<f64>> {
+    shares.iter().copied().collect()
+}
+
+pub fn a5(_: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let of = |workload| source_logged(all, workload, SMALL);
+    let known = all_known(&WORKLOADS.map(of));
+    let lowest = || {
+        let two = of("rbtree")?.max(of("sps")?);
+        let others: Option<Vec<f64>> = ["btree", "hash", "queue", "sdg"].into_iter().map(of).collect();
+        Some(others?.into_iter().all(|other| other >= two))
+    };
+    let orders = vec![
+        order("all below 1%", known.map(|known| known.into_iter().all(|share| share < 1.0))),
+        order("rbtree and sps lowest", lowest()),
+    ];
+    Ok(Finding::trend(shares(all, SMALL), orders, SIMULATED))
+}
+
+pub fn a6(_: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let of = |workload| source_logged(all, workload, LARGE);
+    let known = || all_known(&WORKLOADS.map(of));
+    let highest =
+        known().zip(of("queue")).map(|(known, queue)| known.into_iter().all(|share| share <= queue));
+    let lowest = known().zip(of("sps")).map(|(known, sps)| known.into_iter().all(|share| share >= sps));
+    let no_less = || {
+        let pairs: Option<Vec<bool>> = WORKLOADS
+            .iter()
+            .map(|workload| Some(of(workload)? >= source_logged(all, workload, SMALL)?))
+            .collect();
+        Some(pairs?.into_iter().all(|holds| holds))
+    };
+    let orders = vec![
+        order("queue highest", highest),
+        order("sps lowest", lowest),
+        order("none below its share with 512 bytes", no_less()),
+    ];
+    Ok(Finding::trend(shares(all, LARGE), orders, SIMULATED))
+}
+
+pub fn a7(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let measured = vec![
+        mean(all, SMALL, THROUGHPUT, REDO, ATOM_OPT),
+        mean(all, SMALL, THROUGHPUT, REDO_2C, ATOM_OPT),
+        mean(all, SMALL, ENTRIES, REDO, ATOM_OPT),
+    ];
+    let finding = Finding::headline(claim, measured, Baseline::One, SIMULATED)
+        .beside("REDO over ATOM-OPT", each(all, SMALL, THROUGHPUT, REDO, ATOM_OPT), None)
+        .beside("REDO-2C over ATOM-OPT-2C", each(all, SMALL, THROUGHPUT, REDO_2C, ATOM_OPT_2C), None)
+        .beside("log entries, REDO over ATOM-OPT", each(all, SMALL, ENTRIES, REDO, ATOM_OPT), None);
+    Ok(finding.note(
+        "An entry of REDO is a store, of ATOM a line. The program's stores here are of 8 bytes, so that a line that is \
+         stored whole makes 8 entries of REDO.",
+    ))
+}
+
+pub fn a8(_: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let xs: Vec<f64> = all.xs(LATENCIES).into_iter().filter_map(|x| x.parse().ok()).collect();
+    let of = |system, x: f64| value(all, LATENCIES, OF_LATENCIES, system, THROUGHPUT, &x.to_string());
+    let mut numbers = Vec::new();
+    for system in [ATOM_OPT, REDO] {
+        for &x in &xs {
+            numbers.push((format!("{} at {x} times DRAM's latency, tx/s", system.name), of(system, x)));
+        }
+    }
+    let ahead = |system, than, x| of(system, x).zip(of(than, x)).map(|(own, other)| own > other);
+    // Time per transaction in the middle, over that of a straight line between the ends.
+    let middle = |system| {
+        let (first, last) = (*xs.first()?, *xs.last()?);
+        let x = *xs.get(xs.len() / 2)?;
+        let time = |x| of(system, x).map(|rate| 1.0 / rate);
+        let line = time(first)? + (time(last)? - time(first)?) * (x - first) / (last - first);
+        Some(time(x)? / line)
+    };
+    for system in [ATOM_OPT, REDO] {
+        numbers.push((
+            format!("{}: time per transaction over the straight line's", system.name),
+            middle(system),
+        ));
+    }
+    let grows = |system| Some(of(system, *xs.first()?)? / of(system, *xs.last()?)?);
+    let orders = vec![
+        order("REDO ahead at DRAM's latency", ahead(REDO, ATOM_OPT, 1.0)),
+        order("ATOM-OPT ahead at 10 times that", ahead(ATOM_OPT, REDO, 10.0)),
+        order(
+            "ATOM-OPT within 10% of a straight line",
+            middle(ATOM_OPT).map(|over| (over - 1.0).abs() < 0.1),
+        ),
+        order("REDO slows down more", grows(REDO).zip(grows(ATOM_OPT)).map(|(redo, atom)| redo > atom)),
+    ];
+    Ok(Finding::trend(numbers, orders, "Simulated machine atom; time per transaction is 1 / throughput."))
+}
+
+fn tpcc(all: &Measurements, quantity: &str, system: System) -> Option<f64> {
+    value(all, TPCC, TPCC, system, quantity, ANY)
+}
+
+fn tpcc_over(all: &Measurements, quantity: &str, system: System, over: System) -> Option<f64> {
+    let other = tpcc(all, quantity, over).filter(|other| *other != 0.0)?;
+    Some(tpcc(all, quantity, system)? / other)
+}
+
+pub fn a9(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let of = |system| tpcc_over(all, THROUGHPUT, system, BASE);
+    let full = tpcc_over(all, QUEUE_FULL, ATOM_OPT, BASE).map(|ratio| 1.0 - ratio);
+    let finding = Finding::headline(
+        claim,
+        vec![of(ATOM), of(ATOM_OPT), of(REDO), full],
+        Baseline::One,
+        "TPC-C New Order.",
+    );
+    Ok(finding.beside("NON-ATOMIC over BASE", Measured::Numbers(vec![of(NON_ATOMIC)]), None))
+}
+
+pub fn a10(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
+    let parameters = Parameters::default();
+    let measured = [
+        64 * RECORD_LINES,
+        RECORD_ENTRIES as u64,
+        RECORD_LINES - RECORD_ENTRIES as u64,
+        RECORD_LINES,
+        2 * RECORD_ENTRIES as u64,
+        parameters.register_bytes() as u64,
+        parameters.critical_bytes() as u64,
+        parameters.structures as u64,
+    ];
+    let method = "The log manager's own sizes; a test counts the writes.";
+    Ok(Finding::exact(claim, measured.map(|number| Some(number as f64)).to_vec(), method))
+}
+
+pub fn a11(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let closed = |bytes| {
+        let of = |system| mean(all, bytes, THROUGHPUT, system, BASE);
+        Some((of(ATOM_OPT)? - 1.0) / (of(NON_ATOMIC)? - 1.0))
+    };
+    Ok(Finding::headline(claim, vec![closed(SMALL), closed(LARGE)], Baseline::Zero, SIMULATED))
+}
+
+pub fn a12(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let ratios: Option<Vec<f64>> = SIZES
+        .iter()
+        .flat_map(|&bytes| WORKLOADS.iter().map(move |&workload| (workload, bytes)))
+        .map(|setting| ratio(all, setting, THROUGHPUT, NON_ATOMIC, BASE))
+        .collect();
+    let average = ratios.as_ref().map(|all| all.iter().sum::<f64>() / all.len() as f64);
+    let largest = ratios.map(|all| all.into_iter().fold(0.0, f64::max));
+    Ok(Finding::headline(claim, vec![average, largest], Baseline::One, SIMULATED))
+}
+
+pub fn a13(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let of = |workload, bytes| ratio(all, (workload, bytes), THROUGHPUT, ATOM_OPT, ATOM);
+    let measured = vec![of("btree", SMALL), of("hash", SMALL), of("queue", LARGE), of("sps", SMALL)];
+    let finding = Finding::headline(claim, measured, Baseline::One, SIMULATED);
+    Ok(finding.beside("sps, 4 KB", Measured::Numbers(vec![of("sps", LARGE)]), None))
+}
+
+pub fn a14(_: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let share = tpcc(all, SOURCE_LOGGED, ATOM_OPT);
+    let orders = vec![order("below 1%", share.map(|share| share < 1.0))];
+    Ok(Finding::trend(vec![("percent".into(), share)], orders, "TPC-C New Order."))
+}
+
+pub fn a15(_: &Claim, _: &Session, all: &Measurements) -> Judged {
+    let of = |system| tpcc_over(all, THROUGHPUT, system, BASE);
+    let micro = |system| mean(all, SMALL, THROUGHPUT, system, BASE);
+    let more = |system| of(system).zip(micro(system)).map(|(tpcc, micro)| tpcc > micro);
+    let numbers = [ATOM, REDO]
+        .into_iter()
+        .flat_map(|system| {
+            [
+                (format!("{}, TPC-C over BASE", system.name), of(system)),
+                (format!("{}, micro-benchmarks over BASE", system.name), micro(system)),
+            ]
+        })
+        .collect();
+    let orders = vec![
+        order("ATOM gains more in TPC-C", more(ATOM)),
+        order("REDO gains more in TPC-C", more(REDO)),
+        order("REDO below ATOM-OPT", of(REDO).zip(of(ATOM_OPT)).map(|(redo, atom)| redo < atom)),
+    ];
+    Ok(Finding::trend(
+        numbers,
+        orders,
+        "TPC-C New Order beside the micro-benchmarks with 512 bytes, if these were run.",
+    ))
+}
+
+pub fn a16(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
+    let machine = machine(&[])?;
+    let write = machine.cycles(machine.nvm.write_ns);
+    let measured = [
+        machine.controllers.match_latency as f64,
+        write as f64 / DRAM_CYCLES[1] as f64,
+        machine.controllers.channels as f64,
+        TpccScale::default().warehouses as f64,
+        SMALL as f64,
+        LARGE as f64,
+    ];
+    let method = "The machine's description, the workloads' sizes, and the latency that Fig. 8 begins with.";
+    Ok(Finding::exact(claim, measured.map(Some).to_vec(), method))
+}

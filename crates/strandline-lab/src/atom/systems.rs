@@ -1,0 +1,146 @@
+//! The designs and workloads of the paper, and one run of one on another.
+
+use strandline_sim::Description;
+use strandline_sim::run::{PoolSizes, Prepared, Run};
+use strandline_sim::{file, scheme};
+use strandline_workloads::{SchemeName, Sizes, WorkloadName};
+
+use crate::session::{Effort, Error, Session};
+
+/// A design.
+#[derive(Clone, Copy, Debug)]
+pub struct System {
+    /// The paper's name, which series use.
+    pub name: &'static str,
+    software: &'static str,
+    hardware: &'static str,
+    /// Whether each controller has a second channel, for the log.
+    two_channels: bool,
+}
+
+const fn flushed(name: &'static str, hardware: &'static str) -> System {
+    System { name, software: "hardware-flushed+locks", hardware, two_channels: false }
+}
+
+pub const BASE: System = flushed("BASE", "atom-base");
+pub const ATOM: System = flushed("ATOM", "atom");
+pub const ATOM_OPT: System = flushed("ATOM-OPT", "atom-opt");
+pub const NON_ATOMIC: System = flushed("NON-ATOMIC", "none");
+pub const REDO: System =
+    System { name: "REDO", software: "hardware+locks", hardware: "atom-redo", two_channels: false };
+pub const REDO_2C: System = System { name: "REDO-2C", two_channels: true, ..REDO };
+pub const ATOM_OPT_2C: System = System { name: "ATOM-OPT-2C", two_channels: true, ..ATOM_OPT };
+
+/// Entries of 512 bytes, and of 4096.
+pub const SIZES: [u64; 2] = [512, 4096];
+/// The micro-benchmarks of Table II.
+pub const WORKLOADS: [&str; 6] = ["btree", "hash", "queue", "rbtree", "sdg", "sps"];
+/// The threads, one on each core (section V).
+const THREADS: usize = 32;
+/// Cycles of DRAM's reads and writes: memory's are ten times that (section V).
+pub const DRAM_CYCLES: [u64; 2] = [24, 36];
+
+/// What a run found.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Transactions per second of simulated time.
+    pub throughput: f64,
+    /// Cycles per transaction in which a store waited for the full store queue.
+    pub queue_full: f64,
+    /// Log entries per transaction.
+    pub entries: f64,
+    /// Percent of the log entries that controllers made by themselves.
+    pub source_logged: f64,
+    /// Lines written to memory per transaction.
+    pub written: f64,
+    /// Attempts that met a conflict, of all.
+    pub conflicts: f64,
+}
+
+/// A workload that is filled.
+pub struct Ready {
+    prepared: Prepared,
+    transactions: u64,
+    warm_up: u64,
+    seed: u64,
+}
+
+fn usage(error: impl std::fmt::Display) -> Error {
+    Error::Usage(error.to_string())
+}
+
+impl Ready {
+    /// Fills a workload with entries of so many bytes.
+    ///
+    /// # Errors
+    /// A size is impossible.
+    pub fn new(session: &Session, workload: &str, entry_bytes: u64) -> Result<Self, Error> {
+        let name: WorkloadName = workload.parse().map_err(usage)?;
+        let tpcc = name == WorkloadName::TpccNewOrder;
+        let sizes = match session.effort {
+            Effort::Trial => Sizes { value_bytes: 64, ..Sizes::small() },
+            _ if tpcc => Sizes::default(),
+            _ => Sizes::atom(entry_bytes),
+        };
+        let transactions = match session.effort {
+            Effort::Full if entry_bytes == SIZES[1] => 100,
+            Effort::Full if tpcc => 100,
+            Effort::Full => 300,
+            Effort::Quick => 25,
+            Effort::Trial => 3,
+        };
+        let pool = PoolSizes { log_bytes: 4096, chunk_bytes: 64 << 10, lock_bits: 16 };
+        let prepared = Prepared::new(name, &sizes, pool, THREADS)?;
+        // Each entry is used once or twice before anything counts: its lines are in the second level.
+        let warm_up = if session.effort == Effort::Trial { 2 } else { 60 };
+        Ok(Self { prepared, transactions, warm_up, seed: session.seed })
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// A transaction failed.
+    pub fn run(&self, overrides: &[String], system: System) -> Result<Row, Error> {
+        let mut overrides = overrides.to_vec();
+        if system.two_channels {
+            overrides.extend(["controllers.channels=2".into(), "controllers.log_channel=true".into()]);
+        }
+        let machine = machine(&overrides)?;
+        let name: SchemeName = system.software.parse().map_err(usage)?;
+        let hardware = scheme::find(system.hardware)
+            .ok_or_else(|| usage(format!("there is no hardware scheme {}", system.hardware)))?;
+        let Self { prepared, transactions, warm_up, seed } = self;
+        let run = Run {
+            scheme: name,
+            threads: THREADS,
+            transactions: *transactions,
+            warm_up: *warm_up,
+            seed: *seed,
+        };
+        let outcome = prepared.run(&machine, hardware, &run, Vec::new())?.outcome;
+        let statistics = &outcome.statistics;
+        let count = |name: &str| {
+            let found = statistics.scheme.iter().find(|(other, _)| other == name);
+            found.map_or(0.0, |(_, count)| *count as f64)
+        };
+        let done = (THREADS as u64 * transactions) as f64;
+        let queue_full: u64 = statistics.cores.iter().map(|core| core.stalls.store_queue_full).sum();
+        let entries = count("log entries");
+        Ok(Row {
+            throughput: outcome.tx_per_s,
+            queue_full: queue_full as f64 / done,
+            entries: entries / done,
+            source_logged: 100.0 * count("of them source-logged") / entries.max(1.0),
+            written: statistics.traffic.writes() as f64 / done,
+            conflicts: outcome.abort_ratio,
+        })
+    }
+}
+
+/// The paper's machine, with some of its keys overridden.
+///
+/// # Errors
+/// An override is impossible.
+pub fn machine(overrides: &[String]) -> Result<Description, Error> {
+    file::load("atom", overrides).map_err(usage)
+}

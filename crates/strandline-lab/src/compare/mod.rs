@@ -1,0 +1,339 @@
+//! Beyond the papers: the common workloads under every scheme of the project, software and hardware, on one
+//! simulated machine.
+//!
+//! Schemes and hardware are those of the registries ([`SchemeName::all`], [`SCHEMES`]): a new one appears by itself.
+
+use strandline::memory::LINE_BYTES;
+use strandline_sim::run::{PoolSizes, Prepared, Run};
+use strandline_sim::scheme::{Entry, SCHEMES, find};
+use strandline_sim::{Description, file};
+use strandline_workloads::{SchemeName, Sizes, TpccScale, WorkloadName};
+
+use crate::measurements::{Key, Measurements, Spread};
+use crate::paper::{Curve, FigureSpec, Form, Panel, Paper};
+use crate::session::{Effort, Error, Session};
+
+/// The comparison, in the form of a paper without claims.
+pub static PAPER: Paper = Paper {
+    name: "compare",
+    letter: 'C',
+    title: "Every scheme on one machine",
+    citation: "no paper: what the five papers' systems do beside one another (docs/comparison.md)",
+    setting: "The simulated machine `gem5-nvm`: four out-of-order cores at 2.4 GHz, 32 KB, 256 KB and 12 MB of cache, \
+              non-volatile memory that reads in 150 ns and writes in 500 ns, and reaches its fences at the media. Hardware \
+              schemes run beside the software that belongs to them. Transactions per second of simulated time, lines \
+              written to non-volatile memory, log bytes, and cycles in which a core waited for durability, each per \
+              transaction.",
+    figures: &FIGURES,
+    claims: &[],
+};
+
+static FIGURES: [FigureSpec; 3] = [
+    FigureSpec {
+        id: TABLE,
+        number: "1",
+        title: "All schemes, one core and all cores",
+        method: "Every workload under every scheme on one core, and on all, in each of the scheme's modes.",
+        steps: |session| steps(session, 2),
+        run: run_table,
+        draw: draw_table,
+    },
+    FigureSpec {
+        id: LATENCY,
+        number: "2",
+        title: "Over the latency of non-volatile memory",
+        method: "One core; reads and writes of non-volatile memory take a quarter, half, twice and four times as long.",
+        steps: |session| steps(session, LATENCIES.len() as u64),
+        run: run_latency,
+        draw: |all| draw(all, LATENCY, "times the latency"),
+    },
+    FigureSpec {
+        id: CORES,
+        number: "3",
+        title: "Over cores",
+        method: "One, two and four cores.",
+        steps: |session| steps(session, CORE_COUNTS.len() as u64),
+        run: run_cores,
+        draw: |all| draw(all, CORES, "cores"),
+    },
+];
+
+const TABLE: &str = "table";
+const LATENCY: &str = "latency";
+const CORES: &str = "cores";
+const MACHINE: &str = "gem5-nvm";
+const THROUGHPUT: &str = "tx/s";
+const NVM_WRITES: &str = "NVM lines written/tx";
+const LOG_BYTES: &str = "log bytes/tx";
+const STALLS: &str = "cycles stalled for durability/tx";
+const CORE_COUNTS: [usize; 3] = [1, 2, 4];
+const LATENCIES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
+const WORKLOADS: [WorkloadName; 7] = [
+    WorkloadName::Sps,
+    WorkloadName::Hash,
+    WorkloadName::RbTree,
+    WorkloadName::BPlusTree,
+    WorkloadName::Queue,
+    WorkloadName::Sdg,
+    WorkloadName::TpccNewOrder,
+];
+
+/// A scheme with its hardware.
+struct System {
+    name: String,
+    software: SchemeName,
+    hardware: &'static Entry,
+}
+
+/// All of them: software that runs on real memory alone, and each hardware scheme with its software.
+fn systems() -> Result<Vec<System>, Error> {
+    let none = find("none").ok_or_else(|| Error::Usage("no machine without hardware schemes".into()))?;
+    let is_alone =
+        |scheme: &SchemeName| scheme.kind.is_none_or(|kind| kind.is_native() && !kind.is_for_hardware());
+    let mut all: Vec<System> = SchemeName::all()
+        .filter(is_alone)
+        .map(|software| System { name: software.name().to_owned(), software, hardware: none })
+        .collect();
+    for hardware in SCHEMES.iter().filter(|entry| entry.make.is_some()) {
+        for name in hardware.software {
+            let software: SchemeName = name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
+            all.push(System { name: format!("{} ({name})", hardware.name), software, hardware });
+        }
+    }
+    Ok(all)
+}
+
+fn sizes(session: &Session) -> Sizes {
+    match session.effort {
+        Effort::Trial => Sizes::small(),
+        // Beyond the last level of cache, and quick to fill.
+        Effort::Quick | Effort::Full => Sizes {
+            array_words: 1 << 21,
+            buckets: 1 << 16,
+            hash_keys: 1 << 17,
+            rbtree_keys: 1 << 17,
+            bplustree_keys: 1 << 18,
+            vertices: 1 << 15,
+            edges: 1 << 17,
+            tpcc: TpccScale::small(),
+            ..Sizes::default()
+        },
+    }
+}
+
+fn transactions(session: &Session) -> u64 {
+    match session.effort {
+        Effort::Full => 2000,
+        Effort::Quick => 200,
+        Effort::Trial => 5,
+    }
+}
+
+fn workloads(session: &Session) -> Vec<WorkloadName> {
+    let count = if session.effort == Effort::Trial { 1 } else { WORKLOADS.len() };
+    WORKLOADS[..count].to_vec()
+}
+
+fn steps(session: &Session, points: u64) -> u64 {
+    workloads(session).len() as u64 * systems().map_or(0, |all| all.len() as u64) * points
+}
+
+fn machine(overrides: &[String]) -> Result<Description, Error> {
+    file::load(MACHINE, overrides).map_err(|error| Error::Usage(error.to_string()))
+}
+
+fn prepared(session: &Session, workload: WorkloadName) -> Result<Prepared, Error> {
+    // Short runs must restart their logs.
+    let pool = PoolSizes { log_bytes: 64 << 10, ..PoolSizes::default() };
+    Ok(Prepared::new(workload, &sizes(session), pool, CORE_COUNTS[CORE_COUNTS.len() - 1])?)
+}
+
+/// One run. A scheme that cannot do it (a machine that its hardware does not fit, a log that is too small) has no
+/// numbers there.
+fn measure(
+    session: &Session,
+    prepared: &Prepared,
+    workload: WorkloadName,
+    system: &System,
+    machine: &Description,
+    (figure, x, threads): (&str, &str, usize),
+    into: &mut Measurements,
+) {
+    let run = Run {
+        scheme: system.software,
+        threads,
+        transactions: transactions(session),
+        warm_up: transactions(session) / 10,
+        seed: session.seed,
+    };
+    session.progress.inc(1);
+    let outcome = match prepared.run(machine, system.hardware, &run, Vec::new()) {
+        Ok(finished) => finished.outcome,
+        Err(error) => {
+            let (workload, name) = (workload.name(), &system.name);
+            session.progress.println(format!("{workload} under {name}, {figure} {x}: {error}"));
+            return;
+        }
+    };
+    let per_tx = |count: u64| count as f64 / (run.transactions * threads as u64) as f64;
+    let statistics = &outcome.statistics;
+    let traffic = &statistics.traffic;
+    let origins = [
+        &traffic.eviction,
+        &traffic.forced_write_back,
+        &traffic.write_back_all,
+        &traffic.non_temporal,
+        &traffic.downgrade,
+        &traffic.scheme,
+    ];
+    let persistent: u64 = origins.iter().map(|lines| lines.total() - lines.volatile).sum();
+    let hardware_log = traffic.scheme.log * LINE_BYTES;
+    let stalled: u64 = statistics
+        .cores
+        .iter()
+        .map(|core| {
+            let stalls = core.stalls;
+            stalls.fence_drain + stalls.fence_persist + stalls.write_back_all + stalls.scheme
+        })
+        .sum();
+    let mut add = |quantity, value| {
+        let key = Key { figure, setting: workload.name(), system: &system.name, quantity };
+        into.add(key, x, Spread::exactly(value));
+    };
+    add(THROUGHPUT, outcome.tx_per_s);
+    add(NVM_WRITES, per_tx(persistent));
+    add(LOG_BYTES, outcome.log_bytes_per_tx + per_tx(hardware_log));
+    add(STALLS, per_tx(stalled));
+}
+
+/// All workloads under all systems at some points: name, machine and threads.
+fn sweep(
+    session: &Session,
+    figure: &str,
+    points: &[(String, Description, usize)],
+    into: &mut Measurements,
+) -> Result<(), Error> {
+    for workload in workloads(session) {
+        let prepared = prepared(session, workload)?;
+        for system in systems()? {
+            for (x, machine, threads) in points {
+                measure(session, &prepared, workload, &system, machine, (figure, x, *threads), into);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn run_table(session: &Session, into: &mut Measurements) -> Result<(), Error> {
+    let machine = machine(&[])?;
+    let most = machine.cores.count;
+    let points = [1, most].map(|cores| (format!("{cores}"), machine.clone(), cores));
+    sweep(session, TABLE, &points, into)
+}
+
+fn run_latency(session: &Session, into: &mut Measurements) -> Result<(), Error> {
+    let paper = machine(&[])?;
+    let scaled = |by: f64| {
+        let overrides = [
+            format!("nvm.read_ns={}", paper.nvm.read_ns * by),
+            format!("nvm.write_ns={}", paper.nvm.write_ns * by),
+        ];
+        Ok((format!("{by}"), machine(&overrides)?, 1))
+    };
+    let points = LATENCIES.into_iter().map(scaled).collect::<Result<Vec<_>, Error>>()?;
+    sweep(session, LATENCY, &points, into)
+}
+
+fn run_cores(session: &Session, into: &mut Measurements) -> Result<(), Error> {
+    let machine = machine(&[])?;
+    let points = CORE_COUNTS.map(|cores| (format!("{cores}"), machine.clone(), cores));
+    sweep(session, CORES, &points, into)
+}
+
+/// The systems that a figure has numbers of, in order.
+fn measured<'a>(all: &'a Measurements, figure: &str) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    for series in all.of(figure) {
+        let name = series.key().system;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Throughput by workload, one curve for each system.
+fn draw(all: &Measurements, figure: &str, x_label: &str) -> Vec<Panel> {
+    let xs: Vec<String> = all.xs(figure).into_iter().map(str::to_owned).collect();
+    let panel = |workload: &str| Panel {
+        title: workload.into(),
+        form: Form::Lines,
+        x_label: x_label.into(),
+        y_label: "transactions per second".into(),
+        x: xs.clone(),
+        curves: measured(all, figure)
+            .into_iter()
+            .enumerate()
+            .map(|(colour, system)| Curve {
+                name: system.into(),
+                colour,
+                values: xs
+                    .iter()
+                    .map(|x| all.spread(Key { figure, setting: workload, system, quantity: THROUGHPUT }, x))
+                    .collect(),
+            })
+            .collect(),
+        marks: Vec::new(),
+    };
+    all.settings(figure).into_iter().map(panel).collect()
+}
+
+/// Every quantity by workload, a bar for each system.
+fn draw_table(all: &Measurements) -> Vec<Panel> {
+    let systems = measured(all, TABLE);
+    let x: Vec<String> = systems.iter().map(|&name| name.to_owned()).collect();
+    let mut panels = Vec::new();
+    for workload in all.settings(TABLE) {
+        for quantity in [THROUGHPUT, NVM_WRITES, LOG_BYTES, STALLS] {
+            let curves = all.xs(TABLE).into_iter().enumerate().map(|(colour, cores)| Curve {
+                name: format!("{cores} cores"),
+                colour,
+                values: systems
+                    .iter()
+                    .map(|&system| {
+                        all.spread(Key { figure: TABLE, setting: workload, system, quantity }, cores)
+                    })
+                    .collect(),
+            });
+            panels.push(Panel {
+                title: format!("{workload}: {quantity}"),
+                form: Form::Bars,
+                x_label: "scheme".into(),
+                y_label: quantity.into(),
+                x: x.clone(),
+                curves: curves.collect(),
+                marks: Vec::new(),
+            });
+        }
+    }
+    panels
+}
+
+#[cfg(test)]
+mod tests {
+    use strandline::Concurrency;
+
+    use super::*;
+
+    #[test]
+    fn every_scheme_and_every_hardware_scheme_is_compared() {
+        let all = systems().unwrap();
+        for entry in SCHEMES.iter().filter(|entry| entry.make.is_some()) {
+            assert!(all.iter().any(|system| system.hardware.name == entry.name), "{}", entry.name);
+        }
+        for name in ["volatile", "np", "base", "bppm", "bppm+single-writer", "wrap", "sct-eager-sync"] {
+            assert!(all.iter().any(|system| system.name == name), "{name}");
+        }
+        assert!(all.iter().any(|system| system.software.concurrency == Concurrency::Locks));
+    }
+}

@@ -1,0 +1,259 @@
+//! LogM, the log manager in a memory controller (section IV-C).
+//!
+//! An entry's old value is written to its record at once; its address waits in the structure's header register. The
+//! header is written after the seventh entry, or as soon as one of its lines is about to go home. When the header and
+//! all its values are durable the current-record register counts the record, the header register is free, and its lines
+//! are no longer locked. Until then a further entry of this structure waits: there is one header register.
+
+use crate::controller::{Line, MemorySide, Progress};
+use crate::statistics::Origin;
+
+use super::record::{
+    Critical, Current, ENTRIES, Header, Parameters, RECORD_LINES, encode_grant, grant_place,
+};
+
+/// What a log manager counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub entries: u64,
+    pub records: u64,
+    /// Headers that were written before their record was full, for a line on its way home.
+    pub forced: u64,
+    /// Lines that waited for a record on their way home.
+    pub locked: u64,
+    /// Pages that the OS has granted.
+    pub grants: u64,
+}
+
+/// An atomic update structure.
+#[derive(Clone)]
+struct Structure {
+    /// The bucket bit vector.
+    buckets: Vec<usize>,
+    /// The current bucket and record registers: the valid records of the current bucket.
+    current: Option<(usize, u64)>,
+    header: Header,
+    /// Whether the header was written and is not known to be durable.
+    closing: bool,
+    /// Whether the update has ended and other controllers hear of it.
+    ended: bool,
+}
+
+/// The log manager of one controller.
+pub struct Manager {
+    controller: usize,
+    parameters: Parameters,
+    structures: Vec<Structure>,
+    /// Buckets that no structure has.
+    free: Vec<bool>,
+    /// The granted pages of each bucket.
+    pages: Vec<Vec<u64>>,
+    granted: u64,
+    /// Words of the table of grants.
+    table: Vec<Line>,
+    sequence: u64,
+    pub counts: Counts,
+}
+
+impl Manager {
+    /// An empty log.
+    pub fn new(controller: usize, parameters: Parameters) -> Self {
+        let structure = Structure {
+            buckets: Vec::new(),
+            current: None,
+            header: Header::default(),
+            closing: false,
+            ended: false,
+        };
+        Self {
+            controller,
+            parameters,
+            structures: vec![structure; parameters.structures],
+            free: vec![true; parameters.buckets],
+            pages: vec![Vec::new(); parameters.buckets],
+            granted: 0,
+            table: vec![[0; 8]; parameters.grants.div_ceil(8) as usize],
+            sequence: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Line `index` of the record that `structure` writes.
+    fn line(&self, memory: &MemorySide, structure: usize, index: u64) -> u32 {
+        let (bucket, record) = self.structures[structure].current.expect("an entry has a bucket");
+        let first = self.parameters.record_line(bucket, &self.pages[bucket], record);
+        memory.reserved_line(self.controller, first + index)
+    }
+
+    /// Looks whether the record that `structure` has closed is durable at `now`; if not, when to look again.
+    pub fn settle(&mut self, memory: &mut MemorySide, structure: usize, now: u64) -> Result<(), u64> {
+        if !self.structures[structure].closing {
+            return Ok(());
+        }
+        for index in 0..=self.structures[structure].header.count as u64 {
+            let line = self.line(memory, structure, index);
+            match memory.progress(line, now) {
+                Progress::Durable => {}
+                Progress::Until(done) if done <= now => {}
+                Progress::Until(done) => return Err(done),
+                Progress::Waiting(next) => return Err(next.max(now) + 1),
+            }
+        }
+        self.finish(structure);
+        Ok(())
+    }
+
+    /// The closed record counts.
+    fn finish(&mut self, structure: usize) {
+        let structure = &mut self.structures[structure];
+        structure.closing = false;
+        structure.header = Header::default();
+        if let Some((_, record)) = &mut structure.current {
+            *record += 1;
+        }
+    }
+
+    /// Logs the old value of `line` for `structure` at `now`; when it was accepted.
+    ///
+    /// # Errors
+    /// When to ask again: the header register is not free.
+    pub fn log(
+        &mut self,
+        memory: &mut MemorySide,
+        structure: usize,
+        line: u32,
+        old: &Line,
+        now: u64,
+    ) -> Result<u64, u64> {
+        self.settle(memory, structure, now)?;
+        let now = self.find_record(memory, structure, now);
+        let header = &mut self.structures[structure].header;
+        header.lines[header.count] = line;
+        header.count += 1;
+        let count = header.count;
+        self.counts.entries += 1;
+        let place = self.line(memory, structure, count as u64);
+        let accepted = memory.write(place, old, 0xff, now, Origin::Scheme, None);
+        if count == ENTRIES {
+            self.close(memory, structure, accepted);
+        }
+        Ok(accepted)
+    }
+
+    /// Writes the header of the record that `structure` fills.
+    pub fn close(&mut self, memory: &mut MemorySide, structure: usize, now: u64) {
+        self.sequence += 1;
+        self.counts.records += 1;
+        self.structures[structure].closing = true;
+        let header = self.structures[structure].header.encode(structure, self.sequence);
+        let place = self.line(memory, structure, 0);
+        memory.write(place, &header, 0xff, now, Origin::Scheme, None);
+    }
+
+    /// Closes the record that `structure` fills, if it fills one, and counts it at once.
+    pub fn finish_unsettled(&mut self, structure: usize) {
+        if self.structures[structure].closing {
+            self.finish(structure);
+        }
+    }
+
+    /// Gives `structure` a record to fill; from when on.
+    fn find_record(&mut self, memory: &mut MemorySide, structure: usize, now: u64) -> u64 {
+        if let Some((bucket, record)) = self.structures[structure].current
+            && record < self.parameters.capacity(self.pages[bucket].len())
+        {
+            return now;
+        }
+        // Every structure that has no bucket can always have one, so that none waits for another's end.
+        let without = self.structures.iter().filter(|other| other.buckets.is_empty()).count();
+        let free = self.free.iter().filter(|free| **free).count();
+        let first = self.structures[structure].buckets.is_empty();
+        if first || free > without {
+            let bucket = self.free.iter().position(|free| *free).expect("more buckets than structures");
+            self.free[bucket] = false;
+            let structure = &mut self.structures[structure];
+            structure.buckets.push(bucket);
+            structure.current = Some((bucket, 0));
+            return now;
+        }
+        self.grant(memory, structure, now)
+    }
+
+    /// Log overflow: the OS grants a page to the current bucket, whose records go on there.
+    fn grant(&mut self, memory: &mut MemorySide, structure: usize, now: u64) -> u64 {
+        let (bucket, _) = self.structures[structure].current.expect("it has buckets");
+        let page = self.granted;
+        assert!(
+            page < self.parameters.grants,
+            "an atomic update has filled {} buckets and {page} granted pages behind controller {}: \
+             raise Parameters::grants, or make updates smaller",
+            self.parameters.buckets,
+            self.controller
+        );
+        self.granted += 1;
+        self.counts.grants += 1;
+        self.pages[bucket].push(page);
+        let (line, word) = grant_place(page);
+        let words = &mut self.table[(page / 8) as usize];
+        words[word] = encode_grant(bucket);
+        let place = memory.reserved_line(self.controller, line);
+        memory.write(place, words, 0xff, now, Origin::Scheme, None);
+        memory.hurry(place, now) + self.parameters.grant_cycles
+    }
+
+    /// A line is about to go home at `now`: when all records that log it are durable. The header is written first if it was
+    /// not. `open`: whether headers that have not been written are looked at.
+    pub fn unlocked(&mut self, memory: &mut MemorySide, line: u32, now: u64, open: bool) -> u64 {
+        let mut until = now;
+        for structure in 0..self.structures.len() {
+            let state = &self.structures[structure];
+            if !state.header.holds(line) || !(open || state.closing) {
+                continue;
+            }
+            if !state.closing {
+                self.counts.forced += 1;
+                self.close(memory, structure, now);
+            }
+            for index in 0..=self.structures[structure].header.count as u64 {
+                let place = self.line(memory, structure, index);
+                until = until.max(memory.hurry(place, now));
+            }
+            self.counts.locked += 1;
+        }
+        until
+    }
+
+    /// Atomic_End: one cycle frees all buckets of `structure`.
+    pub fn clear(&mut self, structure: usize) {
+        let structure = &mut self.structures[structure];
+        for bucket in structure.buckets.drain(..) {
+            self.free[bucket] = true;
+        }
+        structure.current = None;
+        structure.header = Header::default();
+        structure.closing = false;
+        structure.ended = false;
+    }
+
+    /// Remembers that the update of `structure` has ended, until [`Manager::clear`].
+    pub fn end(&mut self, structure: usize) {
+        self.structures[structure].ended = true;
+    }
+
+    /// The registers that a power failure at `now` saves.
+    pub fn critical(&mut self, memory: &mut MemorySide, now: u64) -> Critical {
+        for structure in 0..self.structures.len() {
+            // What is not durable is not counted.
+            let _ = self.settle(memory, structure, now);
+        }
+        let mut taken = [0; 4];
+        for bucket in (0..self.free.len()).filter(|&bucket| !self.free[bucket]) {
+            taken[bucket / 64] |= 1 << (bucket % 64);
+        }
+        let current =
+            self.structures.iter().map(|state| Current { bucket: state.current, ended: state.ended });
+        Critical { taken, current: current.collect() }
+    }
+}
+
+const _: () = assert!(RECORD_LINES as usize == ENTRIES + 1);

@@ -1,0 +1,495 @@
+//! ATOM: hardware undo logging (Joshi, Nagarajan, Viglas, Cintra: ATOM, HPCA 2017).
+//!
+//! Software under it is `hardware-flushed`: it stores in place between Atomic_Begin and Atomic_End, and writes all that
+//! it modified back before Atomic_End. Isolation is the software's, by locks, and by whole lines, since old
+//! values are those of lines.
+//!
+//! LogI, in each core's first level ([`Atom::store`]): the first store of an update to a line sends the line's old value
+//! to the controller of the line, where LogM ([`Manager`]) logs it. The log bit of a line is the number
+//! of the update in its tag: it is lost when the line leaves the first level, and means nothing to the next update.
+//!
+//! | | the store goes on |
+//! |---|---|
+//! | [`Design::Base`] | when its entry is durable: old value and header, written for each entry (section III-B) |
+//! | [`Design::Posted`] | when its controller has taken the entry and locked the line (III-C) |
+//! | [`Design::Source`] | the same, and a line fetched from memory to be stored to is logged by its controller (III-D) |
+//!
+//! **What the paper leaves open, and is answered here**
+//!
+//! - *Who owns a full bucket.* The 128 saved bytes have no bucket bit vectors. A header's reserved bits hold the structure
+//!   and a number that rises from record to record of a controller.
+//! - *An update over several controllers must end at once.* Atomic_End goes to the first controller that has
+//!   entries of it, which sets a flag among its saved bits (the top of the current-record register): this ends the
+//!   update. It tells the others, they clear their vectors, and it clears vector and flag last. Recovery leaves
+//!   alone what belongs to a structure that is flagged anywhere; a structure is used again when all is clear.
+//! - *While a header is on its way* there is no register for the addresses of further entries: they wait. BASE has
+//!   nothing to collate, since each store waits for its header.
+//! - *A line that meets its entry on its way home* takes its place in the queue and begins on the medium when the
+//!   record is durable; header and old values go before reads then.
+//! - *Log overflow.* The pages that the OS grants lengthen the update's current bucket; a table in the log area says
+//!   which bucket a page belongs to, durable before it is used. Buckets are left for structures that have none.
+//! - *Recovery may be interrupted*: one word, cleared last, says that there is something to recover.
+//! - Only lines of the pool are logged: the volatile words need none.
+
+mod manager;
+mod record;
+mod recovery;
+pub mod redo;
+
+pub use record::{ENTRIES, Parameters, RECORD_LINES};
+pub use recovery::{recover, recover_with};
+
+use crate::cache::Hierarchy;
+use crate::controller::{Line, MemorySide};
+use crate::network::{Message, Node};
+
+use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
+use manager::Manager;
+use record::{Area, CRITICAL_LINES};
+
+const SOURCE: &str = "Joshi, Nagarajan, Viglas, Cintra: ATOM";
+
+const INVARIANT_1: Mutant = Mutant {
+    name: "invariant-1",
+    rule: "a store completes only when an undo log entry exists (II-C): here one whose entry would wait does not log",
+    redundant: None,
+};
+const INVARIANT_2: Mutant = Mutant {
+    name: "invariant-2",
+    rule: "data go home only when their log entry is durable (II-C)",
+    redundant: None,
+};
+const HEADER_MATCH: Mutant = Mutant {
+    name: "header-match",
+    rule: "a line on its way home is compared with the header registers (IV-C): here with written headers alone",
+    redundant: None,
+};
+const EARLY_UNLOCK: Mutant = Mutant {
+    name: "early-unlock",
+    rule: "a line is unlocked, and its record counted, when the record is durable: here when its header is sent",
+    redundant: None,
+};
+const ADR_REGISTERS: Mutant = Mutant {
+    name: "adr-registers",
+    rule: "a power failure saves free list, current buckets and current records (IV-D)",
+    redundant: None,
+};
+const UNDO_ORDER: Mutant = Mutant {
+    name: "undo-order",
+    rule: "recovery undoes the newest record first (III-B, IV-D)",
+    redundant: None,
+};
+const END_FLAG: Mutant = Mutant {
+    name: "end-flag",
+    rule: "an update over several controllers ends at once (ours): here each controller clears its vector by itself",
+    redundant: None,
+};
+
+const MUTANTS: &[Mutant] =
+    &[INVARIANT_1, INVARIANT_2, HEADER_MATCH, EARLY_UNLOCK, ADR_REGISTERS, UNDO_ORDER, END_FLAG];
+/// BASE's stores wait for durable headers, so that no line with an entry under way can go home.
+const BASE_MUTANTS: &[Mutant] = &[ADR_REGISTERS, UNDO_ORDER, END_FLAG];
+
+/// BASE.
+pub const BASE: Entry = Entry {
+    name: "atom-base",
+    source: SOURCE,
+    description: "BASE: hardware undo log, each first store to a line waits until its entry is durable",
+    make: Some(|setup| Ok(Box::new(Atom::new(Design::Base, Parameters::default(), setup)?))),
+    recover,
+    software: &["hardware-flushed+locks"],
+    is_durable: true,
+    mutants: BASE_MUTANTS,
+};
+
+/// ATOM.
+pub const POSTED: Entry = Entry {
+    name: "atom",
+    description: "posted undo log: stores go on while the controller holds their lines back behind the log",
+    make: Some(|setup| Ok(Box::new(Atom::new(Design::Posted, Parameters::default(), setup)?))),
+    mutants: MUTANTS,
+    ..BASE
+};
+
+/// ATOM-OPT.
+pub const SOURCE_LOGGED: Entry = Entry {
+    name: "atom-opt",
+    description: "the same with source logging: what a store fetches from memory is logged by its controller",
+    make: Some(|setup| Ok(Box::new(Atom::new(Design::Source, Parameters::default(), setup)?))),
+    ..POSTED
+};
+
+/// How log entries are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Design {
+    /// In the critical path.
+    Base,
+    /// Posted.
+    Posted,
+    /// Posted, and logged at the source where a store misses.
+    Source,
+}
+
+/// A log entry on its way.
+struct Pending {
+    line: u32,
+    old: Line,
+    /// When it reaches its controller.
+    arrived: u64,
+    /// Whether it was written and is to become durable.
+    written: bool,
+}
+
+/// LogI of one core.
+#[derive(Default)]
+struct Initiator {
+    /// The structure of the running update.
+    structure: Option<usize>,
+    /// How deep regions are nested.
+    depth: u32,
+    /// The number of the running update, which tags its lines.
+    number: u32,
+    pending: Option<Pending>,
+    /// The line that came logged from its controller.
+    logged_at_source: Option<u32>,
+    /// A bit for each controller that has entries of the update.
+    controllers: u64,
+}
+
+/// An update that has ended, while its controllers hear of it.
+struct Ending {
+    structure: usize,
+    /// The controller that decides, and when.
+    flagged: Option<(usize, u64)>,
+    /// When each controller clears its vector.
+    clears: Vec<(usize, u64)>,
+    done: u64,
+}
+
+/// The hardware of BASE, ATOM and ATOM-OPT.
+pub struct Atom {
+    design: Design,
+    parameters: Parameters,
+    reserved_bytes: u64,
+    omitted: Option<&'static str>,
+    managers: Vec<Manager>,
+    initiators: Vec<Initiator>,
+    taken: Vec<bool>,
+    endings: Vec<Ending>,
+    counts: Counts,
+}
+
+/// What LogI counts.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    updates: u64,
+    source_logged: u64,
+    header_waits: u64,
+    structural_overflows: u64,
+}
+
+/// Cycles after which a stalled Atomic_Begin looks again for a structure.
+const OVERFLOW_RETRY: u64 = 50;
+
+impl Atom {
+    /// Idle hardware.
+    ///
+    /// # Errors
+    /// The sizes are impossible.
+    pub fn new(design: Design, parameters: Parameters, setup: &Setup<'_>) -> Result<Self, String> {
+        let Parameters { structures, buckets, records, grants, .. } = parameters;
+        if !(1..=32).contains(&structures)
+            || buckets <= structures
+            || buckets > 256
+            || records == 0
+            || grants > record::MAX_GRANTS
+        {
+            return Err(format!("impossible sizes {parameters:?}"));
+        }
+        let machine = setup.machine;
+        Ok(Self {
+            design,
+            parameters,
+            reserved_bytes: parameters.reserved_bytes(&machine.controllers),
+            omitted: setup.omitted,
+            managers: (0..machine.controllers.count).map(|n| Manager::new(n, parameters)).collect(),
+            initiators: (0..machine.cores.count).map(|_| Initiator::default()).collect(),
+            taken: vec![false; structures],
+            endings: Vec::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    fn omits(&self, mutant: Mutant) -> bool {
+        self.omitted == Some(mutant.name)
+    }
+
+    /// Does what controllers have done by `now` about updates that have ended.
+    fn settle_endings(&mut self, now: u64) {
+        let (managers, taken) = (&mut self.managers, &mut self.taken);
+        self.endings.retain_mut(|ending| {
+            if let Some((controller, at)) = ending.flagged
+                && at <= now
+            {
+                managers[controller].end(ending.structure);
+                ending.flagged = None;
+            }
+            ending.clears.retain(|&(controller, at)| {
+                if at <= now {
+                    managers[controller].clear(ending.structure);
+                }
+                at > now
+            });
+            taken[ending.structure] = ending.done > now;
+            ending.done > now
+        });
+    }
+
+    fn begin(&mut self, core: usize, now: u64) -> Reply {
+        if self.initiators[core].depth > 0 {
+            self.initiators[core].depth += 1;
+            return Reply::Go(now);
+        }
+        self.settle_endings(now);
+        let own = (core < self.taken.len() && !self.taken[core]).then_some(core);
+        let Some(structure) = own.or_else(|| self.taken.iter().position(|taken| !taken)) else {
+            self.counts.structural_overflows += 1;
+            let freed = self.endings.iter().map(|ending| ending.done).min();
+            return Reply::Wait(freed.unwrap_or(now + OVERFLOW_RETRY).max(now + 1));
+        };
+        self.taken[structure] = true;
+        self.counts.updates += 1;
+        let initiator = &mut self.initiators[core];
+        initiator.depth = 1;
+        initiator.structure = Some(structure);
+        initiator.number = initiator.number.wrapping_add(1).max(1);
+        initiator.controllers = 0;
+        Reply::Go(now)
+    }
+
+    fn end(&mut self, caches: &mut Hierarchy, core: usize, now: u64) -> Reply {
+        let initiator = &mut self.initiators[core];
+        initiator.depth = initiator.depth.saturating_sub(1);
+        if initiator.depth > 0 {
+            return Reply::Go(now);
+        }
+        initiator.pending = None;
+        initiator.logged_at_source = None;
+        let Some(structure) = initiator.structure.take() else { return Reply::Go(now) };
+        let controllers = std::mem::take(&mut initiator.controllers);
+        if controllers == 0 {
+            self.taken[structure] = false;
+            return Reply::Go(now);
+        }
+        let network = &mut caches.network;
+        let first = controllers.trailing_zeros() as usize;
+        let others = (0..self.managers.len()).filter(|&n| n != first && controllers >> n & 1 == 1);
+        let (home, from) = (Node::Controller(first), Node::Core(core));
+        let decided = network.send(from, home, Message::Control, now) + 1;
+        let mut clears = Vec::new();
+        let mut done = decided;
+        let alone = self.omitted == Some(END_FLAG.name);
+        for other in others {
+            let (by, at) = if alone { (from, now) } else { (home, decided) };
+            let cleared = network.send(by, Node::Controller(other), Message::Control, at) + 1;
+            clears.push((other, cleared));
+            done = done.max(network.send(Node::Controller(other), home, Message::Control, cleared));
+        }
+        let flagged = (!clears.is_empty() && !alone).then_some((first, decided));
+        clears.push((first, if alone { decided } else { done }));
+        self.endings.push(Ending { structure, flagged, clears, done });
+        Reply::Go(network.send(home, from, Message::Control, decided))
+    }
+
+    /// Writes a log entry of `core`'s update.
+    fn log(
+        &mut self,
+        memory: &mut MemorySide,
+        core: usize,
+        line: u32,
+        old: &Line,
+        at: u64,
+    ) -> Result<u64, u64> {
+        let structure = self.initiators[core].structure.expect("an update runs");
+        let controller = memory.controller(line);
+        let manager = &mut self.managers[controller];
+        let accepted = manager.log(memory, structure, line, old, at)?;
+        self.initiators[core].controllers |= 1 << controller;
+        if self.omitted == Some(EARLY_UNLOCK.name) {
+            manager.finish_unsettled(structure);
+        }
+        Ok(accepted)
+    }
+
+    /// Sends the line at `entry` to be logged, or goes on with that.
+    fn initiate(&mut self, caches: &mut Hierarchy, core: usize, line: u32, entry: usize, now: u64) -> Reply {
+        let old = caches.first(core).data[entry];
+        let controller = caches.memory.controller(line);
+        let pending = self.initiators[core].pending.take();
+        // The line may have been taken away, and changed, while its entry waited.
+        let mut pending = match pending.filter(|pending| pending.line == line && pending.old == old) {
+            Some(pending) => pending,
+            None => {
+                let to = Node::Controller(controller);
+                let arrived = caches.network.send(Node::Core(core), to, Message::Data, now);
+                Pending { line, old, arrived, written: false }
+            }
+        };
+        let at = pending.arrived.max(now);
+        let mut accepted = at;
+        if !pending.written {
+            match self.log(&mut caches.memory, core, line, &old, at) {
+                Ok(time) => accepted = time,
+                Err(_) if self.omits(INVARIANT_1) => return Reply::Go(at),
+                Err(again) => {
+                    self.counts.header_waits += 1;
+                    self.initiators[core].pending = Some(pending);
+                    return Reply::Wait(again);
+                }
+            }
+        }
+        if self.design == Design::Base {
+            let structure = self.initiators[core].structure.expect("an update runs");
+            if !pending.written {
+                self.managers[controller].close(&mut caches.memory, structure, accepted);
+                pending.written = true;
+                pending.arrived = accepted;
+                accepted = accepted.max(now);
+            }
+            if let Err(again) = self.managers[controller].settle(&mut caches.memory, structure, accepted) {
+                self.initiators[core].pending = Some(pending);
+                return Reply::Wait(again);
+            }
+        }
+        caches.first(core).tags[entry] = self.initiators[core].number;
+        Reply::Go(caches.network.send(
+            Node::Controller(controller),
+            Node::Core(core),
+            Message::Control,
+            accepted,
+        ))
+    }
+}
+
+impl HardwareScheme for Atom {
+    fn name(&self) -> &'static str {
+        match self.design {
+            Design::Base => BASE.name,
+            Design::Posted => POSTED.name,
+            Design::Source => SOURCE_LOGGED.name,
+        }
+    }
+
+    fn reserved_bytes(&self) -> u64 {
+        self.reserved_bytes
+    }
+
+    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+        match boundary {
+            Boundary::Begin => self.begin(core, now),
+            // An abort has stored the old values again.
+            Boundary::Commit(_) | Boundary::Abort => self.end(caches, core, now),
+            Boundary::Flush => Reply::Go(now),
+        }
+    }
+
+    fn store(
+        &mut self,
+        caches: &mut Hierarchy,
+        core: usize,
+        stored: StoredWord,
+        entry: usize,
+        now: u64,
+    ) -> Reply {
+        let initiator = &mut self.initiators[core];
+        if initiator.structure.is_none() || stored.line >= caches.memory.pool_lines() {
+            return Reply::Go(now);
+        }
+        let tag = &mut caches.first(core).tags[entry];
+        if *tag == initiator.number {
+            return Reply::Go(now);
+        }
+        if initiator.logged_at_source.take() == Some(stored.line) {
+            *tag = initiator.number;
+            return Reply::Go(now);
+        }
+        self.initiate(caches, core, stored.line, entry, now)
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
+        if line >= memory.pool_lines() || self.omits(INVARIANT_2) {
+            return WayHome::Home(now);
+        }
+        let open = !self.omits(HEADER_MATCH);
+        let manager = &mut self.managers[memory.controller(line)];
+        WayHome::Home(manager.unlocked(memory, line, now, open))
+    }
+
+    fn read(&mut self, _: &mut MemorySide, _: u32, _: u64) -> Option<(u64, Line)> {
+        None
+    }
+
+    fn fetched(
+        &mut self,
+        memory: &mut MemorySide,
+        core: usize,
+        exclusive: bool,
+        line: u32,
+        data: &Line,
+        at: u64,
+    ) {
+        let applies = self.design == Design::Source
+            && exclusive
+            && self.initiators[core].structure.is_some()
+            && line < memory.pool_lines();
+        // Without a free header register LogI sends the entry, as in ATOM.
+        if applies && self.log(memory, core, line, data, at).is_ok() {
+            self.counts.source_logged += 1;
+            self.initiators[core].logged_at_source = Some(line);
+        }
+    }
+
+    fn next_event(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn act(&mut self, _: &mut Hierarchy, _: u64) {}
+
+    fn power_fails(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: u64) {
+        if self.omits(ADR_REGISTERS) {
+            return;
+        }
+        self.settle_endings(now);
+        let memory = &mut caches.memory;
+        for (controller, manager) in self.managers.iter_mut().enumerate() {
+            let words = manager.critical(memory, now).encode();
+            for line in 0..CRITICAL_LINES {
+                let at = memory.reserved_line(controller, line as u64) as usize * 8;
+                image[at..at + 8].copy_from_slice(&words[8 * line..][..8]);
+            }
+        }
+        let area = Area { parameters: self.parameters, controllers: memory.controllers() };
+        image[memory.pool_lines() as usize * 8 + area.saved()] = 1;
+    }
+
+    fn statistics(&self) -> Vec<(String, u64)> {
+        let sum = |of: fn(&manager::Counts) -> u64| self.managers.iter().map(|m| of(&m.counts)).sum();
+        let counts = [
+            ("atomic updates", self.counts.updates),
+            ("log entries", sum(|counts| counts.entries)),
+            ("of them source-logged", self.counts.source_logged),
+            ("log records", sum(|counts| counts.records)),
+            ("headers written early", sum(|counts| counts.forced)),
+            ("lines held back behind the log", sum(|counts| counts.locked)),
+            ("entries that waited for a header", self.counts.header_waits),
+            ("structural overflows", self.counts.structural_overflows),
+            ("log overflows", sum(|counts| counts.grants)),
+        ];
+        counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+
+    fn reset_statistics(&mut self) {
+        self.counts = Counts::default();
+        self.managers.iter_mut().for_each(|manager| manager.counts = Default::default());
+    }
+}

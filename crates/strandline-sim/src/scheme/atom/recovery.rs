@@ -1,0 +1,118 @@
+//! Recovery (section IV-D): undoes, newest record first, every update that had not ended.
+
+use crate::scheme::Setup;
+
+use super::record::{
+    Area, CRITICAL_LINES, Critical, Header, Parameters, RECORD_LINES, decode_grant, grant_place,
+};
+
+/// A record to undo.
+struct Found {
+    sequence: u64,
+    header: Header,
+    /// The first word of its header among the reserved words, by line.
+    words: Vec<usize>,
+}
+
+/// Recovers the pool's words from the log.
+///
+/// # Errors
+/// A record that must be there is not.
+pub fn recover(setup: &Setup<'_>, pool: &mut [u64], reserved: &mut [u64]) -> Result<(), String> {
+    recover_with(Parameters::default(), setup, pool, reserved)
+}
+
+/// The same for log managers of other sizes.
+///
+/// # Errors
+/// As [`recover`].
+pub fn recover_with(
+    parameters: Parameters,
+    setup: &Setup<'_>,
+    pool: &mut [u64],
+    reserved: &mut [u64],
+) -> Result<(), String> {
+    let area = Area { parameters, controllers: &setup.machine.controllers };
+    if reserved[area.saved()] == 0 {
+        return Ok(());
+    }
+    let count = setup.machine.controllers.count;
+    let critical: Vec<Critical> = (0..count)
+        .map(|controller| {
+            let mut words = Vec::new();
+            for line in 0..CRITICAL_LINES as u64 {
+                words.extend_from_slice(&reserved[area.word(controller, line)..][..8]);
+            }
+            Critical::decode(&words, parameters.structures)
+        })
+        .collect();
+    let ended: Vec<bool> = (0..parameters.structures)
+        .map(|structure| critical.iter().any(|critical| critical.current[structure].ended))
+        .collect();
+    for (controller, critical) in critical.iter().enumerate() {
+        let mut records = find(&area, controller, critical, &ended, reserved)?;
+        records.sort_by_key(|record| record.sequence);
+        if !setup.omits("undo-order") {
+            records.reverse();
+        }
+        for record in records {
+            let entries = (0..record.header.count).rev();
+            for entry in entries {
+                let home = record.header.lines[entry] as usize * 8;
+                let Some(words) = pool.get_mut(home..home + 8) else {
+                    return Err(format!(
+                        "a log record behind controller {controller} is of no line of the pool"
+                    ));
+                };
+                words.copy_from_slice(&reserved[record.words[1 + entry]..][..8]);
+            }
+        }
+    }
+    // One word ends it: a failure before leaves all to be done again.
+    reserved[area.saved()] = 0;
+    Ok(())
+}
+
+/// The valid records behind a controller of updates that had not ended.
+fn find(
+    area: &Area<'_>,
+    controller: usize,
+    critical: &Critical,
+    ended: &[bool],
+    reserved: &[u64],
+) -> Result<Vec<Found>, String> {
+    let parameters = area.parameters;
+    let mut pages = vec![Vec::new(); parameters.buckets];
+    for grant in 0..parameters.grants {
+        let (line, word) = grant_place(grant);
+        let bucket = decode_grant(reserved[area.word(controller, line) + word]);
+        if let Some(pages) = bucket.and_then(|bucket| pages.get_mut(bucket)) {
+            pages.push(grant);
+        }
+    }
+    let mut found = Vec::new();
+    for (bucket, pages) in pages.iter().enumerate() {
+        if critical.taken[bucket / 64] >> (bucket % 64) & 1 == 0 {
+            continue;
+        }
+        let current = critical.current.iter().find_map(|current| match current.bucket {
+            Some((number, records)) if number == bucket => Some(records),
+            _ => None,
+        });
+        // A bucket that is nobody's current one is full.
+        let capacity = parameters.capacity(pages.len());
+        for record in 0..current.unwrap_or(capacity).min(capacity) {
+            let first = parameters.record_line(bucket, pages, record);
+            let words: Vec<usize> =
+                (0..RECORD_LINES).map(|index| area.word(controller, first + index)).collect();
+            let header = Header::decode(&reserved[words[0]..][..8]);
+            let (header, structure, sequence) = header.ok_or_else(|| {
+                format!("record {record} of bucket {bucket} behind controller {controller} has no header")
+            })?;
+            if !ended.get(structure).copied().unwrap_or(false) {
+                found.push(Found { sequence, header, words });
+            }
+        }
+    }
+    Ok(found)
+}

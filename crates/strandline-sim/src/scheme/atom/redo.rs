@@ -1,0 +1,561 @@
+//! REDO: the hardware redo log that ATOM is compared with (Doshi, Giles, Varman: Atomic Persistence for SCM with a
+//! Non-intrusive Backend Controller, HPCA 2016; as ATOM evaluates it, section V).
+//!
+//! Software under it is `hardware`: it flushes nothing. Every store of an update makes a log entry, an address and a word;
+//! four are combined in a line, which is sent off when it is full. Atomic_End adds an entry with the commit's number and
+//! waits until all lines of the update are durable. Then the back end reads the lines and writes the words home, in the
+//! order of commits; a line that says how far it has got frees the log. Modified lines of updates that are not home stay
+//! out of memory: an unlimited victim cache takes them and answers reads.
+//!
+//! **Open in the paper, and answered here.** Each core has a ring of log lines, spread over the controllers line by line. A
+//! word's entry carries the update's number in its address's upper bits; the commit's entry counts the update's lines, so
+//! that recovery finds whole updates anywhere in a ring. The back end copies up to eight updates at a time. Words stored
+//! outside updates are not logged; they must not share lines with words that updates store to.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::cache::Hierarchy;
+use crate::controller::{Line, MemorySide, Progress};
+use crate::description::Controllers;
+use crate::network::{Message, Node};
+use crate::scheme::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
+use crate::statistics::Origin;
+
+/// REDO.
+pub const REDO: Entry = Entry {
+    name: "atom-redo",
+    source: "Doshi, Giles, Varman (HPCA 2016), as in ATOM, V",
+    description: "REDO: a redo log entry for each store, combined; a back end copies home; unlimited victim cache",
+    make: Some(|setup| Ok(Box::new(Redo::new(RING_LINES, setup)?))),
+    recover,
+    software: &["hardware+locks"],
+    is_durable: true,
+    mutants: MUTANTS,
+};
+
+const COMMIT_WAIT: Mutant =
+    Mutant { name: "commit-wait", rule: "Atomic_End waits until the log is durable", redundant: None };
+const VICTIMS: Mutant = Mutant {
+    name: "victim-cache",
+    rule: "modified lines of updates that are not home stay out of memory",
+    redundant: None,
+};
+const REDO_ORDER: Mutant =
+    Mutant { name: "redo-order", rule: "recovery redoes in the order of commits", redundant: None };
+const COUNT: Mutant = Mutant {
+    name: "commit-count",
+    rule: "recovery redoes an update only if all lines that its commit counts are there",
+    redundant: None,
+};
+const COPIED: Mutant = Mutant {
+    name: "copied-durable",
+    rule: "the log is freed when what was copied home is durable",
+    redundant: None,
+};
+
+const MUTANTS: &[Mutant] = &[COMMIT_WAIT, VICTIMS, REDO_ORDER, COUNT, COPIED];
+
+/// Log lines of a core's ring.
+const RING_LINES: u64 = 4096;
+/// Entries in a log line.
+const ENTRIES: usize = 4;
+/// Updates that the back end copies at a time.
+const COPIES: usize = 8;
+/// The address of a commit's entry.
+const COMMIT: u64 = (1 << ADDRESS_BITS) - 1;
+const ADDRESS_BITS: u32 = 40;
+/// Numbers of updates, from 1; a ring is shorter.
+const NUMBERS: u64 = (1 << (64 - ADDRESS_BITS)) - 1;
+
+/// The ring of one core, and its running update.
+#[derive(Default)]
+struct Ring {
+    /// How deep regions are nested.
+    depth: u32,
+    /// The number of the running update.
+    number: u64,
+    /// Lines written and freed so far.
+    tail: u64,
+    head: u64,
+    /// The line of the running update that is not full, and its entries.
+    combining: Line,
+    entries: usize,
+    /// Lines of the running update.
+    sent: Vec<u32>,
+    /// Those that may not be durable.
+    unsettled: Vec<u32>,
+    /// Pool lines that the running update has stored to.
+    stored: Vec<u32>,
+    /// Its commit's number, once its commit has begun.
+    commit: Option<u64>,
+}
+
+/// A committed update on its way home.
+struct Copy {
+    core: usize,
+    number: u64,
+    commit: u64,
+    lines: Vec<u32>,
+    stored: Vec<u32>,
+    /// When its log is read; `None`: that has not begun.
+    ready: Option<u64>,
+    words: Vec<(u32, u8, u64)>,
+    written: bool,
+}
+
+/// REDO's hardware.
+pub struct Redo {
+    omitted: Option<&'static str>,
+    controllers: Controllers,
+    ring_lines: u64,
+    rings: Vec<Ring>,
+    commits: u64,
+    copies: VecDeque<Copy>,
+    /// The commit up to which all are home, being written; and how many copies it covers.
+    copied: Option<(u64, usize)>,
+    victims: HashMap<u32, Line>,
+    /// Updates that have stored to a line and are not home.
+    under_way: HashMap<u32, u32>,
+    wake: u64,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    updates: u64,
+    entries: u64,
+    lines: u64,
+    read: u64,
+    victims: u64,
+    full: u64,
+}
+
+/// Log line `number` of a core's ring among the reserved ones: the controller, and the line behind it.
+fn place(ring_lines: u64, controllers: &Controllers, core: usize, number: u64) -> (usize, u64) {
+    let count = controllers.count as u64;
+    let within = number % ring_lines;
+    ((within % count) as usize, 1 + core as u64 * ring_lines.div_ceil(count) + within / count)
+}
+
+impl Redo {
+    /// Idle hardware with rings of so many lines.
+    ///
+    /// # Errors
+    /// The rings are too small.
+    pub fn new(ring_lines: u64, setup: &Setup<'_>) -> Result<Self, String> {
+        if ring_lines < 8 {
+            return Err("a ring needs 8 lines".into());
+        }
+        let machine = setup.machine;
+        Ok(Self {
+            omitted: setup.omitted,
+            controllers: machine.controllers.clone(),
+            ring_lines,
+            rings: (0..machine.cores.count).map(|_| Ring::default()).collect(),
+            commits: 0,
+            copies: VecDeque::new(),
+            copied: None,
+            victims: HashMap::new(),
+            under_way: HashMap::new(),
+            wake: u64::MAX,
+            counts: Counts::default(),
+        })
+    }
+
+    fn omits(&self, mutant: Mutant) -> bool {
+        self.omitted == Some(mutant.name)
+    }
+
+    /// Adds an entry to the running update of `core`; when the store may go on.
+    ///
+    /// # Errors
+    /// The ring is full: when to ask again.
+    fn add(
+        &mut self,
+        caches: &mut Hierarchy,
+        core: usize,
+        (address, value): (u64, u64),
+        now: u64,
+    ) -> Result<u64, u64> {
+        let ring = &mut self.rings[core];
+        // One line is kept for the commit.
+        if ring.tail + 2 - ring.head > self.ring_lines {
+            assert!(
+                (ring.sent.len() as u64) + 2 < self.ring_lines,
+                "an atomic update stores more words than a redo log of {} lines holds",
+                self.ring_lines
+            );
+            self.counts.full += 1;
+            return Err(self.wake.max(now + 1).min(now + 1000));
+        }
+        ring.combining[2 * ring.entries] = address | ring.number << ADDRESS_BITS;
+        ring.combining[2 * ring.entries + 1] = value;
+        ring.entries += 1;
+        self.counts.entries += 1;
+        if ring.entries < ENTRIES { Ok(now) } else { Ok(self.send(caches, core, now)) }
+    }
+
+    /// Sends the line that `core` combines; when the core may go on.
+    fn send(&mut self, caches: &mut Hierarchy, core: usize, now: u64) -> u64 {
+        let ring = &mut self.rings[core];
+        let (controller, index) = place(self.ring_lines, &self.controllers, core, ring.tail);
+        let line = caches.memory.reserved_line(controller, index);
+        let arrived = caches.network.send(Node::Core(core), Node::Controller(controller), Message::Data, now);
+        caches.memory.write(line, &ring.combining, 0xff, arrived, Origin::Scheme, None);
+        let waited = caches.memory.take_queue_wait();
+        ring.tail += 1;
+        ring.sent.push(line);
+        ring.unsettled.push(line);
+        ring.combining = [0; 8];
+        ring.entries = 0;
+        self.counts.lines += 1;
+        now + waited
+    }
+
+    fn begin(&mut self, core: usize, now: u64) -> Reply {
+        let ring = &mut self.rings[core];
+        ring.depth += 1;
+        if ring.depth == 1 {
+            ring.number = ring.number % NUMBERS + 1;
+            self.counts.updates += 1;
+        }
+        Reply::Go(now)
+    }
+
+    fn commit(&mut self, caches: &mut Hierarchy, core: usize, now: u64) -> Reply {
+        let ring = &mut self.rings[core];
+        if ring.depth != 1 {
+            ring.depth = ring.depth.saturating_sub(1);
+            return Reply::Go(now);
+        }
+        if ring.commit.is_none() {
+            if ring.stored.is_empty() {
+                ring.depth = 0;
+                return Reply::Go(now);
+            }
+            self.commits += 1;
+            let lines = ring.sent.len() as u64 + 1;
+            ring.commit = Some(self.commits);
+            if let Err(again) = self.add(caches, core, (COMMIT, self.commits << 16 | lines), now) {
+                self.rings[core].commit = None;
+                self.commits -= 1;
+                return Reply::Wait(again);
+            }
+            if self.rings[core].entries > 0 {
+                self.send(caches, core, now);
+            }
+        }
+        if !self.omits(COMMIT_WAIT) {
+            while let Some(&line) = self.rings[core].unsettled.last() {
+                match caches.memory.progress(line, now) {
+                    Progress::Durable => {}
+                    Progress::Until(done) if done <= now => {}
+                    Progress::Until(done) => return Reply::Wait(done),
+                    Progress::Waiting(next) => return Reply::Wait(next.max(now) + 1),
+                }
+                self.rings[core].unsettled.pop();
+            }
+        }
+        let ring = &mut self.rings[core];
+        ring.depth = 0;
+        ring.unsettled.clear();
+        let copy = Copy {
+            core,
+            number: ring.number,
+            commit: ring.commit.take().unwrap_or(0),
+            lines: std::mem::take(&mut ring.sent),
+            stored: std::mem::take(&mut ring.stored),
+            ready: None,
+            words: Vec::new(),
+            written: false,
+        };
+        let controller = caches.memory.controller(copy.lines[copy.lines.len() - 1]);
+        // Commits of different cores may become durable out of order; they go home in order.
+        let at = self.copies.partition_point(|other| other.commit < copy.commit);
+        self.copies.insert(at, copy);
+        self.wake = self.wake.min(now);
+        Reply::Go(caches.network.send(Node::Controller(controller), Node::Core(core), Message::Control, now))
+    }
+
+    /// The old values are back in the caches; the log forgets the update.
+    fn abort(&mut self, core: usize, now: u64) -> Reply {
+        let ring = &mut self.rings[core];
+        ring.depth = 0;
+        ring.tail -= ring.sent.len() as u64;
+        ring.sent.clear();
+        ring.unsettled.clear();
+        ring.entries = 0;
+        ring.combining = [0; 8];
+        for line in std::mem::take(&mut ring.stored) {
+            self.leave(line);
+        }
+        Reply::Go(now)
+    }
+
+    /// One update less that has stored to a line and is not home.
+    fn leave(&mut self, line: u32) {
+        if let Some(count) = self.under_way.get_mut(&line) {
+            *count -= 1;
+            if *count == 0 {
+                self.under_way.remove(&line);
+                self.victims.remove(&line);
+            }
+        }
+    }
+
+    /// Whether a commit below `commit` is still becoming durable: those copied before it would be out of order.
+    fn is_next(&self, commit: u64) -> bool {
+        self.rings.iter().all(|ring| ring.commit.is_none_or(|other| other > commit))
+    }
+
+    fn read_log(&mut self, memory: &mut MemorySide, now: u64) {
+        for at in 0..self.copies.len().min(COPIES) {
+            if self.copies[at].ready.is_some() || !self.is_next(self.copies[at].commit) {
+                continue;
+            }
+            let copy = &mut self.copies[at];
+            let mut ready = now;
+            for &line in &copy.lines {
+                let (done, words) = memory.read(line, now);
+                ready = ready.max(done);
+                for entry in words.chunks_exact(2) {
+                    let address = entry[0] & COMMIT;
+                    if entry[0] >> ADDRESS_BITS == copy.number && address != COMMIT {
+                        copy.words.push(((address / 64) as u32, (address / 8 % 8) as u8, entry[1]));
+                    }
+                }
+            }
+            copy.ready = Some(ready);
+            self.counts.read += copy.lines.len() as u64;
+        }
+    }
+
+    fn write_home(&mut self, memory: &mut MemorySide, now: u64) {
+        for at in 0..self.copies.len().min(COPIES) {
+            let copy = &mut self.copies[at];
+            if copy.written {
+                continue;
+            }
+            if copy.ready.is_none_or(|ready| ready > now) {
+                break;
+            }
+            copy.written = true;
+            let (words, stored) = (std::mem::take(&mut copy.words), copy.stored.clone());
+            for line in stored {
+                let (mut data, mut mask) = ([0; 8], 0);
+                for &(_, word, value) in words.iter().filter(|word| word.0 == line) {
+                    data[usize::from(word)] = value;
+                    mask |= 1 << word;
+                }
+                memory.write(line, &data, mask, now, Origin::Scheme, None);
+                self.leave(line);
+            }
+        }
+    }
+
+    /// Frees the log of updates whose words are durable at home; when to look again.
+    fn free(&mut self, memory: &mut MemorySide, now: u64) -> u64 {
+        let watermark = memory.reserved_line(0, 0);
+        let skip = self.omits(COPIED);
+        let settle = |memory: &mut MemorySide, line| match memory.progress(line, now) {
+            Progress::Durable => Ok(()),
+            Progress::Until(done) if done <= now => Ok(()),
+            Progress::Until(done) => Err(done),
+            Progress::Waiting(next) => Err(next.max(now) + 1),
+        };
+        loop {
+            if let Some((_, count)) = self.copied {
+                if let Err(again) = settle(memory, watermark) {
+                    return again;
+                }
+                self.copied = None;
+                for copy in self.copies.drain(..count) {
+                    self.rings[copy.core].head += copy.lines.len() as u64;
+                }
+            }
+            let (mut count, mut again) = (0, u64::MAX);
+            for copy in self.copies.iter_mut().take_while(|copy| copy.written) {
+                while let Some(&line) = copy.stored.last() {
+                    match settle(memory, line) {
+                        Err(time) if !skip => {
+                            again = time;
+                            break;
+                        }
+                        _ => copy.stored.pop(),
+                    };
+                }
+                if again != u64::MAX {
+                    break;
+                }
+                count += 1;
+            }
+            if count == 0 {
+                return again;
+            }
+            let commit = self.copies[count - 1].commit;
+            self.copied = Some((commit, count));
+            memory.write(watermark, &[commit, 0, 0, 0, 0, 0, 0, 0], 0xff, now, Origin::Scheme, None);
+        }
+    }
+}
+
+impl HardwareScheme for Redo {
+    fn name(&self) -> &'static str {
+        REDO.name
+    }
+
+    fn reserved_bytes(&self) -> u64 {
+        let controllers = &self.controllers;
+        let lines = 1 + self.rings.len() as u64 * self.ring_lines.div_ceil(controllers.count as u64);
+        (lines * 64).next_multiple_of(controllers.interleave_bytes) * controllers.count as u64
+    }
+
+    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+        match boundary {
+            Boundary::Begin => self.begin(core, now),
+            Boundary::Commit(_) => self.commit(caches, core, now),
+            Boundary::Abort => self.abort(core, now),
+            Boundary::Flush => Reply::Go(now),
+        }
+    }
+
+    fn store(
+        &mut self,
+        caches: &mut Hierarchy,
+        core: usize,
+        stored: StoredWord,
+        _: usize,
+        now: u64,
+    ) -> Reply {
+        if self.rings[core].depth == 0 || stored.line >= caches.memory.pool_lines() {
+            return Reply::Go(now);
+        }
+        let address = u64::from(stored.line) * 64 + u64::from(stored.word) * 8;
+        match self.add(caches, core, (address, stored.value), now) {
+            Ok(at) => {
+                let ring = &mut self.rings[core];
+                if !ring.stored.contains(&stored.line) {
+                    ring.stored.push(stored.line);
+                    *self.under_way.entry(stored.line).or_default() += 1;
+                }
+                Reply::Go(at)
+            }
+            Err(again) => Reply::Wait(again),
+        }
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
+        let keep = line < memory.pool_lines() && self.under_way.contains_key(&line);
+        if !keep || self.omits(VICTIMS) {
+            return WayHome::Home(now);
+        }
+        self.counts.victims += 1;
+        self.victims.insert(line, *data);
+        WayHome::Taken(now + self.controllers.match_latency)
+    }
+
+    fn read(&mut self, _: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+        self.victims.get(&line).map(|data| (now + self.controllers.match_latency, *data))
+    }
+
+    fn copy(&self, line: u32) -> Option<Line> {
+        self.victims.get(&line).copied()
+    }
+
+    fn next_event(&self) -> u64 {
+        self.wake
+    }
+
+    fn act(&mut self, caches: &mut Hierarchy, now: u64) {
+        let memory = &mut caches.memory;
+        self.write_home(memory, now);
+        let again = self.free(memory, now);
+        self.read_log(memory, now);
+        let first = self.copies.iter().find(|copy| !copy.written).and_then(|copy| copy.ready);
+        // What waits for an earlier commit is woken by that.
+        self.wake = again.min(first.unwrap_or(u64::MAX)).max(now + 1);
+    }
+
+    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {}
+
+    fn statistics(&self) -> Vec<(String, u64)> {
+        let counts = self.counts;
+        [
+            ("atomic updates", counts.updates),
+            ("log entries", counts.entries),
+            ("log lines", counts.lines),
+            ("log lines read by the back end", counts.read),
+            ("lines taken by the victim cache", counts.victims),
+            ("stores that waited for a full log", counts.full),
+        ]
+        .into_iter()
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
+    }
+
+    fn reset_statistics(&mut self) {
+        self.counts = Counts::default();
+    }
+}
+
+/// Redoes every update whose log is whole and that is not known to be home.
+///
+/// # Errors
+/// An entry is of no line of the pool.
+pub fn recover(setup: &Setup<'_>, pool: &mut [u64], reserved: &mut [u64]) -> Result<(), String> {
+    recover_with(RING_LINES, setup, pool, reserved)
+}
+
+/// The same for rings of so many lines.
+///
+/// # Errors
+/// As [`recover`].
+pub fn recover_with(
+    ring_lines: u64,
+    setup: &Setup<'_>,
+    pool: &mut [u64],
+    reserved: &mut [u64],
+) -> Result<(), String> {
+    let controllers = &setup.machine.controllers;
+    let watermark = controllers.reserved_line(0, 0) as usize * 8;
+    let copied = reserved[watermark];
+    let mut found = Vec::new();
+    for core in 0..setup.machine.cores.count {
+        let line = |number: u64| {
+            let (controller, index) = place(ring_lines, controllers, core, number % ring_lines);
+            let first = controllers.reserved_line(controller, index) as usize * 8;
+            &reserved[first..first + 8]
+        };
+        for last in 0..ring_lines {
+            let words = line(last);
+            let commit = words.chunks_exact(2).find(|entry| entry[0] != 0 && entry[0] & COMMIT == COMMIT);
+            let Some(&[tag, value]) = commit else { continue };
+            let (number, commit, lines) = (tag >> ADDRESS_BITS, value >> 16, value & 0xffff);
+            if commit <= copied || lines == 0 || lines > ring_lines {
+                continue;
+            }
+            let all = (0..lines).map(|i| line(last + ring_lines + 1 + i - lines));
+            let whole = all.clone().all(|words| words[0] >> ADDRESS_BITS == number);
+            if whole || setup.omits(COUNT.name) {
+                let entries = all.flat_map(|words| words.chunks_exact(2));
+                let words: Vec<(u64, u64)> = entries
+                    .filter(|entry| entry[0] >> ADDRESS_BITS == number && entry[0] & COMMIT != COMMIT)
+                    .map(|entry| (entry[0] & COMMIT, entry[1]))
+                    .collect();
+                found.push((commit, words));
+            }
+        }
+    }
+    found.sort_by_key(|update| update.0);
+    let newest = found.last().map_or(copied, |update| update.0);
+    if setup.omits(REDO_ORDER.name) {
+        found.reverse();
+    }
+    for (address, value) in found.into_iter().flat_map(|update| update.1) {
+        let word = pool.get_mut(address as usize / 8);
+        *word.ok_or_else(|| format!("a redo log entry is of address {address:#x}, outside the pool"))? =
+            value;
+    }
+    reserved[watermark] = newest;
+    Ok(())
+}
