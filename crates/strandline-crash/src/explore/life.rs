@@ -382,6 +382,27 @@ pub(super) fn at_the_end(step: Step) -> bool {
     )
 }
 
+/// Whether a step is one of recovery.
+pub(super) fn in_recovery(step: Step) -> bool {
+    use Step::*;
+    matches!(
+        step,
+        RecoveryWatermarkFilter
+            | RecoverySort
+            | RecoveryDataWriteBack
+            | RecoveryDataFence
+            | RecoveryWatermark
+            | RecoveryWatermarkWriteBack
+            | RecoveryWatermarkFence
+            | RecoveryZero
+            | RecoveryZeroWriteBack
+            | RecoveryZeroFence
+            | RecoveryDataFenceLate
+            | RecoveryWatermarkLow
+            | RecoveryZeroEarly
+    )
+}
+
 /// A transaction of a shaped history, where the log has room for `room` more records.
 fn shaped(unique: u64, room: u32, random: &mut Rng) -> Plan {
     let kind = random.u8(..20);
