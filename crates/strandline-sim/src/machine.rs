@@ -453,7 +453,10 @@ impl State {
     /// Whether `thread` is furthest behind, after all store queues and engines have caught up with it.
     #[inline]
     fn may_run(&mut self, thread: usize) -> bool {
-        self.cores[thread].clock < self.horizon || self.catch_up(thread)
+        let clock = self.cores[thread].clock;
+        // What the scheme has planned since the horizon was found.
+        let is_due = self.caches.scheme.as_ref().is_some_and(|scheme| scheme.next_event() <= clock);
+        (clock < self.horizon && !is_due) || self.catch_up(thread)
     }
 
     fn catch_up(&mut self, thread: usize) -> bool {
