@@ -19,6 +19,7 @@ mod paper;
 mod report;
 mod results;
 mod session;
+mod simulated;
 mod verdict;
 pub mod wrap;
 

@@ -16,6 +16,7 @@ use strandline_workloads::{
 
 use crate::measurements::{Key, Measurements, Spread};
 use crate::session::{Error, Session};
+use crate::simulated;
 
 /// Transactions per second of processor time.
 pub const THROUGHPUT: &str = "tx/s";
@@ -58,7 +59,8 @@ pub struct Cell {
 impl Cell {
     /// How many measurements these cells take.
     pub fn steps(cells: &[Self], session: &Session) -> u64 {
-        cells.len() as u64 * session.pace().repetitions
+        let here = cells.iter().filter(|cell| cell.threads <= session.cores).count() as u64;
+        here * session.pace().repetitions + simulated::steps(cells, session)
     }
 
     fn pool(&self) -> (WorkloadName, Sizes, u64) {
@@ -153,7 +155,10 @@ pub fn measure(
     cells: &[Cell],
     into: &mut Measurements,
 ) -> Result<(), Error> {
+    simulated::measure(session, figure, cells, into)?;
     let place = session.place()?;
+    // Threads that share a core would measure the scheduler.
+    let cells: Vec<Cell> = cells.iter().filter(|cell| cell.threads <= session.cores).cloned().collect();
     for group in cells.chunk_by(|a, b| a.workload == b.workload) {
         let mut pools = Vec::new();
         for cell in group {

@@ -33,6 +33,8 @@ pub struct Paper {
     pub figures: &'static [FigureSpec],
     /// How its claims are judged: one entry for each claim of the data file.
     pub claims: &'static [ClaimSpec],
+    /// Whether its figures run on a simulated machine of one's choice too.
+    pub on_machines: bool,
 }
 
 impl Paper {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use strandline::memory::WriteBackInstruction;
+use strandline_sim::Description;
 use strandline_workloads::{Place, Sizes};
 
 use crate::claim::Claim;
@@ -63,6 +64,8 @@ pub struct Settings {
     pub claims: Vec<String>,
     /// Transactions to record where figures count recorded ones, instead of what the effort says.
     pub transactions: Option<u64>,
+    /// A simulated machine, whose results stand beside the native ones and decide.
+    pub machine: Option<Description>,
 }
 
 /// A run under way.
@@ -76,6 +79,8 @@ pub struct Session {
     pub transactions: Option<u64>,
     /// Processors that threads can run on at the same time.
     pub cores: u64,
+    /// The simulated machine, if there is one.
+    pub machine: Option<Description>,
     /// Shows how far it is.
     pub progress: ProgressBar,
 }
@@ -90,6 +95,11 @@ impl Session {
         };
         let (warm_up, duration) = (Duration::from_millis(warm_up), Duration::from_millis(duration));
         Pace { warm_up, duration, repetitions }
+    }
+
+    /// Threads that can run at the same time, here or on the simulated machine.
+    pub fn most_threads(&self) -> u64 {
+        self.machine.as_ref().map_or(0, |machine| machine.cores.count as u64).max(self.cores)
     }
 
     /// The workloads' sizes, before a figure changes one.
@@ -179,9 +189,16 @@ pub fn reproduce(
         effort: settings.effort,
         seed: settings.seed,
         transactions: settings.transactions,
+        machine: settings.machine.clone(),
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
         progress: progress.clone(),
     };
+    if settings.machine.is_some() && !paper.on_machines {
+        return Err(Error::Usage(format!(
+            "{} has no figures of software schemes that a machine could be chosen for: leave --machine out",
+            paper.name
+        )));
+    }
     let chosen = |id: &str| settings.claims.is_empty() || settings.claims.iter().any(|claim| claim == id);
     let needed = |figure: &FigureSpec| {
         settings.claims.is_empty()

@@ -10,6 +10,7 @@ use strandline_lab::{Effort, PAPERS, Settings, Verdict, claims, html, json, repr
 
 fn settings(claims: &[&str]) -> Settings {
     Settings {
+        machine: None,
         effort: Effort::Trial,
         seed: 7,
         transactions: None,
@@ -111,4 +112,23 @@ fn one_claim_runs_one_figure() {
     assert_eq!(evaluation.rows.len(), 1);
     let error = reproduce(PAPERS[0], &settings(&["B99"]), &ProgressBar::hidden()).unwrap_err();
     assert!(error.to_string().contains("B22"), "{error}");
+}
+
+#[test]
+fn a_machine_of_choice_stands_beside_this_one_and_decides() {
+    let progress = ProgressBar::hidden();
+    let machine = strandline_sim::file::load("opteron", &[""; 0]).unwrap();
+    let settings = Settings { machine: Some(machine), ..settings(&["B2", "B7"]) };
+    let blurred = PAPERS.iter().copied().find(|paper| paper.name == "blurred").unwrap();
+    let evaluation = reproduce(blurred, &settings, &progress).unwrap();
+    assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
+    let settings_of = |figure| evaluation.measurements.settings(figure);
+    assert!(settings_of("fig7").contains(&"simulated") && settings_of("fig7").contains(&"clflush"));
+    // Its four cores, whatever the host has.
+    assert!(evaluation.measurements.xs("fig8").contains(&"4"));
+    let (_, finding) = evaluation.rows.iter().find(|(claim, _)| claim.id == "B2").unwrap();
+    assert!(finding.beside.iter().any(|beside| beside.setting.starts_with("clflush")));
+    let other = PAPERS.iter().copied().find(|paper| paper.name == "atom").unwrap();
+    let settings = Settings { claims: Vec::new(), ..settings };
+    assert!(reproduce(other, &settings, &progress).is_err());
 }

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use strandline_lab::machine::{self, Machine};
 use strandline_lab::{Effort, Error, Evaluation, PAPERS, Paper, Settings, Verdict, reproduce};
+use strandline_sim::file;
 
 use crate::failure::{Failure, Outcome};
 
@@ -14,7 +14,8 @@ use crate::failure::{Failure, Outcome};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
     strandline reproduce blurred --quick\n  \
-    strandline reproduce blurred --claim B2 --claim B19 --out report\n\n\
+    strandline reproduce blurred --claim B2 --claim B19 --out report\n  \
+    strandline reproduce blurred --machine opteron --quick\n\n\
     Writes index.html and results.json. Exit code 1 says that a claim is contradicted.")]
 pub struct Arguments {
     /// Papers by name; default: all that are there
@@ -22,9 +23,10 @@ pub struct Arguments {
     /// Only this claim and the figure it needs; may be given several times
     #[arg(long = "claim", value_name = "ID")]
     claims: Vec<String>,
-    /// What to measure on
-    #[arg(long, value_enum, default_value = "native")]
-    machine: MachineName,
+    /// Runs the figures of software schemes on a simulated machine too, which then decides: its name or file [native: on
+    /// this processor alone]
+    #[arg(long, default_value = "native")]
+    machine: String,
     /// Fewer points and shorter measurements, three minutes at most
     #[arg(long)]
     quick: bool,
@@ -43,12 +45,6 @@ pub struct Arguments {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum MachineName {
-    /// This machine's processor and memory.
-    Native,
-}
-
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
@@ -64,7 +60,10 @@ impl From<Error> for Failure {
 /// # Errors
 /// A paper or a claim does not exist; a pool or the report cannot be written.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let MachineName::Native = arguments.machine;
+    let simulated = match arguments.machine.as_str() {
+        "native" => None,
+        name => Some(file::load(name, &[""; 0]).map_err(|error| Failure::Usage(error.to_string()))?),
+    };
     let papers = arguments.papers()?;
     let out = arguments.out.clone().unwrap_or_else(|| {
         let names: Vec<_> = papers.iter().map(|paper| paper.name).collect();
@@ -81,8 +80,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     for paper in papers {
         let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
         let claims = arguments.claims.iter().filter(|id| paper.claim(id).is_some()).cloned().collect();
-        let settings =
-            Settings { effort, seed: arguments.seed, claims, transactions: arguments.transactions };
+        let settings = Settings {
+            effort,
+            seed: arguments.seed,
+            claims,
+            transactions: arguments.transactions,
+            machine: simulated.clone(),
+        };
         progress.reset();
         evaluations.push(reproduce(paper, &settings, &progress)?);
     }
@@ -163,6 +167,9 @@ impl Arguments {
         command.extend(self.claims.iter().map(|id| format!("--claim {id}")));
         if self.quick {
             command.push("--quick".into());
+        }
+        if self.machine != "native" {
+            command.push(format!("--machine {}", self.machine));
         }
         command.extend(self.transactions.map(|transactions| format!("--transactions {transactions}")));
         if self.seed != 1 {

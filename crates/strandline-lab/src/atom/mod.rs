@@ -22,6 +22,7 @@ pub static PAPER: Paper = Paper {
               8-byte words, and those to the pool alone are logged.",
     figures: &FIGURES,
     claims: &CLAIMS,
+    on_machines: false,
 };
 
 static FIGURES: [FigureSpec; 3] = [

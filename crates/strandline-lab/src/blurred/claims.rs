@@ -8,6 +8,7 @@ use crate::measurements::{Key, Measurements};
 use crate::native::{ABORTS, THROUGHPUT, UNCHARGED};
 use crate::paper::{Finding, Measured, Order};
 use crate::session::{Effort, Error, Session};
+use crate::simulated::SIMULATED;
 use crate::verdict::{self, Baseline, TOLERANCE};
 
 /// A figure's throughputs under one instruction, bulk persistence charged or not.
@@ -20,20 +21,25 @@ pub struct Lens<'a> {
 }
 
 impl<'a> Lens<'a> {
-    /// What a claim is judged by: the paper's instruction, everything charged.
+    /// What a claim is judged by: the simulated machine if one was chosen, else the paper's instruction, everything
+    /// charged.
     pub fn judged(all: &'a Measurements, figure: &'static str) -> Self {
-        Self { all, figure, instruction: "clflush", uncharged: false }
+        let simulated = all.settings(figure).iter().any(|setting| setting.ends_with(SIMULATED));
+        let instruction = if simulated { SIMULATED } else { "clflush" };
+        Self { all, figure, instruction, uncharged: false }
     }
 
     /// The other ways to look at the figure.
     fn others(self) -> impl Iterator<Item = Self> {
-        let better = self.all.settings(self.figure).into_iter().find_map(|setting| {
-            let instruction = setting.rsplit(", ").next()?;
-            (instruction != self.instruction).then_some(instruction)
-        });
-        [Some(self.instruction), better]
+        let mut instructions = vec![self.instruction];
+        for setting in self.all.settings(self.figure) {
+            let instruction = setting.rsplit(", ").next().unwrap_or(setting);
+            if !instructions.contains(&instruction) {
+                instructions.push(instruction);
+            }
+        }
+        instructions
             .into_iter()
-            .flatten()
             .flat_map(move |instruction| {
                 [false, true].map(move |uncharged| Self { instruction, uncharged, ..self })
             })
@@ -551,6 +557,7 @@ mod tests {
     fn judge(id: &str, all: &Measurements) -> Finding {
         use indicatif::ProgressBar;
         let session = Session {
+            machine: None,
             effort: Effort::Full,
             seed: 1,
             transactions: None,

@@ -68,7 +68,7 @@ pub fn fig8(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in [WorkloadName::Hash, WorkloadName::RbTree] {
         for instruction in session.sweep_instructions() {
-            for threads in THREADS.into_iter().filter(|&threads| threads <= session.cores) {
+            for threads in THREADS.into_iter().filter(|&threads| threads <= session.most_threads()) {
                 for system in ["base", "mne-sync", "bppm", "np"] {
                     let setting = format!("{}, {}", workload.name(), instruction.name());
                     let cell = cell(session, system, instruction);

@@ -200,6 +200,7 @@ mod tests {
     #[test]
     fn the_format_is_the_papers() {
         let session = Session {
+            machine: None,
             effort: Effort::Trial,
             seed: 1,
             transactions: None,

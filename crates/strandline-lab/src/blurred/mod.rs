@@ -22,6 +22,7 @@ pub static PAPER: Paper = Paper {
               uncharged, as the paper's single instruction would be.",
     figures: &FIGURES,
     claims: &CLAIMS,
+    on_machines: true,
 };
 
 macro_rules! native_figure {

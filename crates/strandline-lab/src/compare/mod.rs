@@ -26,6 +26,7 @@ pub static PAPER: Paper = Paper {
               transaction.",
     figures: &FIGURES,
     claims: &[],
+    on_machines: false,
 };
 
 static FIGURES: [FigureSpec; 3] = [

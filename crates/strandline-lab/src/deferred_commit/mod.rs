@@ -28,6 +28,7 @@ pub static PAPER: Paper = Paper {
               Recorded threads run beside one another, switching every sixteen memory operations on average.",
     figures: &FIGURES,
     claims: &CLAIMS,
+    on_machines: false,
 };
 
 static FIGURES: [FigureSpec; 3] = [

@@ -254,6 +254,7 @@ mod tests {
     #[test]
     fn measured_paths_equal_the_formulas() {
         let session = Session {
+            machine: None,
             effort: Effort::Quick,
             seed: 1,
             transactions: None,

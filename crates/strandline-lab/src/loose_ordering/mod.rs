@@ -19,6 +19,7 @@ pub static PAPER: Paper = Paper {
               larger than the paper's.",
     figures: &FIGURES,
     claims: &CLAIMS,
+    on_machines: false,
 };
 
 static FIGURES: [FigureSpec; 4] = [

@@ -25,6 +25,7 @@ pub static PAPER: Paper = Paper {
               and synthetic stores: `wrap-buffer-of-one`).",
     figures: &FIGURES,
     claims: &CLAIMS,
+    on_machines: false,
 };
 
 static FIGURES: [FigureSpec; 3] = [

@@ -181,11 +181,16 @@ fn varint(to: &mut Vec<u8>, mut number: u64) {
     to.push(number as u8);
 }
 
+/// The records of each thread.
+pub type Steps = Vec<Vec<Step>>;
+/// Where a record begins that is none, in bytes, and what is wrong.
+pub type Mistake = (usize, String);
+
 /// Reads a whole trace: its header, and the records of each thread.
 ///
 /// # Errors
 /// The place of the first mistake, in bytes, and what it is.
-pub fn read(bytes: &[u8]) -> Result<(Header, Vec<Vec<Step>>), (usize, String)> {
+pub fn read(bytes: &[u8]) -> Result<(Header, Steps), Mistake> {
     let mut reader = Reader { bytes, at: MAGIC.len(), word: 0 };
     let mut numbers = [0; 5];
     for number in &mut numbers {

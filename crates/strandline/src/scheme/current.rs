@@ -108,7 +108,8 @@ pub(crate) fn adopt<M: Memory, S: Scheme>(view: &View<M>) -> Result<()> {
         }
         leave(view, kind)?;
         state.scheme = S::KIND.code();
-        state.unprotected |= !S::KIND.is_durable();
+        // What leaves durability to hardware runs beside that alone.
+        state.unprotected |= !S::KIND.is_durable() && !S::KIND.is_for_hardware();
         store_state(memory, state);
     }
     Ok(())

@@ -1,0 +1,100 @@
+//! Measuring software schemes on a simulated machine: the native figures' cells, free of this host's noise and of its
+//! number of cores.
+
+use strandline::memory::WriteBackInstruction;
+use strandline_sim::run::{PoolSizes, Prepared, Run};
+use strandline_sim::scheme;
+use strandline_workloads::{SchemeName, Sizes, WorkloadName};
+
+use crate::measurements::{Key, Measurements, Spread};
+use crate::native::{ABORTS, Cell, THROUGHPUT};
+use crate::session::{Effort, Error, Session};
+
+/// What stands for the instruction in a series' setting.
+pub const SIMULATED: &str = "simulated";
+
+/// Those of a figure's cells that a machine runs: each once, whatever the native instructions; threads that are idle
+/// for a while have no meaning there.
+fn cells<'a>(cells: &'a [Cell], session: &Session) -> Vec<&'a Cell> {
+    let Some(machine) = &session.machine else { return Vec::new() };
+    let fits = |cell: &&Cell| {
+        cell.instruction == WriteBackInstruction::Clflush
+            && cell.idle_percent == 0
+            && cell.threads <= machine.cores.count as u64
+    };
+    cells.iter().filter(fits).collect()
+}
+
+/// How many runs the cells take.
+pub fn steps(all: &[Cell], session: &Session) -> u64 {
+    cells(all, session).len() as u64 * repetitions(session)
+}
+
+/// Runs differ by their seeds alone.
+fn repetitions(session: &Session) -> u64 {
+    if session.effort == Effort::Full { 3 } else { 1 }
+}
+
+/// Transactions of each thread: logs of the default size are full several times.
+fn transactions(session: &Session) -> u64 {
+    match session.effort {
+        Effort::Full => 100_000,
+        Effort::Quick => 30_000,
+        Effort::Trial => 100,
+    }
+}
+
+/// Runs the cells of a figure on the session's machine, if it has one. A line's write takes the cell's latency there.
+///
+/// # Errors
+/// The machine cannot be built; a transaction failed.
+pub fn measure(session: &Session, figure: &str, all: &[Cell], into: &mut Measurements) -> Result<(), Error> {
+    let Some(machine) = &session.machine else { return Ok(()) };
+    let none =
+        scheme::find("none").ok_or_else(|| Error::Usage("the machine has no plain hardware".into()))?;
+    let mut prepared: Option<((WorkloadName, Sizes, u64), Prepared)> = None;
+    for cell in cells(all, session) {
+        let mut description = machine.clone();
+        description.nvm.write_ns = cell.latency_ns as f64;
+        let key = (cell.workload, cell.sizes, cell.log_bytes);
+        let pool = match prepared.take() {
+            Some((same, pool)) if same == key => pool,
+            _ => {
+                let sizes = PoolSizes { log_bytes: cell.log_bytes, ..PoolSizes::default() };
+                Prepared::new(cell.workload, &cell.sizes, sizes, machine.cores.count)?
+            }
+        };
+        let scheme: SchemeName = cell.system.parse().map_err(|error| Error::Usage(format!("{error}")))?;
+        let mut outcomes = Vec::new();
+        for repetition in 0..repetitions(session) {
+            let transactions = transactions(session);
+            let run = Run {
+                scheme,
+                threads: cell.threads as usize,
+                transactions,
+                warm_up: transactions / 5,
+                seed: session.seed.wrapping_add(repetition),
+            };
+            outcomes.push(pool.run(&description, none, &run, Vec::new())?.outcome);
+            session.progress.inc(1);
+        }
+        let setting = cell.setting.replace(cell.instruction.name(), SIMULATED);
+        type Quantity<'a> = (&'a str, &'a dyn Fn(&strandline_sim::run::Outcome) -> f64);
+        let quantities: [Quantity; 6] = [
+            (THROUGHPUT, &|outcome| outcome.tx_per_s),
+            (ABORTS, &|outcome| outcome.abort_ratio),
+            ("fences/tx", &|outcome| outcome.fences_per_tx),
+            ("lines/tx", &|outcome| outcome.lines_flushed_per_tx),
+            ("log bytes/tx", &|outcome| outcome.log_bytes_per_tx),
+            ("bulk persists", &|outcome| outcome.bulk_persists as f64),
+        ];
+        for (quantity, of) in quantities {
+            let values: Vec<f64> = outcomes.iter().map(of).collect();
+            if let Some(spread) = Spread::of(&values) {
+                into.add(Key { figure, setting: &setting, system: cell.system, quantity }, &cell.x, spread);
+            }
+        }
+        prepared = Some((key, pool));
+    }
+    Ok(())
+}
