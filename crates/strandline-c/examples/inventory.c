@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     StrandlineStore *store;
-    StrandlineOptions options = {.domain = STRANDLINE_SYNC, .size = 16 << 20};
+    StrandlineOptions options = {.domain = STRANDLINE_SYNC, .size = 64 << 20};
     check(strandline_open(argv[1], &options, &store), "open the store");
 
     struct sale pears = {"pears", 12}, plums = {"plums", 40}, many = {"pears", 1000}, few = {"pears", 5};
