@@ -181,11 +181,14 @@ fn varint(to: &mut Vec<u8>, mut number: u64) {
     to.push(number as u8);
 }
 
+/// Where in a trace the first mistake is, in bytes, and what it is.
+type Mistake = (usize, String);
+
 /// Reads a whole trace: its header, and the records of each thread.
 ///
 /// # Errors
-/// The place of the first mistake, in bytes, and what it is.
-pub fn read(bytes: &[u8]) -> Result<(Header, Vec<Vec<Step>>), (usize, String)> {
+/// The first mistake.
+pub fn read(bytes: &[u8]) -> Result<(Header, Vec<Vec<Step>>), Mistake> {
     let mut reader = Reader { bytes, at: MAGIC.len(), word: 0 };
     let mut numbers = [0; 5];
     for number in &mut numbers {
