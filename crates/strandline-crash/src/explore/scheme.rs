@@ -164,46 +164,34 @@ const TRUNCATION_FENCE: (Step, &str) = (
 const HELPER_WAIT: (Step, &str) =
     (Step::HelperWait, "commits are one after another; the helper reads which one has stored home last");
 
-const SCT_STEPS: &[Step] = &[
-    Step::NewLogZero,
-    Step::NewLogDirectory,
-    Step::UndoLogHeader,
-    Step::PrepareWriteBack,
-    Step::SynchronousPrepareBarrier,
-    Step::MutateWriteBack,
-    Step::SynchronousMutateBarrier,
-    Step::CommitMarkWriteBack,
-    Step::SynchronousCommitBarrier,
-    Step::RecoveryChecksum,
-    Step::RecoveryWatermarkFilter,
-    Step::RecoverySort,
-    Step::RecoveryDataWriteBack,
-    Step::RecoveryDataFence,
-    Step::RecoveryWatermark,
-    Step::RecoveryWatermarkWriteBack,
-    Step::RecoveryWatermarkFence,
-];
+/// Steps of the schemes that store in place: those given, and those that all of them have.
+macro_rules! undo_steps {
+    ($($step:ident)*) => {
+        &[
+            Step::NewLogZero,
+            Step::NewLogDirectory,
+            Step::UndoLogHeader,
+            Step::PrepareWriteBack,
+            Step::MutateWriteBack,
+            Step::CommitMarkWriteBack,
+            $(Step::$step,)*
+            Step::RecoveryChecksum,
+            Step::RecoveryWatermarkFilter,
+            Step::RecoverySort,
+            Step::RecoveryDataWriteBack,
+            Step::RecoveryDataFence,
+            Step::RecoveryWatermark,
+            Step::RecoveryWatermarkWriteBack,
+            Step::RecoveryWatermarkFence,
+        ]
+    };
+}
 
-const DCT_STEPS: &[Step] = &[
-    Step::NewLogZero,
-    Step::NewLogDirectory,
-    Step::UndoLogHeader,
-    Step::PrepareWriteBack,
-    Step::DeferredPrepareBarrier,
-    Step::MutateWriteBack,
-    Step::DeferredMutateBarrier,
-    Step::DeferredSpinOnConflicts,
-    Step::CommitMarkWriteBack,
-    Step::DeferredCommitBarrier,
-    Step::RecoveryChecksum,
-    Step::RecoveryWatermarkFilter,
-    Step::RecoverySort,
-    Step::RecoveryDataWriteBack,
-    Step::RecoveryDataFence,
-    Step::RecoveryWatermark,
-    Step::RecoveryWatermarkWriteBack,
-    Step::RecoveryWatermarkFence,
-];
+const SCT_STEPS: &[Step] =
+    undo_steps! { SynchronousPrepareBarrier SynchronousMutateBarrier SynchronousCommitBarrier };
+const DCT_STEPS: &[Step] = undo_steps! {
+    DeferredPrepareBarrier DeferredMutateBarrier DeferredSpinOnConflicts DeferredCommitBarrier
+};
 
 const PHASE_EARLY: (Step, &str) = (
     Step::RestartPhaseEarly,
