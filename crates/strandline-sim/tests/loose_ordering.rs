@@ -50,7 +50,9 @@ fn program(memory: &Hosted, history: &History, seed: u64, transactions: u64) {
     for number in 1..=transactions {
         let mut next = now.clone();
         memory.event(Event::Begin);
-        for _ in 0..random.u64(1..7) {
+        // Some fill several block groups.
+        let stores = if random.u8(..4) == 0 { 24 } else { 7 };
+        for _ in 0..random.u64(1..stores) {
             let word = word(&mut random);
             let value = number << 16 | word;
             memory.store(at(word), value);

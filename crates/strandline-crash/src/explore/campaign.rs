@@ -10,7 +10,7 @@ use fastrand::Rng;
 use strandline::Result;
 
 use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
-use super::life::{Case, Ground, Life, Recipe, Script, at_the_end};
+use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, in_recovery};
 use super::schedule::Policy;
 use super::workload::{Plan, Workload};
 use crate::Setting;
@@ -138,6 +138,8 @@ fn sample_one(
     let lives = random.u64(1..4);
     explorer.forget();
     let mutant = ground.case.omitted.is_some();
+    // What recovery leaves out often shows only where power fails in it.
+    let seldom = if ground.case.omitted.is_some_and(in_recovery) { 2 } else { 32 };
     for life in 1..=lives {
         let policy = match random.u8(..4) {
             0 => Policy::Random { every: [3, 12, 40][random.usize(..3)] },
@@ -174,7 +176,7 @@ fn sample_one(
                 None => random.usize(..points.len()),
             };
             let last = pick == picks;
-            let nested = if last || random.u8(..32) == 0 { random.usize(1..3) } else { 0 };
+            let nested = if last || random.u8(..seldom) == 0 { random.usize(1..3) } else { 0 };
             if let Some(next) = explorer.some_states(&lived, points[at], nested, last, &mut random)? {
                 image = next;
             }

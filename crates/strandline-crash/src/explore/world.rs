@@ -1,6 +1,7 @@
 //! Memory under the persistency rules of x86 (`PX86.md`). Execution is sequentially consistent, every load
-//! reads the latest store, unless stores are delayed as total store order has it. It keeps what each thread knows of the order of stores (its views), so that a
-//! write-back covers what it must cover and no more, and leaves a [`Trace`].
+//! reads the latest store, unless stores are delayed as total store order has it. The world keeps what each thread
+//! knows of the order of stores (its views), so that a write-back covers what it must cover and no more, and
+//! leaves a [`Trace`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};

@@ -142,7 +142,9 @@ impl<'a> Judge<'a> {
                 let what = format!("{what} (power fails at cycle {} on {})", crash.at, description.name);
                 return Err(self.violation(&trace, time, &image, what));
             }
-            if self.counts.points % 256 == 0 && self.until.get().is_some_and(|until| Instant::now() > until) {
+            if self.counts.points.is_multiple_of(256)
+                && self.until.get().is_some_and(|until| Instant::now() > until)
+            {
                 self.counts.cut_short += 1;
                 break;
             }

@@ -8,17 +8,12 @@ fn around(body: &str) -> String {
     format!("name: t\nline A: x y\nline B: z\n{body}")
 }
 
-#[track_caller]
+/// `text` is refused at `line`, where `expected` was expected.
 fn mistake(text: &str, line: usize, expected: &str) {
-    let malformed = Test::parse(text).expect_err("a mistake");
+    let malformed = Test::parse(text).expect_err(text);
     let message = malformed.to_string();
     assert!(malformed.line == line && malformed.expected.contains(expected), "{message}\n{text}");
     assert_eq!(message, format!("line {line}: expected {}", malformed.expected));
-}
-
-#[track_caller]
-fn operation(operation: &str, expected: &str) {
-    mistake(&around(&format!("thread:\n  {operation}\nask: x=1\n")), 5, expected);
 }
 
 #[test]
@@ -97,110 +92,98 @@ fn additions_wrap_and_values_have_64_bits() {
 }
 
 #[test]
-fn unknown_statements_and_operations() {
-    operation("stroe x 1", "one of the operations store, store-nt, load,");
-    operation("Store x 1", "one of the operations");
-    operation("clwb: x", "`name:`, `line NAME:`, `thread:`, `ask:` or an operation");
-    operation("if not r1 == 1: 2", "");
-    mistake("nmae: t\n", 1, "`name:`, `line NAME:`");
-    mistake("name: t\nthread\n", 2, "`:` in the statement `thread`");
-    mistake("name: t\nline A x\n", 2, "`:` in the statement `line`");
-    mistake("name: t\nask x=1\n", 2, "`:` in the statement `ask`");
-    mistake("name t\n", 1, "`:` in the statement `name`");
-}
-
-#[test]
-fn names_and_lines() {
-    mistake("name:\n", 1, "a name after `name:`; found nothing");
-    mistake("name: a\nname: b\n", 2, "one `name:`");
-    mistake("name: a\nline: x\n", 2, "a name for the line");
-    mistake("name: a\nline A B: x\n", 2, "`:`; found `B`");
-    mistake("name: a\nline A:\n", 2, "at least one location");
-    mistake("name: a\nline A: x\nline A: y\n", 3, "a line that is not yet declared; found `A`");
-    mistake("name: a\nline A: x x\n", 2, "a location that is not yet declared; found `x`");
-    mistake("name: a\nline A: x\nline B: y x\n", 3, "a location that is not yet declared; found `x`");
-    mistake("name: a\nline A: x, y\n", 2, "a location's name");
-    mistake("name: a\nline A: x=1\n", 2, "a location's name");
-}
-
-#[test]
-fn threads() {
-    mistake(&around("store x 1\n"), 4, "`thread:` before an operation");
-    mistake(&around("thread:\nask: x=1\nstore x 1\n"), 6, "`thread:` before an operation");
-    mistake(&around("thread: store x 1\n"), 4, "nothing after `thread:`; found `store x 1`");
-    mistake(&around("thread 1:\n"), 4, "`thread:`; found `thread 1`");
-}
-
-#[test]
-fn locations() {
-    let expected = "a location declared above by `line`; found `w`";
-    for text in
-        ["store w 1", "store-nt w 1", "load r1 w", "cas r1 w 0 1", "add r1 w 1", "clflush w", "clflushopt w"]
-    {
-        operation(text, expected);
+fn mistakes_in_operations() {
+    let (location, register) =
+        ("a location declared above by `line`; found `w`", "a register such as r1; found");
+    for (operation, expected) in [
+        ("stroe x 1", "one of the operations store, store-nt, load,"),
+        ("Store x 1", "one of the operations"),
+        ("clwb: x", "`name:`, `line NAME:`, `thread:`, `ask:` or an operation"),
+        ("store w 1", location),
+        ("store-nt w 1", location),
+        ("load r1 w", location),
+        ("cas r1 w 0 1", location),
+        ("add r1 w 1", location),
+        ("clflush w", location),
+        ("clflushopt w", location),
+        ("clwb A", "a location declared above by `line`; found `A`"),
+        ("clwb", "a location declared above by `line`; found nothing"),
+        ("store x", register),
+        ("cas r1 x 1", register),
+        ("load x r1", register),
+        ("load r x", register),
+        ("load R1 x", register),
+        ("load", register),
+        ("sfence x", "the end of the line; found `x`"),
+        ("store x 1 2", "the end of the line; found `2`"),
+        ("clwb x y", "the end of the line; found `y`"),
+        ("if r1 == 1 then 1 store x 1", "the end of the line; found `store`"),
+        ("if r1 != 1 then 1", "`==`; found `!=`"),
+        ("if r1 = 1 then 1", "`==`; found `=`"),
+        ("if x == 1 then 1", register),
+        ("if r1 == r2 then 1", "a number from 0 to 2^64 - 1; found `r2`"),
+        ("if r1 == 1", "`then`; found nothing"),
+        ("if r1 == 1 then store", "a number of operations"),
+        ("if r1 == 1 then 1", "at most 0 after `then`, the operations left in the thread; found `1`"),
+    ] {
+        mistake(&around(&format!("thread:\n  {operation}\nask: x=1\n")), 5, expected);
     }
-    operation("clwb A", "a location declared above by `line`; found `A`");
-    operation("clwb", "a location declared above by `line`; found nothing");
-    mistake(&around("thread:\nask: w=1\n"), 5, expected);
-    mistake("name: t\nthread:\nstore x 1\nline A: x\nask: x=1\n", 3, "a location declared above");
-}
-
-#[test]
-fn numbers_and_registers() {
     for number in ["-1", "+1", "1.5", "0x1", "one", "18446744073709551616"] {
-        operation(
-            &format!("store x {number}"),
-            "a number from 0 to 2^64 - 1 or a register such as r1; found",
-        );
-        mistake(&around(&format!("thread:\nask: x={number}\n")), 5, "a value from 0 to 2^64 - 1; found");
+        let stored = around(&format!("thread:\nstore x {number}\nask: x=1\n"));
+        mistake(&stored, 5, "a number from 0 to 2^64 - 1 or a register such as r1; found");
+        let asked = around(&format!("thread:\nask: x={number}\n"));
+        mistake(&asked, 5, "a value from 0 to 2^64 - 1; found");
     }
-    operation("store x", "a register such as r1; found nothing");
-    operation("cas r1 x 1", "a register such as r1; found nothing");
-    operation("load x r1", "a register such as r1; found `x`");
-    operation("load r x", "a register such as r1; found `r`");
-    operation("load R1 x", "a register such as r1; found `R1`");
-    operation("load", "a register such as r1; found nothing");
 }
 
+/// In what comes after the test's name and lines, which are three lines.
 #[test]
-fn too_much_on_a_line() {
-    operation("sfence x", "the end of the line; found `x`");
-    operation("store x 1 2", "the end of the line; found `2`");
-    operation("clwb x y", "the end of the line; found `y`");
-    operation("if r1 == 1 then 1 store x 1", "the end of the line; found `store`");
-}
-
-#[test]
-fn ifs() {
-    operation("if r1 != 1 then 1", "`==`; found `!=`");
-    operation("if r1 = 1 then 1", "`==`; found `=`");
-    operation("if x == 1 then 1", "a register such as r1; found `x`");
-    operation("if r1 == r2 then 1", "a number from 0 to 2^64 - 1; found `r2`");
-    operation("if r1 == 1", "`then`; found nothing");
-    operation("if r1 == 1 then", "a number of operations");
-    operation("if r1 == 1 then store", "a number of operations");
-    operation("if r1 == 1 then 1", "at most 0 after `then`, the operations left in the thread; found `1`");
+fn mistakes_in_threads_and_asks() {
     let two = "thread:\nif r1 == 1 then 3\nstore x 1\nstore y 1\n";
-    mistake(&around(&format!("{two}thread:\nstore x 1\nask: x=1\n")), 5, "at most 2 after `then`");
-    mistake(&around(&format!("{two}ask: x=1\n")), 5, "at most 2 after `then`");
-    mistake(&around(two), 5, "at most 2 after `then`");
+    for (body, line, expected) in [
+        ("store x 1\n", 4, "`thread:` before an operation"),
+        ("thread:\nask: x=1\nstore x 1\n", 6, "`thread:` before an operation"),
+        ("thread: store x 1\n", 4, "nothing after `thread:`; found `store x 1`"),
+        ("thread 1:\n", 4, "`thread:`; found `thread 1`"),
+        (two, 5, "at most 2 after `then`"),
+        (&format!("{two}thread:\nstore x 1\nask: x=1\n"), 5, "at most 2 after `then`"),
+        ("thread:\nask: w=1\n", 5, "a location declared above by `line`; found `w`"),
+        ("thread:\nask:\n", 5, "a location declared above by `line`; found nothing"),
+        ("thread:\nask: x\n", 5, "`=`; found nothing"),
+        ("thread:\nask: x=\n", 5, "a value"),
+        ("thread:\nask: x==1\n", 5, "a value"),
+        ("thread:\nask: x=1, y=0\n", 5, "a value from 0 to 2^64 - 1; found `1,`"),
+        ("thread:\nask: x=1 x=0\n", 5, "each location at most once"),
+    ] {
+        mistake(&around(body), line, expected);
+    }
 }
 
 #[test]
-fn asks() {
-    mistake(&around("thread:\nask:\n"), 5, "a location declared above by `line`; found nothing");
-    mistake(&around("thread:\nask: x\n"), 5, "`=`; found nothing");
-    mistake(&around("thread:\nask: x=\n"), 5, "a value");
-    mistake(&around("thread:\nask: x==1\n"), 5, "a value");
-    mistake(&around("thread:\nask: x=1, y=0\n"), 5, "a value from 0 to 2^64 - 1; found `1,`");
-    mistake(&around("thread:\nask: x=1 x=0\n"), 5, "each location at most once");
-}
-
-#[test]
-fn something_missing() {
-    mistake("", 1, "`name:` in the file; found nothing");
-    mistake("line A: x\nthread:\nstore x 1\nask: x=1\n", 4, "`name:`");
-    mistake("name: t\n", 1, "at least one `line NAME:`");
-    mistake("name: t\nline A: x\n", 2, "at least one `thread:`");
-    mistake("name: t\nline A: x\nthread:\nstore x 1\n\n# no question\n", 6, "at least one `ask:`");
+fn mistakes_in_names_and_lines() {
+    for (text, line, expected) in [
+        ("nmae: t\n", 1, "`name:`, `line NAME:`"),
+        ("name t\n", 1, "`:` in the statement `name`"),
+        ("name: t\nthread\n", 2, "`:` in the statement `thread`"),
+        ("name: t\nline A x\n", 2, "`:` in the statement `line`"),
+        ("name: t\nask x=1\n", 2, "`:` in the statement `ask`"),
+        ("name:\n", 1, "a name after `name:`; found nothing"),
+        ("name: a\nname: b\n", 2, "one `name:`"),
+        ("name: a\nline: x\n", 2, "a name for the line"),
+        ("name: a\nline A B: x\n", 2, "`:`; found `B`"),
+        ("name: a\nline A:\n", 2, "at least one location"),
+        ("name: a\nline A: x\nline A: y\n", 3, "a line that is not yet declared; found `A`"),
+        ("name: a\nline A: x x\n", 2, "a location that is not yet declared; found `x`"),
+        ("name: a\nline A: x\nline B: y x\n", 3, "a location that is not yet declared; found `x`"),
+        ("name: a\nline A: x, y\n", 2, "a location's name"),
+        ("name: a\nline A: x=1\n", 2, "a location's name"),
+        ("name: t\nthread:\nstore x 1\nline A: x\nask: x=1\n", 3, "a location declared above"),
+        ("", 1, "`name:` in the file; found nothing"),
+        ("line A: x\nthread:\nstore x 1\nask: x=1\n", 4, "`name:`"),
+        ("name: t\n", 1, "at least one `line NAME:`"),
+        ("name: t\nline A: x\n", 2, "at least one `thread:`"),
+        ("name: t\nline A: x\nthread:\nstore x 1\n\n# no question\n", 6, "at least one `ask:`"),
+    ] {
+        mistake(text, line, expected);
+    }
 }

@@ -153,7 +153,7 @@ rules! {
     /// Log before home.
     HomeAfterLog = "home-after-log", "a block does not go home before its window is durable";
     /// The commit record.
-    RecordOrder = "record-order", "the commit record is written when the blocks are durable";
+    RecordOrder = "record-order", "the commit record is written when the blocks are durable, not before them";
     /// Home before truncation.
     TruncateAfterHome = "truncate-after-home", "the log head passes a window only when its blocks are durable at home";
     /// Kiln's flag.
@@ -175,8 +175,7 @@ const fn mutants<const N: usize>(rules: [Rule; N]) -> [Mutant; N] {
 }
 
 const COMMON: [Rule; 4] = [Rule::WindowOrder, Rule::GroupOrder, Rule::HomeAfterLog, Rule::TruncateAfterHome];
-const H_WAL_MUTANTS: &[Mutant] =
-    &mutants([Rule::RecordOrder, Rule::GroupOrder, Rule::HomeAfterLog, Rule::TruncateAfterHome]);
+const H_WAL_MUTANTS: &[Mutant] = &mutants([Rule::RecordOrder, Rule::HomeAfterLog, Rule::TruncateAfterHome]);
 const EC_WAL_MUTANTS: &[Mutant] = &mutants([Rule::TxCnt, COMMON[0], COMMON[1], COMMON[2], COMMON[3]]);
 const LOC_WAL_MUTANTS: &[Mutant] = &mutants([
     Rule::TxCnt,
@@ -191,6 +190,9 @@ const LOC_WAL_MUTANTS: &[Mutant] = &mutants([
     COMMON[3],
 ]);
 const KILN_MUTANTS: &[Mutant] = &mutants([Rule::FlagOrder, Rule::NoEviction, Rule::OldInLastLevel]);
+
+// H-WAL's commit record waits for the data, so that the order within its groups adds nothing. The rules of the other
+// speculation degrees are those of `loc-wal`.
 
 const SOURCE: &str = "Loose-Ordering Consistency";
 
@@ -237,13 +239,13 @@ pub const LOC_WAL: Entry = entry!(
     "Eager Commit and Speculative Persistence: 16 transactions become durable in any order"
 );
 /// LOC-WAL with speculation degree 2.
-pub const LOC_WAL_2: Entry = entry!(SD_2, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+pub const LOC_WAL_2: Entry = entry!(SD_2, SOURCE, &[], SD_TEXT);
 /// LOC-WAL with speculation degree 4.
-pub const LOC_WAL_4: Entry = entry!(SD_4, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+pub const LOC_WAL_4: Entry = entry!(SD_4, SOURCE, &[], SD_TEXT);
 /// LOC-WAL with speculation degree 8.
-pub const LOC_WAL_8: Entry = entry!(SD_8, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+pub const LOC_WAL_8: Entry = entry!(SD_8, SOURCE, &[], SD_TEXT);
 /// LOC-WAL with speculation degree 32.
-pub const LOC_WAL_32: Entry = entry!(SD_32, SOURCE, LOC_WAL_MUTANTS, SD_TEXT);
+pub const LOC_WAL_32: Entry = entry!(SD_32, SOURCE, &[], SD_TEXT);
 /// Kiln.
 pub const KILN: Entry = entry!(
     Parameters::KILN,

@@ -201,6 +201,7 @@ impl LooseOrdering {
 
     /// TxBegin.
     pub(super) fn begin(&mut self, caches: &mut Hierarchy, now: u64) -> Reply {
+        self.complete_windows(caches, now);
         if let Some(last) = self.closed.back()
             && last.durable_at > now
             && !self.omits(Rule::WindowOrder)

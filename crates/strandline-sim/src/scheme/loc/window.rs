@@ -127,6 +127,10 @@ impl LooseOrdering {
         }
         // The commit logic takes a block from the caches each cycle.
         let mut at = Arrival { at: now + self.path, earliest: window.earliest };
+        let is_early = self.omits(Rule::RecordOrder);
+        if is_early {
+            self.write_record(caches, window, at);
+        }
         let mut totals = Vec::new();
         for (index, transaction) in window.transactions.iter_mut().enumerate() {
             if !transaction.is_committed {
@@ -174,19 +178,26 @@ impl LooseOrdering {
             self.log.append_pairs(&mut caches.memory, &pairs, window.number as u8, at);
         }
         self.log.close(&mut caches.memory, at);
+        if !is_early {
+            let earliest = self.log.until;
+            self.write_record(caches, window, Arrival { earliest, ..at });
+        }
+        self.log.until.max(now)
+    }
+
+    /// Writes the commit record of a window that is told by one.
+    fn write_record(&mut self, caches: &mut Hierarchy, window: &Window, at: Arrival) {
         if self.parameters.commit == Commit::Record && window.committed > 0 {
-            let blocks = window.transactions.iter().map(|transaction| transaction.logged).sum::<u64>();
+            let last = window.first + window.transactions.len() as u64 - 1;
             let tag = BlockTag {
                 kind: Kind::Record,
                 window: window.number as u8,
-                tx_id: (window.first + window.transactions.len() as u64 - 1) as u8,
-                tx_cnt: blocks as u16,
+                tx_id: last as u8,
+                tx_cnt: 0,
                 addr: 0,
             };
-            let after = if self.omits(Rule::RecordOrder) { 0 } else { self.log.until };
-            self.log.append_record(&mut caches.memory, tag, Arrival { earliest: after, ..at });
+            self.log.append_record(&mut caches.memory, tag, at);
         }
-        self.log.until.max(now)
     }
 
     /// When the next closed window is durable.
