@@ -1,9 +1,10 @@
-// An inventory in C: counts of articles that survive a power failure.
-//
-//   cargo build --release -p strandline-c
-//   cc -I crates/strandline-c/include crates/strandline-c/examples/inventory.c \
-//      target/release/libstrandline_c.a -lpthread -ldl -lm -o inventory
-//   ./inventory /tmp/inventory.pool
+/* An inventory in C: counts of articles that survive a power failure.
+ *
+ *   cargo build --release -p strandline-c
+ *   cc -I crates/strandline-c/include crates/strandline-c/examples/inventory.c \
+ *      target/release/libstrandline_c.a -lpthread -ldl -lm -o inventory
+ *   ./inventory /tmp/inventory.pool
+ */
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -320,7 +320,8 @@ unsafe fn operate(
 /// Gives `key` the value `value` in the map `map`, which is made if there is none.
 ///
 /// # Safety
-/// As `operate` says of `transaction` and `map`; `key` and `value` have as many bytes as their lengths say.
+/// `transaction` is the one that the running body was given; `map` is a string; `key` and `value` have as many bytes as
+/// their lengths say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_put(
     transaction: *mut StrandlineTransaction,

@@ -84,6 +84,20 @@ fn what_recovery_finds_is_told() {
 }
 
 #[test]
+fn a_trace_of_lackey_runs_on_the_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let path = path.to_str().unwrap();
+    std::fs::write(path, "I  0401,3\n L 1ffefff000,8\n S 1ffefff008,8\n L 20,4\n").unwrap();
+    let object = json(&["simulate", "--machine", "atom", "--trace", path, "--json"]);
+    assert_eq!(object["result"]["records"], 4);
+    assert_eq!(object["result"]["statistics"]["cores"][0]["loads"], 2);
+    assert_eq!(object["result"]["machine"]["name"], "atom");
+    let text = strandline(&["simulate", "--trace", path]).stdout;
+    assert!(String::from_utf8(text).unwrap().contains("4 records, 2 pages"));
+}
+
+#[test]
 fn wrong_inputs_are_refused_with_code_2_and_what_is_allowed() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
@@ -94,7 +108,8 @@ fn wrong_inputs_are_refused_with_code_2_and_what_is_allowed() {
     let syntax = file("syntax.toml", "[cores\n");
     let unknown = file("unknown.toml", "inherits = \"loc\"\n[nvm]\nlatency = 3\n");
     let circle = file("circle.toml", "inherits = \"circle.toml\"\n");
-    let cases: [(&[&str], &[&str]); 15] = [
+    let trace = file("trace", " L 10,8\n L ten,8\n");
+    let cases: [(&[&str], &[&str]); 18] = [
         (&["--machine", "vax"], &["\"vax\"", "loc, atom, wrap", ".toml"]),
         (&["--machine", "nowhere.toml"], &["nowhere.toml", "cannot read"]),
         (&["--machine", &syntax], &["syntax.toml", "line 1"]),
@@ -110,6 +125,9 @@ fn wrong_inputs_are_refused_with_code_2_and_what_is_allowed() {
         (&["--hardware", "magic"], &["\"magic\"", "none"]),
         (&["--log-size", "5000"], &["log"]),
         (&["--crash-at", "soon"], &["--crash-at"]),
+        (&["--trace", &trace], &["trace:2:", "ADDRESS,SIZE"]),
+        (&["--trace", "nowhere"], &["cannot read", "nowhere"]),
+        (&["--trace", &trace, "--threads", "2"], &["--trace", "--threads"]),
     ];
     for (flags, parts) in cases {
         let output = strandline(&[&["simulate"], flags].concat());

@@ -14,7 +14,8 @@ pub mod nvm;
 pub mod run;
 pub mod scheme;
 pub mod statistics;
+pub mod trace;
 
 pub use description::Description;
-pub use machine::{Announced, Contents, Crash, Machine, Note, Noted};
+pub use machine::{Announced, Contents, Crash, Machine, Note, Noted, Tape, Taped};
 pub use statistics::Statistics;

@@ -17,7 +17,7 @@ use crate::cache::{DIRTY, Hierarchy};
 use crate::controller::{Line, MemorySide, Regions};
 use crate::core::{Core, Queued, QueuedKind};
 use crate::description::{Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackKind};
-use crate::scheme::{Boundary, HardwareScheme, Reply, StoredWord};
+use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
 use notes::Notes;
 pub use notes::{Note, Noted};
@@ -47,6 +47,18 @@ pub struct Crash {
     /// Up to which TxID the hardware scheme has acknowledged transactions, if it is the one to tell.
     pub acknowledged: Option<u64>,
 }
+
+/// What a tape is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taped {
+    /// An operation.
+    Operation(Operation),
+    /// Loads of so many consecutive words.
+    LoadRange(Space, u64, usize),
+}
+
+/// Whom to tell what each thread has done.
+pub type Tape = Box<dyn FnMut(usize, Taped)>;
 
 /// What is done with each crash.
 type OnCrash = Box<dyn FnMut(Crash)>;
@@ -89,6 +101,7 @@ struct State {
     on_crash: Option<OnCrash>,
     events: Option<Vec<Announced>>,
     notes: Option<Box<Notes>>,
+    tape: Option<Tape>,
     /// The running load is a hint, which no judge is to know of.
     hint: bool,
     /// Threads may not come beyond this cycle.
@@ -139,6 +152,7 @@ impl Machine {
             on_crash: None,
             events: None,
             notes: None,
+            tape: None,
             hint: false,
             limit: u64::MAX,
             began: 0,
@@ -173,6 +187,11 @@ impl Machine {
         let state = &mut *self.state.borrow_mut();
         let (words, cores) = (8 * state.volatile_line as usize, state.cores.len());
         state.notes = Some(Box::new(Notes::new(words, cores)));
+    }
+
+    /// Tells `tape` from now on of each operation that a thread has performed in simulated time.
+    pub fn record(&self, tape: Tape) {
+        self.state.borrow_mut().tape = Some(tape);
     }
 
     /// Makes a run panic whose threads come to this cycle: it would go on for ever.
@@ -284,6 +303,9 @@ impl World for Machine {
             && let Done(value) = state.execute(thread, operation)
         {
             state.cores[thread].again = false;
+            if let Some(tape) = &mut state.tape {
+                tape(thread, Taped::Operation(operation));
+            }
             return value;
         }
         state.clocks[thread] = state.cores[thread].clock;
@@ -322,6 +344,9 @@ impl World for Machine {
             }
         } else if state.may_run(thread) {
             state.load_range(thread, space, offset, into);
+            if let Some(tape) = &mut state.tape {
+                tape(thread, Taped::LoadRange(space, offset, into.len()));
+            }
         } else {
             state.clocks[thread] = state.cores[thread].clock;
             self.postponed.set(true);

@@ -155,6 +155,16 @@ impl Prepared {
         View { memory, layout: self.layout, shared: self.shared }
     }
 
+    /// What the header of a trace of it says.
+    pub fn header(&self, threads: usize) -> crate::trace::Header {
+        crate::trace::Header {
+            threads: threads as u64,
+            persistent_bytes: 8 * self.image.len() as u64,
+            volatile_bytes: self.shared.bytes(),
+            logs: self.layout.logs.offset()..self.layout.data.offset(),
+        }
+    }
+
     fn regions(&self) -> Regions {
         let line = |at: PersistentAddress| (at.offset() / LINE_BYTES) as u32;
         Regions { logs: line(self.layout.logs)..line(self.layout.data), metadata: 0..line(self.layout.logs) }
@@ -186,6 +196,21 @@ impl Prepared {
         run: &Run,
         crash_at: Vec<u64>,
     ) -> Result<Finished> {
+        self.run_with(description, hardware, run, crash_at, |_| ())
+    }
+
+    /// As [`Prepared::run`]; `with` is given the machine before anything runs on it, to record what does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_with(
+        &self,
+        description: &Description,
+        hardware: &Entry,
+        run: &Run,
+        crash_at: Vec<u64>,
+        with: impl FnOnce(&Rc<Machine>),
+    ) -> Result<Finished> {
         if run.threads == 0 || run.threads > description.cores.count {
             return Err(Error::Parameter(format!(
                 "{} threads on a machine of {} cores: choose 1 to {}",
@@ -204,6 +229,7 @@ impl Prepared {
             machine.record_events();
             machine.crash_at(crash_at);
         }
+        with(&machine);
         let began = std::time::Instant::now();
         let driver = Driver { prepared: self, machine: &machine, run };
         let threads = self.selection.visit(driver)?;

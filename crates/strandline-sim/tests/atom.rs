@@ -2,16 +2,18 @@
 
 mod support;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use strandline::memory::hosted::Thread;
 use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::Regions;
-use strandline_sim::description::{Description, PersistenceDomain};
+use strandline_sim::description::{Description, PersistenceDomain, Placement};
 
+use strandline_sim::scheme::atom::redo::{self, Redo};
 use strandline_sim::scheme::atom::{Atom, Design, Parameters, recover_with};
 use strandline_sim::scheme::{self, HardwareScheme, Setup};
-use strandline_sim::{Announced, Contents, Crash, Machine};
+use strandline_sim::{Announced, Contents, Machine};
 
 const CORES: u64 = 4;
 const DESIGNS: [Design; 3] = [Design::Base, Design::Posted, Design::Source];
@@ -36,14 +38,11 @@ fn line(number: u64) -> PersistentAddress {
 fn run_on(
     description: &Description,
     scheme: Option<Box<dyn HardwareScheme>>,
-    crash_at: Vec<u64>,
     threads: Vec<Thread<'_>>,
 ) -> Rc<Machine> {
     let contents =
         Contents { persistent: vec![0; WORDS as usize], volatile_bytes: 4096, regions: Regions::default() };
     let machine = Rc::new(Machine::new(description, contents, scheme, None).unwrap());
-    machine.record_events();
-    machine.crash_at(crash_at);
     machine.run(threads);
     machine
 }
@@ -52,7 +51,7 @@ fn run(design: Design, parameters: Parameters, threads: Vec<Thread<'_>>) -> Rc<M
     let description = machine();
     let setup = Setup { machine: &description, omitted: None };
     let scheme = Atom::new(design, parameters, &setup).unwrap();
-    run_on(&description, Some(Box::new(scheme)), Vec::new(), threads)
+    run_on(&description, Some(Box::new(scheme)), threads)
 }
 
 fn count(machine: &Machine, name: &str) -> u64 {
@@ -171,7 +170,6 @@ fn store_cycles(design: Option<Design>) -> u64 {
     let machine = run_on(
         &description,
         scheme.map(|scheme| Box::new(scheme) as Box<dyn HardwareScheme>),
-        Vec::new(),
         one(move |memory| {
             memory.load(line(0));
             memory.event(Event::Begin);
@@ -256,55 +254,77 @@ fn impossible_sizes_are_refused() {
     }
 }
 
-/// Lines of each thread, and lines that all share under a lock.
-const OWN: u64 = 20;
-const SHARED: u64 = 3;
-const UPDATES: u64 = 12;
+/// What each thread does.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// Lines of its own that an update stores to.
+    own: u64,
+    /// Whether it also takes a lock and stores a ticket to lines that all share.
+    shared: bool,
+    updates: u64,
+}
 
-/// Update `number` stores its number to all lines of its thread, each twice, and a ticket to the shared ones.
-fn work(memory: &Hosted, thread: u64) {
-    let first = thread * 2 * OWN;
+/// More lines than records and caches hold; updates of all threads are in flight together.
+const LONG: Load = Load { own: 20, shared: false, updates: 12 };
+const SHARED: Load = Load { shared: true, ..LONG };
+/// Updates that follow one another before REDO has copied them.
+const SHORT: Load = Load { own: 2, shared: false, updates: 100 };
+
+/// The lines of a thread, which others' are between.
+fn own(load: Load, thread: u64) -> impl Iterator<Item = u64> + Clone {
+    (0..load.own).map(move |i| thread * 40 + 2 * i)
+}
+
+fn shared() -> impl Iterator<Item = u64> + Clone {
+    (0..3).map(|i| 200 + 5 * i)
+}
+
+/// Update `number` stores its number to all lines of its thread, twice, and a ticket to the shared ones.
+fn work(memory: &Hosted, load: Load, thread: u64, flushes: bool) {
     let lock = VolatileAddress::new(64);
-    let shared = || (0..SHARED).map(|i| CORES * 2 * OWN + 5 * i);
-    for number in 1..=UPDATES {
-        memory.lock(lock);
+    for number in 1..=load.updates {
+        if load.shared {
+            memory.lock(lock);
+        }
         memory.event(Event::Begin);
-        let ticket = memory.load(line(CORES * 2 * OWN)) + 1;
-        for at in shared() {
-            memory.store(line(at), ticket);
+        if load.shared {
+            let ticket = memory.load(line(200)) + 1;
+            shared().for_each(|at| memory.store(line(at), ticket));
         }
         for value in [1 << 40 | number, number] {
-            for i in 0..OWN {
-                memory.store(line(first + 2 * i), value);
-            }
+            own(load, thread).for_each(|at| memory.store(line(at), value));
         }
-        flush(memory, (0..OWN).map(|i| first + 2 * i).chain(shared()));
+        if flushes {
+            flush(memory, own(load, thread).chain(shared().filter(|_| load.shared)));
+        }
         memory.event(Event::Commit(number));
         memory.event(Event::Acknowledged(number));
-        memory.unlock(lock);
+        if load.shared {
+            memory.unlock(lock);
+        }
     }
 }
 
-/// The same without what is shared, so that updates of all threads are in flight together.
-fn work_alone(memory: &Hosted, thread: u64) {
-    let first = thread * 2 * OWN;
-    for number in 1..=UPDATES {
-        memory.event(Event::Begin);
-        for value in [1 << 40 | number, number] {
-            for i in 0..OWN {
-                memory.store(line(first + 2 * i), value);
-            }
-        }
-        flush(memory, (0..OWN).map(|i| first + 2 * i));
-        memory.event(Event::Commit(number));
-        memory.event(Event::Acknowledged(number));
-    }
+/// What a crash and recovery have left.
+struct Left {
+    at: u64,
+    events: usize,
+    pool: Result<Vec<u64>, String>,
 }
 
-/// What is wrong with the pool after a crash and recovery.
-fn judge(pool: &[u64], crash: &Crash, events: &[Announced], shared: bool) -> Result<(), String> {
-    let before = &events[..crash.events];
+/// What is wrong with it.
+fn judge(left: &Left, events: &[Announced], load: Load) -> Result<(), String> {
+    let pool = left.pool.as_ref().map_err(|why| format!("at {}: {why}", left.at))?;
+    let before = &events[..left.events];
+    let values = |lines: &mut dyn Iterator<Item = u64>| lines.map(|at| pool[8 * at as usize]).collect();
     let (mut all_acknowledged, mut all_entered) = (0, 0);
+    let check = |values: Vec<u64>, acknowledged: u64, entered: u64| {
+        let whole = values.iter().all(|&value| value == values[0]);
+        if whole && (acknowledged..=entered).contains(&values[0]) {
+            return Ok(());
+        }
+        Err(format!("at {}: {values:x?}, of {acknowledged} to {entered}", left.at))
+    };
     for thread in 0..CORES {
         let last = |of: fn(Event) -> Option<u64>| {
             let own = before.iter().filter(|told| told.thread as u64 == thread);
@@ -312,70 +332,77 @@ fn judge(pool: &[u64], crash: &Crash, events: &[Announced], shared: bool) -> Res
         };
         let acknowledged = last(|event| if let Event::Acknowledged(n) = event { Some(n) } else { None });
         let entered = last(|event| if let Event::Commit(n) = event { Some(n) } else { None });
-        let values: Vec<u64> = (0..OWN).map(|i| pool[8 * (thread * 2 * OWN + 2 * i) as usize]).collect();
-        if values.iter().any(|&value| value != values[0]) {
-            return Err(format!("torn at {}: {values:x?}", crash.at));
-        }
-        if values[0] < acknowledged || values[0] > entered {
-            return Err(format!("at {}: {} of {acknowledged}..{entered}", crash.at, values[0]));
-        }
+        check(values(&mut own(load, thread)), acknowledged, entered)?;
         all_acknowledged += acknowledged;
         all_entered += entered;
     }
-    if shared {
-        let tickets: Vec<u64> = (0..SHARED).map(|i| pool[8 * (CORES * 2 * OWN + 5 * i) as usize]).collect();
-        let whole = tickets.iter().all(|&ticket| ticket == tickets[0]);
-        if !whole || tickets[0] < all_acknowledged || tickets[0] > all_entered {
-            return Err(format!("at {}: tickets {tickets:?} of {all_acknowledged}..{all_entered}", crash.at));
-        }
-    }
-    Ok(())
+    if load.shared { check(values(&mut shared()), all_acknowledged, all_entered) } else { Ok(()) }
 }
 
-/// Lets power fail at many cycles; how many crashes were judged, and the first that was wrong.
+/// What is crashed.
+#[derive(Clone, Copy, Debug)]
+enum Subject {
+    Atom(Design, Parameters),
+    /// REDO with rings of so many lines.
+    Redo(u64),
+}
+
+/// Lets power fail every so many cycles; how many crashes were judged, and the first that was wrong.
 fn crash(
     description: &Description,
-    design: Design,
-    parameters: Parameters,
+    subject: Subject,
     omitted: Option<&'static str>,
-    shared: bool,
+    load: Load,
+    step: usize,
 ) -> (usize, Option<String>) {
     let setup = Setup { machine: description, omitted };
-    let scheme = Atom::new(design, parameters, &setup).unwrap();
-    let bodies = (0..CORES).map(|thread| {
-        Box::new(
-            move |memory: &Hosted| if shared { work(memory, thread) } else { work_alone(memory, thread) },
-        ) as Thread<'_>
-    });
-    let crash_at = (1..1500).map(|i| i * 211).collect();
-    let machine = run_on(description, Some(Box::new(scheme)), crash_at, bodies.collect());
-    let events = machine.take_events();
-    let crashes = machine.take_crashes();
-    let judged = crashes.len();
-    let wrong = crashes.into_iter().find_map(|crash| {
-        let mut image = crash.image.clone();
+    let scheme: Box<dyn HardwareScheme> = match subject {
+        Subject::Atom(design, parameters) => Box::new(Atom::new(design, parameters, &setup).unwrap()),
+        Subject::Redo(lines) => Box::new(Redo::new(lines, &setup).unwrap()),
+    };
+    let flushes = matches!(subject, Subject::Atom(..));
+    let contents =
+        Contents { persistent: vec![0; WORDS as usize], volatile_bytes: 4096, regions: Regions::default() };
+    let machine = Rc::new(Machine::new(description, contents, Some(scheme), None).unwrap());
+    machine.record_events();
+    machine.crash_at((1..300_000).step_by(step).collect());
+    let found = Rc::new(RefCell::new(Vec::new()));
+    let (into, own_description) = (found.clone(), description.clone());
+    machine.on_crash(move |crash| {
+        let setup = Setup { machine: &own_description, omitted };
+        let mut image = crash.image;
         let (pool, reserved) = image.split_at_mut(WORDS as usize);
-        let recovered = recover_with(parameters, &setup, pool, reserved)
-            // A second time: nothing is left to do.
-            .and_then(|()| recover_with(parameters, &setup, pool, reserved));
-        recovered.and_then(|()| judge(pool, &crash, &events, shared)).err()
+        let recover = |pool: &mut [u64], reserved: &mut [u64]| match subject {
+            Subject::Atom(_, parameters) => recover_with(parameters, &setup, pool, reserved),
+            Subject::Redo(lines) => redo::recover_with(lines, &setup, pool, reserved),
+        };
+        // A second time: nothing is left to do.
+        let recovered = recover(pool, reserved).and_then(|()| recover(pool, reserved));
+        let pool = recovered.map(|()| pool.to_vec());
+        into.borrow_mut().push(Left { at: crash.at, events: crash.events, pool });
     });
-    (judged, wrong)
+    let bodies = (0..CORES)
+        .map(|thread| Box::new(move |memory: &Hosted| work(memory, load, thread, flushes)) as Thread<'_>);
+    machine.run(bodies.collect());
+    let events = machine.take_events();
+    let found = found.borrow();
+    (found.len(), found.iter().find_map(|left| judge(left, &events, load).err()))
 }
+
+const ROOMY: Parameters = Parameters { structures: 3, buckets: 40, records: 8, grants: 8, grant_cycles: 100 };
 
 #[test]
 fn power_may_fail_at_any_cycle_with_many_updates_in_flight() {
+    let atoms = DESIGNS.into_iter().flat_map(|design| [TIGHT, ROOMY].map(|p| Subject::Atom(design, p)));
     let mut judged = 0;
-    for design in DESIGNS {
-        for parameters in [TIGHT, Parameters { structures: 3, ..Parameters::default() }] {
-            for shared in [false, true] {
-                for domain in [PersistenceDomain::Media, PersistenceDomain::Adr] {
-                    let mut description = machine();
-                    description.persistence.domain = domain;
-                    let (crashes, wrong) = crash(&description, design, parameters, None, shared);
-                    assert_eq!(wrong, None, "{design:?} {parameters:?} {domain:?} shared {shared}");
-                    judged += crashes;
-                }
+    for subject in atoms.chain([Subject::Redo(64), Subject::Redo(600)]) {
+        for load in [LONG, SHARED, SHORT] {
+            for domain in [PersistenceDomain::Media, PersistenceDomain::Adr] {
+                let mut description = machine();
+                description.persistence.domain = domain;
+                let (crashes, wrong) = crash(&description, subject, None, load, 449);
+                assert_eq!(wrong, None, "{subject:?} {domain:?} {load:?}");
+                judged += crashes;
             }
         }
     }
@@ -384,14 +411,29 @@ fn power_may_fail_at_any_cycle_with_many_updates_in_flight() {
 
 #[test]
 fn every_mutant_is_found_broken() {
-    for (design, entry) in
-        [(Design::Base, "atom-base"), (Design::Posted, "atom"), (Design::Source, "atom-opt")]
-    {
+    let mut description = machine();
+    // Not at the same distance from every core.
+    description.controllers.placement = Placement::Edge;
+    let atom = |design| [TIGHT, ROOMY].map(|parameters| Subject::Atom(design, parameters));
+    let mut survivors = Vec::new();
+    for (subjects, entry) in [
+        (atom(Design::Base), "atom-base"),
+        (atom(Design::Posted), "atom"),
+        (atom(Design::Source), "atom-opt"),
+        ([Subject::Redo(600), Subject::Redo(64)], "atom-redo"),
+    ] {
         for mutant in scheme::find(entry).unwrap().mutants {
-            let found = [TIGHT, Parameters::default()].into_iter().any(|parameters| {
-                crash(&machine(), design, parameters, Some(mutant.name), false).1.is_some()
+            // Its window is a few cycles of an update.
+            let step = if mutant.name == "end-flag" { 41 } else { 211 };
+            let found = subjects.into_iter().any(|subject| {
+                [LONG, SHORT, SHARED]
+                    .into_iter()
+                    .any(|load| crash(&description, subject, Some(mutant.name), load, step).1.is_some())
             });
-            assert!(found, "{entry} without: {}", mutant.rule);
+            if !found {
+                survivors.push((entry, mutant.name));
+            }
         }
     }
+    assert_eq!(survivors, []);
 }

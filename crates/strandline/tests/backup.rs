@@ -122,3 +122,36 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
     let damage = strandline::pool::check(&path).unwrap().damage;
     assert!(damage[0].contains("header"), "{damage:?}");
 }
+
+/// A pool takes the disk space that it needs, up to the size that was reserved.
+#[test]
+fn a_pool_grows_on_demand() {
+    use std::os::unix::fs::MetadataExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let geometry = Geometry { size: 1 << 30, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 16 };
+    let options = Options { geometry, initial_size: Some(1 << 20), ..options() };
+    let bank =
+        Store::<Bank>::create(&path, &options, |tx| Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 }))
+            .unwrap();
+    let on_disk = || std::fs::metadata(&path).unwrap().blocks() * 512;
+    let (before, whole) = (on_disk(), std::fs::metadata(&path).unwrap().len());
+    assert_eq!(whole, 1 << 30);
+    assert!(before < 4 << 20, "{before}");
+    for first in (0..20_000).step_by(200) {
+        bank.update(|tx, root| {
+            let accounts = root.get(tx)?.accounts;
+            (first..first + 200).try_for_each(|account| accounts.insert(tx, &account, &1).map(drop))
+        })
+        .unwrap();
+    }
+    // Before any of it was written by a checkpoint, the space was there.
+    let allocated = bank.pool().usage().unwrap();
+    let taken = allocated.total_bytes - allocated.free_chunks * geometry.chunk_bytes;
+    assert!(taken > 500_000 && on_disk() >= taken, "{taken} bytes of chunks in {} on disk", on_disk());
+    assert!(on_disk() < before + taken + (8 << 20));
+    bank.close().unwrap();
+    let bank = Store::<Bank>::open(&path, &options).unwrap();
+    assert_eq!(total(&bank).unwrap().0, 20_000);
+}

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use strandline::pool::Geometry;
@@ -97,20 +98,31 @@ fn use_everything(store: &Store<All>) {
     let _ = store.pool().usage();
 }
 
-/// A pool's files, whole.
-fn image(domain: Domain, clean: bool) -> Vec<(&'static str, Vec<u8>)> {
+type Files = Vec<(&'static str, Vec<u8>)>;
+
+/// A pool's files, whole: closed, or as a kill would leave them.
+fn make_image(domain: Domain, clean: bool) -> Files {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pool");
-    let store = Store::<All>::create(&path, &options(domain), make).unwrap();
+    let store = Store::<All>::create(folder.path().join("pool"), &options(domain), make).unwrap();
     fill(&store);
-    let read = |name: &'static str| std::fs::read(folder.path().join(name)).ok().map(|bytes| (name, bytes));
-    let names = ["pool", "pool.log"];
+    let read = || {
+        let names = ["pool", "pool.log"].into_iter();
+        names.filter_map(|name| Some((name, std::fs::read(folder.path().join(name)).ok()?))).collect()
+    };
     if clean {
         store.close().unwrap();
-        names.into_iter().filter_map(read).collect()
+        read()
     } else {
-        names.into_iter().filter_map(read).collect()
+        read()
     }
+}
+
+fn image(domain: Domain, clean: bool) -> Files {
+    static IMAGES: LazyLock<[Files; 4]> = LazyLock::new(|| {
+        [(Domain::Sync, false), (Domain::Sync, true), (Domain::Process, false), (Domain::Process, true)]
+            .map(|(domain, clean)| make_image(domain, clean))
+    });
+    IMAGES[2 * usize::from(domain == Domain::Process) + usize::from(clean)].clone()
 }
 
 fn put(files: &[(&'static str, Vec<u8>)], folder: &Path) {

@@ -2,13 +2,15 @@
 
 mod tables;
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
 use serde::Serialize;
 use strandline::memory::Event;
 use strandline_sim::run::{Finished, PoolSizes, Prepared, Run, recover};
-use strandline_sim::{Description, file, scheme};
+use strandline_sim::{Description, file, scheme, trace};
 use strandline_workloads::{SchemeName, Sizes, UnknownName, WorkloadName};
 
 use crate::arguments::bytes;
@@ -19,7 +21,8 @@ use crate::failure::{Failure, Outcome};
 #[command(after_help = "Examples:\n  \
     strandline simulate --machine atom --scheme bppm --workload hash --threads 8\n  \
     strandline simulate --machine loc --set nvm.write_ns=500 --set cache.LLC.bytes=2_097_152 --json\n  \
-    strandline simulate --crash-at 100000,200000\n\n\
+    strandline simulate --crash-at 100000,200000\n  \
+    valgrind --tool=lackey --trace-mem=yes --log-file=trace ls; strandline simulate --trace trace\n\n\
     Machines, schemes and workloads are those of `strandline list`; docs/machines.md says how to describe a machine.")]
 pub struct Arguments {
     /// A machine of `strandline list`, or the path of a TOML file
@@ -58,6 +61,12 @@ pub struct Arguments {
     /// Seeds the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Runs a program's accesses instead: what `valgrind --tool=lackey --trace-mem=yes` has printed, or a binary trace
+    #[arg(long, value_name = "FILE", conflicts_with_all = WORKLOAD_FLAGS)]
+    trace: Option<std::path::PathBuf>,
+    /// Writes what the threads do to a binary trace, the warm-up included
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    record: Option<std::path::PathBuf>,
     /// Cycles (from the threads' start, warm-up included) at which power fails, separated by commas; each time recovery runs on
     /// what survives, and the run goes on
     #[arg(long, value_delimiter = ',', value_name = "CYCLE")]
@@ -66,6 +75,21 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 }
+
+/// What means nothing to a trace.
+const WORKLOAD_FLAGS: [&str; 11] = [
+    "scheme",
+    "hardware",
+    "workload",
+    "threads",
+    "transactions",
+    "warm_up",
+    "value_size",
+    "ops_per_tx",
+    "log_size",
+    "seed",
+    "crash_at",
+];
 
 fn software(name: &str) -> Result<SchemeName, UnknownName> {
     name.parse()
@@ -113,13 +137,10 @@ struct Host {
     accesses_per_s: f64,
 }
 
-impl From<&Finished> for Host {
-    fn from(finished: &Finished) -> Self {
-        Self {
-            accesses: finished.accesses,
-            seconds: finished.host_time.as_secs_f64(),
-            accesses_per_s: finished.accesses_per_second(),
-        }
+impl Host {
+    fn new(accesses: u64, time: Duration) -> Self {
+        let seconds = time.as_secs_f64();
+        Self { accesses, seconds, accesses_per_s: accesses as f64 / seconds.max(1e-9) }
     }
 }
 
@@ -132,10 +153,27 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         file::load(&arguments.machine, &arguments.set).map_err(|error| Failure::Usage(error.to_string()))?;
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(200));
+    if let Some(path) = &arguments.trace {
+        progress.set_message("running the trace");
+        let finished = trace::run(path, &machine);
+        progress.finish_and_clear();
+        let finished = finished.map_err(|error| Failure::Usage(error.to_string()))?;
+        let host = Host::new(finished.accesses, finished.host_time);
+        if arguments.json {
+            say!("{:#}", serde_json::json!({ "result": finished.outcome, "host": host }));
+        } else {
+            say!("{}\n{}", tables::trace(&finished.outcome), tables::host(&host));
+        }
+        return Ok(Outcome::Success);
+    }
     let outcome = arguments.simulate(&machine, &progress);
     progress.finish_and_clear();
     let (finished, crashes) = outcome?;
-    let host = Host::from(&finished);
+    let host = Host::new(finished.accesses, finished.host_time);
+    let missed = arguments.crash_at.len() - crashes.len();
+    if missed > 0 {
+        eprintln!("note: the run had ended before {missed} of the cycles of --crash-at");
+    }
     if arguments.json {
         let object = serde_json::json!({ "result": finished.outcome, "crashes": crashes, "host": host });
         say!("{object:#}");
@@ -183,7 +221,29 @@ impl Arguments {
         let pool = PoolSizes { log_bytes: self.log_size, ..PoolSizes::default() };
         let prepared = Prepared::new(self.workload, &sizes, pool, run.threads)?;
         progress.set_message("simulating");
-        let mut finished = prepared.run(machine, hardware, &run, self.crash_at.clone())?;
+        let crash_at = self.crash_at.clone();
+        let mut finished = match &self.record {
+            None => prepared.run(machine, hardware, &run, crash_at)?,
+            Some(path) => {
+                let failed = || Failure::io(format!("write the trace {}", path.display()));
+                let file = std::io::BufWriter::new(std::fs::File::create(path).map_err(failed())?);
+                let header = prepared.header(machine.cores.count.min(run.threads + 1));
+                let writer = trace::Writer::new(file, &header).map_err(failed())?;
+                let writer = Rc::new(RefCell::new(Some(writer)));
+                let tape = writer.clone();
+                let finished = prepared.run_with(machine, hardware, &run, crash_at, |machine| {
+                    machine.record(Box::new(move |thread, taped| {
+                        if let Some(writer) = tape.borrow_mut().as_mut() {
+                            writer.add(thread, taped);
+                        }
+                    }));
+                })?;
+                if let Some(writer) = writer.take() {
+                    writer.finish().map_err(failed())?;
+                }
+                finished
+            }
+        };
         progress.set_message("recovering");
         let crashes = std::mem::take(&mut finished.crashes);
         let crashes = crashes

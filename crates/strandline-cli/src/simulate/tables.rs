@@ -4,6 +4,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use strandline_sim::Statistics;
 use strandline_sim::run;
 use strandline_sim::statistics::{ByRegion, Stalls};
+use strandline_sim::trace;
 
 use super::{CrashReport, Host};
 
@@ -33,7 +34,7 @@ pub fn run(outcome: &run::Outcome) -> String {
     };
     let head = format!(
         "{} on {}{hardware}, machine {}: {}\n\
-         {} threads × {} transactions, seed {}\n\n\
+         {} × {} transactions, seed {}\n\n\
          {:.0} transactions per simulated second ({} cycles, {:.3} ms)\n\
          {:.4} aborts per attempt; per transaction {:.2} fences, {:.2} lines written back, {:.0} bytes of log; \
          {} bulk persists\n",
@@ -41,7 +42,7 @@ pub fn run(outcome: &run::Outcome) -> String {
         outcome.workload,
         outcome.machine.name,
         outcome.machine.description,
-        outcome.threads,
+        if outcome.threads == 1 { "1 thread".into() } else { format!("{} threads", outcome.threads) },
         outcome.transactions,
         outcome.seed,
         outcome.tx_per_s,
@@ -56,8 +57,23 @@ pub fn run(outcome: &run::Outcome) -> String {
     head + &statistics(&outcome.statistics)
 }
 
+/// A trace's run.
+pub fn trace(outcome: &trace::Outcome) -> String {
+    let head = format!(
+        "{} on machine {}: {}\n{} records, {} pages; {} cycles, {:.3} ms\n",
+        outcome.trace,
+        outcome.machine.name,
+        outcome.machine.description,
+        outcome.records,
+        outcome.pages,
+        outcome.statistics.cycles,
+        outcome.seconds * 1e3,
+    );
+    head + &statistics(&outcome.statistics)
+}
+
 /// Everything that the machine counted.
-pub fn statistics(statistics: &Statistics) -> String {
+fn statistics(statistics: &Statistics) -> String {
     let mut parts = vec![cores(statistics), stalls(statistics), levels(statistics), traffic(statistics)];
     parts.push(channels(statistics));
     parts.push(banks(statistics));

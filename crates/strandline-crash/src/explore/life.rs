@@ -322,7 +322,7 @@ fn thread<S: Scheme>(
     // Some threads do nothing but fill the log in a few transactions, and end some at its last records; some leave
     // a part of the log free in one run and fill it with small transactions in another.
     // More of them where a step of a log's end is left out.
-    let style = random.u8(..8) / if ground.case.omitted.is_some_and(at_the_end) { 2 } else { 1 };
+    let style = random.u8(..if ground.case.omitted.is_some_and(at_the_end) { 5 } else { 8 });
     let count = match script {
         Script::Fixed(plans) => plans[thread].len() as u32,
         Script::Shaped { transactions, .. } => random.u32(1..=*transactions),
@@ -338,6 +338,7 @@ fn thread<S: Scheme>(
                     0 | 1 if random.bool() => large(unique, random),
                     0 | 1 => edge(unique, room, random),
                     2 => partly(unique, room, random),
+                    3 => by_turns(unique, position, records, random),
                     _ => shaped(unique, room, random),
                 }
             }
@@ -419,6 +420,21 @@ fn partly(unique: u64, room: u32, random: &mut Rng) -> Plan {
     };
     let (seed, filler) = (random.u64(..), filler.clamp(1, 240));
     Plan { seed, unique, operations: 0, filler, reads_only: false, gives_up: random.u8(..8) == 0 }
+}
+
+/// Short and long runs of a log by turns: a little, then a transaction that does not fit behind it, so that the log
+/// begins anew, and that reaches beyond where the short run ended, over what the run before that one has left.
+fn by_turns(unique: u64, position: u32, records: u32, random: &mut Rng) -> Plan {
+    let room = records.saturating_sub(position);
+    let filler = if (1..records / 2).contains(&position) {
+        random.u32(room..records)
+    } else {
+        // Behind a long one: what does not fit.
+        random.u32(20..64).max(if position == 0 { 0 } else { room.min(100) })
+    };
+    // Words of their own.
+    let seed = random.u64(..) | 2 << 3;
+    Plan { seed, unique, operations: 0, filler: filler.min(240), reads_only: false, gives_up: false }
 }
 
 /// A transaction that ends at the end of the log: its commit or abort record is the last record; or the

@@ -147,6 +147,16 @@ const SORT: (Step, &str) = (
     Step::RecoverySort,
     "a transaction that is not truncated holds its locks, so no two of those that are replayed wrote the same line",
 );
+const RESTART_FENCE: (Step, &str) = (
+    Step::RestartFence,
+    "the first transaction of the new run fences its records before its commit record is stored, which completes the \
+     restart's write-backs; no other record is trusted by its bits",
+);
+const WATERMARK_FENCE_EACH: (Step, &str) = (
+    Step::WatermarkFence,
+    "the fence after the next transaction's home lines completes it, so the durable watermark is at most one \
+     transaction behind the published one; that one is home durably, and nothing newer that is home is forgotten",
+);
 const TRUNCATION_FENCE: (Step, &str) = (
     Step::TruncationFence,
     "the writer's lock is released by an atomic add, which on x86 completes the mark's write-back",
@@ -201,6 +211,12 @@ const PHASE_EARLY: (Step, &str) = (
      truncated; no other record is trusted by its bits",
 );
 
+const PHASE_EARLY_EXECUTED: (Step, &str) = (
+    Step::RestartPhaseEarly,
+    "a transaction fills the log before the log begins anew, so that one record at most is made inert, the last; a \
+     commit record torn over it names TxID 0 or 1: truncated, or alone in not being so",
+);
+
 const STM: Concurrency = Concurrency::Stm;
 const SINGLE_WRITER: Concurrency = Concurrency::SingleWriter;
 
@@ -249,19 +265,23 @@ fn leftover_entry(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
 
 /// All schemes that promise durability.
 pub const ALL: [CheckedScheme; 18] = [
-    redo::<Base>(STM, BASE, &[SORT, PHASE_EARLY]),
-    redo::<Base>(SINGLE_WRITER, BASE, &[SORT, PHASE_EARLY, TRUNCATION_FENCE]),
+    redo::<Base>(STM, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE]),
+    redo::<Base>(SINGLE_WRITER, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE, TRUNCATION_FENCE]),
     redo::<MnemosyneSynchronous>(STM, MNEMOSYNE_SYNCHRONOUS, &[SORT]),
     redo::<MnemosyneSynchronous>(SINGLE_WRITER, MNEMOSYNE_SYNCHRONOUS, &[SORT, TRUNCATION_FENCE]),
-    redo::<MnemosyneAsynchronous>(STM, MNEMOSYNE_ASYNCHRONOUS, &[]),
-    redo::<MnemosyneAsynchronous>(SINGLE_WRITER, MNEMOSYNE_ASYNCHRONOUS, &[HELPER_WAIT]),
-    redo::<ExecutionInLog>(STM, EXECUTION_IN_LOG, &[SORT]),
-    redo::<ExecutionInLog>(SINGLE_WRITER, EXECUTION_IN_LOG, &[SORT, TRUNCATION_FENCE]),
-    redo::<VolatileCheckpoint>(STM, VOLATILE_CHECKPOINT, &[BULK_LOG, PHASE_EARLY]),
+    redo::<MnemosyneAsynchronous>(STM, MNEMOSYNE_ASYNCHRONOUS, &[WATERMARK_FENCE_EACH]),
+    redo::<MnemosyneAsynchronous>(
+        SINGLE_WRITER,
+        MNEMOSYNE_ASYNCHRONOUS,
+        &[HELPER_WAIT, WATERMARK_FENCE_EACH],
+    ),
+    redo::<ExecutionInLog>(STM, EXECUTION_IN_LOG, &[SORT, PHASE_EARLY_EXECUTED]),
+    redo::<ExecutionInLog>(SINGLE_WRITER, EXECUTION_IN_LOG, &[SORT, PHASE_EARLY_EXECUTED, TRUNCATION_FENCE]),
+    redo::<VolatileCheckpoint>(STM, VOLATILE_CHECKPOINT, &[BULK_LOG, PHASE_EARLY, RESTART_FENCE]),
     redo::<VolatileCheckpoint>(
         SINGLE_WRITER,
         VOLATILE_CHECKPOINT,
-        &[BULK_LOG, PHASE_EARLY, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+        &[BULK_LOG, PHASE_EARLY, RESTART_FENCE, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
     ),
     redo::<Blurred>(STM, BLURRED, &[BULK_LOG]),
     redo::<Blurred>(SINGLE_WRITER, BLURRED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),

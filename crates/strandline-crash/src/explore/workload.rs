@@ -190,13 +190,13 @@ impl Workload {
         }
         if !plan.reads_only {
             let (mine, shared) = (scratch(tx, 1 + plan.seed % 3), scratch(tx, 0));
-            let spread = tx.root(0).byte(1280 + 8 * SPREAD_WORDS * (plan.seed % 3));
+            let (spread, first) = (tx.root(0).byte(1280), SPREAD_WORDS * (plan.seed % 3));
             for i in 0..plan.filler {
                 let value = (plan.unique << 12 | u64::from(i)) << 8 | 3;
                 let at = match plan.seed >> 3 & 3 {
                     1 if i % 8 == 7 => shared,
                     // Words of their own: what is copied from an execution area fills the log with these alone.
-                    2 | 3 => spread.word(u64::from(i) % SPREAD_WORDS),
+                    2 | 3 => spread.word((first + u64::from(i)) % (3 * SPREAD_WORDS)),
                     _ => mine,
                 };
                 tx.write(at, value)?;

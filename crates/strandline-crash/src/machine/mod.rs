@@ -19,7 +19,10 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use strandline::memory::{Event, Hosted, LINE_BYTES, Step, World};
-use strandline::scheme::{HardwareFlushed, HardwareStores, Scheme, recover};
+use strandline::scheme::{
+    DeferredEpoch, DeferredStrand, DeferredStrict, HardwareFlushed, HardwareStores, Scheme, SynchronousEpoch,
+    SynchronousStrand, SynchronousStrict, recover,
+};
 use strandline::{Concurrency, Result};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::PersistenceDomain;
@@ -105,11 +108,17 @@ const fn beside<S: Scheme>(concurrency: Concurrency) -> CheckedScheme {
     }
 }
 
-const BESIDE: [CheckedScheme; 4] = [
+const BESIDE: [CheckedScheme; 10] = [
     beside::<HardwareStores>(Concurrency::SingleWriter),
     beside::<HardwareStores>(Concurrency::Locks),
     beside::<HardwareFlushed>(Concurrency::SingleWriter),
     beside::<HardwareFlushed>(Concurrency::Locks),
+    beside::<SynchronousStrict>(Concurrency::Locks),
+    beside::<DeferredStrict>(Concurrency::Locks),
+    beside::<SynchronousEpoch>(Concurrency::Locks),
+    beside::<DeferredEpoch>(Concurrency::Locks),
+    beside::<SynchronousStrand>(Concurrency::Locks),
+    beside::<DeferredStrand>(Concurrency::Locks),
 ];
 
 /// All that promises durability: each hardware scheme with its software, and each software scheme by itself.

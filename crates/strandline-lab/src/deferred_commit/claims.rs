@@ -124,7 +124,13 @@ fn break_even_us(all: &Measurements, workload: &str, model: &str) -> Option<f64>
 
 fn break_evens(claim: &Claim, all: &Measurements, workload: &str) -> Finding {
     let measured = MODELS.map(|(model, _)| break_even_us(all, workload, model)).to_vec();
-    let finding = Finding::headline(claim, measured, Baseline::Zero, METHOD);
+    let mut finding = Finding::headline(claim, measured, Baseline::Zero, METHOD);
+    for (model, name) in MODELS {
+        if both(all, workload, model).is_some_and(|(sct, dct)| break_even(&sct, &dct).is_none()) {
+            finding.verdict = Verdict::Contradicts;
+            finding = finding.note(format!("{name}: DCT does not overtake SCT at any latency."));
+        }
+    }
     let always = MODELS.iter().filter(|(model, _)| {
         both(all, workload, model).is_some_and(|(sct, dct)| sct.volatile_rate <= dct.volatile_rate)
     });

@@ -204,7 +204,7 @@ pub fn w7(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> 
             format!("{name}: WrAP below the undo log at every size"),
             nearer.then(|| each().all(|(_, undo, wrap)| wrap < undo)),
         ));
-        if let Some((plain, undo, wrap)) = each().last() {
+        if let Some((plain, undo, wrap)) = each().next_back() {
             numbers.push((format!("{name}, largest size: WrAP / non-transactional"), Some(wrap / plain)));
             numbers.push((format!("{name}, largest size: undo log / non-transactional"), Some(undo / plain)));
         }

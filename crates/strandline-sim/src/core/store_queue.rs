@@ -1,5 +1,7 @@
 //! The store queue: stores and write-backs that have retired, on their way to the first level, in order.
 
+use crate::scheme::Ordering;
+
 /// What a queued entry does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueuedKind {
@@ -9,6 +11,15 @@ pub enum QueuedKind {
     NonTemporal,
     /// Writes a line back.
     WriteBack,
+    /// Orders persists.
+    Order(Ordering),
+}
+
+impl QueuedKind {
+    /// Whether it stores a word.
+    pub fn stores(self) -> bool {
+        matches!(self, Self::Store | Self::NonTemporal)
+    }
 }
 
 /// An entry.
@@ -143,7 +154,7 @@ impl StoreQueue {
         (self.issued..self.tail)
             .rev()
             .map(|number| self.at(number))
-            .find(|entry| entry.line == line && entry.word == word && entry.kind != QueuedKind::WriteBack)
+            .find(|entry| entry.line == line && entry.word == word && entry.kind.stores())
             .map(|entry| entry.value)
     }
 }

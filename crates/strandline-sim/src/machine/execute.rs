@@ -80,6 +80,9 @@ impl State {
         }
         let now = self.cores[number].clock;
         let access = self.caches.access(number, line, false, now);
+        if let Some(scheme) = &mut self.caches.scheme {
+            scheme.accessed(number, line, false);
+        }
         let value = self.caches.first(number).data[access.entry][usize::from(word)];
         let core = &mut self.cores[number];
         if overlaps {
@@ -110,7 +113,7 @@ impl State {
             core.charge_access();
             core.again = true;
             if let Some(notes) = &mut self.notes
-                && kind != QueuedKind::WriteBack
+                && kind.stores()
             {
                 notes.store(number, core.clock, line, word, value);
             }
@@ -149,6 +152,7 @@ impl State {
             QueuedKind::Store => statistics.stores += 1,
             QueuedKind::NonTemporal => statistics.non_temporal += 1,
             QueuedKind::WriteBack => statistics.write_backs += 1,
+            QueuedKind::Order(_) => {}
         }
     }
 
@@ -176,6 +180,7 @@ impl State {
                 let mut done = access.done;
                 if let Some(mut scheme) = self.caches.scheme.take() {
                     let stored = StoredWord { line, word, value };
+                    scheme.accessed(core, line, true);
                     let reply = scheme.store(&mut self.caches, core, stored, access.entry, done);
                     self.caches.scheme = Some(scheme);
                     match reply {
@@ -204,6 +209,12 @@ impl State {
                     wait = self.caches.memory.take_queue_wait();
                 }
                 Reply::Go(now + 1 + wait)
+            }
+            QueuedKind::Order(ordering) => {
+                if let Some(scheme) = &mut self.caches.scheme {
+                    scheme.orders(core, ordering, now);
+                }
+                Reply::Go(now)
             }
             QueuedKind::WriteBack => {
                 if !self.cores[core].combining.is_empty() {
@@ -269,6 +280,9 @@ impl State {
         self.flush_combining(number, None);
         let now = self.cores[number].clock;
         let access = self.caches.access(number, line, true, now);
+        if let Some(scheme) = &mut self.caches.scheme {
+            scheme.accessed(number, line, true);
+        }
         if let Some(notes) = &mut self.notes {
             notes.load(number, now, line, word);
         }
@@ -365,6 +379,17 @@ impl State {
     }
 
     fn event(&mut self, number: usize, event: Event) -> Outcome {
+        let ordering = match event {
+            Event::PersistBarrier(_) => Some(Ordering::Barrier),
+            Event::NewStrand(_) => Some(Ordering::Strand),
+            _ => None,
+        };
+        if let Some(ordering) = ordering
+            && self.caches.scheme.is_some()
+            && let Postponed = self.store(number, QueuedKind::Order(ordering), 0, 0, 0)
+        {
+            return Postponed;
+        }
         let boundary = match event {
             Event::Begin => Some(Boundary::Begin),
             Event::Commit(transaction) => Some(Boundary::Commit(transaction)),

@@ -7,6 +7,7 @@
 
 pub mod atom;
 pub mod loc;
+mod persist_buffers;
 mod undo_log;
 mod wrap;
 
@@ -57,6 +58,15 @@ pub enum Boundary {
     Flush,
 }
 
+/// An order of persists that software asks for without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ordering {
+    /// A persist barrier: what the core stores after it persists after what it stored before.
+    Barrier,
+    /// A new strand: what the core stores after it is ordered after nothing of its own.
+    Strand,
+}
+
 /// A hardware scheme in a running machine. All times are cycles; `core` is the hardware thread.
 pub trait HardwareScheme {
     /// The name in `strandline list`.
@@ -91,6 +101,12 @@ pub trait HardwareScheme {
     /// A line is about to be read from memory at `now`: the scheme's own copy, and when it is there, if home is not
     /// the newest.
     fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)>;
+
+    /// A persist barrier or a new strand of `core`, at its place among the core's stores.
+    fn orders(&mut self, _core: usize, _ordering: Ordering, _now: u64) {}
+
+    /// `core` is about to load from a line or, if `stores`, to store to it, with all permission that this needs.
+    fn accessed(&mut self, _core: usize, _line: u32, _stores: bool) {}
 
     /// A line was read from memory for `core`, with the permission to write if `exclusive`; its words leave their controller
     /// at `at`.
@@ -225,6 +241,9 @@ pub const SCHEMES: &[Entry] = &[
     wrap::WRAP_EVALUATED,
     wrap::WRAP_BUFFER_OF_ONE,
     undo_log::UNDO_LOG,
+    persist_buffers::STRICT,
+    persist_buffers::EPOCH,
+    persist_buffers::STRAND,
 ];
 
 /// The scheme with this name.

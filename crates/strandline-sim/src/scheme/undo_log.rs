@@ -191,7 +191,7 @@ impl HardwareScheme for UndoLog {
         if let Stage::Free = log.stage {
             log.entries += 1;
             assert!(log.entries < LOG_LINES, "a transaction makes more than {} stores", LOG_LINES - 1);
-            let place = (log.ended + 1) << 32 | u64::from(line) * 8 + word as u64;
+            let place = ((log.ended + 1) << 32) | (u64::from(line) * 8 + word as u64);
             let at = log_line + log.entries as u32;
             let data = [place, old, place ^ old ^ CHECK, 0, 0, 0, 0, 0];
             memory.write(at, &data, 0b111, now, Origin::Scheme, None);

@@ -44,6 +44,10 @@ pub struct Options {
     pub lock_bits: u32,
     /// `Sync`: the log's size, for making it only, and when checkpoints run.
     pub sync: SyncParameters,
+    /// `Sync`: bytes of disk space to take when the pool is created; the rest, up to the geometry's size, is taken as
+    /// the heap grows, and where the disk is full then, the allocation is an error like any other. `None`: all of it at
+    /// once. Address space is reserved for the whole size in any case.
+    pub initial_size: Option<u64>,
     /// `Sync`: how long a transaction that is to be durable later ([`Pool::ticket`]) may stay in memory before it is
     /// flushed, if nobody flushes before. What a power failure can take is what was committed in this time and in one
     /// flush; a killed process loses as much.
@@ -62,6 +66,7 @@ impl Default for Options {
             assume_persistent: false,
             lock_bits: 20,
             sync: SyncParameters::default(),
+            initial_size: None,
             flush_interval: Duration::from_millis(10),
         }
     }
@@ -145,7 +150,8 @@ impl Pool {
             .create_new(true)
             .open(path)
             .map_err(|e| Error::io(format!("create the pool {}", path.display()), e))?;
-        let made = fill_new_file(&file, path, &header);
+        let initial_size = options.initial_size.filter(|_| options.domain == Domain::Sync);
+        let made = fill_new_file(&file, path, &header, initial_size);
         drop(file);
         let opened = made.and_then(|()| Self::open(path, options));
         if opened.is_err() {
@@ -661,10 +667,15 @@ fn check_state(word: u64, domain: Domain) -> Result<()> {
     Ok(())
 }
 
-/// Allocates the file's space and writes its header last: a file without it is not a pool.
-fn fill_new_file(file: &File, path: &Path, header: &Header) -> Result<()> {
-    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, header.geometry.size)
-        .map_err(|e| Error::io(format!("allocate {} bytes for the pool", header.geometry.size), e.into()))?;
+/// Allocates the file's space, all of it or the first `initial_size` bytes, and writes its header last: a file without
+/// it is not a pool.
+fn fill_new_file(file: &File, path: &Path, header: &Header, initial_size: Option<u64>) -> Result<()> {
+    let size = header.geometry.size;
+    // What lies before the chunks is used from the beginning.
+    let initial = initial_size.unwrap_or(size).max(Layout::new(header.geometry)?.chunks.offset()).min(size);
+    file.set_len(size).map_err(|e| Error::io(format!("reserve {size} bytes for the pool"), e))?;
+    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, initial)
+        .map_err(|e| Error::io(format!("allocate {initial} bytes for the pool"), e.into()))?;
     let write = || {
         file.sync_all()?;
         file.write_all_at(&header.encode(), 0)?;

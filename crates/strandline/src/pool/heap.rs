@@ -51,6 +51,10 @@ pub(crate) trait Access {
     fn hint(&self, at: PersistentAddress) -> u64;
     fn fail(&mut self, error: Error) -> Abort;
     fn layout(&self) -> &Layout;
+    /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, before they are handed out.
+    fn make_space(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
+        Ok(())
+    }
 }
 
 /// Block sizes in bytes, up to a quarter of a chunk; larger allocations take whole chunks.
@@ -449,7 +453,10 @@ fn take_run<A: Access>(tx: &mut A, chunks: u64, look: Look) -> Result<Option<u64
         if (look == Look::Everywhere || tx.hint(at) == FREE) && tx.read(at)? == FREE {
             length += 1;
             if length == chunks {
-                return Ok(Some(chunk + 1 - chunks));
+                let (first, bytes) = (chunk + 1 - chunks, chunks * tx.layout().geometry.chunk_bytes);
+                let at = start(tx.layout(), first);
+                tx.make_space(at, bytes)?;
+                return Ok(Some(first));
             }
         } else {
             length = 0;

@@ -67,6 +67,15 @@ pub trait Device {
     /// The system's, `ENOSPC` above all; the file is then no smaller than before.
     fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()>;
 
+    /// Sees to it that there is space for the `bytes` bytes at `offset` of the file, which has them already, so that
+    /// writing them later cannot fail for want of it. Cheap where there is.
+    ///
+    /// # Errors
+    /// The system's, `ENOSPC` above all.
+    fn allocate(&self, _file: DeviceFile, _offset: u64, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Whether writes to the file go past the system's page cache, so that there is no point in flushing
     /// every few pages.
     fn is_direct(&self, file: DeviceFile) -> bool;

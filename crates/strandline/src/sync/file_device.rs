@@ -239,6 +239,14 @@ impl Device for FileDevice {
         buffered.sync_all()
     }
 
+    fn allocate(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.file(file).buffered, FallocateFlags::empty(), offset, bytes) {
+            // Where the system cannot allocate ahead, a checkpoint finds out.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn is_direct(&self, file: DeviceFile) -> bool {
         self.file(file).direct.is_some()
     }

@@ -6,7 +6,7 @@ use crate::memory::{Counters, Event, LINE_BYTES, Memory, PersistentAddress, Step
 use crate::pool::heap::Access;
 use crate::pool::layout::{SharedLayout, Slot, View};
 use crate::scheme::{Full, Scheme};
-use crate::sync::SharedLog;
+use crate::sync::{DeviceFile, SharedLog};
 
 use super::Abort;
 use super::locks::LockSet;
@@ -468,6 +468,18 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
     #[inline(always)]
     fn hint(&self, at: PersistentAddress) -> u64 {
         self.view.memory.peek(at)
+    }
+
+    #[cold]
+    fn make_space(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
+        // Only a `Sync` pool has a device, and only its file may have holes.
+        let made = match self.view.memory.device() {
+            Some(device) => device.allocate(DeviceFile::Heap, at.offset(), bytes),
+            None => Ok(()),
+        };
+        made.map_err(|error| {
+            self.fail(Error::io(format!("find disk space for {bytes} bytes of the pool"), error))
+        })
     }
 
     #[cold]

@@ -232,7 +232,7 @@ fn region_lock<M: Memory>(view: &View<M>, region: u32) -> u32 {
 /// The number of the lock that whoever writes to the line of `at` in the chunk table takes besides: hardware that keeps old
 /// values of lines undoes what others wrote to the same line (ATOM).
 fn line_lock<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
-    spread(view, 1 << 41 | at.offset() / LINE_BYTES)
+    spread(view, 1 << 41 | (at.offset() / LINE_BYTES))
 }
 
 /// The number of the lock of the word at `at`.

@@ -48,6 +48,11 @@ impl KeyBytes {
 }
 
 /// What a map can be asked for: a key, or what a key can be borrowed as (`str` for `String`).
+#[diagnostic::on_unimplemented(
+    message = "values of type `{Self}` cannot be keys of a map in a pool",
+    label = "not a key",
+    note = "possible are integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays of them, and types with `#[derive(Key)]`"
+)]
 pub trait KeyRef {
     /// Appends the key's bytes. Bytes of different keys are ordered as the keys are, and none begins with
     /// another's.

@@ -14,13 +14,14 @@
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::{Bound, RangeBounds};
 
 use super::entry::{Entry, Map};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::layout;
 use super::persist::Item;
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
+use super::range::Range;
 use super::transaction::{Tx, View, Words};
 use crate::collections::bytes::{equals, read_bytes, rewrite, with_words, write_bytes};
 use crate::collections::{BPlusTree, NodeShape, with_buffer};
@@ -28,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
 
-type Tree = BPlusTree<u64, u64>;
+pub(super) type Tree = BPlusTree<u64, u64>;
 
 const TREE_WORDS: usize = Tree::HEADER_WORDS;
 const HEADER_WORDS: usize = 1 + TREE_WORDS;
@@ -36,9 +37,9 @@ const HEADER_WORDS: usize = 1 + TREE_WORDS;
 const SHAPE: NodeShape = NodeShape::of_pairs(28);
 const LAYER: u64 = 1;
 /// Slots read at a time.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 /// The longest key: its layers are freed by recursion.
-const MAX_KEY_BYTES: usize = 1 << 12;
+pub(super) const MAX_KEY_BYTES: usize = 1 << 12;
 
 handle! {
     /// A map ordered by its keys: ranges, and iteration from both ends. Keys of up to 4,096 encoded bytes, values of
@@ -82,7 +83,7 @@ persist_handle!('p, OrderedMap<K: Key, V: Item<'p>>, "OrderedMap");
 
 /// Word `depth` of a key's bytes.
 #[inline(always)]
-fn word_of(key: &[u8], depth: usize) -> u64 {
+pub(super) fn word_of(key: &[u8], depth: usize) -> u64 {
     let mut word = [0; 8];
     let rest = key.get(8 * depth..).unwrap_or_default();
     let bytes = rest.len().min(8);
@@ -91,20 +92,20 @@ fn word_of(key: &[u8], depth: usize) -> u64 {
 }
 
 /// The tree whose header is at `at`.
-fn layer(tx: &mut Words<'_>, at: PersistentAddress) -> Result<Tree, Abort> {
+pub(super) fn layer(tx: &mut Words<'_>, at: PersistentAddress) -> Result<Tree, Abort> {
     let mut header = [0; TREE_WORDS];
     tx.read_range(at, &mut header)?;
     Tree::of_header(tx, at, &header)
 }
 
 /// What a slot leads to.
-enum Slot {
+pub(super) enum Slot {
     Entry(EntryBlock),
     Layer(PersistentAddress),
 }
 
 impl Slot {
-    fn load(tx: &mut Words<'_>, slot: u64) -> Result<Self, Abort> {
+    pub(super) fn load(tx: &mut Words<'_>, slot: u64) -> Result<Self, Abort> {
         if slot & LAYER == 0 {
             EntryBlock::load(tx, PersistentAddress::new(slot)).map(Self::Entry)
         } else {
@@ -115,7 +116,7 @@ impl Slot {
 
 /// A key with its value.
 #[derive(Clone, Copy)]
-struct EntryBlock {
+pub(super) struct EntryBlock {
     at: PersistentAddress,
     key_bytes: u64,
     value_bytes: u64,
@@ -154,13 +155,13 @@ impl EntryBlock {
         Ok(self.key_bytes == key.len() as u64 && equals(tx, self.at.word(1), key)?)
     }
 
-    fn key(&self, tx: &mut Words<'_>) -> Result<Vec<u8>, Abort> {
+    pub(super) fn key(&self, tx: &mut Words<'_>) -> Result<Vec<u8>, Abort> {
         let mut key = Vec::new();
         read_bytes(tx, self.at.word(1), self.key_bytes, &mut key)?;
         Ok(key)
     }
 
-    fn load_value<'p, V: Item<'p>>(&self, tx: &mut Words<'_>) -> Result<V, Abort> {
+    pub(super) fn load_value<'p, V: Item<'p>>(&self, tx: &mut Words<'_>) -> Result<V, Abort> {
         match with_words(tx, self.value(), self.value_bytes, |words, bytes| V::decode(words, bytes))? {
             Ok(value) => Ok(value),
             Err(_) => Err(invalid(tx, self.at, V::NAME)),
@@ -175,7 +176,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         V::LAYOUT,
     ));
     /// Whether slots are values.
-    const INLINE: bool = K::ONE_WORD && matches!(V::BYTES, Some(8));
+    pub(super) const INLINE: bool = K::ONE_WORD && matches!(V::BYTES, Some(8));
 
     /// Creates an empty map.
     ///
@@ -191,8 +192,12 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         })
     }
 
+    pub(super) fn address(self) -> PersistentAddress {
+        self.raw.at
+    }
+
     #[inline]
-    fn first_layer(self, tx: &mut Words<'_>) -> Result<Tree, Abort> {
+    pub(super) fn first_layer(self, tx: &mut Words<'_>) -> Result<Tree, Abort> {
         let header = read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, "OrderedMap")?;
         Tree::of_header(tx, self.raw.at.word(1), &header[1..])
     }
@@ -538,189 +543,5 @@ impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for OrderedMap<'p, K, V> {
     }
     fn remove(self, tx: &Tx<'p>, key: &K) -> Result<Option<V>> {
         OrderedMap::remove(self, tx, key)
-    }
-}
-
-/// The keys and values of an [`OrderedMap`], or of a range of it.
-#[derive(Debug)]
-pub struct Range<'v, 'p, K, V> {
-    tx: &'v View<'p>,
-    map: OrderedMap<'p, K, V>,
-    /// What has not been fetched yet lies between these.
-    from: Bound<Vec<u8>>,
-    to: Bound<Vec<u8>>,
-    front: VecDeque<(K, V)>,
-    /// The greatest key first.
-    back: VecDeque<(K, V)>,
-    /// Pairs to fetch next time.
-    batch: usize,
-}
-
-/// What a batch is fetched from.
-struct Fetch<'b, V> {
-    from: &'b Bound<Vec<u8>>,
-    to: &'b Bound<Vec<u8>>,
-    ascending: bool,
-    limit: usize,
-    found: Vec<(Vec<u8>, V)>,
-}
-
-impl<'p, V: Item<'p>> Fetch<'_, V> {
-    fn contains(&self, key: &[u8]) -> bool {
-        let is_from = match self.from {
-            Bound::Included(from) => key >= from.as_slice(),
-            Bound::Excluded(from) => key > from.as_slice(),
-            Bound::Unbounded => true,
-        };
-        let is_to = match self.to {
-            Bound::Included(to) => key <= to.as_slice(),
-            Bound::Excluded(to) => key < to.as_slice(),
-            Bound::Unbounded => true,
-        };
-        is_from && is_to
-    }
-
-    /// The word of a bound in a layer whose keys have the same words before as the bound, if they have.
-    fn edge(bound: &Bound<Vec<u8>>, on_edge: bool, depth: usize) -> Option<u64> {
-        match bound {
-            Bound::Included(key) | Bound::Excluded(key) if on_edge => Some(word_of(key, depth)),
-            _ => None,
-        }
-    }
-
-    /// Fetches from a layer until there are enough. `edges`: whether its keys begin like the bounds.
-    fn layer(
-        &mut self,
-        tx: &mut Words<'_>,
-        tree: Tree,
-        depth: usize,
-        edges: (bool, bool),
-        inline: bool,
-    ) -> Result<(), Abort> {
-        let low = Self::edge(self.from, edges.0, depth);
-        let high = Self::edge(self.to, edges.1, depth);
-        let mut from = low.map_or(Bound::Unbounded, Bound::Included);
-        let mut to = high.map_or(Bound::Unbounded, Bound::Included);
-        if depth > MAX_KEY_BYTES / 8 {
-            return Err(tx.fail(Error::Damaged("an ordered map has too many layers".into())));
-        }
-        loop {
-            let mut slots = Vec::with_capacity(BATCH);
-            let visit = |word, slot| {
-                slots.push((word, slot));
-                Ok(if slots.len() == BATCH { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            };
-            if self.ascending {
-                tree.scan(tx, (from, to), visit)?;
-            } else {
-                tree.scan_back(tx, (from, to), visit)?;
-            }
-            for &(word, slot) in &slots {
-                if inline {
-                    self.take(word.to_be_bytes().to_vec(), |_| V::decode(&[slot], 8), tx)?;
-                } else {
-                    match Slot::load(tx, slot)? {
-                        Slot::Entry(entry) => {
-                            let key = entry.key(tx)?;
-                            self.take(key, |tx| entry.load_value(tx).map_err(|_| super::Invalid), tx)?;
-                        }
-                        Slot::Layer(next) => {
-                            let next = layer(tx, next)?;
-                            let edges = (low == Some(word), high == Some(word));
-                            self.layer(tx, next, depth + 1, edges, false)?;
-                        }
-                    }
-                }
-                if self.found.len() >= self.limit {
-                    return Ok(());
-                }
-            }
-            match slots.last() {
-                Some(&(word, _)) if slots.len() == BATCH && self.ascending => from = Bound::Excluded(word),
-                Some(&(word, _)) if slots.len() == BATCH => to = Bound::Excluded(word),
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    fn take(
-        &mut self,
-        key: Vec<u8>,
-        value: impl FnOnce(&mut Words<'_>) -> Result<V, super::Invalid>,
-        tx: &mut Words<'_>,
-    ) -> Result<(), Abort> {
-        if self.contains(&key) {
-            match value(tx) {
-                Ok(value) => self.found.push((key, value)),
-                // If reading it met something else, that is what the transaction reports.
-                Err(_) => {
-                    return Err(tx.fail(Error::Damaged(format!("a map has no value of type {}", V::NAME))));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
-    /// Fetches the next pairs at one end.
-    fn fetch(&mut self, ascending: bool) -> Result<()> {
-        let map = self.map;
-        let mut fetch =
-            Fetch { from: &self.from, to: &self.to, ascending, limit: self.batch, found: Vec::new() };
-        self.tx.words(|tx| {
-            let tree = map.first_layer(tx)?;
-            fetch.layer(tx, tree, 0, (true, true), OrderedMap::<K, V>::INLINE)
-        })?;
-        let found = fetch.found;
-        self.batch = (2 * self.batch).min(4 * BATCH);
-        match found.last() {
-            Some((last, _)) if ascending => self.from = Bound::Excluded(last.clone()),
-            Some((last, _)) => self.to = Bound::Excluded(last.clone()),
-            // Nothing is left between the bounds.
-            None => self.to = Bound::Excluded(Vec::new()),
-        }
-        for (key, value) in found {
-            let mut rest = key.as_slice();
-            match K::read_key(&mut rest) {
-                Ok(key) if rest.is_empty() => {
-                    if ascending { &mut self.front } else { &mut self.back }.push_back((key, value));
-                }
-                _ => {
-                    let damaged =
-                        format!("an ordered map at {:#x} has an impossible key", map.raw.at.offset());
-                    return self.tx.words(|tx| Err(tx.fail(Error::Damaged(damaged))));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn pull(&mut self, ascending: bool) -> Option<Result<(K, V)>> {
-        let own_is_empty = if ascending { self.front.is_empty() } else { self.back.is_empty() };
-        if own_is_empty && let Err(error) = self.fetch(ascending) {
-            self.to = Bound::Excluded(Vec::new());
-            return Some(Err(error));
-        }
-        // The last ones may have been fetched from the other end.
-        let pair = if ascending {
-            self.front.pop_front().or_else(|| self.back.pop_back())
-        } else {
-            self.back.pop_front().or_else(|| self.front.pop_back())
-        };
-        pair.map(Ok)
-    }
-}
-
-impl<'p, K: Key, V: Item<'p>> Iterator for Range<'_, 'p, K, V> {
-    type Item = Result<(K, V)>;
-    fn next(&mut self) -> Option<Result<(K, V)>> {
-        self.pull(true)
-    }
-}
-
-impl<'p, K: Key, V: Item<'p>> DoubleEndedIterator for Range<'_, 'p, K, V> {
-    fn next_back(&mut self) -> Option<Result<(K, V)>> {
-        self.pull(false)
     }
 }

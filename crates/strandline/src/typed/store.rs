@@ -1,28 +1,18 @@
 //! A store: a pool with a typed root.
-//!
-//! ```text
-//! root word 0   the address of the root's description
-//! description   word 0 tag · 1 layout · 2 version · 3 words · 4 address of the value · 5 bytes in the name · 6.. name
-//! ```
 
-use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::layout;
-use super::persist::{Persist, Root, to_bytes, to_words};
+use super::persist::Root;
 use super::pointer::Ptr;
+use super::root::{self, Migrations, root_pointer};
 use super::transaction::{self, Tx, View};
 use crate::error::{Error, Result};
-use crate::memory::{Native, PersistentAddress};
+use crate::memory::Native;
 use crate::pool::{Options, Pool, Ticket};
 use crate::scheme::Blurred;
-use crate::transaction::{Read, Runner, Statistics, Transaction, Worker};
-
-const TAG: u64 = layout::tag(layout::begin("root", 1));
-const NAME_WORDS: usize = 8;
-const DESCRIPTION_WORDS: usize = 6 + NAME_WORDS;
+use crate::transaction::{Runner, Statistics, Worker};
 
 type PoolWorker = Worker<Native, Blurred>;
 
@@ -74,180 +64,9 @@ pub struct Session<'s, R> {
     worker: Option<PoolWorker>,
 }
 
-type Step = Box<dyn Fn(&Tx<'_>, PersistentAddress) -> Result<PersistentAddress> + Send + Sync + 'static>;
-
-/// How values of earlier root types become values of type `R`; for [`Store::open_and_migrate`].
-pub struct Migrations<R> {
-    steps: HashMap<u64, Step>,
-    root: PhantomData<fn() -> R>,
-}
-
-impl<R: Root> Default for Migrations<R> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<R: Root> Migrations<R> {
-    /// No migrations.
-    pub fn new() -> Self {
-        Self { steps: HashMap::new(), root: PhantomData }
-    }
-
-    /// Makes the new root out of a root of type `Old`. All of it is one transaction, at opening; the old root's own
-    /// memory is given back, and what it points to is `migrate`'s to keep or to free.
-    ///
-    /// ```
-    /// # use strandline::{Options, Result};
-    /// # use strandline::typed::{Migrations, Persist, Store};
-    /// #[derive(Persist)]
-    /// #[persist(name = "Counter")]
-    /// struct Old {
-    ///     visits: u32,
-    /// }
-    ///
-    /// #[derive(Persist)]
-    /// #[persist(version = 2)]
-    /// struct Counter {
-    ///     visits: u64,
-    ///     since: u64,
-    /// }
-    ///
-    /// # fn main() -> Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # Store::<Old>::create(&path, &Options::default(), |_| Ok(Old { visits: 7 }))?.close()?;
-    /// let migrations = Migrations::new()
-    ///     .from::<Old>(|_tx, old| Ok(Counter { visits: old.visits.into(), since: 0 }));
-    /// let store = Store::<Counter>::open_and_migrate(&path, &Options::default(), &migrations)?;
-    /// assert_eq!(store.view(|tx, root| Ok(root.get(tx)?.visits))?, 7);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn from<Old: Root>(
-        mut self,
-        migrate: impl for<'p> Fn(&Tx<'p>, Old::At<'p>) -> Result<R::At<'p>> + Send + Sync + 'static,
-    ) -> Self {
-        self.steps
-            .insert(layout_of::<Old>(), Box::new(move |tx, at| migrate_one::<Old, R>(tx, at, &migrate)));
-        self
-    }
-}
-
-/// The layout of a root type, which no brand changes.
-fn layout_of<R: Root>() -> u64 {
-    <R::At<'static> as Persist<'static>>::LAYOUT
-}
-
-fn migrate_one<'p, Old: Root, R: Root>(
-    tx: &Tx<'p>,
-    at: PersistentAddress,
-    migrate: &impl for<'q> Fn(&Tx<'q>, Old::At<'q>) -> Result<R::At<'q>>,
-) -> Result<PersistentAddress> {
-    let old = Ptr::<'p, Old::At<'p>>::of(at).free(tx)?;
-    let new = migrate(tx, old)?;
-    Ok(Ptr::new(tx, &new)?.address())
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is in there is whole whoever panicked: a list of workers.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What a pool's root is, as found in it.
-struct Description {
-    at: PersistentAddress,
-    words: [u64; DESCRIPTION_WORDS],
-}
-
-impl Description {
-    fn value(&self) -> PersistentAddress {
-        PersistentAddress::new(self.words[4])
-    }
-
-    fn shown(&self) -> String {
-        let bytes = self.words[5].min(8 * NAME_WORDS as u64);
-        let name = to_bytes(&self.words[6..6 + bytes.div_ceil(8) as usize], bytes).unwrap_or_default();
-        shown(&String::from_utf8_lossy(&name), self.words[2], self.words[3], self.words[1])
-    }
-}
-
-fn shown(name: &str, version: u64, words: u64, layout: u64) -> String {
-    format!("{name}, version {version}, {} bytes, layout {layout:#x}", 8 * words)
-}
-
-fn shown_type<'p, T: Persist<'p>>() -> String {
-    shown(T::NAME, T::VERSION.into(), T::WORDS as u64, T::LAYOUT)
-}
-
-/// The description of the pool's root; `None` if there is none yet.
-fn description(tx: &View<'_>) -> Result<Option<Description>> {
-    tx.words(|tx| {
-        let root = tx.root(0);
-        let at = PersistentAddress::new(tx.read(root)?);
-        if at.is_null() {
-            return Ok(None);
-        }
-        let mut words = [0; DESCRIPTION_WORDS];
-        tx.read_range(at, &mut words)?;
-        if words[0] != TAG {
-            return Err(tx.fail(Error::WrongStructure { what: "a store's root", root: root.offset() }));
-        }
-        Ok(Some(Description { at, words }))
-    })
-}
-
-/// What a store's root in root word `index` is; `None` if there is none.
-pub(crate) fn describe_root(runner: &mut impl Runner, index: u64) -> Result<Option<String>> {
-    if index > 0 {
-        return Ok(None);
-    }
-    transaction::view(runner, |tx| {
-        Ok(description(tx)?.map(|found| format!("a store's root: {}", found.shown())))
-    })
-}
-
-/// The pointer to the root's value, if the root is of type `T`.
-fn root_pointer<'p, T: Persist<'p>>(tx: &View<'p>) -> Result<Ptr<'p, T>> {
-    let at = tx.words(|tx| {
-        let root = tx.root(0);
-        let at = PersistentAddress::new(tx.read(root)?);
-        let mut words = [0; 5];
-        tx.read_range(at, &mut words)?;
-        if words[0] != TAG || words[1] != T::LAYOUT {
-            return Err(tx.fail(Error::WrongStructure { what: T::NAME, root: root.offset() }));
-        }
-        Ok(PersistentAddress::new(words[4]))
-    })?;
-    Ok(Ptr::of(at))
-}
-
-/// Writes the description of a root of type `T` whose value is at `value`.
-fn describe<'p, T: Persist<'p>>(tx: &Tx<'p>, at: PersistentAddress, value: PersistentAddress) -> Result<()> {
-    let mut words = [0; DESCRIPTION_WORDS];
-    let name = &T::NAME.as_bytes()[..T::NAME.len().min(8 * NAME_WORDS)];
-    words[..6].copy_from_slice(&[
-        TAG,
-        T::LAYOUT,
-        T::VERSION.into(),
-        T::WORDS as u64,
-        value.offset(),
-        name.len() as u64,
-    ]);
-    to_words(name, &mut words[6..]);
-    tx.words(|tx| tx.write_range(at, &words))
-}
-
-/// Makes the root of a pool that has none.
-fn make_root<'p, T: Persist<'p>>(tx: &Tx<'p>, value: &T) -> Result<()> {
-    let value = Ptr::new(tx, value)?;
-    let at = tx.words(|tx| tx.alloc(8 * DESCRIPTION_WORDS as u64))?;
-    describe::<T>(tx, at, value.address())?;
-    tx.words(|tx| {
-        let root = tx.root(0);
-        tx.write(root, at.offset())
-    })
 }
 
 impl<R: Root> Store<R> {
@@ -266,7 +85,8 @@ impl<R: Root> Store<R> {
     ) -> Result<Self> {
         let path = path.as_ref();
         let store = Self::over(Pool::create(path, options)?);
-        match store.initialise(init) {
+        let made = store.session().and_then(|mut session| root::initialise::<R>(session.worker(), init));
+        match made {
             Ok(()) => Ok(store),
             Err(error) => {
                 drop(store);
@@ -276,16 +96,6 @@ impl<R: Root> Store<R> {
                 Err(error)
             }
         }
-    }
-
-    /// Makes the root if the pool has none, which a crash while it was created may have left.
-    fn initialise(&self, mut init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>) -> Result<()> {
-        self.session()?.run(|tx| {
-            if description(tx)?.is_none() {
-                make_root(tx, &init(tx)?)?;
-            }
-            Ok(())
-        })
     }
 
     /// Opens the pool at `path`, and recovers it.
@@ -312,8 +122,8 @@ impl<R: Root> Store<R> {
             return Self::create(path, options, init);
         }
         let store = Self::over(Pool::open(path, options)?);
-        store.initialise(init)?;
-        store.check_root(&Migrations::new())?;
+        root::initialise::<R>(store.session()?.worker(), init)?;
+        root::check::<R>(store.session()?.worker(), &Migrations::new())?;
         Ok(store)
     }
 
@@ -327,7 +137,7 @@ impl<R: Root> Store<R> {
         migrations: &Migrations<R>,
     ) -> Result<Self> {
         let store = Self::over(Pool::open(path, options)?);
-        store.check_root(migrations)?;
+        root::check(store.session()?.worker(), migrations)?;
         Ok(store)
     }
 
@@ -337,27 +147,8 @@ impl<R: Root> Store<R> {
     /// As [`Store::open`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let store = Self::over(Pool::open_read_only(path, options)?);
-        store.check_root(&Migrations::new())?;
+        root::check::<R>(store.session()?.worker(), &Migrations::new())?;
         Ok(store)
-    }
-
-    fn check_root(&self, migrations: &Migrations<R>) -> Result<()> {
-        let mut session = self.session()?;
-        let found = transaction::view(session.worker(), |tx| {
-            Ok::<_, Error>(description(tx)?.map(|found| (found.words[1], found.shown())))
-        })?;
-        let (layout, found) = found.ok_or(Error::Missing { what: "store's root", root: 0 })?;
-        if layout == layout_of::<R>() {
-            return Ok(());
-        }
-        let Some(step) = migrations.steps.get(&layout) else {
-            return Err(Error::RootLayout { found, expected: shown_type::<R::At<'_>>() });
-        };
-        session.run(|tx| {
-            let Some(found) = description(tx)? else { return Ok(()) };
-            let value = step(tx, found.value())?;
-            describe::<R::At<'_>>(tx, found.at, value)
-        })
     }
 
     /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain promises.
@@ -523,10 +314,6 @@ impl<R: Root> Store<R> {
 impl<R: Root> Session<'_, R> {
     fn worker(&mut self) -> &mut PoolWorker {
         self.worker.as_mut().expect("only the drop takes it")
-    }
-
-    fn run<T>(&mut self, body: impl FnMut(&Tx<'_>) -> Result<T>) -> Result<T> {
-        transaction::update(self.worker(), body)
     }
 
     /// As [`Store::update`].

@@ -116,7 +116,7 @@ impl Manager {
     /// Logs the old value of `line` for `structure` at `now`; when it was accepted.
     ///
     /// # Errors
-    /// When to ask again: the header register is not free.
+    /// When to ask again: the header register is not free, or the OS grants a page.
     pub fn log(
         &mut self,
         memory: &mut MemorySide,
@@ -126,7 +126,7 @@ impl Manager {
         now: u64,
     ) -> Result<u64, u64> {
         self.settle(memory, structure, now)?;
-        let now = self.find_record(memory, structure, now);
+        self.find_record(memory, structure, now)?;
         let header = &mut self.structures[structure].header;
         header.lines[header.count] = line;
         header.count += 1;
@@ -157,12 +157,12 @@ impl Manager {
         }
     }
 
-    /// Gives `structure` a record to fill; from when on.
-    fn find_record(&mut self, memory: &mut MemorySide, structure: usize, now: u64) -> u64 {
+    /// Gives `structure` a record to fill; if the OS has to, when it will have done so.
+    fn find_record(&mut self, memory: &mut MemorySide, structure: usize, now: u64) -> Result<(), u64> {
         if let Some((bucket, record)) = self.structures[structure].current
             && record < self.parameters.capacity(self.pages[bucket].len())
         {
-            return now;
+            return Ok(());
         }
         // Every structure that has no bucket can always have one, so that none waits for another's end.
         let without = self.structures.iter().filter(|other| other.buckets.is_empty()).count();
@@ -174,12 +174,12 @@ impl Manager {
             let structure = &mut self.structures[structure];
             structure.buckets.push(bucket);
             structure.current = Some((bucket, 0));
-            return now;
+            return Ok(());
         }
-        self.grant(memory, structure, now)
+        Err(self.grant(memory, structure, now))
     }
 
-    /// Log overflow: the OS grants a page to the current bucket, whose records go on there.
+    /// Log overflow: the OS grants a page to the current bucket, whose records go on there; from when on.
     fn grant(&mut self, memory: &mut MemorySide, structure: usize, now: u64) -> u64 {
         let (bucket, _) = self.structures[structure].current.expect("it has buckets");
         let page = self.granted;

@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(Header::decode(&header.encode(31, 77)), Some((header, 31, 77)));
         assert!(header.holds(0) && header.holds(3) && !header.holds(4));
         assert_eq!(Header::decode(&[0; 8]), None);
-        assert_eq!(Header::default().holds(0), false);
+        assert!(!Header::default().holds(0));
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl Wrap {
             }
             Stage::Settle => {
                 let waits = settle(&mut self.copy.written, memory, now);
-                match waits.filter(|_| self.rules.head_fence) {
+                match waits {
                     Some(at) => {
                         self.copy.stage = Stage::Settle;
                         self.copy.next = at;
@@ -159,7 +159,7 @@ impl Wrap {
                     self.head += self.copy.copied.len() as u64;
                     for wrap in std::mem::take(&mut self.copy.copied) {
                         if self.rules.bucket_fence {
-                            self.area.free.extend(wrap.buckets);
+                            self.area.release(&wrap.buckets);
                         }
                     }
                     self.copy.next = u64::MAX;
@@ -179,6 +179,10 @@ impl Wrap {
                 // Taken from the end: the oldest first.
                 let lines = lines.into_iter().rev().collect();
                 self.copy.wrap = Some(wrap);
+                if !self.rules.head_fence {
+                    let head = self.head + self.copy.copied.len() as u64 + 1;
+                    self.write_head(memory, head, now);
+                }
                 self.copy.stage = Stage::Read { lines, words: BTreeMap::new() };
             }
             None if self.copy.copied.is_empty() => {
@@ -204,7 +208,7 @@ impl Wrap {
         }
         self.counts.copied_wraps += 1;
         if !self.rules.bucket_fence {
-            self.area.free.extend(&wrap.buckets);
+            self.area.release(&wrap.buckets);
         }
         self.copy.copied.push(wrap);
     }
@@ -213,9 +217,13 @@ impl Wrap {
     fn move_head(&mut self, memory: &mut MemorySide, now: u64) {
         self.copy.written.clear();
         let head = self.head + self.copy.copied.len() as u64;
-        let line = self.area.base;
-        memory.write(line, &[head, 0, 0, 0, 0, 0, 0, 0], 1, now, Origin::Scheme, None);
+        self.write_head(memory, head, now);
         self.copy.stage = Stage::Head;
         self.copy.next = now + 1;
+    }
+
+    fn write_head(&self, memory: &mut MemorySide, head: u64, now: u64) {
+        let words = [head, 0, 0, 0, 0, 0, 0, 0];
+        memory.write(self.area.base, &words, 1, now, Origin::Scheme, None);
     }
 }

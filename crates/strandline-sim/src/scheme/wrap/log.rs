@@ -56,7 +56,7 @@ pub struct Area {
     pub entries: u64,
     /// Buckets.
     pub buckets: usize,
-    /// Those that are free, in the order of their use.
+    /// Those that are free, the next to be used first.
     pub free: VecDeque<u32>,
 }
 
@@ -69,6 +69,11 @@ impl Area {
         let first = (1 + entries / 8).next_multiple_of(BUCKET_LINES);
         let buckets = ((lines - first) / BUCKET_LINES) as usize;
         Self { base: 0, entries, buckets, free: (0..buckets as u32).collect() }
+    }
+
+    /// These buckets are free again, and the next to be used.
+    pub fn release(&mut self, buckets: &[u32]) {
+        buckets.iter().for_each(|&bucket| self.free.push_front(bucket));
     }
 
     fn bucket_line(&self, bucket: u32) -> u64 {

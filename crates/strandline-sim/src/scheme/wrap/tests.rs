@@ -151,7 +151,7 @@ fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option
         }
         let events = machine.take_events();
         let crashes = machine.take_crashes();
-        assert!(crashes.len() > 90, "{} crashes", crashes.len());
+        assert!(crashes.len() > 40, "{} crashes", crashes.len());
         for crash in crashes {
             let (survivors, log) = crash.image.split_at(WORDS as usize);
             let (mut pool, mut reserved) = (survivors.to_vec(), log.to_vec());
@@ -168,13 +168,13 @@ fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option
             if (entry.recover)(&setup, &mut torn, &mut log.to_vec()).is_err() || torn != pool {
                 return Some(format!("a second recovery at {} differs", crash.at));
             }
-            for thread in 0..threads {
+            for (thread, history) in histories.iter().enumerate() {
                 let found: Vec<u64> = pool.iter().skip(thread).step_by(threads).copied().collect();
                 let of_thread = |event: &&crate::machine::Announced| {
                     event.thread == thread && matches!(event.event, Event::Acknowledged(_))
                 };
                 let acknowledged = events[..crash.events].iter().filter(of_thread).count();
-                let states = &histories[thread].borrow().states;
+                let states = &history.borrow().states;
                 let last = (acknowledged + 1).min(states.len() - 1);
                 if !states[acknowledged..=last].contains(&found) {
                     return Some(format!(
@@ -203,13 +203,46 @@ fn mutants_are_found() {
     let mut unnoticed = Vec::new();
     for name in ["wrap", "wrap-combined", "undo-log"] {
         let entry = find(name).unwrap();
-        for mutant in entry.mutants {
+        for mutant in entry.mutants.iter().filter(|mutant| mutant.redundant.is_none()) {
             if [1, 2, 4].iter().all(|&threads| broken(entry, Some(mutant.name), threads).is_none()) {
                 unnoticed.push((name, mutant.name));
             }
         }
     }
     assert!(unnoticed.is_empty(), "these can be left out unnoticed: {unnoticed:?}");
+}
+
+/// Section 3.2's alternative, to delete a victim when home has its value: three wraps store 5, 7 and 5. COPY of the
+/// first finds them equal, COPY of the second puts 7 home, and a read must not see that.
+#[test]
+fn value_equality_loses_an_update() {
+    for (mutant, lost) in [(None, false), (Some("victim-value-equality"), true)] {
+        let description = machine(&["cache.0.bytes=256"]);
+        let contents =
+            Contents { persistent: vec![0; 8 * 64], volatile_bytes: 4096, regions: Regions::default() };
+        let setup = Setup { machine: &description, omitted: mutant };
+        let scheme = WRAP.make.map(|make| make(&setup).unwrap());
+        let machine = Rc::new(Machine::new(&description, contents, scheme, None).unwrap());
+        let wrong = RefCell::new(false);
+        let seen = &wrong;
+        let program = move |memory: &Hosted| {
+            for (transaction, value) in [(1, 5), (2, 7), (3, 5)] {
+                memory.event(Event::Begin);
+                memory.store(line(1), value);
+                // A line of the same place in the cache evicts it.
+                memory.load(line(5));
+                memory.event(Event::Commit(transaction));
+            }
+            for _ in 0..200 {
+                memory.work(50);
+                *seen.borrow_mut() |= memory.load(line(1)) != 5;
+                memory.load(line(5));
+            }
+        };
+        machine.run(vec![Box::new(program) as Thread<'_>]);
+        drop(machine);
+        assert_eq!(wrong.into_inner(), lost, "{mutant:?}");
+    }
 }
 
 const CRAMPED: Variant = Variant { name: "cramped", victim_lines: 2, ..SINGLE };

@@ -1,0 +1,418 @@
+//! Persist buffers: hardware that honours strict, epoch and strand persistency (deferred-commit paper, sections 2 and
+//! 4; the buffers are ours, since the paper leaves hardware open).
+//!
+//! Each core has a buffer of persists: lines as they were when the core stored to them. Persists belong to *epochs*.
+//! An epoch's persists are sent to memory when it has ended (or the buffer is half full) and all epochs that it is
+//! ordered after are on the medium; within one they go together. Nothing stalls but a store that finds the buffer full, and a fence, which waits for all of its
+//! core's persists.
+//!
+//! | model | a new epoch begins | and is ordered after |
+//! |---|---|---|
+//! | strict | with each store, but for stores to the line stored to last | the one before |
+//! | epoch | at a persist barrier | the one before |
+//! | strand | at a persist barrier, at a new strand | the one before; none |
+//!
+//! *Other cores* (strong persist atomicity, and order that threads agree on by locks): whoever accesses a line that another
+//! core has stored to in an epoch that is not on the medium yet is ordered after that epoch from then on. That epoch
+//! ends there, so that no two epochs can be ordered after one another. It is more order than the models demand, which
+//! would wait for a barrier. The same core's stores to one line keep their order across strands.
+//!
+//! *Caches* never write home what has gone through a buffer: modified lines that leave them are dropped, and reads are
+//! answered from the buffers.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::{Boundary, Entry, HardwareScheme, Mutant, Ordering, Reply, Setup, StoredWord, WayHome};
+use crate::cache::Hierarchy;
+use crate::controller::{Line, MemorySide};
+use crate::description::PersistenceDomain;
+use crate::statistics::Origin;
+
+/// Persists that a core's buffer holds.
+const PERSISTS: usize = 32;
+
+/// What orders persists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Model {
+    Strict,
+    Epoch,
+    Strand,
+}
+
+const MUTANTS: &[Mutant] = &[
+    Mutant { name: "barrier", rule: "a persist barrier begins an epoch", redundant: None },
+    Mutant {
+        name: "conflict",
+        rule: "conflicting accesses order epochs of different cores",
+        redundant: None,
+    },
+    Mutant { name: "flush", rule: "a fence waits for the core's persists", redundant: None },
+];
+
+const STRICT_MUTANTS: &[Mutant] = &[
+    Mutant { name: "store-order", rule: "each store is ordered after the one before", redundant: None },
+    Mutant {
+        name: "conflict",
+        rule: "conflicting accesses order epochs of different cores",
+        redundant: None,
+    },
+    Mutant { name: "flush", rule: "a fence waits for the core's persists", redundant: None },
+];
+
+const SOURCE: &str = "Kolli, Pelley, Saidi, Chen, Wenisch: the models; Strandline: the buffers";
+
+macro_rules! entry {
+    ($name:literal, $model:ident, $what:literal, $mutants:ident, $software:expr) => {
+        Entry {
+            name: $name,
+            source: SOURCE,
+            description: $what,
+            make: Some(|setup| match setup.machine.persistence.domain {
+                PersistenceDomain::FlushOnFail => Err("caches that survive need no persist buffers".into()),
+                _ => Ok(Box::new(PersistBuffers::new($name, Model::$model, setup))),
+            }),
+            recover: |_, _, _| Ok(()),
+            software: $software,
+            is_durable: true,
+            mutants: $mutants,
+        }
+    };
+}
+
+/// Strict persistency.
+pub const STRICT: Entry = entry!(
+    "persist-strict",
+    Strict,
+    "persist buffers under strict persistency: stores persist in their order",
+    STRICT_MUTANTS,
+    &["sct-strict", "dct-strict"]
+);
+/// Epoch persistency.
+pub const EPOCH: Entry = entry!(
+    "persist-epoch",
+    Epoch,
+    "persist buffers under epoch persistency: persist barriers order and do not stall",
+    MUTANTS,
+    &["sct-epoch", "dct-epoch"]
+);
+/// Strand persistency.
+pub const STRAND: Entry = entry!(
+    "persist-strand",
+    Strand,
+    "persist buffers under strand persistency: barriers order within a strand",
+    MUTANTS,
+    &["sct-strand", "dct-strand"]
+);
+
+/// An epoch by its core and number.
+type Name = (usize, u64);
+
+#[derive(Default)]
+struct Epoch {
+    number: u64,
+    /// Ended: nothing is added any more.
+    closed: bool,
+    /// Those on the medium are struck off when they are looked at.
+    after: Vec<Name>,
+    /// Not sent yet.
+    waiting: Vec<(u32, Line)>,
+    /// Sent and not on the medium.
+    sent: usize,
+}
+
+#[derive(Default)]
+struct Buffer {
+    /// Those that are not on the medium, and the last one, which takes stores.
+    epochs: VecDeque<Epoch>,
+    held: usize,
+}
+
+/// The buffers of all cores.
+struct PersistBuffers {
+    name: &'static str,
+    model: Model,
+    /// A mutant: neither barriers nor, where they are strict, stores begin epochs.
+    ordered: bool,
+    conflicts: bool,
+    flushes: bool,
+    buffers: Vec<Buffer>,
+    /// Who has stored to a line last, while that epoch is not on the medium.
+    writers: HashMap<u32, Name>,
+    /// The newest words of lines in buffers, and how many persists hold the line.
+    newest: HashMap<u32, (Line, usize)>,
+    /// When persists that were sent are on the medium.
+    done: BTreeMap<u64, Vec<(Name, u32)>>,
+    /// Something may be sent.
+    changed: bool,
+    now: u64,
+    /// Persists sent, stores that joined one, dropped lines, conflicts.
+    counts: [u64; 4],
+}
+
+impl PersistBuffers {
+    fn new(name: &'static str, model: Model, setup: &Setup<'_>) -> Self {
+        let buffer = || Buffer { epochs: VecDeque::from([Epoch::default()]), held: 0 };
+        Self {
+            name,
+            model,
+            ordered: !setup.omits("barrier") && !setup.omits("store-order"),
+            conflicts: !setup.omits("conflict"),
+            flushes: !setup.omits("flush"),
+            buffers: (0..setup.machine.cores.count).map(|_| buffer()).collect(),
+            writers: HashMap::new(),
+            newest: HashMap::new(),
+            done: BTreeMap::new(),
+            changed: false,
+            now: 0,
+            counts: [0; 4],
+        }
+    }
+
+    fn current(&self, core: usize) -> &Epoch {
+        self.buffers[core].epochs.back().expect("the last epoch stays")
+    }
+
+    fn current_mut(&mut self, core: usize) -> &mut Epoch {
+        self.buffers[core].epochs.back_mut().expect("the last epoch stays")
+    }
+
+    fn find(&mut self, (core, number): Name) -> Option<&mut Epoch> {
+        self.buffers[core].epochs.iter_mut().find(|epoch| epoch.number == number)
+    }
+
+    /// Whether nothing of an epoch, nor of those before it, is missing on the medium.
+    fn is_done(&mut self, name: Name) -> bool {
+        let Some(epoch) = self.find(name) else { return true };
+        if epoch.sent > 0 || !epoch.waiting.is_empty() {
+            return false;
+        }
+        let after = epoch.after.clone();
+        after.into_iter().all(|before| self.is_done(before))
+    }
+
+    /// Whether `name` is ordered after `before` already.
+    fn precedes(&mut self, before: Name, name: Name) -> bool {
+        let Some(epoch) = self.find(name) else { return false };
+        let after = epoch.after.clone();
+        after.into_iter().any(|name| name == before || self.precedes(before, name))
+    }
+
+    /// Ends the core's epoch; the next one is ordered after it if `ordered`, and after `also`.
+    fn next_epoch(&mut self, core: usize, ordered: bool, also: Option<Name>) {
+        let last = self.current_mut(core);
+        last.closed = true;
+        let number = last.number + 1;
+        let after = ordered.then_some((core, number - 1)).into_iter().chain(also).collect();
+        self.buffers[core].epochs.push_back(Epoch { number, after, ..Epoch::default() });
+        self.changed = true;
+    }
+
+    /// `core` accesses a line that another epoch has stored to.
+    fn order_after(&mut self, core: usize, line: u32, stores: bool) {
+        let Some(&other) = self.writers.get(&line) else { return };
+        if self.is_done(other) {
+            self.writers.remove(&line);
+            return;
+        }
+        let (same_core, current) = (other.0 == core, (core, self.current(core).number));
+        // A core's loads order nothing across its own strands.
+        let unordered = if same_core { !stores } else { !self.conflicts };
+        if unordered || other == current || self.precedes(other, current) {
+            return;
+        }
+        if !same_core && other.1 == self.current(other.0).number {
+            self.next_epoch(other.0, true, None);
+        }
+        self.counts[3] += u64::from(!same_core);
+        self.next_epoch(core, true, Some(other));
+    }
+
+    /// Sends what is ordered after nothing that is missing, and forgets epochs that are done.
+    fn send(&mut self, memory: &mut MemorySide, now: u64) {
+        while std::mem::take(&mut self.changed) {
+            for core in 0..self.buffers.len() {
+                let mut at = 0;
+                while at < self.buffers[core].epochs.len() {
+                    let after = std::mem::take(&mut self.buffers[core].epochs[at].after);
+                    let after: Vec<_> = after.into_iter().filter(|&name| !self.is_done(name)).collect();
+                    let crowded = self.buffers[core].held > PERSISTS / 2;
+                    let epoch = &mut self.buffers[core].epochs[at];
+                    let free = after.is_empty() && (epoch.closed || crowded);
+                    epoch.after = after;
+                    let (number, waiting) = match free {
+                        true => (epoch.number, std::mem::take(&mut epoch.waiting)),
+                        false => (epoch.number, Vec::new()),
+                    };
+                    epoch.sent += waiting.len();
+                    let done = free && epoch.closed && epoch.sent == 0;
+                    for (line, data) in waiting {
+                        memory.write(line, &data, 0xff, now, Origin::Scheme, None);
+                        let until = memory.hurry(line, now).max(now + 1);
+                        self.done.entry(until).or_default().push(((core, number), line));
+                        self.counts[0] += 1;
+                    }
+                    if done {
+                        self.buffers[core].epochs.remove(at);
+                        self.changed = true;
+                    } else {
+                        at += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// When the next persist is on the medium.
+    fn next_done(&self, now: u64) -> u64 {
+        self.done.keys().next().map_or(now + 1, |&at| at.max(now + 1))
+    }
+}
+
+impl HardwareScheme for PersistBuffers {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+        if boundary != Boundary::Flush || !self.flushes {
+            return Reply::Go(now);
+        }
+        if !self.current(core).waiting.is_empty() {
+            self.next_epoch(core, true, None);
+        }
+        self.act(caches, now);
+        if self.buffers[core].held == 0 { Reply::Go(now) } else { Reply::Wait(self.next_done(now)) }
+    }
+
+    fn orders(&mut self, core: usize, ordering: Ordering, _: u64) {
+        match (self.model, ordering) {
+            (Model::Strict, _) | (Model::Epoch, Ordering::Strand) => {}
+            (_, Ordering::Barrier) => {
+                if self.ordered {
+                    self.next_epoch(core, true, None);
+                }
+            }
+            (Model::Strand, Ordering::Strand) => self.next_epoch(core, false, None),
+        }
+    }
+
+    fn accessed(&mut self, core: usize, line: u32, stores: bool) {
+        self.order_after(core, line, stores);
+        // Who synchronises orders what it has persisted so far.
+        if stores && !self.is_done((core, self.current(core).number)) {
+            self.writers.insert(line, (core, self.current(core).number));
+        }
+    }
+
+    fn store(
+        &mut self,
+        caches: &mut Hierarchy,
+        core: usize,
+        stored: StoredWord,
+        entry: usize,
+        now: u64,
+    ) -> Reply {
+        let line = stored.line;
+        if line >= caches.memory.pool_lines() {
+            return Reply::Go(now);
+        }
+        self.act(caches, now);
+        let mut data = caches.first(core).data[entry];
+        data[usize::from(stored.word)] = stored.value;
+        let joins = |epoch: &Epoch| epoch.waiting.iter().rposition(|&(other, _)| other == line);
+        let mut joined = joins(self.current(core));
+        if self.model == Model::Strict
+            && self.ordered
+            && joined.is_none()
+            && !self.current(core).waiting.is_empty()
+            || self.model == Model::Strict && self.ordered && self.current(core).sent > 0
+        {
+            self.next_epoch(core, true, None);
+            joined = None;
+        }
+        match joined {
+            Some(at) => {
+                self.current_mut(core).waiting[at].1 = data;
+                self.counts[1] += 1;
+            }
+            None => {
+                if self.buffers[core].held >= PERSISTS {
+                    return Reply::Wait(self.next_done(now));
+                }
+                // A persist of the line that is on its way must be there first.
+                if self.newest.contains_key(&line) && self.current(core).sent > 0 {
+                    self.next_epoch(core, true, None);
+                }
+                self.buffers[core].held += 1;
+                self.current_mut(core).waiting.push((line, data));
+                self.newest.entry(line).or_insert((data, 0)).1 += 1;
+            }
+        }
+        if let Some(newest) = self.newest.get_mut(&line) {
+            newest.0 = data;
+        }
+        let number = self.current(core).number;
+        self.writers.insert(line, (core, number));
+        self.changed = true;
+        Reply::Go(now)
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
+        if line >= memory.pool_lines() {
+            return WayHome::Home(now);
+        }
+        self.counts[2] += 1;
+        WayHome::Taken(now)
+    }
+
+    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+        let newest = self.newest.get(&line)?.0;
+        // The memory is asked all the same.
+        Some((memory.read(line, now).0, newest))
+    }
+
+    fn copy(&self, line: u32) -> Option<Line> {
+        self.newest.get(&line).map(|&(data, _)| data)
+    }
+
+    fn next_event(&self) -> u64 {
+        match self.changed {
+            true => self.now,
+            false => self.done.keys().next().copied().unwrap_or(u64::MAX),
+        }
+    }
+
+    fn act(&mut self, caches: &mut Hierarchy, now: u64) {
+        self.now = self.now.max(now);
+        while let Some(first) = self.done.first_entry() {
+            if *first.key() > now {
+                break;
+            }
+            for ((core, number), line) in first.remove() {
+                self.buffers[core].held -= 1;
+                if let Some(epoch) = self.find((core, number)) {
+                    epoch.sent -= 1;
+                }
+                if let Some(newest) = self.newest.get_mut(&line) {
+                    newest.1 -= 1;
+                    if newest.1 == 0 {
+                        self.newest.remove(&line);
+                    }
+                }
+            }
+            self.changed = true;
+        }
+        self.send(&mut caches.memory, now);
+    }
+
+    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {}
+
+    fn statistics(&self) -> Vec<(String, u64)> {
+        let names = ["persists", "stores joined to one", "modified lines dropped", "conflicts"];
+        names.into_iter().map(str::to_owned).zip(self.counts).collect()
+    }
+
+    fn reset_statistics(&mut self) {
+        self.counts = [0; 4];
+    }
+}

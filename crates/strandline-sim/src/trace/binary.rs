@@ -1,0 +1,306 @@
+//! The compact format (`docs/machines.md`): threads, both spaces, write-backs, fences, transactions.
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+use strandline::memory::{Event, Operation, Space};
+
+use crate::machine::Taped;
+
+/// How a file begins.
+pub const MAGIC: [u8; 8] = *b"STRLTRC1";
+const VOLATILE: u8 = 0x80;
+/// Bytes of both spaces: 64 GB, all of which the simulator keeps.
+const MOST_BYTES: u64 = 1 << 36;
+
+/// What a trace's header says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Threads, 1 to 64.
+    pub threads: u64,
+    /// Bytes of the pool.
+    pub persistent_bytes: u64,
+    /// Bytes of volatile memory.
+    pub volatile_bytes: u64,
+    /// Where the logs lie in the pool, in bytes; in front of them lies metadata. Empty: unknown.
+    pub logs: Range<u64>,
+}
+
+/// One record of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A load of a word at a byte offset.
+    Load(Space, u64),
+    /// Loads of consecutive words.
+    LoadRange(Space, u64, u64),
+    /// A store.
+    Store(Space, u64),
+    /// An atomic read-modify-write.
+    Atomic(Space, u64),
+    /// A non-temporal store.
+    NonTemporal(u64),
+    /// The write-back of a line.
+    WriteBack(u64),
+    /// A persistence fence.
+    Fence,
+    /// The write-back of all caches.
+    WriteBackAll,
+    /// A spin loop's pause.
+    Pause,
+    /// Instructions between accesses.
+    Work(u32),
+    /// A transaction begins.
+    Begin,
+    /// It enters commit.
+    Commit(u64),
+    /// It is acknowledged.
+    Acknowledged(u64),
+    /// It is given up.
+    Abort,
+    /// A persist barrier.
+    PersistBarrier,
+    /// A new strand.
+    NewStrand,
+}
+
+/// Writes a trace, record by record.
+pub struct Writer<W: Write> {
+    to: W,
+    thread: usize,
+    word: u64,
+    error: Option<io::Error>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn new(mut to: W, header: &Header) -> io::Result<Self> {
+        to.write_all(&MAGIC)?;
+        let Header { threads, persistent_bytes, volatile_bytes, logs } = header;
+        for number in [*threads, *persistent_bytes, *volatile_bytes, logs.start, logs.end] {
+            to.write_all(&number.to_le_bytes())?;
+        }
+        Ok(Self { to, thread: 0, word: 0, error: None })
+    }
+
+    /// Adds what `thread` has done, if the format has it; errors are told at the end.
+    pub fn add(&mut self, thread: usize, taped: Taped) {
+        use Operation as O;
+        let step = match taped {
+            Taped::LoadRange(space, at, words) => Step::LoadRange(space, at, words as u64),
+            Taped::Operation(operation) => match operation {
+                O::Load(space, at) => Step::Load(space, at),
+                O::Store(space, at, _) => Step::Store(space, at),
+                O::StoreNonTemporal(at, _) => Step::NonTemporal(at),
+                O::CompareExchange(space, at, ..) | O::FetchAdd(space, at, _) => Step::Atomic(space, at),
+                O::WriteBack(at, _) => Step::WriteBack(at),
+                O::Fence(_) => Step::Fence,
+                O::WriteBackAll(_) => Step::WriteBackAll,
+                O::Pause => Step::Pause,
+                O::Work(instructions) => Step::Work(instructions),
+                O::Event(Event::Begin) => Step::Begin,
+                O::Event(Event::Commit(id)) => Step::Commit(id),
+                O::Event(Event::Acknowledged(id)) => Step::Acknowledged(id),
+                O::Event(Event::Abort) => Step::Abort,
+                O::Event(Event::PersistBarrier(_)) => Step::PersistBarrier,
+                O::Event(Event::NewStrand(_)) => Step::NewStrand,
+                // Nothing happens at them.
+                O::Event(Event::Executed(_) | Event::Lock(_) | Event::Unlock(_)) => return,
+            },
+        };
+        let mut record = Vec::with_capacity(24);
+        if thread != self.thread {
+            self.thread = thread;
+            record.push(0);
+            varint(&mut record, thread as u64);
+        }
+        self.encode(step, &mut record);
+        if self.error.is_none() {
+            self.error = self.to.write_all(&record).err();
+        }
+    }
+
+    fn encode(&mut self, step: Step, record: &mut Vec<u8>) {
+        let mut addressed = |kind: u8, space, at: u64, record: &mut Vec<u8>| {
+            record.push(kind | if space == Space::Volatile { VOLATILE } else { 0 });
+            let delta = (at / 8).wrapping_sub(self.word) as i64;
+            self.word = at / 8;
+            varint(record, (delta << 1 ^ delta >> 63) as u64);
+        };
+        match step {
+            Step::Load(space, at) => addressed(1, space, at, record),
+            Step::LoadRange(space, at, words) => {
+                addressed(2, space, at, record);
+                varint(record, words);
+            }
+            Step::Store(space, at) => addressed(3, space, at, record),
+            Step::Atomic(space, at) => addressed(4, space, at, record),
+            Step::NonTemporal(at) => addressed(5, Space::Persistent, at, record),
+            Step::WriteBack(at) => addressed(6, Space::Persistent, at, record),
+            Step::Fence => record.push(7),
+            Step::WriteBackAll => record.push(8),
+            Step::Pause => record.push(9),
+            Step::Work(instructions) => {
+                record.push(10);
+                varint(record, instructions.into());
+            }
+            Step::Begin => record.push(11),
+            Step::Commit(id) => {
+                record.push(12);
+                varint(record, id);
+            }
+            Step::Acknowledged(id) => {
+                record.push(13);
+                varint(record, id);
+            }
+            Step::Abort => record.push(14),
+            Step::PersistBarrier => record.push(15),
+            Step::NewStrand => record.push(16),
+        }
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// Something could not be written.
+    pub fn finish(mut self) -> io::Result<()> {
+        match self.error {
+            Some(error) => Err(error),
+            None => self.to.flush(),
+        }
+    }
+}
+
+fn varint(to: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        to.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    to.push(number as u8);
+}
+
+/// Reads a whole trace: its header, and the records of each thread.
+///
+/// # Errors
+/// The place of the first mistake, in bytes, and what it is.
+pub fn read(bytes: &[u8]) -> Result<(Header, Vec<Vec<Step>>), (usize, String)> {
+    let mut reader = Reader { bytes, at: MAGIC.len(), word: 0 };
+    let mut numbers = [0; 5];
+    for number in &mut numbers {
+        let next = bytes.get(reader.at..reader.at + 8).and_then(|bytes| bytes.try_into().ok());
+        *number = u64::from_le_bytes(next.ok_or((bytes.len(), "the header is cut off".to_owned()))?);
+        reader.at += 8;
+    }
+    let [threads, persistent_bytes, volatile_bytes, from, to] = numbers;
+    let wrong = |what: String| Err((MAGIC.len(), what));
+    if !(1..=64).contains(&threads) {
+        return wrong(format!("{threads} threads: must be 1 to 64"));
+    }
+    let sizes = [persistent_bytes, volatile_bytes];
+    if sizes.iter().any(|&bytes| bytes % 64 != 0 || bytes > MOST_BYTES) || persistent_bytes == 0 {
+        return wrong(format!(
+            "spaces of {persistent_bytes} and {volatile_bytes} bytes: must be multiples of 64 up to {MOST_BYTES}"
+        ));
+    }
+    if from > to || to > persistent_bytes {
+        return wrong(format!("logs from {from} to {to} in a pool of {persistent_bytes} bytes"));
+    }
+    let header = Header { threads, persistent_bytes, volatile_bytes, logs: from..to };
+    let mut steps = vec![Vec::new(); threads as usize];
+    let mut thread = 0;
+    while reader.at < bytes.len() {
+        let began = reader.at;
+        let step = reader.record(&header, &mut thread).map_err(|what| (began, what))?;
+        steps[thread].extend(step);
+    }
+    Ok((header, steps))
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    word: u64,
+}
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Result<u8, String> {
+        let byte = self.bytes.get(self.at).copied().ok_or("the last record is cut off")?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    fn varint(&mut self) -> Result<u64, String> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let part = u64::from(byte & 0x7f);
+            if shift == 63 && part > 1 {
+                break;
+            }
+            number |= part << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err("a number of more than 64 bits".into())
+    }
+
+    /// The next record; `None`: it names the thread of those that follow.
+    fn record(&mut self, header: &Header, thread: &mut usize) -> Result<Option<Step>, String> {
+        let first = self.byte()?;
+        let kind = first & !VOLATILE;
+        let space = if first & VOLATILE == 0 { Space::Persistent } else { Space::Volatile };
+        if space == Space::Volatile && !matches!(kind, 1..=4) {
+            return Err(format!("kind {kind} has no volatile address"));
+        }
+        let (mut at, mut words) = (0, 1);
+        if matches!(kind, 1..=6) {
+            let zigzag = self.varint()?;
+            self.word = self.word.wrapping_add(zigzag >> 1 ^ (zigzag & 1).wrapping_neg());
+            if kind == 2 {
+                words = self.varint()?;
+            }
+            let size =
+                if space == Space::Persistent { header.persistent_bytes } else { header.volatile_bytes };
+            if words == 0 || self.word.checked_add(words).is_none_or(|end| end > size / 8) {
+                return Err(format!(
+                    "{words} words from word {} are not in a space of {size} bytes",
+                    self.word
+                ));
+            }
+            at = 8 * self.word;
+        }
+        Ok(Some(match kind {
+            0 => {
+                let number = self.varint()?;
+                if number >= header.threads {
+                    return Err(format!("thread {number} of {}", header.threads));
+                }
+                *thread = number as usize;
+                return Ok(None);
+            }
+            1 => Step::Load(space, at),
+            2 => Step::LoadRange(space, at, words),
+            3 => Step::Store(space, at),
+            4 => Step::Atomic(space, at),
+            5 => Step::NonTemporal(at),
+            6 => Step::WriteBack(at),
+            7 => Step::Fence,
+            8 => Step::WriteBackAll,
+            9 => Step::Pause,
+            10 => {
+                let instructions = self.varint()?;
+                Step::Work(u32::try_from(instructions).map_err(|_| format!("{instructions} instructions"))?)
+            }
+            11 => Step::Begin,
+            12 => Step::Commit(self.varint()?),
+            13 => Step::Acknowledged(self.varint()?),
+            14 => Step::Abort,
+            15 => Step::PersistBarrier,
+            16 => Step::NewStrand,
+            _ => return Err(format!("there is no kind {kind}; kinds are 0 to 16")),
+        }))
+    }
+}

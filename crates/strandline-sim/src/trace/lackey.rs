@@ -1,0 +1,58 @@
+//! The text that `valgrind --tool=lackey --trace-mem=yes` prints: `I  ADDRESS,SIZE` for an instruction, ` L `, ` S ` and
+//! ` M ` for a load, a store and both at once; addresses hexadecimal, sizes decimal (valgrind manual, Lackey).
+
+use super::Record;
+
+/// The largest access: lackey prints vector registers' as one, 512 bytes are more than any has.
+const LARGEST: u64 = 512;
+
+/// The record in a line; `None` for empty ones and valgrind's own messages (`==PID==`, `--PID--`).
+///
+/// # Errors
+/// What is wrong with the line.
+pub fn record(line: &str) -> Result<Option<Record>, String> {
+    let text = line.trim();
+    if text.is_empty() || text.starts_with("==") || text.starts_with("--") {
+        return Ok(None);
+    }
+    let expected = || {
+        let shown: String = text.chars().take(60).collect();
+        format!("{shown:?}: expected I, L, S or M and ADDRESS,SIZE, such as \" L 1ffefff0a8,8\"")
+    };
+    let (kind, rest) = text.split_once(' ').ok_or_else(expected)?;
+    let (address, size) = rest.trim().split_once(',').ok_or_else(expected)?;
+    let address = u64::from_str_radix(address, 16).map_err(|_| expected())?;
+    let size: u64 = size.parse().map_err(|_| expected())?;
+    if !(1..=LARGEST).contains(&size) {
+        return Err(format!("an access of {size} bytes: sizes are 1 to {LARGEST}"));
+    }
+    if address.checked_add(size).is_none() {
+        return Err(format!("an access of {size} bytes at {address:x} goes beyond the address space"));
+    }
+    match kind {
+        "I" => Ok(Some(Record::Instruction)),
+        "L" => Ok(Some(Record::Load(address, size))),
+        "S" => Ok(Some(Record::Store(address, size))),
+        "M" => Ok(Some(Record::Modify(address, size))),
+        _ => Err(expected()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        assert_eq!(record("I  04001090,3\n"), Ok(Some(Record::Instruction)));
+        assert_eq!(record(" L 1ffefff0a8,8"), Ok(Some(Record::Load(0x1f_fefff0a8, 8))));
+        assert_eq!(record(" S 10,16\r\n"), Ok(Some(Record::Store(16, 16))));
+        assert_eq!(record(" M a,4"), Ok(Some(Record::Modify(10, 4))));
+        assert_eq!(record(""), Ok(None));
+        assert_eq!(record("==123== Command: ls"), Ok(None));
+        for wrong in [" X 10,8", "L", " L 10", " L 1g,8", " L 10,eight", " L 10,0", " L 10,-1", " L 10,513"] {
+            assert!(record(wrong).is_err(), "{wrong}");
+        }
+        assert!(record(" L ffffffffffffffff,1").is_err());
+    }
+}

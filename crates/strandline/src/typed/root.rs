@@ -1,0 +1,224 @@
+//! The root of a store: its description in the pool, and how roots of earlier types become one of the present.
+//!
+//! ```text
+//! root word 0   the address of the root's description
+//! description   word 0 tag · 1 layout · 2 version · 3 words · 4 address of the value · 5 bytes in the name · 6.. name
+//! ```
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+
+use super::layout;
+use super::persist::{Persist, Root, to_bytes, to_words};
+use super::pointer::Ptr;
+use super::transaction::{self, Tx, View};
+use crate::error::{Error, Result};
+use crate::memory::PersistentAddress;
+use crate::transaction::{Read, Runner, Transaction};
+
+const TAG: u64 = layout::tag(layout::begin("root", 1));
+const NAME_WORDS: usize = 8;
+const DESCRIPTION_WORDS: usize = 6 + NAME_WORDS;
+
+type Step = Box<dyn Fn(&Tx<'_>, PersistentAddress) -> Result<PersistentAddress> + Send + Sync + 'static>;
+
+/// How values of earlier root types become values of type `R`; for [`Store::open_and_migrate`].
+pub struct Migrations<R> {
+    steps: HashMap<u64, Step>,
+    root: PhantomData<fn() -> R>,
+}
+
+impl<R: Root> Default for Migrations<R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<R: Root> Migrations<R> {
+    /// No migrations.
+    pub fn new() -> Self {
+        Self { steps: HashMap::new(), root: PhantomData }
+    }
+
+    /// Makes the new root out of a root of type `Old`. All of it is one transaction, at opening; the old root's own
+    /// memory is given back, and what it points to is `migrate`'s to keep or to free.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::typed::{Migrations, Persist, Store};
+    /// #[derive(Persist)]
+    /// #[persist(name = "Counter")]
+    /// struct Old {
+    ///     visits: u32,
+    /// }
+    ///
+    /// #[derive(Persist)]
+    /// #[persist(version = 2)]
+    /// struct Counter {
+    ///     visits: u64,
+    ///     since: u64,
+    /// }
+    ///
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # Store::<Old>::create(&path, &Options::default(), |_| Ok(Old { visits: 7 }))?.close()?;
+    /// let migrations = Migrations::new()
+    ///     .from::<Old>(|_tx, old| Ok(Counter { visits: old.visits.into(), since: 0 }));
+    /// let store = Store::<Counter>::open_and_migrate(&path, &Options::default(), &migrations)?;
+    /// assert_eq!(store.view(|tx, root| Ok(root.get(tx)?.visits))?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn from<Old: Root>(
+        mut self,
+        migrate: impl for<'p> Fn(&Tx<'p>, Old::At<'p>) -> Result<R::At<'p>> + Send + Sync + 'static,
+    ) -> Self {
+        self.steps
+            .insert(layout_of::<Old>(), Box::new(move |tx, at| migrate_one::<Old, R>(tx, at, &migrate)));
+        self
+    }
+}
+
+/// The layout of a root type, which no brand changes.
+fn layout_of<R: Root>() -> u64 {
+    <R::At<'static> as Persist<'static>>::LAYOUT
+}
+
+fn migrate_one<'p, Old: Root, R: Root>(
+    tx: &Tx<'p>,
+    at: PersistentAddress,
+    migrate: &impl for<'q> Fn(&Tx<'q>, Old::At<'q>) -> Result<R::At<'q>>,
+) -> Result<PersistentAddress> {
+    let old = Ptr::<'p, Old::At<'p>>::of(at).free(tx)?;
+    let new = migrate(tx, old)?;
+    Ok(Ptr::new(tx, &new)?.address())
+}
+
+/// What a pool's root is, as found in it.
+struct Description {
+    at: PersistentAddress,
+    words: [u64; DESCRIPTION_WORDS],
+}
+
+impl Description {
+    fn value(&self) -> PersistentAddress {
+        PersistentAddress::new(self.words[4])
+    }
+
+    fn shown(&self) -> String {
+        let bytes = self.words[5].min(8 * NAME_WORDS as u64);
+        let name = to_bytes(&self.words[6..6 + bytes.div_ceil(8) as usize], bytes).unwrap_or_default();
+        shown(&String::from_utf8_lossy(&name), self.words[2], self.words[3], self.words[1])
+    }
+}
+
+fn shown(name: &str, version: u64, words: u64, layout: u64) -> String {
+    format!("{name}, version {version}, {} bytes, layout {layout:#x}", 8 * words)
+}
+
+fn shown_type<'p, T: Persist<'p>>() -> String {
+    shown(T::NAME, T::VERSION.into(), T::WORDS as u64, T::LAYOUT)
+}
+
+/// The description of the pool's root; `None` if there is none yet.
+fn description(tx: &View<'_>) -> Result<Option<Description>> {
+    tx.words(|tx| {
+        let root = tx.root(0);
+        let at = PersistentAddress::new(tx.read(root)?);
+        if at.is_null() {
+            return Ok(None);
+        }
+        let mut words = [0; DESCRIPTION_WORDS];
+        tx.read_range(at, &mut words)?;
+        if words[0] != TAG {
+            return Err(tx.fail(Error::WrongStructure { what: "a store's root", root: root.offset() }));
+        }
+        Ok(Some(Description { at, words }))
+    })
+}
+
+/// What a store's root in root word `index` is; `None` if there is none.
+pub(crate) fn describe_root(runner: &mut impl Runner, index: u64) -> Result<Option<String>> {
+    if index > 0 {
+        return Ok(None);
+    }
+    transaction::view(runner, |tx| {
+        Ok(description(tx)?.map(|found| format!("a store's root: {}", found.shown())))
+    })
+}
+
+/// The pointer to the root's value, if the root is of type `T`.
+pub(super) fn root_pointer<'p, T: Persist<'p>>(tx: &View<'p>) -> Result<Ptr<'p, T>> {
+    let at = tx.words(|tx| {
+        let root = tx.root(0);
+        let at = PersistentAddress::new(tx.read(root)?);
+        let mut words = [0; 5];
+        tx.read_range(at, &mut words)?;
+        if words[0] != TAG || words[1] != T::LAYOUT {
+            return Err(tx.fail(Error::WrongStructure { what: T::NAME, root: root.offset() }));
+        }
+        Ok(PersistentAddress::new(words[4]))
+    })?;
+    Ok(Ptr::of(at))
+}
+
+/// Writes the description of a root of type `T` whose value is at `value`.
+fn describe<'p, T: Persist<'p>>(tx: &Tx<'p>, at: PersistentAddress, value: PersistentAddress) -> Result<()> {
+    let mut words = [0; DESCRIPTION_WORDS];
+    let name = &T::NAME.as_bytes()[..T::NAME.len().min(8 * NAME_WORDS)];
+    words[..6].copy_from_slice(&[
+        TAG,
+        T::LAYOUT,
+        T::VERSION.into(),
+        T::WORDS as u64,
+        value.offset(),
+        name.len() as u64,
+    ]);
+    to_words(name, &mut words[6..]);
+    tx.words(|tx| tx.write_range(at, &words))
+}
+
+/// Makes the root of a pool that has none.
+fn make_root<'p, T: Persist<'p>>(tx: &Tx<'p>, value: &T) -> Result<()> {
+    let value = Ptr::new(tx, value)?;
+    let at = tx.words(|tx| tx.alloc(8 * DESCRIPTION_WORDS as u64))?;
+    describe::<T>(tx, at, value.address())?;
+    tx.words(|tx| {
+        let root = tx.root(0);
+        tx.write(root, at.offset())
+    })
+}
+
+/// Makes the root if the pool has none, which a crash while it was created may have left.
+pub(super) fn initialise<R: Root>(
+    runner: &mut impl Runner,
+    mut init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+) -> Result<()> {
+    transaction::update(runner, |tx| {
+        if description(tx)?.is_none() {
+            make_root(tx, &init(tx)?)?;
+        }
+        Ok(())
+    })
+}
+
+/// Checks that the root is an `R`, and makes it one where there is a migration.
+pub(super) fn check<R: Root>(runner: &mut impl Runner, migrations: &Migrations<R>) -> Result<()> {
+    let found = transaction::view(runner, |tx| {
+        Ok::<_, Error>(description(tx)?.map(|found| (found.words[1], found.shown())))
+    })?;
+    let (layout, found) = found.ok_or(Error::Missing { what: "store's root", root: 0 })?;
+    if layout == layout_of::<R>() {
+        return Ok(());
+    }
+    let Some(step) = migrations.steps.get(&layout) else {
+        return Err(Error::RootLayout { found, expected: shown_type::<R::At<'_>>() });
+    };
+    transaction::update(runner, |tx| {
+        let Some(found) = description(tx)? else { return Ok(()) };
+        let value = step(tx, found.value())?;
+        describe::<R::At<'_>>(tx, found.at, value)
+    })
+}
