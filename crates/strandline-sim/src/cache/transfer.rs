@@ -405,6 +405,9 @@ impl Hierarchy {
 
     /// The newest words of a line as caches hold them, if they are modified: what a battery would save.
     pub fn newest(&self, line: u32) -> Option<Line> {
+        if let Some(data) = self.pending_line(line) {
+            return Some(data);
+        }
         let known = self.directory[line as usize];
         if known.owner != NOBODY {
             let (data, dirty, _) = self.newest_private(usize::from(known.owner), line);

@@ -50,6 +50,14 @@ impl Hierarchy {
         self.pending.push(Pending::Line(line, *data));
     }
 
+    /// The words of a line that is to be restored.
+    pub(super) fn pending_line(&self, line: u32) -> Option<Line> {
+        self.pending.iter().find_map(|pending| match pending {
+            Pending::Line(other, data) if *other == line => Some(*data),
+            _ => None,
+        })
+    }
+
     /// After a callback: puts away what it asked for.
     pub(crate) fn settle_pending(&mut self, at: u64) {
         while let Some(pending) = self.pending.pop() {

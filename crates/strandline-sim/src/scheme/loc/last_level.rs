@@ -54,7 +54,10 @@ impl LooseOrdering {
     /// A block leaves the last level for home.
     pub(super) fn leave_last_level(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) {
         if self.leaving.len() > 256 {
-            self.leaving.retain(|&line, _| memory.progress(line, now) != Progress::Durable);
+            let waits = &self.in_log;
+            self.leaving.retain(|&line, _| {
+                waits.contains_key(&line) || memory.progress(line, now) != Progress::Durable
+            });
         }
         self.leaving.insert(line, *data);
     }
@@ -112,11 +115,14 @@ impl LooseOrdering {
             }
         };
         let mut leaving: Vec<_> = self.leaving.iter().map(|(&line, &data)| (line, data)).collect();
-        leaving.retain(|&(line, _)| caches.memory.progress(line, now) != Progress::Durable);
-        leaving.iter().for_each(|(line, data)| put(*line, data));
         // The open window's blocks, and those of a closed one whose flag is not set.
         let flag_is_set = self.closed.back().is_some_and(|window| window.durable_at <= now);
         let is_new = |line: u32| self.saved.contains_key(&line) && !flag_is_set;
+        leaving.retain(|&(line, _)| {
+            let waits = self.in_log.contains_key(&line);
+            !is_new(line) && (waits || caches.memory.progress(line, now) != Progress::Durable)
+        });
+        leaving.iter().for_each(|(line, data)| put(*line, data));
         for (line, data) in caches.modified_in_last_level() {
             if !is_new(line) {
                 put(line, &data);

@@ -126,6 +126,12 @@ impl LooseOrdering {
             && !self.omits(Rule::NoEviction)
             && !(state.logged.is_some() && self.omits(Rule::HomeAfterLog))
         {
+            if self.parameters.non_volatile && state.window != self.window.number {
+                // It is in the last level and waits for its window's flag.
+                self.leave_last_level(memory, line, data, now);
+                self.in_log.insert(line, LogCopy { data: *data, place: line });
+                return WayHome::Taken(now);
+            }
             let place = match state.logged {
                 Some(place) => place,
                 None => {
