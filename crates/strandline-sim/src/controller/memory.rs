@@ -324,10 +324,10 @@ impl MemorySide {
         let mut words = self.medium.words[..self.persistent_lines as usize * 8].to_vec();
         if self.domain != PersistenceDomain::Media {
             for channel in &self.channels {
-                for (line, data, mask, accepted) in channel.contents() {
-                    // What has left a cache and is not accepted yet is within the caches' domain.
-                    let inside = accepted <= at || self.domain == PersistenceDomain::FlushOnFail;
-                    if line < self.persistent_lines && inside {
+                // What has left a cache and is not accepted yet is within the caches' domain.
+                let at = (self.domain == PersistenceDomain::Adr).then_some(at);
+                for (line, data, mask) in channel.contents(at) {
+                    if line < self.persistent_lines {
                         super::merge(&mut words[line as usize * 8..][..8], &data, mask);
                     }
                 }

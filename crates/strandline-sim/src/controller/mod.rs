@@ -62,6 +62,10 @@ struct Held {
     arrival: u64,
     /// It does not begin before.
     earliest: u64,
+    /// From when on a persistence domain that holds the queue has its words.
+    visible: u64,
+    /// The words before others joined them, and from when on the domain had those.
+    older: Vec<(u64, Line, u8)>,
     /// When it is on the medium.
     done: u64,
     /// A bit for each core that waits for it.
@@ -319,6 +323,9 @@ impl Channel {
             let write = &mut self.held[usize::from(older)];
             if write.done == NOT_BEGUN {
                 self.statistics.coalesced += 1;
+                // What joins is not there before it arrives, and what was there does not go.
+                write.older.push((write.visible, write.data, write.mask));
+                write.visible = write.visible.max(at).max(arrival.earliest);
                 merge(&mut write.data, &data, mask);
                 write.mask |= mask;
                 write.earliest = write.earliest.max(arrival.earliest);
@@ -347,6 +354,8 @@ impl Channel {
             data,
             arrival: accepted,
             earliest: arrival.earliest,
+            visible: accepted.max(arrival.earliest),
+            older: Vec::new(),
             done: NOT_BEGUN,
             waiters,
             sequence: self.sequence,
@@ -404,10 +413,7 @@ impl Channel {
     pub fn accepted(&self, line: u32, medium: &Medium) -> u64 {
         match medium.held[line as usize] {
             NOT_HELD => 0,
-            slot => {
-                let write = &self.held[usize::from(slot)];
-                write.arrival.max(write.earliest)
-            }
+            slot => self.held[usize::from(slot)].visible,
         }
     }
 
@@ -481,8 +487,8 @@ impl Channel {
         data
     }
 
-    /// What is held, oldest first: the line, its words and their mask, and when it was accepted.
-    pub fn contents(&self) -> Vec<(u32, Line, u8, u64)> {
+    /// What is held at `at`, oldest first: the line, its words and their mask. `None`: and what is on its way.
+    pub fn contents(&self, at: Option<u64>) -> Vec<(u32, Line, u8)> {
         let waiting = self.queues.iter().flat_map(|queue| {
             std::iter::successors((queue.first != NONE).then_some(queue.first), |&slot| {
                 let next = self.held[usize::from(slot)].next;
@@ -491,13 +497,15 @@ impl Channel {
         });
         let mut slots: Vec<u16> = self.in_flight.iter().copied().chain(waiting).collect();
         slots.sort_by_key(|&slot| self.held[usize::from(slot)].sequence);
-        slots
-            .into_iter()
-            .map(|slot| {
-                let write = &self.held[usize::from(slot)];
-                (write.line, write.data, write.mask, write.arrival.max(write.earliest))
-            })
-            .collect()
+        let there = |slot: u16| {
+            let write = &self.held[usize::from(slot)];
+            if at.is_none_or(|at| write.visible <= at) {
+                return Some((write.line, write.data, write.mask));
+            }
+            let older = write.older.iter().rev().find(|older| at.is_some_and(|at| older.0 <= at));
+            older.map(|&(_, data, mask)| (write.line, data, mask))
+        };
+        slots.into_iter().filter_map(there).collect()
     }
 
     /// What it has done, its banks included.
