@@ -101,8 +101,8 @@ pub struct Plan {
 const WORDS: u64 = 6;
 const KEYS: u64 = 6;
 const SLOTS: u64 = 5;
-/// Words behind which a filler that writes no word twice begins, 0 to 2 times; the last ones end within the page of
-/// the roots.
+/// A third of the words of fillers that write no word twice: they begin at one of the thirds. All of them end within
+/// the page of the roots.
 const SPREAD_WORDS: u64 = 116;
 
 /// Word `i` of sps: two on a line.
