@@ -13,7 +13,7 @@ use strandline::transaction::{Read, Runner, Worker};
 use strandline_sim::description::PersistenceDomain;
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
 use strandline_sim::scheme;
-use strandline_workloads::{SchemeName, Sizes, WorkloadName};
+use strandline_workloads::{SchemeName, Selection, Sizes, WorkloadName};
 
 fn sizes() -> PoolSizes {
     PoolSizes { log_bytes: 65536, chunk_bytes: 16384, lock_bits: 12 }
@@ -28,6 +28,7 @@ fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
     let none = scheme::find("none").unwrap();
     for &workload in WorkloadName::ALL {
         let prepared = Prepared::new(workload, &Sizes::small(), sizes(), 4).unwrap();
+        let shares = Selection::new(workload, &Sizes::small()).unwrap().allow(4).is_ok();
         // All of all of them takes minutes.
         let all = workload == WorkloadName::Sps;
         let chosen = |scheme: &SchemeName| all || scheme.name() == "bppm";
@@ -38,7 +39,7 @@ fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
                 for domain in domains.into_iter().take(if all { 3 } else { 1 }) {
                     let mut machine = machine.clone();
                     machine.persistence.domain = domain;
-                    let threads = machine.cores.count.min(4);
+                    let threads = machine.cores.count.min(if shares { 4 } else { 1 });
                     let run = Run { scheme, ..run("np", threads, 100) };
                     let finished = prepared.run(&machine, none, &run, Vec::new()).unwrap();
                     let outcome = finished.outcome;
