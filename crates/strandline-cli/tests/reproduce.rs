@@ -29,7 +29,7 @@ fn wrong_usage_says_what_there_is() {
     for (arguments, hint) in [
         (&["blured"][..], "blurred"),
         (&["blurred", "--claim", "B99"], "B99"),
-        (&["blurred", "--machine", "abacus"], "native"),
+        (&["blurred", "--machine", "abacus"], "opteron"),
     ] {
         let output = reproduce(arguments, folder.path());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -35,13 +35,16 @@ fn total(store: &Store<Bank>) -> Result<(u64, u64)> {
 fn a_copy_is_consistent_while_transactions_run() {
     let folder = tempfile::tempdir().unwrap();
     let bank = Store::<Bank>::create(folder.path().join("pool"), &options(), |tx| {
-        let accounts = HashMap::new(tx)?;
-        for account in 0..500 {
-            accounts.insert(tx, &account, &100)?;
-        }
-        Ok(Bank { accounts, transfers: 0 })
+        Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 })
     })
     .unwrap();
+    for first in (0..500).step_by(50) {
+        bank.update(|tx, root| {
+            let accounts = root.get(tx)?.accounts;
+            (first..first + 50).try_for_each(|account| accounts.insert(tx, &account, &100).map(|_| ()))
+        })
+        .unwrap();
+    }
     let stop = AtomicBool::new(false);
     let copies: Vec<_> = (0..3).map(|i| folder.path().join(format!("copy-{i}"))).collect();
     let mut known = Vec::new();

@@ -236,7 +236,7 @@ fn a_transaction_larger_than_its_log_entry_changes_nothing() {
     struct Large;
     impl Try for Large {
         fn under<S: Scheme>(&self) {
-            if S::KIND == SchemeKind::NoPersistence {
+            if S::KIND == SchemeKind::NoPersistence || S::KIND.is_for_hardware() {
                 return;
             }
             let pool = pool();
@@ -252,7 +252,10 @@ fn a_transaction_larger_than_its_log_entry_changes_nothing() {
             for _ in 0..6 {
                 fill(&mut worker, capacity).unwrap();
                 let result = fill(&mut worker, capacity + 1);
-                assert!(matches!(result, Err(Error::TransactionTooLarge { records }) if records == capacity));
+                assert!(
+                    matches!(result, Err(Error::TransactionTooLarge { records }) if records == capacity),
+                    "{result:?}, {capacity}"
+                );
                 assert_eq!(worker.view(|tx| tx.read(tx.root(0))).unwrap(), capacity);
             }
         }
