@@ -41,12 +41,8 @@ fn no_sampled_crash_breaks_it() {
 /// Steps whose omission shows at once; the others take longer (`strandline check --mutants`).
 #[test]
 fn missing_steps_are_found() {
-    let slow = [
-        Step::WatermarkFence,
-        Step::WatermarkFenceLate,
-        Step::RecoveryWatermarkLow,
-        Step::RecoveryZeroFence,
-    ];
+    let slow =
+        [Step::WatermarkFence, Step::WatermarkFenceLate, Step::RecoveryWatermarkLow, Step::RecoveryZeroFence];
     let mut unnoticed = Vec::new();
     for scheme in schemes() {
         for &step in scheme
