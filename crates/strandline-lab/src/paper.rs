@@ -9,8 +9,8 @@ use crate::verdict::{self, Baseline, Verdict};
 /// All papers that can be reproduced.
 pub const PAPERS: &[&Paper] = &[
     &crate::blurred::PAPER,
-    &crate::deferred_commit::PAPER,
     &crate::loose_ordering::PAPER,
+    &crate::deferred_commit::PAPER,
     &crate::atom::PAPER,
     &crate::wrap::PAPER,
     &crate::compare::PAPER,

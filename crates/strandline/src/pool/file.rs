@@ -431,7 +431,7 @@ impl Pool {
     /// # fn main() -> Result<()> {
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let (path, copy) = (folder.path().join("pool"), folder.path().join("copy"));
-    /// let store = Store::create(&path, &Options::default(), |_| Ok(7u64))?;
+    /// let store = Store::<u64>::create(&path, &Options::default(), |_| Ok(7u64))?;
     /// store.pool().backup(&copy)?;
     /// let restored = Store::<u64>::open(&copy, &Options::default())?;
     /// assert_eq!(restored.view(|tx, root| root.get(tx))?, 7);
