@@ -49,7 +49,7 @@ pub trait World {
     }
 
     /// Loads a word that is about to be stored to; see
-    /// [`Memory::load_before_store`](super::Memory::load_before_store).
+    /// [`Memory::load_before_store`].
     fn load_before_store(&self, thread: usize, space: Space, offset: u64) -> u64 {
         self.perform(thread, Operation::Load(space, offset))
     }

@@ -22,7 +22,7 @@ const DESCRIPTION_WORDS: usize = 6 + NAME_WORDS;
 
 type Step = Box<dyn Fn(&Tx<'_>, PersistentAddress) -> Result<PersistentAddress> + Send + Sync + 'static>;
 
-/// How values of earlier root types become values of type `R`; for [`Store::open_and_migrate`].
+/// How values of earlier root types become values of type `R`; for [`Store::open_and_migrate`](super::Store::open_and_migrate).
 pub struct Migrations<R> {
     steps: HashMap<u64, Step>,
     root: PhantomData<fn() -> R>,

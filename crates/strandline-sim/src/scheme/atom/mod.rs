@@ -5,7 +5,7 @@
 //! values are those of lines.
 //!
 //! LogI, in each core's first level ([`Atom::store`]): the first store of an update to a line sends the line's old value
-//! to the controller of the line, where LogM ([`Manager`]) logs it. The log bit of a line is the number
+//! to the controller of the line, where LogM (`Manager`) logs it. The log bit of a line is the number
 //! of the update in its tag: it is lost when the line leaves the first level, and means nothing to the next update.
 //!
 //! | | the store goes on |

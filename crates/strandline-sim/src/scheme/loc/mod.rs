@@ -12,7 +12,7 @@
 //! | Kiln | a flag, set when all blocks are in the non-volatile last level | 1 | when evicted |
 //! | LOC-Kiln | likewise | 16 | likewise |
 //!
-//! The Tx Dirty Block Table (TID, TxID, TxDirty of each cached block) is [`LooseOrdering::lines`], kept
+//! The Tx Dirty Block Table (TID, TxID, TxDirty of each cached block) is `LooseOrdering::lines`, kept
 //! by line instead of in each level's tags; the Tx State Table is the windows' `Transaction`s. Where the
 //! paper leaves things open `docs/papers/loose-ordering.md` says what was decided.
 //!
