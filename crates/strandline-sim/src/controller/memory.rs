@@ -273,9 +273,9 @@ impl MemorySide {
         wait.until = wait.until.max(until);
     }
 
-    /// Where a fence is a pcommit, makes `core` wait for everything held.
+    /// Where a fence is a pcommit, makes `core` wait for everything held. Where caches survive, what is held does.
     pub fn pcommit(&mut self, core: usize, at: u64) {
-        if self.fence == FenceKind::Pcommit {
+        if self.fence == FenceKind::Pcommit && self.domain != PersistenceDomain::FlushOnFail {
             self.wait_for_all(core, at);
         }
     }
