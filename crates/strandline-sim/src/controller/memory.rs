@@ -344,6 +344,16 @@ impl MemorySide {
         words
     }
 
+    /// Keeps from now on when writes are accepted, and when they are on the medium.
+    pub fn record_times(&mut self) {
+        self.channels.iter_mut().for_each(Channel::record_times);
+    }
+
+    /// What was kept, taken out, by channel.
+    pub fn take_times(&mut self) -> Vec<u64> {
+        self.channels.iter_mut().flat_map(Channel::take_times).collect()
+    }
+
     /// Writes that the channels hold.
     pub fn held(&self) -> usize {
         self.channels.iter().map(Channel::held).sum()
