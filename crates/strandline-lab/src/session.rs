@@ -1,5 +1,6 @@
 //! One run of the laboratory: how thoroughly it measures, where, and what came out.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -86,6 +87,40 @@ pub struct Session {
 }
 
 impl Session {
+    /// Runs simulations side by side, as many as there are processors; what each found, in order. One step each.
+    ///
+    /// # Errors
+    /// The first of theirs; no more are begun then.
+    pub fn simulate<J: Sync, R: Send>(
+        &self,
+        jobs: &[J],
+        run: impl Fn(&J) -> Result<R, Error> + Sync,
+    ) -> Result<Vec<R>, Error> {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut found = Vec::new();
+            while let Some((index, job)) =
+                Some(next.fetch_add(1, Relaxed)).and_then(|i| Some((i, jobs.get(i)?)))
+            {
+                let result = run(job);
+                self.progress.inc(1);
+                if result.is_err() {
+                    next.store(jobs.len(), Relaxed);
+                }
+                found.push((index, result));
+            }
+            found
+        };
+        let mut found = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.cores).map(|_| scope.spawn(work)).collect();
+            let each = workers.into_iter().map(|worker| worker.join());
+            each.flat_map(|joined| joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Vec<_>>()
+        });
+        found.sort_by_key(|(index, _)| *index);
+        found.into_iter().map(|(_, result)| result).collect()
+    }
+
     /// How long and how often to measure.
     pub fn pace(&self) -> Pace {
         let (warm_up, duration, repetitions) = match self.effort {

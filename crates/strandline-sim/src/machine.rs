@@ -540,6 +540,9 @@ impl State {
     }
 
     fn survivors(&mut self, at: u64) -> Vec<u64> {
+        // The run goes on as if power had not failed.
+        let running = self.caches.memory.clone();
+        let at = self.caches.memory.fail(at);
         let mut image = self.caches.memory.survivors(at);
         if self.description.persistence.domain == PersistenceDomain::FlushOnFail {
             for line in 0..self.volatile_line {
@@ -552,6 +555,7 @@ impl State {
             scheme.power_fails(&mut self.caches, &mut image, at);
             self.caches.scheme = Some(scheme);
         }
+        self.caches.memory = running;
         image
     }
 

@@ -414,7 +414,6 @@ fn power_may_fail_at_any_cycle_with_many_updates_in_flight() {
 }
 
 #[test]
-#[ignore = "it fails for ATOM's three designs in long updates, not for REDO: see docs/papers/atom.md"]
 fn power_may_fail_at_any_cycle_where_the_controllers_queues_survive() {
     assert_eq!(losses(PersistenceDomain::Adr), Vec::<String>::new());
 }

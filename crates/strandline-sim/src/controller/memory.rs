@@ -28,6 +28,7 @@ pub struct Wait {
 }
 
 /// Channels, media, and who waits for them.
+#[derive(Clone)]
 pub struct MemorySide {
     channels: Vec<Channel>,
     medium: Medium,
@@ -318,9 +319,16 @@ impl MemorySide {
         self.medium.words[word] = value;
     }
 
-    /// What a power failure at `at` leaves of the pool and of what is reserved, but for the caches' part.
-    pub fn survivors(&mut self, at: u64) -> Vec<u64> {
+    /// Power fails at `at`, or at the latest time that a channel has caught up with: an access is carried out at once with
+    /// all its latencies, and what a channel has done by then cannot be taken back. Brings all channels to that time.
+    pub fn fail(&mut self, at: u64) -> u64 {
+        let at = self.channels.iter().map(Channel::now).fold(at, u64::max);
         self.advance(at + 1);
+        at
+    }
+
+    /// What is left of the pool and of what is reserved after a [power failure](Self::fail) at `at`, but for the caches' part.
+    pub fn survivors(&self, at: u64) -> Vec<u64> {
         let mut words = self.medium.words[..self.persistent_lines as usize * 8].to_vec();
         if self.domain != PersistenceDomain::Media {
             for channel in &self.channels {

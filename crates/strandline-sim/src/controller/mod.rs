@@ -91,6 +91,7 @@ pub struct Begun {
 }
 
 /// One channel.
+#[derive(Clone)]
 pub struct Channel {
     banks: Banks,
     read_queue: usize,
@@ -117,6 +118,7 @@ pub struct Channel {
 }
 
 /// What the channels write to: the medium's words, and for each line the slot that holds it.
+#[derive(Clone)]
 pub struct Medium {
     /// The words, pool first.
     pub words: Vec<u64>,
@@ -174,6 +176,11 @@ impl Channel {
     /// Writes that it holds, on their way to the medium too.
     pub fn held(&self) -> usize {
         self.waiting + self.in_flight.len()
+    }
+
+    /// The time that it has caught up with.
+    pub fn now(&self) -> u64 {
+        self.now
     }
 
     /// When a write can begin or end next; nothing happens before.

@@ -8,6 +8,7 @@ use crate::statistics::BankStatistics;
 const NO_ROW: u64 = u64::MAX;
 
 /// The banks of one channel.
+#[derive(Clone)]
 pub struct Banks {
     banks: Vec<Bank>,
     bus: Calendar,
@@ -19,6 +20,7 @@ pub struct Banks {
     row_lines: u64,
 }
 
+#[derive(Clone)]
 struct Bank {
     free: u64,
     row: u64,

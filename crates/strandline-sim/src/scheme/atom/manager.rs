@@ -87,9 +87,15 @@ impl Manager {
 
     /// Looks whether the record that `structure` has closed is durable at `now`; if not, when to look again.
     pub fn settle(&mut self, memory: &mut MemorySide, structure: usize, now: u64) -> Result<(), u64> {
-        if !self.structures[structure].closing {
-            return Ok(());
+        if self.structures[structure].closing {
+            self.durable(memory, structure, now)?;
+            self.finish(structure);
         }
+        Ok(())
+    }
+
+    /// Whether all lines of the record that `structure` has closed are durable at `now`; if not, when to look again.
+    fn durable(&self, memory: &mut MemorySide, structure: usize, now: u64) -> Result<(), u64> {
         for index in 0..=self.structures[structure].header.count as u64 {
             let line = self.line(memory, structure, index);
             match memory.progress(line, now) {
@@ -99,7 +105,6 @@ impl Manager {
                 Progress::Waiting(next) => return Err(next.max(now) + 1),
             }
         }
-        self.finish(structure);
         Ok(())
     }
 
@@ -241,18 +246,26 @@ impl Manager {
     }
 
     /// The registers that a power failure at `now` saves.
-    pub fn critical(&mut self, memory: &mut MemorySide, now: u64) -> Critical {
-        for structure in 0..self.structures.len() {
-            // What is not durable is not counted.
-            let _ = self.settle(memory, structure, now);
-        }
+    pub fn critical(&self, memory: &mut MemorySide, now: u64) -> Critical {
         let mut taken = [0; 4];
         for bucket in (0..self.free.len()).filter(|&bucket| !self.free[bucket]) {
             taken[bucket / 64] |= 1 << (bucket % 64);
         }
-        let current =
-            self.structures.iter().map(|state| Current { bucket: state.current, ended: state.ended });
+        let current = self.structures.iter().enumerate().map(|(number, state)| {
+            // A closed record counts as soon as it is durable.
+            let counts = state.closing && self.durable(memory, number, now).is_ok();
+            let bucket = state.current.map(|(bucket, records)| (bucket, records + u64::from(counts)));
+            Current { bucket, ended: state.ended }
+        });
         Critical { taken, current: current.collect() }
+    }
+
+    /// Frees all buckets of `structure` in saved registers.
+    pub fn clear_saved(&self, saved: &mut Critical, structure: usize) {
+        for bucket in &self.structures[structure].buckets {
+            saved.taken[bucket / 64] &= !(1 << (bucket % 64));
+        }
+        saved.current[structure] = Current::default();
     }
 }
 

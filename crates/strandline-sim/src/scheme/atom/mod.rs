@@ -459,10 +459,18 @@ impl HardwareScheme for Atom {
         if self.omits(ADR_REGISTERS) {
             return;
         }
-        self.settle_endings(now);
         let memory = &mut caches.memory;
-        for (controller, manager) in self.managers.iter_mut().enumerate() {
-            let words = manager.critical(memory, now).encode();
+        for (controller, manager) in self.managers.iter().enumerate() {
+            let mut registers = manager.critical(memory, now);
+            for ending in &self.endings {
+                if ending.flagged.is_some_and(|(decides, at)| decides == controller && at <= now) {
+                    registers.current[ending.structure].ended = true;
+                }
+                if ending.clears.iter().any(|&(clears, at)| clears == controller && at <= now) {
+                    manager.clear_saved(&mut registers, ending.structure);
+                }
+            }
+            let words = registers.encode();
             for line in 0..CRITICAL_LINES {
                 let at = memory.reserved_line(controller, line as u64) as usize * 8;
                 image[at..at + 8].copy_from_slice(&words[8 * line..][..8]);
