@@ -15,7 +15,7 @@ use strandline::memory::{Event, Operation, Space, Step, World};
 
 use crate::cache::{DIRTY, Hierarchy};
 use crate::controller::{Line, MemorySide, Regions};
-use crate::core::{Core, Queued, QueuedKind};
+use crate::core::{Core, Queued, QueuedKind, StoreQueue};
 use crate::description::{Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackKind};
 use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
@@ -92,8 +92,16 @@ struct State {
     current: usize,
     /// The clock of each thread that is suspended; `u64::MAX` of the current one and of those that have ended.
     clocks: Vec<u64>,
+    /// The least of them.
+    others: u64,
+    /// What each thread waits for.
+    waiting: Vec<Waiting>,
     /// When each core's store queue issues its next entry.
     issues_at: Vec<u64>,
+    /// The first of them, and whose it is.
+    first_issue: (u64, usize),
+    /// When what acts now began to.
+    acting_at: u64,
     /// Up to here the current thread may go on by itself.
     horizon: u64,
     crashes_at: std::collections::VecDeque<u64>,
@@ -145,7 +153,11 @@ impl Machine {
             functional: true,
             current: 0,
             clocks: vec![u64::MAX; description.cores.count],
+            others: u64::MAX,
+            waiting: vec![Waiting::No; description.cores.count],
             issues_at: vec![u64::MAX; description.cores.count],
+            first_issue: (u64::MAX, 0),
+            acting_at: 0,
             horizon: 0,
             crashes_at: Default::default(),
             crashes: Vec::new(),
@@ -247,6 +259,13 @@ impl Machine {
     /// The region of interest begins: everything counts from zero.
     pub fn begin_region(&self) {
         let state = &mut *self.state.borrow_mut();
+        for thread in 0..state.waiting.len() {
+            match state.waiting[thread] {
+                Waiting::Latch => state.spin(thread, state.acting_at),
+                Waiting::Region => state.wake(thread, state.acting_at),
+                Waiting::No | Waiting::Over => {}
+            }
+        }
         state.began = state.cores[state.current].clock;
         state.accesses_before += state.statistics().accesses;
         state.caches.reset_statistics();
@@ -254,6 +273,11 @@ impl Machine {
         if let Some(scheme) = &mut state.caches.scheme {
             scheme.reset_statistics();
         }
+    }
+
+    /// Makes the next pause of `thread` last until the region of interest begins.
+    pub fn wait_for_region(&self, thread: usize) {
+        self.state.borrow_mut().waiting[thread] = Waiting::Region;
     }
 
     /// Its cores.
@@ -310,18 +334,40 @@ impl World for Machine {
         if state.functional {
             return state.perform_functionally(operation);
         }
-        if state.may_run(thread)
-            && let Done(value) = state.execute(thread, operation)
-        {
-            state.cores[thread].again = false;
-            if let Some(tape) = &mut state.tape {
-                tape(thread, Taped::Operation(operation));
-            }
-            return value;
+        if operation == Operation::Pause && state.waiting[thread] == Waiting::Over {
+            state.waiting[thread] = Waiting::No;
+            return 0;
         }
-        state.clocks[thread] = state.cores[thread].clock;
+        if let Some(value) = state.perform(thread, operation) {
+            if operation != Operation::Pause || state.waiting[thread] != Waiting::Region {
+                return value;
+            }
+            // Suspended until the region begins.
+        } else {
+            state.clocks[thread] = state.cores[thread].clock;
+        }
         self.postponed.set(true);
         0
+    }
+
+    /// A spin loop of loads and pauses. While the word's line stays in the first level its turns change nothing but the
+    /// core's own time, so they are made up for when the line is lost.
+    fn wait(&self, thread: usize, offset: u64, value: u64) {
+        let state = &mut *self.state.borrow_mut();
+        if state.functional {
+            return;
+        }
+        if state.waiting[thread] == Waiting::Over {
+            state.waiting[thread] = Waiting::No;
+            return;
+        }
+        if state.perform(thread, Operation::Pause).is_none() {
+            state.clocks[thread] = state.cores[thread].clock;
+            self.postponed.set(true);
+        } else if state.can_watch(thread, offset, value) {
+            state.waiting[thread] = Waiting::Latch;
+            self.postponed.set(true);
+        }
     }
 
     fn peek(&self, thread: usize, space: Space, offset: u64) -> u64 {
@@ -355,6 +401,7 @@ impl World for Machine {
             }
         } else if state.may_run(thread) {
             state.load_range(thread, space, offset, into);
+            state.wake_losers();
             if let Some(tape) = &mut state.tape {
                 tape(thread, Taped::LoadRange(space, offset, into.len()));
             }
@@ -447,18 +494,109 @@ impl State {
 
     /// Picks the thread furthest behind; the position in `running`.
     fn choose(&mut self, running: &[usize]) -> usize {
-        let mut best = 0;
-        let mut least = u64::MAX;
+        let (mut best, mut least, mut second) = (0, u64::MAX, u64::MAX);
         for (position, &thread) in running.iter().enumerate() {
-            if self.clocks[thread] < least {
-                best = position;
-                least = self.clocks[thread];
+            let clock = self.clocks[thread];
+            if clock < least {
+                (best, least, second) = (position, clock, least);
+            } else {
+                second = second.min(clock);
             }
+        }
+        if least == u64::MAX {
+            self.act_until_one_wakes();
+            return self.choose(running);
         }
         self.current = running[best];
         self.clocks[self.current] = u64::MAX;
+        self.others = second;
         self.horizon = 0;
         best
+    }
+
+    /// All threads wait: goes on with store queues and engines until one of them has reason to look again.
+    fn act_until_one_wakes(&mut self) {
+        while self.clocks.iter().all(|&clock| clock == u64::MAX) {
+            let (agent, at) = self.next_agent();
+            if at > self.limit || at == u64::MAX {
+                // What unwinds may still access memory.
+                self.functional = true;
+                panic!("the program runs for ever");
+            }
+            self.act(agent, at);
+        }
+    }
+
+    /// Carries out an operation of a thread; `None`: it is too early, or must wait.
+    #[inline]
+    fn perform(&mut self, thread: usize, operation: Operation) -> Option<u64> {
+        if !self.may_run(thread) {
+            return None;
+        }
+        let outcome = self.execute(thread, operation);
+        self.wake_losers();
+        let Done(value) = outcome else { return None };
+        self.cores[thread].again = false;
+        if let Some(tape) = &mut self.tape {
+            tape(thread, Taped::Operation(operation));
+        }
+        Some(value)
+    }
+
+    /// Whether a thread that waits while a volatile word holds `value` can be left alone until its first level loses the
+    /// line; then it watches for that. Not where somebody is told of each load.
+    fn can_watch(&mut self, thread: usize, offset: u64, value: u64) -> bool {
+        let (line, word) = self.place(Space::Volatile, offset);
+        let core = &self.cores[thread];
+        let waits = core.stores.as_ref().is_none_or(StoreQueue::is_issued)
+            && core.combining.is_empty()
+            && core.overlap != LoadOverlap::All
+            && self.notes.is_none()
+            && self.tape.is_none();
+        let clock = core.clock;
+        let first = self.caches.first(thread);
+        let there = first.find(line).is_some_and(|entry| {
+            first.data[entry][usize::from(word)] == value && first.ready[entry] <= clock
+        });
+        if waits && there {
+            self.caches.watch(thread, line);
+        }
+        waits && there
+    }
+
+    /// Gives a waiting thread the turns that it has spun up to `until`.
+    fn spin(&mut self, thread: usize, until: u64) {
+        let latency = self.description.caches[0].latency;
+        let load = (self.waiting[thread] == Waiting::Latch).then_some(latency);
+        let turns = self.cores[thread].spin(until, load, self.description.cores.pause_cycles);
+        if load.is_some() {
+            self.caches.first(thread).statistics.hits += turns;
+        }
+    }
+
+    /// A waiting thread looks again in its first turn at `at` or later.
+    fn wake(&mut self, thread: usize, at: u64) {
+        self.spin(thread, at);
+        if self.waiting[thread] == Waiting::Region {
+            // It looks after its pause.
+            let next = self.cores[thread].clock + 1;
+            self.spin(thread, next);
+        }
+        let clock = self.cores[thread].clock;
+        self.waiting[thread] = Waiting::Over;
+        self.clocks[thread] = clock;
+        self.others = self.others.min(clock);
+        self.horizon = self.horizon.min(clock.saturating_add(1));
+    }
+
+    /// Wakes the threads whose lines have been taken away.
+    #[inline]
+    fn wake_losers(&mut self) {
+        let mut lost = self.caches.take_lost();
+        while lost != 0 {
+            self.wake(lost.trailing_zeros() as usize, self.acting_at);
+            lost &= lost - 1;
+        }
     }
 
     /// Whether `thread` is furthest behind, after all store queues and engines have caught up with it.
@@ -467,7 +605,11 @@ impl State {
         let clock = self.cores[thread].clock;
         // What the scheme has planned since the horizon was found.
         let is_due = self.caches.scheme.as_ref().is_some_and(|scheme| scheme.next_event() <= clock);
-        (clock < self.horizon && !is_due) || self.catch_up(thread)
+        if clock < self.horizon && !is_due {
+            self.acting_at = clock;
+            return true;
+        }
+        self.catch_up(thread)
     }
 
     fn catch_up(&mut self, thread: usize) -> bool {
@@ -477,15 +619,15 @@ impl State {
             self.functional = true;
             panic!("the program runs for ever");
         }
-        let others = self.clocks.iter().copied().min().unwrap_or(u64::MAX);
         loop {
             let (agent, at) = self.next_agent();
-            if others < clock.min(at) {
+            if self.others < clock.min(at) {
                 return false;
             }
             if at > clock {
                 // Among equals the thread that runs goes on.
-                self.horizon = at.min(others.saturating_add(1));
+                self.horizon = at.min(self.others.saturating_add(1));
+                self.acting_at = clock;
                 return true;
             }
             self.act(agent, at);
@@ -501,15 +643,27 @@ impl State {
         {
             next = (Agent::Scheme, scheme.next_event());
         }
-        let issue = self.issues_at.iter().copied().min().unwrap_or(u64::MAX);
+        let (issue, core) = self.first_issue;
         if issue < next.1 {
-            let core = self.issues_at.iter().position(|&at| at == issue).unwrap_or(0);
             next = (Agent::Stores(core), issue);
         }
         next
     }
 
+    /// Sets when a core's store queue issues its next entry.
+    #[inline]
+    fn set_issue(&mut self, core: usize, at: u64) {
+        self.issues_at[core] = at;
+        if (at, core) <= self.first_issue {
+            self.first_issue = (at, core);
+        } else if core == self.first_issue.1 {
+            let issues = self.issues_at.iter().copied().zip(0..);
+            self.first_issue = issues.min().unwrap_or((u64::MAX, 0));
+        }
+    }
+
     fn act(&mut self, agent: Agent, at: u64) {
+        self.acting_at = at;
         match agent {
             Agent::Stores(core) => self.issue_store(core, at),
             Agent::Scheme => {
@@ -532,6 +686,7 @@ impl State {
                 }
             }
         }
+        self.wake_losers();
     }
 
     /// After all threads have returned: what is still on its way goes on, and so do crashes asked for.
@@ -551,10 +706,7 @@ impl State {
     }
 
     fn survivors(&mut self, at: u64) -> Vec<u64> {
-        // The run goes on as if power had not failed.
-        let running = self.caches.memory.clone();
-        let at = self.caches.memory.fail(at);
-        let mut image = self.caches.memory.survivors(at);
+        let (at, mut image, running) = self.caches.memory.fail(at);
         if self.description.persistence.domain == PersistenceDomain::FlushOnFail {
             for line in 0..self.volatile_line {
                 if let Some(data) = self.caches.newest(line) {
@@ -566,7 +718,7 @@ impl State {
             scheme.power_fails(&mut self.caches, &mut image, at);
             self.caches.scheme = Some(scheme);
         }
-        self.caches.memory = running;
+        self.caches.memory.go_on(running);
         image
     }
 
@@ -597,6 +749,19 @@ impl State {
             scheme: self.caches.scheme.as_ref().map(|scheme| scheme.statistics()).unwrap_or_default(),
         }
     }
+}
+
+/// What a suspended thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// Its turn.
+    No,
+    /// The line of a latch to leave its first level; it spins meanwhile.
+    Latch,
+    /// The region of interest; it pauses meanwhile.
+    Region,
+    /// Nothing any more, but it has not gone on yet.
+    Over,
 }
 
 /// What acts by itself.

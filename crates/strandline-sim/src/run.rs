@@ -372,11 +372,12 @@ impl Driver<'_> {
         let prepared = prepare();
         // All begin what counts together; who fails keeps nobody waiting.
         arrived.set(arrived.get() + 1);
-        let (mut runner, mut part) = prepared?;
         if arrived.get() == self.run.threads {
             self.machine.begin_region();
         }
+        let (mut runner, mut part) = prepared?;
         while arrived.get() < self.run.threads {
+            self.machine.wait_for_region(index);
             memory.pause();
         }
         let (before, began) = (runner.statistics(), self.machine.clock(index));

@@ -69,13 +69,16 @@ pub fn designs_steps(_: &Session) -> u64 {
 
 pub fn run_designs(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     for bytes in SIZES {
-        for workload in WORKLOADS {
-            let ready = Ready::new(session, workload, bytes)?;
-            for &system in designs(bytes) {
-                let row = ready.run(&[], system)?;
-                add(into, DESIGNS, &setting(workload, bytes), system, ANY, row);
-                session.progress.inc(1);
-            }
+        let ready: Vec<Ready> = WORKLOADS
+            .iter()
+            .map(|workload| Ready::new(session, workload, bytes))
+            .collect::<Result<_, _>>()?;
+        let jobs: Vec<(usize, System)> = (0..WORKLOADS.len())
+            .flat_map(|workload| designs(bytes).iter().map(move |&system| (workload, system)))
+            .collect();
+        let rows = session.simulate(&jobs, |&(workload, system)| ready[workload].run(&[], system))?;
+        for ((workload, system), row) in jobs.into_iter().zip(rows) {
+            add(into, DESIGNS, &setting(WORKLOADS[workload], bytes), system, ANY, row);
         }
     }
     Ok(())
@@ -88,14 +91,15 @@ pub fn latencies_steps(session: &Session) -> u64 {
 pub fn run_latencies(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let ready = Ready::new(session, OF_LATENCIES, SIZES[0])?;
     let per_ns = machine(&[])?.cores.frequency_mhz as f64 / 1000.0;
-    for multiple in session.points(&MULTIPLES) {
+    let points = session.points(&MULTIPLES);
+    let jobs: Vec<(u64, System)> =
+        points.iter().flat_map(|&multiple| [ATOM_OPT, REDO].map(|system| (multiple, system))).collect();
+    let rows = session.simulate(&jobs, |&(multiple, system)| {
         let [read, write] = DRAM_CYCLES.map(|cycles| (cycles * multiple) as f64 / per_ns);
-        let overrides = [format!("nvm.read_ns={read:.1}"), format!("nvm.write_ns={write:.1}")];
-        for system in [ATOM_OPT, REDO] {
-            let row = ready.run(&overrides, system)?;
-            add(into, LATENCIES, OF_LATENCIES, system, &multiple.to_string(), row);
-            session.progress.inc(1);
-        }
+        ready.run(&[format!("nvm.read_ns={read:.1}"), format!("nvm.write_ns={write:.1}")], system)
+    })?;
+    for ((multiple, system), row) in jobs.into_iter().zip(rows) {
+        add(into, LATENCIES, OF_LATENCIES, system, &multiple.to_string(), row);
     }
     Ok(())
 }
@@ -106,9 +110,9 @@ pub fn tpcc_steps(_: &Session) -> u64 {
 
 pub fn run_tpcc(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let ready = Ready::new(session, "tpcc-new-order", 0)?;
-    for system in OF_TPCC {
-        add(into, TPCC, TPCC, system, ANY, ready.run(&[], system)?);
-        session.progress.inc(1);
+    let rows = session.simulate(&OF_TPCC, |&system| ready.run(&[], system))?;
+    for (system, row) in OF_TPCC.into_iter().zip(rows) {
+        add(into, TPCC, TPCC, system, ANY, row);
     }
     Ok(())
 }

@@ -58,6 +58,10 @@ pub struct Hierarchy {
     pub scheme: Option<Box<dyn HardwareScheme>>,
     /// What a scheme's running callback has asked for.
     pub(super) pending: Vec<Pending>,
+    /// For each core, the line whose loss it waits for.
+    watched: Vec<Option<u32>>,
+    /// A bit for each core that has lost it.
+    lost: u64,
     /// For each core, when each of its MSHRs is free.
     mshrs: Vec<Vec<u64>>,
     /// For each core, misses that waited for an MSHR, and accesses that joined one.
@@ -89,9 +93,31 @@ impl Hierarchy {
             memory,
             scheme: None,
             pending: Vec::new(),
+            watched: vec![None; cores],
+            lost: 0,
             mshrs: vec![vec![0; machine.cores.mshrs]; cores],
             mshr_full: vec![0; cores],
             mshr_merges: vec![0; cores],
+        }
+    }
+
+    /// Watches a line in the first level of `core`, until it is [lost](Self::take_lost).
+    pub fn watch(&mut self, core: usize, line: u32) {
+        self.watched[core] = Some(line);
+    }
+
+    /// A bit for each core whose first level has lost the line that it watches since this was last asked.
+    #[inline]
+    pub fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// `core` may no longer have a line in its first level.
+    #[inline]
+    pub(super) fn lose(&mut self, core: usize, line: u32) {
+        if self.watched[core] == Some(line) {
+            self.watched[core] = None;
+            self.lost |= 1 << core;
         }
     }
 
@@ -238,6 +264,7 @@ impl Hierarchy {
     pub(super) fn drop_private(&mut self, core: usize, line: u32, lowest: usize) -> Option<Line> {
         let lowest = if lowest == 0 { self.private.len() } else { lowest };
         let mut newest = None;
+        self.lose(core, line);
         for level in 0..lowest {
             let cache = &mut self.private[level][core];
             if let Some(entry) = cache.find(line) {

@@ -285,6 +285,9 @@ impl Hierarchy {
         while sharers != 0 {
             let core = sharers.trailing_zeros() as usize;
             sharers &= sharers - 1;
+            if evict {
+                self.lose(core, line);
+            }
             for level in 0..self.private.len() {
                 let cache = &mut self.private[level][core];
                 let Some(entry) = cache.find(line) else { continue };

@@ -27,8 +27,14 @@ pub struct Wait {
     pub until: u64,
 }
 
+/// What a power failure changes of a memory beside its words.
+pub struct Running {
+    channels: Vec<Channel>,
+    held: Vec<u16>,
+    waits: Vec<Wait>,
+}
+
 /// Channels, media, and who waits for them.
-#[derive(Clone)]
 pub struct MemorySide {
     channels: Vec<Channel>,
     medium: Medium,
@@ -320,16 +326,21 @@ impl MemorySide {
     }
 
     /// Power fails at `at`, or at the latest time that a channel has caught up with: an access is carried out at once with
-    /// all its latencies, and what a channel has done by then cannot be taken back. Brings all channels to that time.
-    pub fn fail(&mut self, at: u64) -> u64 {
+    /// all its latencies, and what a channel has done by then cannot be taken back. Brings all channels to that time;
+    /// the time, what is left of the pool and of what is reserved but for the caches' part, and what is needed to go on as
+    /// if power had not failed.
+    pub fn fail(&mut self, at: u64) -> (u64, Vec<u64>, Running) {
         let at = self.channels.iter().map(Channel::now).fold(at, u64::max);
+        let running = Running {
+            channels: self.channels.clone(),
+            held: self.medium.held.clone(),
+            waits: self.waits.clone(),
+        };
+        let words = self.medium.words.clone();
+        let before = std::mem::replace(&mut self.medium.words, words);
         self.advance(at + 1);
-        at
-    }
-
-    /// What is left of the pool and of what is reserved after a [power failure](Self::fail) at `at`, but for the caches' part.
-    pub fn survivors(&self, at: u64) -> Vec<u64> {
-        let mut words = self.medium.words[..self.persistent_lines as usize * 8].to_vec();
+        let mut words = std::mem::replace(&mut self.medium.words, before);
+        words.truncate(self.persistent_lines as usize * 8);
         if self.domain != PersistenceDomain::Media {
             for channel in &self.channels {
                 // What has left a cache and is not accepted yet is within the caches' domain.
@@ -341,7 +352,13 @@ impl MemorySide {
                 }
             }
         }
-        words
+        (at, words, running)
+    }
+
+    /// Goes on after a [power failure](Self::fail) that is not to have happened.
+    pub fn go_on(&mut self, running: Running) {
+        let Running { channels, held, waits } = running;
+        (self.channels, self.medium.held, self.waits) = (channels, held, waits);
     }
 
     /// Keeps from now on when writes are accepted, and when they are on the medium.

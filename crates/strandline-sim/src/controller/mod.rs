@@ -10,7 +10,7 @@
 
 mod memory;
 
-pub use memory::{MemorySide, NOT_HELD, Regions, Wait};
+pub use memory::{MemorySide, NOT_HELD, Regions, Running, Wait};
 
 use crate::description::Controllers;
 use crate::nvm::Banks;
@@ -120,7 +120,6 @@ pub struct Channel {
 }
 
 /// What the channels write to: the medium's words, and for each line the slot that holds it.
-#[derive(Clone)]
 pub struct Medium {
     /// The words, pool first.
     pub words: Vec<u64>,

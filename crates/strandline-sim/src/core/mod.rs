@@ -109,6 +109,30 @@ impl Core {
         self.statistics.instructions += instructions;
     }
 
+    /// Repeats the turn of a spin loop, a load that takes `load` cycles if there is one and a pause, until the next turn begins at
+    /// `until` or later; how many turns that were.
+    pub fn spin(&mut self, until: u64, load: Option<u64>, pause: u64) -> u64 {
+        let (cost, charged) = load.map_or((0, 0), |_| (self.access_cost, self.instructions_per_access));
+        let turn = load.unwrap_or(0) + pause;
+        let after = |turns: u64| (self.fraction + turns * cost) + ((turns * turn) << FRACTION);
+        let missing = until.saturating_sub(self.clock);
+        let mut turns = (missing << FRACTION) / ((turn << FRACTION) + cost);
+        while after(turns) >> FRACTION < missing {
+            turns += 1;
+        }
+        let passed = after(turns);
+        self.clock += passed >> FRACTION;
+        self.fraction = passed & ((1 << FRACTION) - 1);
+        self.statistics.stalls.pause += turns * pause;
+        if load.is_some() {
+            self.instruction_fraction += turns * charged;
+            self.statistics.instructions += turns + (self.instruction_fraction >> FRACTION);
+            self.instruction_fraction &= (1 << FRACTION) - 1;
+            self.statistics.loads += turns;
+        }
+        turns
+    }
+
     /// Makes room in the reorder buffer for the next instruction.
     pub fn enter_reorder_buffer(&mut self) {
         while let Some(&(number, retires)) = self.in_flight.front() {

@@ -140,7 +140,7 @@ impl State {
         core.statistics.store_queue_occupancy.add(occupancy as u64);
         stores.push(Queued { kind, line, word, value, retired: core.clock, done: 0 });
         let next = stores.next_issue();
-        self.issues_at[number] = next;
+        self.set_issue(number, next);
         self.horizon = self.horizon.min(next);
         self.count_store(number, kind);
         Done(0)
@@ -166,7 +166,8 @@ impl State {
             Reply::Go(done) => stores.issue(at, done),
             Reply::Wait(until) => stores.delay(until.max(at + 1)),
         }
-        self.issues_at[core] = stores.next_issue();
+        let next = stores.next_issue();
+        self.set_issue(core, next);
     }
 
     /// A store takes effect at `now`; when it is complete.
@@ -375,6 +376,7 @@ impl State {
                 core.statistics.stalls.write_back_all += next - now;
                 core.clock = next;
             }
+            self.wake_losers();
         }
     }
 

@@ -67,6 +67,13 @@ pub trait World {
         false
     }
 
+    /// Blocks `thread` while the volatile word at `offset` holds `value`; may return early. A pause, unless the world knows
+    /// better.
+    fn wait(&self, thread: usize, offset: u64, value: u64) {
+        let _ = (offset, value);
+        self.perform(thread, Operation::Pause);
+    }
+
     /// Whether another thread may run after the operation that `thread` has just performed.
     fn switches(&self, thread: usize) -> bool;
 
@@ -302,8 +309,11 @@ impl Memory for Hosted {
         self.perform(Operation::Pause);
     }
 
-    fn wait(&self, _: VolatileAddress, _: u64) {
-        self.pause();
+    fn wait(&self, at: VolatileAddress, value: u64) {
+        self.perform_by(|world, thread| {
+            world.wait(thread, at.offset(), value);
+            0
+        });
     }
 
     fn wake(&self, _: VolatileAddress) {}
