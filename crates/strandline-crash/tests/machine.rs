@@ -68,6 +68,7 @@ const SHAPES: [(Workload, usize, u32, u64); 4] = [
 ];
 
 #[test]
+#[ignore = "minutes, and it has not been run to its end: docs/simulator.md says what is known of each rule"]
 fn every_mutant_of_every_hardware_scheme_is_found() {
     let mut missed = Vec::new();
     let hardware = strandline_sim::scheme::SCHEMES.iter().filter(|entry| entry.make.is_some());
@@ -77,13 +78,18 @@ fn every_mutant_of_every_hardware_scheme_is_found() {
             subjects().into_iter().filter(|subject| subject.hardware.name == entry.name).collect();
         for mutant in entry.mutants.iter().filter(|mutant| mutant.redundant.is_none()) {
             let started = std::time::Instant::now();
-            let tried = SHAPES.into_iter().flat_map(|shape| beside.iter().map(move |&subject| (shape, subject)));
-            let found = tried.into_iter().find_map(|((workload, threads, transactions, histories), subject)| {
-                let omitted = Some(Omitted::Rule(mutant));
-                let case = Case { subject, workload, threads, omitted };
-                let found = sample(case, bounds(histories, transactions), |_| ()).ok()?;
-                found.violation.is_some().then(|| (workload, threads, subject.name(), found.counts.histories))
-            });
+            let tried =
+                SHAPES.into_iter().flat_map(|shape| beside.iter().map(move |&subject| (shape, subject)));
+            let found =
+                tried.into_iter().find_map(|((workload, threads, transactions, histories), subject)| {
+                    let omitted = Some(Omitted::Rule(mutant));
+                    let case = Case { subject, workload, threads, omitted };
+                    let found = sample(case, bounds(histories, transactions), |_| ()).ok()?;
+                    found
+                        .violation
+                        .is_some()
+                        .then(|| (workload, threads, subject.name(), found.counts.histories))
+                });
             println!("{} {} {:?} {:.1} s", entry.name, mutant.name, found, started.elapsed().as_secs_f64());
             if found.is_none() {
                 missed.push(format!("{} without {}", entry.name, mutant.name));
@@ -91,45 +97,6 @@ fn every_mutant_of_every_hardware_scheme_is_found() {
         }
     }
     assert_eq!(missed, Vec::<String>::new());
-}
-
-#[test]
-#[ignore = "temporary"]
-fn campaign() {
-    let text = std::env::var("M13").unwrap();
-    for line in text.split(';') {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [name, workload, threads, transactions, histories, step] = words[..] else { panic!("{line}") };
-        let subject = subject(name);
-        let omitted = subject.omissions().into_iter().find(|omitted| omitted.name() == step);
-        let case =
-            Case { subject, workload: workload.parse().unwrap(), threads: threads.parse().unwrap(), omitted };
-        let started = std::time::Instant::now();
-        let found = sample(
-            case,
-            Bounds {
-                histories: histories.parse().unwrap(),
-                seed: 1,
-                transactions: transactions.parse().unwrap(),
-                limit: Duration::from_secs(100),
-            },
-            |_| (),
-        );
-        match found {
-            Ok(found) => {
-                println!(
-                    "{line}: {} {:?} {:.1} s",
-                    found.violation.is_some(),
-                    found.counts,
-                    started.elapsed().as_secs_f64()
-                );
-                if let (Some(violation), Ok(_)) = (&found.violation, std::env::var("M13V")) {
-                    println!("{}\n{}\n{}", violation.what, violation.history.join("\n"), violation.lost.join("\n"));
-                }
-            }
-            Err(error) => println!("{line}: {error}"),
-        }
-    }
 }
 
 #[test]

@@ -10,10 +10,10 @@
 
 use std::process::Command;
 
+use strandline::Domain;
 use strandline::memory::WriteBackInstruction;
 use strandline::pool::Pool;
 use strandline::scheme::{Scheme, SchemeVisitor};
-use strandline::Domain;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_workloads::{
     Place, PoolSetting, SchemeName, Selection, Sizes, Transactions, Workload, WorkloadName, WorkloadVisitor,
@@ -97,7 +97,8 @@ fn instructions(workload: &str, scheme: &str, transactions: u64) -> Outcome<u64>
         .output()
         .map_err(|error| format!("cannot run valgrind: {error}"))?;
     let text = String::from_utf8_lossy(&output.stderr);
-    let count = text.lines().find_map(|line| line.split("I   refs:").nth(1)).filter(|_| output.status.success());
+    let count =
+        text.lines().find_map(|line| line.split("I   refs:").nth(1)).filter(|_| output.status.success());
     let count = count.ok_or_else(|| format!("valgrind counted nothing:\n{text}"))?;
     Ok(count.trim().replace(',', "").parse()?)
 }
@@ -115,7 +116,10 @@ fn operations(workload: &str, scheme: &str) -> Outcome<u64> {
 }
 
 fn calibrate() -> Outcome<()> {
-    println!("{:22} {:20} {:>16} {:>14} {:>8}", "workload", "scheme", "instructions/tx", "operations/tx", "between");
+    println!(
+        "{:22} {:20} {:>16} {:>14} {:>8}",
+        "workload", "scheme", "instructions/tx", "operations/tx", "between"
+    );
     let mut all = Vec::new();
     for workload in WORKLOADS {
         for scheme in SCHEMES {
@@ -134,6 +138,11 @@ fn calibrate() -> Outcome<()> {
     }
     all.sort_by(f64::total_cmp);
     let at = |share: f64| all[((all.len() - 1) as f64 * share).round() as usize];
-    println!("\nbetween two operations: median {:.1}, quartiles {:.1} and {:.1}", at(0.5), at(0.25), at(0.75));
+    println!(
+        "\nbetween two operations: median {:.1}, quartiles {:.1} and {:.1}",
+        at(0.5),
+        at(0.25),
+        at(0.75)
+    );
     Ok(())
 }

@@ -60,7 +60,8 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
             bar.tick();
         };
         let mut explored = explore(arguments, case, |counts| progress(case, counts));
-        if arguments.mutants && arguments.threads.is_empty() && matches!(explored, Err(Error::Unsupported(_))) {
+        if arguments.mutants && arguments.threads.is_empty() && matches!(explored, Err(Error::Unsupported(_)))
+        {
             // Some hardware serves one core alone.
             case.threads = 1;
             explored = explore(arguments, case, |counts| progress(case, counts));

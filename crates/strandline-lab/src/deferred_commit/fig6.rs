@@ -118,7 +118,8 @@ fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measureme
     for ((design, _), rates) in DESIGNS.iter().zip(&rates) {
         if let Some(spread) = Spread::of(rates) {
             let workload = selection.name().name();
-            let key = Key { figure: FIGURE, setting: workload, system: design, quantity: Rates::Native.quantity() };
+            let key =
+                Key { figure: FIGURE, setting: workload, system: design, quantity: Rates::Native.quantity() };
             into.add(key, ANY, spread);
         }
     }
@@ -144,7 +145,8 @@ fn simulated_rates(session: &Session, workload: WorkloadName, into: &mut Measure
             machine.name, machine.cores.count
         )));
     }
-    let none = scheme::find("none").ok_or_else(|| Error::Usage("the machine has no plain hardware".into()))?;
+    let none =
+        scheme::find("none").ok_or_else(|| Error::Usage("the machine has no plain hardware".into()))?;
     let sizes = PoolSizes { log_bytes: LOG_BYTES, ..PoolSizes::default() };
     let pool = strandline_sim::run::Prepared::new(workload, &session.sizes(), sizes, THREADS as usize)?;
     for (design, _) in DESIGNS {
