@@ -8,6 +8,8 @@ pub trait Engine: Sync {
     fn worker(&self) -> Box<dyn Worker + '_>;
     /// Fills it, in large transactions.
     fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize);
+    /// Does now what loading would have it do later.
+    fn settle(&self) {}
 }
 
 /// One thread's means to use a store.
@@ -87,6 +89,9 @@ impl Engine for Strandline {
             put.expect("load");
         });
     }
+    fn settle(&self) {
+        self.0.pool().checkpoint().expect("a checkpoint");
+    }
 }
 
 impl Worker for Session<'_, Root<'static>> {
@@ -141,6 +146,9 @@ impl Engine for Sqlite {
             }
             transaction.commit().expect("commit");
         });
+    }
+    fn settle(&self) {
+        self.connect().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("a checkpoint");
     }
 }
 

@@ -19,45 +19,63 @@ struct State {
     block: u64,
 }
 
-/// Durable payloads per second by `threads` threads, and bytes written for each. With one thread each is a write of its
-/// own.
-pub fn measure(folder: &Path, threads: usize, seconds: f64) -> (f64, f64) {
-    let folder = tempfile::tempdir_in(folder).expect("make a folder");
-    let open = |name: &str| {
-        let path = folder.path().join(name);
-        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).expect("make a file")
-    };
-    let log = open("log");
-    // Zeros, really written: appending into unwritten extents costs more.
-    let zeros = vec![0; 1 << 20];
-    for at in (0..BLOCKS * BLOCK_BYTES).step_by(zeros.len()) {
-        std::os::unix::fs::FileExt::write_all_at(&log, &zeros, at).expect("fill the file");
+/// The file that is appended to.
+pub struct Floor {
+    device: FileDevice,
+    _folder: tempfile::TempDir,
+}
+
+impl Floor {
+    /// Makes it in a folder.
+    pub fn new(folder: &Path) -> Self {
+        let folder = tempfile::tempdir_in(folder).expect("make a folder");
+        let open = |name: &str| {
+            let path = folder.path().join(name);
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(path)
+                .expect("make a file")
+        };
+        let log = open("log");
+        // Zeros, really written: appending into unwritten extents costs more.
+        let zeros = vec![0; 1 << 20];
+        for at in (0..BLOCKS * BLOCK_BYTES).step_by(zeros.len()) {
+            std::os::unix::fs::FileExt::write_all_at(&log, &zeros, at).expect("fill the file");
+        }
+        log.sync_all().expect("flush the file");
+        Self { device: FileDevice::new(open("heap"), log, true), _folder: folder }
     }
-    log.sync_all().expect("flush the file");
-    let device = FileDevice::new(open("heap"), log, true);
-    let (state, changed) = (Mutex::new(State::default()), Condvar::new());
-    crate::measure(threads, seconds, |_| {
-        let (device, state, changed) = (&device, &state, &changed);
-        let block = AlignedBuffer::new(BLOCK_BYTES as usize);
-        Box::new(move || {
-            let mut now = state.lock().expect("nobody panics");
-            now.asked += 1;
-            let own = now.asked;
-            while now.written < own {
-                if now.leading {
-                    now = changed.wait(now).expect("nobody panics");
-                    continue;
+
+    /// Durable payloads per second by `threads` threads, and bytes written for each. With one thread each is a write of
+    /// its own.
+    pub fn measure(&self, threads: usize, seconds: f64) -> (f64, f64) {
+        let (state, changed) = (Mutex::new(State::default()), Condvar::new());
+        crate::measure(threads, seconds, |_| {
+            let (device, state, changed) = (&self.device, &state, &changed);
+            let block = AlignedBuffer::new(BLOCK_BYTES as usize);
+            Box::new(move || {
+                let mut now = state.lock().expect("nobody panics");
+                now.asked += 1;
+                let own = now.asked;
+                while now.written < own {
+                    if now.leading {
+                        now = changed.wait(now).expect("nobody panics");
+                        continue;
+                    }
+                    now.leading = true;
+                    let (to, at) = (now.asked, now.block % BLOCKS * BLOCK_BYTES);
+                    now.block += 1;
+                    drop(now);
+                    device.write_durable(DeviceFile::Log, at, &block).expect("write a block");
+                    now = state.lock().expect("nobody panics");
+                    now.written = to;
+                    now.leading = false;
+                    changed.notify_all();
                 }
-                now.leading = true;
-                let (to, at) = (now.asked, now.block % BLOCKS * BLOCK_BYTES);
-                now.block += 1;
-                drop(now);
-                device.write_durable(DeviceFile::Log, at, &block).expect("write a block");
-                now = state.lock().expect("nobody panics");
-                now.written = to;
-                now.leading = false;
-                changed.notify_all();
-            }
+            })
         })
-    })
+    }
 }

@@ -1,7 +1,7 @@
 //! Strandline beside the embedded stores that people use: the same keys, values and durability, in one run.
 //!
 //! ```text
-//! cargo run --release --manifest-path benchmarks/Cargo.toml -- --folder /var/tmp --seconds 3
+//! cargo run --release --manifest-path benchmarks/Cargo.toml -- --folder /var/tmp
 //! ```
 //!
 //! Puts: one put per transaction, durable when it is acknowledged, by 1, 8 and 32 committers. Gets: random keys that are
@@ -27,8 +27,8 @@ struct Arguments {
     /// Where the stores are made, on the file system to be measured
     #[arg(long, default_value = ".")]
     folder: PathBuf,
-    /// Seconds for each row
-    #[arg(long, default_value_t = 3.0)]
+    /// Seconds for each row of each round
+    #[arg(long, default_value_t = 0.5)]
     seconds: f64,
     /// Keys that are there before anything is measured
     #[arg(long, default_value_t = 100_000)]
@@ -45,8 +45,8 @@ struct Arguments {
     /// Only these engines
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
-    /// Repeat everything so often; the median counts
-    #[arg(long, default_value_t = 1)]
+    /// Measure everything so often, in turn; medians count, because disks are noisy
+    #[arg(long, default_value_t = 9)]
     rounds: usize,
     /// Print one JSON object
     #[arg(long)]
@@ -142,39 +142,42 @@ fn show(row: &Row, json: bool) {
     }
 }
 
+/// All engines wanted, each filled and at rest.
+fn engines(arguments: &Arguments) -> Vec<(&'static str, Box<dyn Engine>, tempfile::TempDir)> {
+    let wanted = |name: &str| arguments.engines.is_empty() || arguments.engines.iter().any(|e| e == name);
+    let made = ENGINES.iter().filter(|(name, _)| wanted(name)).map(|(name, make)| {
+        let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
+        let engine = make(folder.path(), &arguments.keys);
+        engine.load(&mut (0..arguments.keys).map(key), arguments.value_bytes);
+        engine.settle();
+        (*name, engine, folder)
+    });
+    made.collect()
+}
+
 fn main() {
     let arguments = Arguments::parse();
     let mut rows = Vec::new();
-    let wanted = |name: &str| arguments.engines.is_empty() || arguments.engines.iter().any(|e| e == name);
+    let mut add = |what, engine, threads, (per_second, bytes_each)| {
+        let row = Row { what, engine, threads, per_second, bytes_each };
+        show(&row, arguments.json);
+        rows.push(row);
+    };
+    let engines = engines(&arguments);
+    let floor = floor::Floor::new(&arguments.folder);
+    // What loading has left in the system's caches is not written during what is measured.
+    rustix::fs::sync();
     for _ in 0..arguments.rounds {
         for &threads in &arguments.committers {
-            let floor = |rows: &mut Vec<Row>| {
-                let (per_second, bytes_each) = floor::measure(&arguments.folder, threads, arguments.seconds);
-                let row = Row { what: "puts", engine: "floor", threads, per_second, bytes_each };
-                show(&row, arguments.json);
-                rows.push(row);
-            };
-            floor(&mut rows);
-            for (name, make) in ENGINES.iter().filter(|(name, _)| wanted(name)) {
-                let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
-                let engine = make(folder.path(), &arguments.keys);
-                engine.load(&mut (0..arguments.keys).map(key), arguments.value_bytes);
-                let (per_second, bytes_each) = puts(&*engine, threads, &arguments);
-                let row = Row { what: "puts", engine: name, threads, per_second, bytes_each };
-                show(&row, arguments.json);
-                rows.push(row);
+            for (name, engine, _) in &engines {
+                add("puts", "floor", threads, floor.measure(threads, arguments.seconds));
+                add("puts", name, threads, puts(&**engine, threads, &arguments));
             }
-            floor(&mut rows);
+            add("puts", "floor", threads, floor.measure(threads, arguments.seconds));
         }
-        for (name, make) in ENGINES.iter().filter(|(name, _)| wanted(name)) {
-            let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
-            let engine = make(folder.path(), &arguments.keys);
-            engine.load(&mut (0..arguments.keys).map(key), arguments.value_bytes);
-            for &threads in &arguments.readers {
-                let (per_second, bytes_each) = gets(&*engine, threads, &arguments);
-                let row = Row { what: "gets", engine: name, threads, per_second, bytes_each };
-                show(&row, arguments.json);
-                rows.push(row);
+        for &threads in &arguments.readers {
+            for (name, engine, _) in &engines {
+                add("gets", name, threads, gets(&**engine, threads, &arguments));
             }
         }
     }
@@ -187,7 +190,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
-/// Medians over the rounds, and puts as a part of the floor.
+/// Medians over the rounds; puts also as a part of the floor, the mean of those before and after each row.
 fn summarise(rows: &[Row], json: bool) {
     let mut seen: Vec<(&str, &str, usize)> = Vec::new();
     for row in rows {
@@ -195,25 +198,35 @@ fn summarise(rows: &[Row], json: bool) {
             seen.push((row.what, row.engine, row.threads));
         }
     }
-    let rate = |what: &str, engine: &str, threads: usize| {
-        let same = rows.iter().filter(|r| (r.what, r.engine, r.threads) == (what, engine, threads));
-        let values: Vec<f64> = same.map(|row| row.per_second).collect();
-        (!values.is_empty()).then(|| median(values))
+    let medians = |what: &str, engine: &str, threads: usize| {
+        let (mut rates, mut bytes, mut parts) = (vec![], vec![], vec![]);
+        for (at, row) in rows.iter().enumerate() {
+            if (row.what, row.engine, row.threads) == (what, engine, threads) {
+                rates.push(row.per_second);
+                bytes.push(row.bytes_each);
+                if what == "puts" && engine != "floor" {
+                    parts.push(row.per_second / ((rows[at - 1].per_second + rows[at + 1].per_second) / 2.0));
+                }
+            }
+        }
+        (median(rates), median(bytes), (!parts.is_empty()).then(|| median(parts)))
     };
     let mut all = Vec::new();
     if !json {
         println!("\nmedians");
     }
     for (what, engine, threads) in seen {
-        let Some(per_second) = rate(what, engine, threads) else { continue };
-        let of_floor = rate(what, "floor", threads).map(|floor| per_second / floor);
+        let (per_second, bytes_each, of_floor) = medians(what, engine, threads);
         if json {
             all.push(json!({
-                "what": what, "engine": engine, "threads": threads, "per_second": per_second, "of_floor": of_floor,
+                "what": what, "engine": engine, "threads": threads, "per_second": per_second,
+                "bytes_each": bytes_each, "of_floor": of_floor,
             }));
         } else {
             let of_floor = of_floor.map_or(String::new(), |part| format!("{part:>6.2} of the floor"));
-            println!("{what:<6} {engine:<14} {threads:>3} {per_second:>12.0} /s {of_floor}");
+            println!(
+                "{what:<6} {engine:<14} {threads:>3} {per_second:>12.0} /s {bytes_each:>8.0} bytes {of_floor}"
+            );
         }
     }
     if json {

@@ -40,14 +40,11 @@ fn losses(schemes: impl Iterator<Item = Subject>) -> Vec<String> {
     losses
 }
 
-/// Kiln and LOC-Kiln lose data (docs/papers/loose-ordering.md). All hardware beside software that isolates by locks is
+/// All hardware beside software that isolates by locks is
 /// reported as broken, in the first transaction already: whether by the machine or by this checker is not known.
 fn is_finished(subject: &Subject) -> bool {
-    let is_kiln = ["kiln", "loc-kiln"].contains(&subject.hardware.name);
     // Software `wrap` loses acknowledged transactions where caches survive (docs/papers/wrap.md).
-    subject.name() != "wrap"
-        && !is_kiln
-        && (subject.hardware.make.is_none() || !subject.name().ends_with("+locks"))
+    subject.name() != "wrap" && (subject.hardware.make.is_none() || !subject.name().ends_with("+locks"))
 }
 
 #[test]

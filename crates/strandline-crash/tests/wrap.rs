@@ -1,4 +1,4 @@
-//! WrAP in software: no crash breaks it, and each step left out is noticed.
+//! WrAP in software and the undo log it is compared with: no crash breaks them, and each step left out is noticed.
 
 use std::time::Duration;
 
@@ -7,7 +7,9 @@ use strandline_crash::Setting;
 use strandline_crash::explore::{Case, CheckedScheme, SCHEMES, Sampling, Workload, sample};
 
 fn schemes() -> impl Iterator<Item = CheckedScheme> {
-    SCHEMES.into_iter().filter(|scheme| scheme.name.starts_with("wrap"))
+    SCHEMES
+        .into_iter()
+        .filter(|scheme| scheme.name.starts_with("wrap") || scheme.name.starts_with("undo-log"))
 }
 
 fn milliseconds(name: &str, default: u64) -> Duration {
@@ -15,7 +17,7 @@ fn milliseconds(name: &str, default: u64) -> Duration {
 }
 
 #[test]
-fn no_sampled_crash_breaks_it() {
+fn no_sampled_crash_breaks_them() {
     for scheme in schemes() {
         for workload in Workload::ALL {
             for setting in Setting::ALL {

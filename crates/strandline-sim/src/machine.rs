@@ -660,6 +660,7 @@ impl State {
                 if let Some(mut scheme) = self.caches.scheme.take() {
                     scheme.act(&mut self.caches, at);
                     self.caches.scheme = Some(scheme);
+                    self.caches.settle_pending(at);
                 }
             }
             Agent::Crash => {

@@ -160,9 +160,10 @@ impl SchemeName {
     pub fn entry(self) -> Entry {
         let Some(kind) = self.kind else { return VOLATILE };
         let description = match self.concurrency {
+            mode if kind.modes().first() == Some(&mode) => kind.description(),
             Concurrency::SingleWriter => "the same, one writer at a time instead of STM",
-            Concurrency::Locks => "the same, with locks instead of STM",
-            Concurrency::Stm => kind.description(),
+            Concurrency::Locks => "the same, transactions isolated by locks",
+            Concurrency::Stm => "the same, with STM",
         };
         Entry { name: self.name(), source: kind.source(), description }
     }

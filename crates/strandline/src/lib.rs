@@ -48,3 +48,8 @@ pub use transaction::{Abort, Concurrency, Lock, Read, Runner, Transaction};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide.md")]
 struct Guide;
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -6,7 +6,7 @@ use strandline::memory::Counters;
 use strandline::pool::Geometry;
 use strandline::scheme::{
     Base, Blurred, Counted, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
-    Scheme, SchemeKind, VolatileCheckpoint, Wrap,
+    Scheme, SchemeKind, UndoLogged, VolatileCheckpoint, Wrap,
 };
 use strandline::transaction::{Statistics, Worker};
 use strandline::{Abort, Concurrency, Read, Runner, Transaction};
@@ -101,6 +101,29 @@ fn blurred_persistence_waits_once() {
 #[test]
 fn a_wrap_waits_once() {
     commits_cost::<Wrap>(|_, _, log_lines| (log_lines, 1, 64 * log_lines));
+}
+
+/// The undo log: for each word its record and its home line, and a fence; then a fence for the data, and the mark with
+/// a fence. An abort stores the old values back and costs the same again.
+#[test]
+fn an_undo_log_waits_for_each_word() {
+    for mode in [Concurrency::SingleWriter, Concurrency::Locks] {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        let mut worker = pool.worker::<UndoLogged>(mode).unwrap();
+        for words in [1, 2, 8, 40] {
+            let measured = cost(&mut worker, |w| write_words(w, words).unwrap());
+            assert_eq!(measured, (2 * words + 1, words + 2, 32 * words + 16));
+            let aborted = cost(&mut worker, |w| {
+                let given_up = w.run(|tx| {
+                    let at = tx.root(0);
+                    (0..words).try_for_each(|i| tx.write(at.word(i), i))?;
+                    Err::<(), _>(Abort::User)
+                });
+                assert!(given_up.is_err());
+            });
+            assert_eq!(aborted, (3 * words + 1, words + 2, 0));
+        }
+    }
 }
 
 /// COPY writes each home line of the closed wraps back once, and moves the watermark once; without a helper, a

@@ -9,7 +9,7 @@ use strandline::memory::{PersistentAddress, Step};
 use strandline::pool::Layout;
 use strandline::scheme::{
     Base, Blurred, Counted, DeferredEagerSync, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous,
-    Scheme, SynchronousEagerSync, VolatileCheckpoint, Wrap,
+    Scheme, SynchronousEagerSync, UndoLogged, VolatileCheckpoint, Wrap, undo_record_words,
 };
 
 use super::life::Code;
@@ -193,6 +193,26 @@ const DCT_STEPS: &[Step] = undo_steps! {
     DeferredPrepareBarrier DeferredMutateBarrier DeferredSpinOnConflicts DeferredCommitBarrier
 };
 
+const UNDO_LOGGED: &[Step] = &[
+    Step::NewLogZero,
+    Step::NewLogDirectory,
+    Step::UndoLogHeader,
+    Step::LogWriteBack,
+    Step::LogFence,
+    Step::HomeWriteBack,
+    Step::HomeFence,
+    Step::CommitWriteBack,
+    Step::CommitFence,
+    Step::TruncationWriteBack,
+    Step::TruncationFence,
+    Step::RecoveryChecksum,
+    Step::RecoveryDataWriteBack,
+    Step::RecoveryDataFence,
+    Step::RecoveryTruncation,
+    Step::RecoveryTruncationWriteBack,
+    Step::RecoveryTruncationFence,
+];
+
 const PHASE_EARLY: (Step, &str) = (
     Step::RestartPhaseEarly,
     "inert records then carry the coming run's bit, and a commit record torn over one names TxID 0 or 1, which is \
@@ -251,8 +271,26 @@ fn leftover_entry(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
     log.copy_from_slice(&undo_log_words(layout, 4, random.u64(..40), &pairs));
 }
 
+/// Such a log of [`UndoLogged`].
+fn leftover_record(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
+    log.copy_from_slice(&undo_record_words(layout, any_word(layout, random), random.u64(..)));
+}
+
+/// [`UndoLogged`] in a mode.
+const fn undo_logged(concurrency: Concurrency, redundant: &'static [(Step, &'static str)]) -> CheckedScheme {
+    CheckedScheme {
+        name: UndoLogged::KIND.name(concurrency),
+        concurrency,
+        settings: &Setting::ALL,
+        steps: UNDO_LOGGED,
+        redundant,
+        leftover: leftover_record,
+        code: Code::of::<UndoLogged>(),
+    }
+}
+
 /// All schemes that promise durability.
-pub const ALL: [CheckedScheme; 18] = [
+pub const ALL: [CheckedScheme; 20] = [
     redo::<Base>(STM, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE]),
     redo::<Base>(SINGLE_WRITER, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE, TRUNCATION_FENCE]),
     redo::<MnemosyneSynchronous>(STM, MNEMOSYNE_SYNCHRONOUS, &[SORT]),
@@ -277,6 +315,8 @@ pub const ALL: [CheckedScheme; 18] = [
     redo::<Counted>(SINGLE_WRITER, COUNTED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
     redo::<Wrap>(STM, WRAP, &[]),
     redo::<Wrap>(SINGLE_WRITER, WRAP, &[HELPER_WAIT]),
+    undo_logged(SINGLE_WRITER, &[]),
+    undo_logged(Concurrency::Locks, &[]),
     CheckedScheme {
         name: "sct-eager-sync",
         concurrency: Concurrency::Locks,

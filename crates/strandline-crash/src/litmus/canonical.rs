@@ -34,11 +34,15 @@ impl<'t> Canonical<'t> {
         Self { test, futures: Future::of(test) }
     }
 
+    /// What each thread may still do in `state`.
+    pub fn futures(&self, state: &State) -> impl Iterator<Item = &Future> {
+        state.threads.iter().zip(&self.futures).map(|(thread, futures)| &futures[thread.next])
+    }
+
     /// The key of `state`. Each part's length follows from the parts before it, so that no two configurations
     /// that differ in a part have the same bytes.
     pub fn key(&self, state: &State) -> Key {
-        let futures: Vec<&Future> =
-            state.threads.iter().zip(&self.futures).map(|(thread, futures)| &futures[thread.next]).collect();
+        let futures: Vec<&Future> = self.futures(state).collect();
         let line = |location: usize| self.test.locations[location].line;
         let locations = self.test.locations.len();
 

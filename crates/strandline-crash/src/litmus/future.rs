@@ -25,6 +25,10 @@ pub(super) struct Future {
     pub cohmax: Set,
     /// Something completes the write-backs asked for.
     pub fence: bool,
+    /// Locations that it may store to.
+    pub stores: Set,
+    /// Lines that any operation names.
+    pub touches: Set,
 }
 
 impl Future {
@@ -57,20 +61,39 @@ impl Future {
         }
         let line = |location: usize| 1 << test.locations[location].line;
         match *operation {
-            Operation::Store { location, non_temporal: true, .. } => self.write_backs |= line(location),
-            Operation::Store { .. } | Operation::If { .. } => {}
+            Operation::Store { location, non_temporal, .. } => {
+                self.stores |= 1 << location;
+                self.touches |= line(location);
+                if non_temporal {
+                    self.write_backs |= line(location);
+                }
+            }
+            Operation::If { .. } => {}
             Operation::Load { location, .. } => {
                 self.reads |= 1 << location;
                 self.read_lines |= line(location);
+                self.touches |= line(location);
             }
             Operation::CompareExchange { location, .. } => {
                 self.reads |= 1 << location;
                 self.read_lines |= line(location);
+                self.stores |= 1 << location;
+                self.touches |= line(location);
                 self.fence = true;
             }
-            Operation::FetchAdd { .. } => self.fence = true,
-            Operation::Clflush { line } => self.cohmax |= 1 << line,
-            Operation::WriteBack { line } => self.write_backs |= 1 << line,
+            Operation::FetchAdd { location, .. } => {
+                self.stores |= 1 << location;
+                self.touches |= line(location);
+                self.fence = true;
+            }
+            Operation::Clflush { line } => {
+                self.cohmax |= 1 << line;
+                self.touches |= 1 << line;
+            }
+            Operation::WriteBack { line } => {
+                self.write_backs |= 1 << line;
+                self.touches |= 1 << line;
+            }
             Operation::Sfence => {
                 self.cohmax |= self.write_backs;
                 self.fence = true;

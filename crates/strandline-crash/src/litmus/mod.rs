@@ -61,15 +61,19 @@
 //!
 //! # Exhaustive, and how it stays small
 //!
-//! All interleavings, all choices of loads and all crash points are explored, without sampling. Three things
-//! keep this small, and none of them loses a crash state (`tests/` compares with an explorer that does without
-//! them):
+//! All interleavings, all choices of loads and all crash points are explored, without sampling. `line` and `word` in
+//! one search, `flush-on-fail` in another, where write-backs are left out. Four things keep this small, and none of them
+//! loses a crash state (`tests/` compares with an explorer that does without them):
 //!
 //! - *Canonical configurations* (`canonical.rs`): configurations with the same future are visited once.
 //!   Timestamps are replaced by positions in the line's own list, and everything that no operation left to run
 //!   can see is dropped.
 //! - *Silent steps*: an `if`, a write-back and a fence that completes nothing change only their own thread and
 //!   no crash state, so that no other thread need be interleaved with them.
+//! - *What may go first*: a load of a location that no other thread will store to has the same choices now as later. A
+//!   store to a line that no other thread will name persists or not as it likes until its own thread fences; early in
+//!   the order of stores it raises no view to the stores of others, and lower views permit no less. Under
+//!   `flush-on-fail`, whose crash states are the order itself, it has to wait.
 //! - *Crash states once*: only a store adds crash states, and only those in which it persisted.
 //!
 //! A test that exceeds [`Limits`] all the same ends in [`TooLarge`], never in a partial answer.

@@ -150,6 +150,30 @@ impl Operation {
 }
 
 impl Test {
+    /// The test without all that matters to what is durable alone: for caches that survive.
+    pub(super) fn without_write_backs(&self) -> Self {
+        let thread = |operations: &Vec<Operation>| {
+            let stays = |operation: &&Operation| {
+                !matches!(
+                    operation,
+                    Operation::Clflush { .. } | Operation::WriteBack { .. } | Operation::Sfence
+                )
+            };
+            let of = |(index, operation): (usize, &Operation)| match *operation {
+                Operation::Store { location, value, .. } => {
+                    Operation::Store { location, value, non_temporal: false }
+                }
+                Operation::If { register, equals, operations: guarded } => {
+                    let left = operations[index + 1..][..guarded].iter().filter(stays).count();
+                    Operation::If { register, equals, operations: left }
+                }
+                other => other,
+            };
+            operations.iter().enumerate().filter(|(_, operation)| stays(operation)).map(of).collect()
+        };
+        Self { threads: self.threads.iter().map(thread).collect(), ..self.clone() }
+    }
+
     /// How many registers a thread names.
     pub(super) fn registers(&self, thread: usize) -> usize {
         let named =

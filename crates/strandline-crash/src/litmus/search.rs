@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::canonical::{Canonical, Key};
 use super::view::{Stamp, State};
-use super::{Ask, Test};
+use super::{Ask, Operation, Test};
 use crate::Setting;
 
 /// How far a search may go.
@@ -84,18 +84,10 @@ impl Test {
     /// [`TooLarge`] where that exceeds `limits`.
     pub fn explore(&self, limits: Limits) -> Result<CrashStates, TooLarge> {
         self.check_size()?;
-        let mut search = Search {
-            test: self,
-            limits,
-            canonical: Canonical::new(self),
-            visited: HashSet::new(),
-            stack: Vec::new(),
-            images: HashSet::new(),
-            found: CrashStates::default(),
-        };
-        search.run()?;
-        search.found.configurations = search.visited.len();
-        Ok(search.found)
+        let lost = Search::run(self, limits, false)?;
+        let kept = Search::run(&self.without_write_backs(), limits, true)?;
+        let configurations = lost.configurations + kept.configurations;
+        Ok(CrashStates { flush_on_fail: kept.flush_on_fail, configurations, ..lost })
     }
 
     /// What the representation of configurations can hold.
@@ -116,9 +108,12 @@ impl Test {
     }
 }
 
+/// A search under `line` and `word`, or under `flush-on-fail`, whose reductions differ.
 struct Search<'t> {
     test: &'t Test,
     limits: Limits,
+    /// Whether every visible store survives.
+    caches_survive: bool,
     canonical: Canonical<'t>,
     visited: HashSet<Key>,
     stack: Vec<State>,
@@ -128,23 +123,59 @@ struct Search<'t> {
 }
 
 impl Search<'_> {
-    fn run(&mut self) -> Result<(), TooLarge> {
-        self.visit(State::initial(self.test), false)?;
-        while let Some(state) = self.stack.pop() {
-            for thread in 0..state.threads.len() {
-                for next in state.steps(self.test, thread) {
+    fn run(test: &Test, limits: Limits, caches_survive: bool) -> Result<CrashStates, TooLarge> {
+        let mut search = Search {
+            test,
+            limits,
+            caches_survive,
+            canonical: Canonical::new(test),
+            visited: HashSet::new(),
+            stack: Vec::new(),
+            images: HashSet::new(),
+            found: CrashStates::default(),
+        };
+        search.visit(State::initial(test), false)?;
+        while let Some(state) = search.stack.pop() {
+            let threads = match (0..state.threads.len()).find(|&thread| search.may_go_first(&state, thread)) {
+                Some(thread) => thread..thread + 1,
+                None => 0..state.threads.len(),
+            };
+            for thread in threads {
+                for next in state.steps(test, thread) {
                     let stored = next.memory.len() > state.memory.len();
-                    self.visit(next, stored)?;
+                    search.visit(next, stored)?;
                 }
             }
         }
-        Ok(())
+        search.found.configurations = search.visited.len();
+        Ok(search.found)
+    }
+
+    /// Whether no crash state is lost if the thread's next operation comes before all that other threads have still to
+    /// do: see "Exhaustive, and how it stays small" in `mod.rs`.
+    fn may_go_first(&self, state: &State, thread: usize) -> bool {
+        let next = self.test.threads[thread].get(state.threads[thread].next);
+        let mut others =
+            self.canonical.futures(state).enumerate().filter(|&(other, _)| other != thread).map(|(_, f)| f);
+        match next {
+            Some(&Operation::Store { location, .. }) => {
+                let line = self.test.locations[location].line;
+                !self.caches_survive && others.all(|future| future.touches >> line & 1 == 0)
+            }
+            Some(&Operation::Load { location, .. }) => {
+                others.all(|future| future.stores >> location & 1 == 0)
+            }
+            _ => false,
+        }
     }
 
     /// Takes up a configuration, reached by a store or by something else, unless its like was there before.
     fn visit(&mut self, mut state: State, stored: bool) -> Result<(), TooLarge> {
         // Before the silent steps only to say so: they change no crash state.
         let initial = state.memory.is_empty();
+        if self.caches_survive {
+            state.vpc.fill(state.memory.len() as Stamp);
+        }
         state.run_silent_steps(self.test);
         if !self.visited.insert(self.canonical.key(&state)) {
             return Ok(());
@@ -167,7 +198,10 @@ impl Search<'_> {
         let now = Stamp::MAX;
         let at = |location: usize, cut: Stamp| state.value(state.last_store(location, cut));
 
-        self.found.flush_on_fail.insert((0..test.locations.len()).map(|l| at(l, now)).collect());
+        if self.caches_survive {
+            self.found.flush_on_fail.insert((0..test.locations.len()).map(|l| at(l, now)).collect());
+            return self.limit(self.found.flush_on_fail.len());
+        }
 
         // By line, the contents that the line may have, as the values of its locations.
         let lines: Vec<Vec<CrashState>> = (0..test.lines.len())
@@ -198,6 +232,12 @@ impl Search<'_> {
         self.collect(Setting::Word, locations, &each)
     }
 
+    /// Whether so many crash states are too many.
+    fn limit(&self, states: usize) -> Result<(), TooLarge> {
+        let limit = self.limits.crash_states;
+        if states > limit { Err(TooLarge { what: "crash states", limit }) } else { Ok(()) }
+    }
+
     /// Adds every combination of the contents of the parts, whose values stand in the given order.
     fn collect(
         &mut self,
@@ -205,11 +245,8 @@ impl Search<'_> {
         parts: Vec<Vec<CrashState>>,
         order: &[usize],
     ) -> Result<(), TooLarge> {
-        let too_large = TooLarge { what: "crash states", limit: self.limits.crash_states };
-        let combinations = parts.iter().try_fold(1_usize, |product, part| product.checked_mul(part.len()));
-        if combinations.is_none_or(|combinations| combinations > self.limits.crash_states) {
-            return Err(too_large);
-        }
+        let combinations = parts.iter().fold(1_usize, |product, part| product.saturating_mul(part.len()));
+        self.limit(combinations)?;
         let states = match setting {
             Setting::Line => &mut self.found.line,
             Setting::Word => &mut self.found.word,
@@ -235,7 +272,8 @@ impl Search<'_> {
             combine(&image.1);
             self.images.insert(image);
         }
-        if states.len() > self.limits.crash_states { Err(too_large) } else { Ok(()) }
+        let states = states.len();
+        self.limit(states)
     }
 }
 

@@ -35,7 +35,7 @@ static FIGURES: [FigureSpec; 3] = [
         number: "1",
         title: "All schemes, one core and all cores",
         method: "Every workload under every scheme on one core, and on all, in each of the scheme's modes.",
-        steps: |session| steps(session, 2),
+        steps: |session| steps(session, systems(), &workloads(session), 2),
         run: run_table,
         draw: draw_table,
     },
@@ -44,7 +44,7 @@ static FIGURES: [FigureSpec; 3] = [
         number: "2",
         title: "Over the latency of non-volatile memory",
         method: "One core; reads and writes of non-volatile memory take a quarter, half, twice and four times as long.",
-        steps: |session| steps(session, LATENCIES.len() as u64),
+        steps: |session| steps(session, swept_systems(), &swept(session), LATENCIES.len() as u64),
         run: run_latency,
         draw: |all| draw(all, LATENCY, "times the latency"),
     },
@@ -53,7 +53,7 @@ static FIGURES: [FigureSpec; 3] = [
         number: "3",
         title: "Over cores",
         method: "One, two and four cores.",
-        steps: |session| steps(session, CORE_COUNTS.len() as u64),
+        steps: |session| steps(session, swept_systems(), &swept(session), CORE_COUNTS.len() as u64),
         run: run_cores,
         draw: |all| draw(all, CORES, "cores"),
     },
@@ -67,6 +67,7 @@ const THROUGHPUT: &str = "tx/s";
 const NVM_WRITES: &str = "NVM lines written/tx";
 const LOG_BYTES: &str = "log bytes/tx";
 const STALLS: &str = "cycles stalled for durability/tx";
+const QUANTITIES: [&str; 4] = [THROUGHPUT, NVM_WRITES, LOG_BYTES, STALLS];
 const CORE_COUNTS: [usize; 3] = [1, 2, 4];
 const LATENCIES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 const WORKLOADS: [WorkloadName; 7] = [
@@ -78,6 +79,12 @@ const WORKLOADS: [WorkloadName; 7] = [
     WorkloadName::Sdg,
     WorkloadName::TpccNewOrder,
 ];
+
+/// One of each kind, for the sweeps: software alone, and hardware with the first software that it lists.
+const SWEPT_SOFTWARE: [&str; 8] =
+    ["np", "base", "s-wal", "undo-log+single-writer", "dct-eager-sync", "mne-async", "wrap", "bppm"];
+const SWEPT_HARDWARE: [&str; 8] =
+    ["undo-log", "atom-base", "atom-opt", "atom-redo", "h-wal", "loc-wal", "loc-kiln", "wrap"];
 
 /// A scheme with its hardware.
 struct System {
@@ -101,6 +108,20 @@ fn systems() -> Result<Vec<System>, Error> {
             all.push(System { name: format!("{} ({name})", hardware.name), software, hardware });
         }
     }
+    Ok(all)
+}
+
+/// Those of the sweeps.
+fn swept_systems() -> Result<Vec<System>, Error> {
+    let mut all = systems()?;
+    all.retain(|system| match system.hardware.make {
+        None => SWEPT_SOFTWARE.contains(&system.name.as_str()),
+        Some(_) => {
+            let first = system.hardware.software.first();
+            SWEPT_HARDWARE.contains(&system.hardware.name)
+                && first.is_some_and(|name| *name == system.software.name())
+        }
+    });
     Ok(all)
 }
 
@@ -135,9 +156,23 @@ fn workloads(session: &Session) -> Vec<WorkloadName> {
     WORKLOADS[..count].to_vec()
 }
 
-fn steps(session: &Session, points: u64) -> u64 {
+/// Those that the sweeps over latency and cores are for.
+fn swept(session: &Session) -> Vec<WorkloadName> {
+    match session.effort {
+        Effort::Full => workloads(session),
+        Effort::Quick => vec![WorkloadName::Hash],
+        Effort::Trial => WORKLOADS[..1].to_vec(),
+    }
+}
+
+fn steps(
+    session: &Session,
+    systems: Result<Vec<System>, Error>,
+    workloads: &[WorkloadName],
+    points: u64,
+) -> u64 {
     let points = if session.effort == Effort::Trial { 1 } else { points };
-    workloads(session).len() as u64 * systems().map_or(0, |all| all.len() as u64) * points
+    workloads.len() as u64 * systems.map_or(0, |all| all.len() as u64) * points
 }
 
 fn machine(overrides: &[String]) -> Result<Description, Error> {
@@ -150,17 +185,16 @@ fn prepared(session: &Session, workload: WorkloadName) -> Result<Prepared, Error
     Ok(Prepared::new(workload, &sizes(session), pool, CORE_COUNTS[CORE_COUNTS.len() - 1])?)
 }
 
-/// One run. A scheme that cannot do it (a machine that its hardware does not fit, a log that is too small) has no
-/// numbers there.
+/// One run: a value for each of [`QUANTITIES`]. A scheme that cannot do it (a machine that its hardware does not fit, a
+/// log that is too small) has none there.
 fn measure(
     session: &Session,
     prepared: &Prepared,
-    workload: WorkloadName,
+    (figure, workload): (&str, WorkloadName),
     system: &System,
-    machine: &Description,
-    (figure, x, threads): (&str, &str, usize),
-    into: &mut Measurements,
-) {
+    (x, machine, threads): &Point,
+) -> Option<[f64; 4]> {
+    let threads = *threads;
     let run = Run {
         scheme: system.software,
         threads,
@@ -168,13 +202,12 @@ fn measure(
         warm_up: transactions(session) / 10,
         seed: session.seed,
     };
-    session.progress.inc(1);
     let outcome = match prepared.run(machine, system.hardware, &run, Vec::new()) {
         Ok(finished) => finished.outcome,
         Err(error) => {
             let (workload, name) = (workload.name(), &system.name);
             session.progress.println(format!("{workload} under {name}, {figure} {x}: {error}"));
-            return;
+            return None;
         }
     };
     let per_tx = |count: u64| count as f64 / (run.transactions * threads as u64) as f64;
@@ -198,30 +231,34 @@ fn measure(
             stalls.fence_drain + stalls.fence_persist + stalls.write_back_all + stalls.scheme
         })
         .sum();
-    let mut add = |quantity, value| {
-        let key = Key { figure, setting: workload.name(), system: &system.name, quantity };
-        into.add(key, x, Spread::exactly(value));
-    };
-    add(THROUGHPUT, outcome.tx_per_s);
-    add(NVM_WRITES, per_tx(persistent));
-    add(LOG_BYTES, outcome.log_bytes_per_tx + per_tx(hardware_log));
-    add(STALLS, per_tx(stalled));
+    let log_bytes = outcome.log_bytes_per_tx + per_tx(hardware_log);
+    Some([outcome.tx_per_s, per_tx(persistent), log_bytes, per_tx(stalled)])
 }
 
-/// All workloads under all systems at some points: name, machine and threads.
+/// Name, machine and threads.
+type Point = (String, Description, usize);
+
+/// Workloads under all systems at some points.
 fn sweep(
     session: &Session,
     figure: &str,
-    points: &[(String, Description, usize)],
+    (systems, workloads): (Vec<System>, Vec<WorkloadName>),
+    points: &[Point],
     into: &mut Measurements,
 ) -> Result<(), Error> {
-    for workload in workloads(session) {
+    // A trial shows that each runs at all.
+    let points = &points[..if session.effort == Effort::Trial { 1 } else { points.len() }];
+    let jobs: Vec<(&System, &Point)> =
+        systems.iter().flat_map(|system| points.iter().map(move |point| (system, point))).collect();
+    for workload in workloads {
         let prepared = prepared(session, workload)?;
-        for system in systems()? {
-            // A trial shows that each runs at all.
-            let count = if session.effort == Effort::Trial { 1 } else { points.len() };
-            for (x, machine, threads) in &points[..count] {
-                measure(session, &prepared, workload, &system, machine, (figure, x, *threads), into);
+        let found = session.simulate(&jobs, |&(system, point)| {
+            Ok(measure(session, &prepared, (figure, workload), system, point))
+        })?;
+        for ((system, (x, ..)), values) in jobs.iter().zip(found) {
+            for (quantity, value) in QUANTITIES.iter().zip(values.into_iter().flatten()) {
+                let key = Key { figure, setting: workload.name(), system: &system.name, quantity };
+                into.add(key, x, Spread::exactly(value));
             }
         }
     }
@@ -232,7 +269,7 @@ fn run_table(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let machine = machine(&[])?;
     let most = machine.cores.count;
     let points = [1, most].map(|cores| (format!("{cores}"), machine.clone(), cores));
-    sweep(session, TABLE, &points, into)
+    sweep(session, TABLE, (systems()?, workloads(session)), &points, into)
 }
 
 fn run_latency(session: &Session, into: &mut Measurements) -> Result<(), Error> {
@@ -245,13 +282,13 @@ fn run_latency(session: &Session, into: &mut Measurements) -> Result<(), Error> 
         Ok((format!("{by}"), machine(&overrides)?, 1))
     };
     let points = LATENCIES.into_iter().map(scaled).collect::<Result<Vec<_>, Error>>()?;
-    sweep(session, LATENCY, &points, into)
+    sweep(session, LATENCY, (swept_systems()?, swept(session)), &points, into)
 }
 
 fn run_cores(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let machine = machine(&[])?;
     let points = CORE_COUNTS.map(|cores| (format!("{cores}"), machine.clone(), cores));
-    sweep(session, CORES, &points, into)
+    sweep(session, CORES, (swept_systems()?, swept(session)), &points, into)
 }
 
 /// The systems that a figure has numbers of, in order.
@@ -269,16 +306,18 @@ fn measured<'a>(all: &'a Measurements, figure: &str) -> Vec<&'a str> {
 /// Throughput by workload, one curve for each system.
 fn draw(all: &Measurements, figure: &str, x_label: &str) -> Vec<Panel> {
     let xs: Vec<String> = all.xs(figure).into_iter().map(str::to_owned).collect();
-    let panel = |workload: &str| Panel {
-        title: workload.into(),
+    let (software, hardware): (Vec<&str>, Vec<&str>) =
+        measured(all, figure).into_iter().partition(|name| !name.contains('('));
+    let panel = |workload: &str, kind: &str, systems: &[&str]| Panel {
+        title: format!("{workload}, {kind}"),
         form: Form::Lines,
         x_label: x_label.into(),
         y_label: "transactions per second".into(),
         x: xs.clone(),
-        curves: measured(all, figure)
-            .into_iter()
+        curves: systems
+            .iter()
             .enumerate()
-            .map(|(colour, system)| Curve {
+            .map(|(colour, &system)| Curve {
                 name: system.into(),
                 colour,
                 values: xs
@@ -289,7 +328,10 @@ fn draw(all: &Measurements, figure: &str, x_label: &str) -> Vec<Panel> {
             .collect(),
         marks: Vec::new(),
     };
-    all.settings(figure).into_iter().map(panel).collect()
+    let workloads = all.settings(figure).into_iter();
+    workloads
+        .flat_map(|name| [panel(name, "software", &software), panel(name, "hardware", &hardware)])
+        .collect()
 }
 
 /// Every quantity by workload, a bar for each system.
@@ -298,7 +340,7 @@ fn draw_table(all: &Measurements) -> Vec<Panel> {
     let x: Vec<String> = systems.iter().map(|&name| name.to_owned()).collect();
     let mut panels = Vec::new();
     for workload in all.settings(TABLE) {
-        for quantity in [THROUGHPUT, NVM_WRITES, LOG_BYTES, STALLS] {
+        for quantity in QUANTITIES {
             let curves = all.xs(TABLE).into_iter().enumerate().map(|(colour, cores)| Curve {
                 name: format!("{cores} cores"),
                 colour,
@@ -335,6 +377,8 @@ mod tests {
         for entry in SCHEMES.iter().filter(|entry| entry.make.is_some()) {
             assert!(all.iter().any(|system| system.hardware.name == entry.name), "{}", entry.name);
         }
+        let swept = swept_systems().unwrap();
+        assert_eq!(swept.len(), SWEPT_SOFTWARE.len() + SWEPT_HARDWARE.len());
         for name in ["volatile", "np", "base", "bppm", "bppm+single-writer", "wrap", "sct-eager-sync"] {
             assert!(all.iter().any(|system| system.name == name), "{name}");
         }

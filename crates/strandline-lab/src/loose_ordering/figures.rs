@@ -1,8 +1,8 @@
 //! The figures: what is run, and how it is drawn.
 
 use super::systems::{
-    ALL, ALL_DEGREES, EC_WAL, H_WAL, KILN, LOC_KILN, LOC_WAL, NONE, PaperWorkload, Row, System, WORKLOADS,
-    machine,
+    ALL, ALL_DEGREES, EC_WAL, H_WAL, KILN, LOC_KILN, LOC_WAL, NONE, PaperWorkload, Row, System, Variation,
+    WORKLOADS, machine,
 };
 use crate::measurements::{Key, Measurements, Spread};
 use crate::paper::{Curve, Form, Mark, Panel};
@@ -16,6 +16,8 @@ pub const DEGREES: &str = "speculation-degree";
 pub const SIZES: &str = "transaction-size";
 /// Fig. 13.
 pub const LATENCIES: &str = "memory-latency";
+/// Beside the paper: how large the structures are, of which it says nothing.
+pub const STRUCTURES: &str = "structure-size";
 
 /// Throughput over that without transactions.
 pub const NORMALISED: &str = "normalised throughput";
@@ -36,11 +38,15 @@ pub const UPDATES: [u64; 5] = [2, 4, 8, 16, 32];
 pub const NANOSECONDS: [u64; 4] = [35, 95, 168, 1000];
 /// The systems of Fig. 12.
 pub const OF_SIZES: [System; 4] = [H_WAL, LOC_WAL, KILN, LOC_KILN];
+/// Powers of two by which the structures are larger than in Fig. 7 (ours).
+pub const LARGER: [i32; 5] = [-7, -4, -2, 0, 4];
+/// The systems that are shown for them.
+pub const OF_STRUCTURES: [System; 4] = [H_WAL, EC_WAL, LOC_WAL, KILN];
 /// The systems of Fig. 13.
 pub const OF_LATENCIES: [System; 2] = [H_WAL, LOC_WAL];
 
 fn there() -> impl Iterator<Item = &'static PaperWorkload> {
-    WORKLOADS.iter().filter(|workload| workload.workload.is_some())
+    WORKLOADS.iter().filter(|workload| workload.workload().is_some())
 }
 
 struct Adder<'a> {
@@ -73,7 +79,7 @@ pub fn systems_steps(_: &Session) -> u64 {
 pub fn run_systems(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let machine = machine(&[])?;
     for workload in there() {
-        let Some(ready) = workload.prepare(session, None)? else { continue };
+        let Some(ready) = workload.prepare(session, Variation::default())? else { continue };
         let mut adder = Adder { into, figure: SYSTEMS, workload: workload.name };
         let none = ready.run(&machine, NONE)?;
         adder.row(NONE, ANY, none, none);
@@ -93,7 +99,7 @@ pub fn degrees_steps(_: &Session) -> u64 {
 pub fn run_degrees(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let machine = machine(&[])?;
     for workload in there() {
-        let Some(ready) = workload.prepare(session, None)? else { continue };
+        let Some(ready) = workload.prepare(session, Variation::default())? else { continue };
         let mut adder = Adder { into, figure: DEGREES, workload: workload.name };
         let none = ready.run(&machine, NONE)?;
         session.progress.inc(1);
@@ -113,7 +119,8 @@ pub fn sizes_steps(session: &Session) -> u64 {
 pub fn run_sizes(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let machine = machine(&[])?;
     for updates in session.points(&UPDATES) {
-        let Some(ready) = WORKLOADS[0].prepare(session, Some(updates))? else { continue };
+        let variation = Variation { operations: Some(updates), ..Variation::default() };
+        let Some(ready) = WORKLOADS[0].prepare(session, variation)? else { continue };
         let mut adder = Adder { into, figure: SIZES, workload: WORKLOADS[0].name };
         let none = ready.run(&machine, NONE)?;
         session.progress.inc(1);
@@ -131,7 +138,7 @@ pub fn latencies_steps(session: &Session) -> u64 {
 
 pub fn run_latencies(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     for workload in there() {
-        let Some(ready) = workload.prepare(session, None)? else { continue };
+        let Some(ready) = workload.prepare(session, Variation::default())? else { continue };
         for latency in session.points(&NANOSECONDS) {
             let machine = machine(&[format!("nvm.read_ns={latency}"), format!("nvm.write_ns={latency}")])?;
             let mut adder = Adder { into, figure: LATENCIES, workload: workload.name };
@@ -139,6 +146,29 @@ pub fn run_latencies(session: &Session, into: &mut Measurements) -> Result<(), E
             session.progress.inc(1);
             for system in OF_LATENCIES {
                 adder.row(system, &latency.to_string(), ready.run(&machine, system)?, none);
+                session.progress.inc(1);
+            }
+        }
+    }
+    Ok(())
+}
+
+pub fn structures_steps(session: &Session) -> u64 {
+    let workloads = there().filter(|workload| workload.has_size()).count();
+    (workloads * session.points(&LARGER).len() * (1 + OF_STRUCTURES.len())) as u64
+}
+
+pub fn run_structures(session: &Session, into: &mut Measurements) -> Result<(), Error> {
+    let machine = machine(&[])?;
+    for workload in there().filter(|workload| workload.has_size()) {
+        for larger in session.points(&LARGER) {
+            let variation = Variation { larger, ..Variation::default() };
+            let Some(ready) = workload.prepare(session, variation)? else { continue };
+            let mut adder = Adder { into, figure: STRUCTURES, workload: workload.name };
+            let none = ready.run(&machine, NONE)?;
+            session.progress.inc(1);
+            for system in OF_STRUCTURES {
+                adder.row(system, &larger.to_string(), ready.run(&machine, system)?, none);
                 session.progress.inc(1);
             }
         }
@@ -198,7 +228,7 @@ pub fn draw_systems(all: &Measurements) -> Vec<Panel> {
     let paper = [("S-WAL", 0.171), ("H-WAL", 0.2), ("LOC-WAL", 0.034), ("Kiln", 0.008)];
     let traffic = paper.map(|(system, value)| mark(system, MEAN, value)).to_vec();
     let p_sets = [89.6, 10.92, 33.26, 1.53, 52.85, 309.34];
-    let sets = WORKLOADS.iter().zip(p_sets).filter(|(workload, _)| workload.workload.is_some());
+    let sets = WORKLOADS.iter().zip(p_sets).filter(|(workload, _)| workload.workload().is_some());
     let sets = sets.map(|(workload, value)| mark(LOC_WAL.name, workload.name, value)).collect();
     let mut blocks = bars(all, BLOCKS, "Table 2: blocks that a transaction writes", sets);
     blocks.curves.retain(|curve| curve.name == LOC_WAL.name);
@@ -265,4 +295,13 @@ pub fn draw_latencies(all: &Measurements) -> Vec<Panel> {
     let curves = OF_LATENCIES.map(|system| (system.name, system, None));
     let labels = ["Fig. 13: average over the workloads", "memory latency in ns", NORMALISED];
     vec![lines(all, LATENCIES, &curves, labels, Vec::new())]
+}
+
+pub fn draw_structures(all: &Measurements) -> Vec<Panel> {
+    let curves = OF_STRUCTURES.map(|system| (system.name, system, None));
+    let x = "log2 of the structures' size over Fig. 7's";
+    vec![
+        lines(all, STRUCTURES, &curves, ["Throughput, average but SPS", x, NORMALISED], Vec::new()),
+        lines(all, STRUCTURES, &curves, ["Memory writes, average but SPS", x, WRITTEN], Vec::new()),
+    ]
 }

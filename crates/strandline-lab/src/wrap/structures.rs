@@ -31,7 +31,7 @@ pub const CACHES: [u64; 7] = [128, 256, 512, 1024, 2048, 4096, 8192];
 /// Operations in a transaction where the cache is varied.
 const OPERATIONS: u64 = 5;
 /// Cycles between accesses, for "less time between persistent stores" (W11).
-pub const DELAYS: [u64; 4] = [1, 10, 100, 1000];
+pub const DELAYS: [u64; 6] = [1, 10, 100, 200, 500, 1000];
 
 /// Software and hardware of each of [`SYSTEMS`].
 const SCHEMES: [(&str, &str); 3] = [

@@ -95,22 +95,33 @@ impl ThreadLog {
         self.close(memory, Record::CountedCommit { transaction, records }, transaction)
     }
 
-    /// Ends the running transaction, whose records went past the cache, without effect: their places are not used
-    /// again in this run, and the records are on their way before its locks are released.
+    /// Ends the running transaction, whose records go past the cache, without effect: the lines that have left are not
+    /// used again in this run, and they are on their way before its locks are released. Records that were still being
+    /// gathered were never stored.
     pub fn abandon_streamed<M: Memory>(&mut self, memory: &M) {
+        self.position -= self.position % RECORDS_PER_LINE;
         if self.length() > 0 {
             memory.fence(Step::AbortFence);
             self.begin();
         }
     }
 
+    /// Appends a record past the cache, with its whole line: an atomic operation between two records, such as taking a
+    /// lock, empties the processor's write-combining buffer, and each part of a line that leaves is a write of its own.
+    /// Transactions begin and end at lines.
     #[inline(always)]
     fn stream<M: Memory>(&mut self, memory: &M, record: Record) {
+        let in_line = self.position % RECORDS_PER_LINE;
         let [data, metadata] = record.encode(self.phase);
-        let at = self.at(self.position);
-        memory.store_non_temporal(at, data);
-        memory.store_non_temporal(at.word(1), metadata);
+        self.gathered[2 * in_line as usize] = data;
+        self.gathered[2 * in_line as usize + 1] = metadata;
         self.position += 1;
+        if in_line + 1 == RECORDS_PER_LINE {
+            let line = self.at(self.position - RECORDS_PER_LINE);
+            for (word, &value) in self.gathered.iter().enumerate() {
+                memory.store_non_temporal(line.word(word as u64), value);
+            }
+        }
     }
 
     #[inline(always)]

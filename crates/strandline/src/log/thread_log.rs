@@ -3,7 +3,7 @@
 //! they commit (`copying.rs`).
 
 use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, RECORD_BYTES, Record};
-use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, Slot, View, pack, unpack};
 
 pub(super) const RECORDS_PER_LINE: u32 = (LINE_BYTES / RECORD_BYTES) as u32;
@@ -30,6 +30,8 @@ pub struct ThreadLog {
     last_transaction: u64,
     /// Abort records of this run not yet written back.
     abort_records: Vec<u32>,
+    /// The line that is being put together to go past the cache.
+    pub(super) gathered: [u64; LINE_WORDS as usize],
     /// Records of this run (from, to) that were never written back: aborted transactions.
     unwritten: Vec<(u32, u32)>,
 }
@@ -69,6 +71,7 @@ impl ThreadLog {
             last_commit: memory.load(resting.word(2)) as u32,
             last_transaction: memory.load(resting.word(3)),
             abort_records: Vec::new(),
+            gathered: [0; LINE_WORDS as usize],
             unwritten: Vec::new(),
         }
     }

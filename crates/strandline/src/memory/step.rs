@@ -80,6 +80,12 @@ pub enum Step {
     RecoveryZeroWriteBack,
     /// Recovery's fence after zeroing.
     RecoveryZeroFence,
+    /// Recovery from an undo log marks a transaction as ended (a store).
+    RecoveryTruncation,
+    /// It writes that mark back.
+    RecoveryTruncationWriteBack,
+    /// The fence after that mark.
+    RecoveryTruncationFence,
     /// Not left out but weakened: a commit writes back the first line of its records only.
     CommitWriteBackPartial,
     /// Moved: the fence of a commit comes before the write-back.

@@ -113,7 +113,8 @@ impl Division {
     fn new(layout: &Layout, class: usize) -> Self {
         let (chunk, block) = (layout.geometry.chunk_bytes, CLASSES[class]);
         let header = |blocks: u64| (blocks.div_ceil(64) * 8).next_multiple_of(LINE_BYTES);
-        let mut blocks = chunk / block;
+        // More cannot be with a bit for each; rounding the bitmap up takes a few away.
+        let mut blocks = 8 * chunk / (8 * block + 1);
         while header(blocks) + blocks * block > chunk {
             blocks -= 1;
         }

@@ -18,6 +18,7 @@ mod redo;
 mod registry;
 mod software_wal;
 mod synchronous_commit;
+mod undo_log;
 mod undo_worker;
 mod volatile;
 mod wrap;
@@ -39,6 +40,7 @@ pub use software_wal::SoftwareWriteAhead;
 pub use synchronous_commit::{
     SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
 };
+pub use undo_log::{UndoLogged, undo_record_words};
 pub use volatile::{VolatileTx, VolatileWorker};
 pub use wrap::Wrap;
 pub use write_ahead::Base;
@@ -133,6 +135,9 @@ pub trait Scheme: Sized {
         locks.stamp(view, timestamp, None);
         // Conflicting transactions have their order by it, and no counter that all of them share.
         let transaction = timestamp * view.layout.geometry.logs + log;
+        if Self::IN_PLACE {
+            view.memory.event(Event::Executed(transaction));
+        }
         view.memory.event(Event::Commit(transaction));
         statistics.log_bytes += crate::log::RECORD_BYTES * self.commit(view, transaction);
         view.memory.event(Event::Acknowledged(transaction));

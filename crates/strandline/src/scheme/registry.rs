@@ -6,7 +6,7 @@ use super::{
     Base, Blurred, Counted, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict, ExecutionInLog,
     HardwareFlushed, HardwareStores, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
     RecoveryReport, RecoveryStep, Scheme, SoftwareWriteAhead, SynchronousEagerSync, SynchronousEpoch,
-    SynchronousStrand, SynchronousStrict, VolatileCheckpoint, Wrap,
+    SynchronousStrand, SynchronousStrict, UndoLogged, VolatileCheckpoint, Wrap,
 };
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -92,7 +92,7 @@ macro_rules! schemes {
 const ALL_MODES: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter];
 const WITH_LOCKS: &[Concurrency] = &[Concurrency::Stm, Concurrency::SingleWriter, Concurrency::Locks];
 const LOCKS_ONLY: &[Concurrency] = &[Concurrency::Locks];
-const ON_HARDWARE: &[Concurrency] = &[Concurrency::SingleWriter, Concurrency::Locks];
+const STORING_IN_PLACE: &[Concurrency] = &[Concurrency::SingleWriter, Concurrency::Locks];
 const HARDWARE: &str = "Loose-Ordering Consistency; ATOM; WrAP";
 const BLURRED: &str = "Lu, Shu, Sun: Blurred Persistence";
 const DEFERRED: &str =
@@ -155,11 +155,14 @@ schemes! {
     DeferredStrand = 23: DeferredStrand, "dct-strand" in LOCKS_ONLY, DEFERRED,
         "the same with each transaction on a strand of its own; strand persistency (not on real memory)";
     /// Software under hardware that makes transactions atomic.
-    HardwareStores = 24: HardwareStores, "hardware" in ON_HARDWARE, HARDWARE,
+    HardwareStores = 24: HardwareStores, "hardware" in STORING_IN_PLACE, HARDWARE,
         "plain stores in place between a transaction's boundaries, for the simulated machine's hardware schemes";
     /// The same, with data written back by software.
-    HardwareFlushed = 25: HardwareFlushed, "hardware-flushed" in ON_HARDWARE, HARDWARE,
+    HardwareFlushed = 25: HardwareFlushed, "hardware-flushed" in STORING_IN_PLACE, HARDWARE,
         "the same, and every line stored to is written back before the commit (ATOM's software)";
+    /// Undo logging by synchronous copies.
+    UndoLogged = 26: UndoLogged, "undo-log" in STORING_IN_PLACE, WRITE_ASIDE,
+        "undo log, each old value durable before its word is stored to in place: WrAP's comparison";
     /// WrAP in software.
     Wrap = 48: Wrap, "wrap" in ALL_MODES, WRITE_ASIDE,
         "redo log by non-temporal stores during execution, one fence; a helper copies home in closing order";

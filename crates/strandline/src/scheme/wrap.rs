@@ -4,10 +4,10 @@
 //! # The protocol
 //!
 //! *A wrapped write* has two effects, as in the paper. A log record of the word goes past the cache to the worker's
-//! log (the wrap's bucket) at once, by non-temporal stores that nobody waits for and that gather to whole lines, since
-//! records lie side by side. And the new value is stored where reads find it. In hardware that is the variable's own
-//! cache line, and a victim cache keeps it from going home too early; here it is an *alias*: a word in volatile memory
-//! that the write set finds by the variable's address, for as long as the wrap is open.
+//! log (the wrap's bucket) while the wrap is open, by non-temporal stores that nobody waits for: as soon as four records
+//! fill a line, as the paper suggests (section 4.1). And the new value is stored where reads find it. In hardware that
+//! is the variable's own cache line, and a victim cache keeps it from going home too early; here it is an *alias*: a
+//! word in volatile memory that the write set finds by the variable's address, for as long as the wrap is open.
 //!
 //! *Closing a wrap.* A commit record that says how many records the wrap has (as in `counted.rs`) follows them past
 //! the cache, and one fence covers them all, most of which left long ago: acknowledged. It is the paper's tail pointer

@@ -172,11 +172,9 @@ impl SharedLog {
             };
             self.wait_durable(view, end)?;
         }
-        for (&page, copy) in batch.iter().zip(copies.chunks_exact(PAGE_BYTES as usize)) {
-            device
-                .write(DeviceFile::Heap, page * PAGE_BYTES, copy)
-                .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))?;
-        }
+        device
+            .write_pages(DeviceFile::Heap, batch, &copies[..batch.len() * PAGE_BYTES as usize])
+            .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))?;
         if !device.is_direct(DeviceFile::Heap) {
             // A large flush would hold commits up.
             device.flush(DeviceFile::Heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;

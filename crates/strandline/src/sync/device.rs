@@ -7,6 +7,8 @@
 
 use std::io;
 
+use crate::pool::layout::PAGE_BYTES;
+
 /// Which of a pool's two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeviceFile {
@@ -41,6 +43,16 @@ pub trait Device {
     /// # Errors
     /// The system's. Any part of it may have been written, and any part of that lost.
     fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()>;
+
+    /// Writes pages of 4 KB, whose contents stand one after another in `contents`, in whatever order is fastest; as
+    /// [`Device::write`] for each.
+    ///
+    /// # Errors
+    /// As [`Device::write`].
+    fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {
+        let mut each = pages.iter().zip(contents.chunks_exact(PAGE_BYTES as usize));
+        each.try_for_each(|(page, content)| self.write(file, page * PAGE_BYTES, content))
+    }
 
     /// Writes all of `from` and waits until it is durable. Promises nothing about earlier writes.
     ///

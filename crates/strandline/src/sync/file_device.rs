@@ -14,12 +14,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
+use crate::pool::layout::PAGE_BYTES;
 
 /// The heap file and the log file of a pool.
 pub struct FileDevice {
@@ -86,6 +87,9 @@ impl OpenFile {
 fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(ALIGNMENT)
 }
+
+/// Threads that write scattered pages: an unbuffered write waits for the device, which can do several at a time.
+const WRITERS: usize = 4;
 
 /// Writes all of `from` through an unbuffered descriptor, from an aligned copy if it must.
 fn write_direct(file: &File, offset: u64, from: &[u8]) -> io::Result<()> {
@@ -186,6 +190,35 @@ impl Device for FileDevice {
             // The log's unbuffered descriptor is synchronous: not for what need not be durable at once.
             _ => open.buffered.write_all_at(from, offset),
         }
+    }
+
+    fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {
+        let mut rest = contents;
+        let runs: Vec<(u64, &[u8])> = pages
+            .chunk_by(|page, next| page + 1 == *next)
+            .map(|run| {
+                let (now, later) = rest.split_at(run.len() * PAGE_BYTES as usize);
+                rest = later;
+                (run[0] * PAGE_BYTES, now)
+            })
+            .collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(&(offset, run)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.write(file, offset, run)?;
+            }
+            Ok(())
+        };
+        if runs.len() <= WRITERS {
+            return work();
+        }
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..WRITERS).map(|_| scope.spawn(work)).collect();
+            let own = work();
+            let joined = others.into_iter().map(|other| other.join());
+            let joined = joined.map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            joined.fold(own, |one, other| one.and(other))
+        })
     }
 
     fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {

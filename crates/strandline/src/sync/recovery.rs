@@ -21,7 +21,6 @@
 //!
 //! A reader does 1 and 2 and replays into its own mapping; it writes nothing.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
@@ -196,18 +195,24 @@ impl SharedLog {
         if !memory.omitted(Step::SyncRecoveryBlocks) {
             self.write_again(device, found.slot.start, &found.blocks)?;
         }
-        let pages = replay(memory, &found.writes);
-        let mut page_bytes = AlignedBuffer::new(PAGE_BYTES as usize);
-        for &page in &pages {
-            copy_page(memory, page, &mut page_bytes);
-            if memory.omitted(Step::SyncRecoveryPages) {
-                let mut shown = AlignedBuffer::new(PAGE_BYTES as usize);
-                device.read(heap, page * PAGE_BYTES, &mut shown).map_err(cannot("read", heap))?;
-                if shown[..] == page_bytes[..] {
-                    continue;
-                }
+        let pages = replay(view, &found.writes);
+        let mut copies = AlignedBuffer::new((BATCH_BLOCKS * PAGE_BYTES) as usize);
+        for batch in pages.chunks(BATCH_BLOCKS as usize) {
+            let copies = &mut copies[..batch.len() * PAGE_BYTES as usize];
+            for (&page, copy) in batch.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
+                copy_page(memory, page, copy);
             }
-            device.write(heap, page * PAGE_BYTES, &page_bytes).map_err(cannot("write", heap))?;
+            if memory.omitted(Step::SyncRecoveryPages) {
+                for (&page, copy) in batch.iter().zip(copies.chunks_exact(PAGE_BYTES as usize)) {
+                    let mut shown = AlignedBuffer::new(PAGE_BYTES as usize);
+                    device.read(heap, page * PAGE_BYTES, &mut shown).map_err(cannot("read", heap))?;
+                    if shown[..] != copy[..] {
+                        device.write(heap, page * PAGE_BYTES, copy).map_err(cannot("write", heap))?;
+                    }
+                }
+            } else {
+                device.write_pages(heap, batch, copies).map_err(cannot("write", heap))?;
+            }
         }
         found.report.pages = pages.len() as u64;
         if !memory.omitted(Step::SyncRecoveryHeapFlush) {
@@ -237,7 +242,7 @@ impl SharedLog {
     /// As [`SharedLog::recover`].
     pub fn recover_read_only<M: Memory>(&self, view: &View<M>) -> Result<SyncRecoveryReport> {
         let mut found = self.find(view, self.device(view)?)?;
-        found.report.pages = replay(&view.memory, &found.writes).len() as u64;
+        found.report.pages = replay(view, &found.writes).len() as u64;
         self.begin_at(&view.memory, found.slot.start + self.ring, found.report.watermark);
         Ok(found.report)
     }
@@ -319,16 +324,21 @@ impl SharedLog {
     }
 }
 
-/// Stores the writes home; returns the pages that they lie in.
-fn replay<M: Memory>(memory: &M, writes: &[Write]) -> BTreeSet<u64> {
-    let mut pages = BTreeSet::new();
+/// Stores the writes home; returns the pages that they lie in, in order.
+fn replay<M: Memory>(view: &View<M>, writes: &[Write]) -> Vec<u64> {
+    let memory = &view.memory;
+    let mut touched = vec![0u64; (view.layout.geometry.size / PAGE_BYTES).div_ceil(64) as usize];
     for write in writes {
         let value = match write.mask {
             0xff => write.value,
             mask => merge(memory.load(write.address), write.value, mask),
         };
         memory.store(write.address, value);
-        pages.insert(write.address.offset() / PAGE_BYTES);
+        let page = write.address.offset() / PAGE_BYTES;
+        touched[(page / 64) as usize] |= 1 << (page % 64);
     }
-    pages
+    let pages = (0..).zip(touched).flat_map(|(index, word)| {
+        (0..64).filter(move |bit| word & 1u64 << bit != 0).map(move |bit| 64 * index + bit)
+    });
+    pages.collect()
 }

@@ -498,6 +498,9 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
 impl<M: Memory, S: Scheme> Engine<M, S> {
     #[inline]
     pub(super) fn make_durable(&mut self, transaction: u64) -> u64 {
+        if S::IN_PLACE {
+            self.view.memory.event(Event::Executed(transaction));
+        }
         self.view.memory.event(Event::Commit(transaction));
         self.gather_home();
         let log_records = self.scheme.commit(&self.view, transaction);

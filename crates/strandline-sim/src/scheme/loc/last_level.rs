@@ -7,7 +7,8 @@
 //! to leave the last level goes to the log; its window then commits as under H-WAL (LOC-Kiln: as under LOC-WAL),
 //! and the next one waits until what is in the log alone is home.
 //!
-//! A block that leaves the last level stays valid there until it is on the medium: the write queues are volatile.
+//! A committed block that leaves the last level stays valid there until it is on the medium: the write queues are
+//! volatile. One that is evicted while its window's flag is being set stays there until the flag is.
 
 use super::window::Window;
 use super::{LooseOrdering, Rule};
@@ -25,39 +26,45 @@ pub(super) struct Saved {
 }
 
 impl LooseOrdering {
-    /// The running transaction is about to store to `line` for the first time.
+    /// The open window is about to store to `line`.
     pub(super) fn save_committed(&mut self, caches: &mut Hierarchy, line: u32) {
         if self.saved.contains_key(&line) || self.omits(Rule::OldInLastLevel) {
             return;
         }
         let mut saved = Saved { data: None, version: None };
         if let Some((data, true)) = caches.last_level(line) {
-            self.version_number += 1;
-            let version = caches.keep_version(line, self.version_number);
-            self.versions.insert(version, line);
-            self.counts.versions += 1;
-            saved = Saved { data: Some(data), version: Some(version) };
+            saved = Saved { data: Some(data), version: Some(self.keep_version(caches, line)) };
         }
         self.saved.insert(line, saved);
     }
 
-    /// A committed version has to leave the last level: it goes home.
-    pub(super) fn evict_saved(&mut self, memory: &mut MemorySide, line: u32, now: u64) {
-        let Some(saved) = self.saved.get_mut(&line) else { return };
-        saved.version = None;
+    /// The only transaction of the open window that has stored to `line` is aborted: the committed version becomes the
+    /// block again.
+    pub(super) fn restore_committed(&mut self, caches: &mut Hierarchy, line: u32) {
+        let Some(saved) = self.saved.remove(&line) else { return };
+        self.drop_version(caches, saved.version);
         if let Some(data) = saved.data {
-            memory.write(line, &data, 0xff, now, Origin::Eviction, None);
-            self.leaving.insert(line, data);
+            caches.restore(line, &data);
         }
     }
 
-    /// A block leaves the last level for home.
+    /// If `version` is a committed one: it has to leave the last level, and goes home.
+    pub(super) fn evict_saved(&mut self, memory: &mut MemorySide, line: u32, version: u32, now: u64) -> bool {
+        let Some(saved) = self.saved.get_mut(&line).filter(|saved| saved.version == Some(version)) else {
+            return false;
+        };
+        saved.version = None;
+        if let Some(data) = saved.data.take() {
+            self.leave_last_level(memory, line, &data, now);
+            memory.write(line, &data, 0xff, now, Origin::Eviction, None);
+        }
+        true
+    }
+
+    /// Committed words are about to be sent home.
     pub(super) fn leave_last_level(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) {
         if self.leaving.len() > 256 {
-            let waits = &self.in_log;
-            self.leaving.retain(|&line, _| {
-                waits.contains_key(&line) || memory.progress(line, now) != Progress::Durable
-            });
+            self.leaving.retain(|&line, _| memory.progress(line, now) != Progress::Durable);
         }
         self.leaving.insert(line, *data);
     }
@@ -85,11 +92,8 @@ impl LooseOrdering {
         for line in lines {
             self.lines.remove(&line);
         }
-        for (_, saved) in self.saved.drain() {
-            if let Some(version) = saved.version {
-                self.versions.remove(&version);
-                caches.drop_version(version);
-            }
+        for (_, saved) in std::mem::take(&mut self.saved) {
+            self.drop_version(caches, saved.version);
         }
     }
 
@@ -102,7 +106,11 @@ impl LooseOrdering {
             self.window.restart(self.next);
             return now;
         }
-        let home_at = home.into_iter().map(|line| caches.memory.hurry(line, now)).fold(now, u64::max);
+        let home_at = if self.omits(Rule::TruncateAfterHome) {
+            now
+        } else {
+            home.into_iter().map(|line| caches.memory.hurry(line, now)).fold(now, u64::max)
+        };
         self.pass(caches, home_at, now)
     }
 
@@ -114,17 +122,18 @@ impl LooseOrdering {
                 image[8 * line as usize..][..8].copy_from_slice(data);
             }
         };
-        let mut leaving: Vec<_> = self.leaving.iter().map(|(&line, &data)| (line, data)).collect();
-        // The open window's blocks, and those of a closed one whose flag is not set.
+        for (&line, data) in &self.leaving {
+            if caches.memory.progress(line, now) != Progress::Durable {
+                put(line, data);
+            }
+        }
+        // The open window's blocks, and those of a closed one whose flag is not set, are not valid.
         let flag_is_set = self.closed.back().is_some_and(|window| window.durable_at <= now);
-        let is_new = |line: u32| self.saved.contains_key(&line) && !flag_is_set;
-        leaving.retain(|&(line, _)| {
-            let waits = self.in_log.contains_key(&line);
-            !is_new(line) && (waits || caches.memory.progress(line, now) != Progress::Durable)
-        });
-        leaving.iter().for_each(|(line, data)| put(*line, data));
+        for (&line, copy) in self.in_log.iter().filter(|&(&line, copy)| flag_is_set && copy.place == line) {
+            put(line, &copy.data);
+        }
         for (line, data) in caches.modified_in_last_level() {
-            if !is_new(line) {
+            if flag_is_set || !self.saved.contains_key(&line) {
                 put(line, &data);
             }
         }

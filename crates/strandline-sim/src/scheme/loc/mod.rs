@@ -189,7 +189,27 @@ const LOC_WAL_MUTANTS: &[Mutant] = &mutants([
     COMMON[2],
     COMMON[3],
 ]);
-const KILN_MUTANTS: &[Mutant] = &mutants([Rule::FlagOrder, Rule::NoEviction, Rule::OldInLastLevel]);
+// Those of the last level, and those of the log that what does not fit falls back to.
+const KILN_MUTANTS: &[Mutant] = &mutants([
+    Rule::FlagOrder,
+    Rule::NoEviction,
+    Rule::OldInLastLevel,
+    Rule::RecordOrder,
+    Rule::TruncateAfterHome,
+]);
+const LOC_KILN_MUTANTS: &[Mutant] = &mutants([
+    Rule::FlagOrder,
+    Rule::NoEviction,
+    Rule::OldInLastLevel,
+    Rule::TxCnt,
+    Rule::PairCommit,
+    Rule::PairOrder,
+    Rule::InOrder,
+    Rule::Versions,
+    Rule::WindowOrder,
+    Rule::GroupOrder,
+    Rule::TruncateAfterHome,
+]);
 
 // H-WAL's commit record waits for the data, so that the order within its groups adds nothing; its blocks are home long before
 // the log head passes them. The rules of the other
@@ -258,7 +278,7 @@ pub const KILN: Entry = entry!(
 pub const LOC_KILN: Entry = entry!(
     Parameters::LOC_KILN,
     SOURCE,
-    KILN_MUTANTS,
+    LOC_KILN_MUTANTS,
     "the same with windows of 16 transactions, durable in any order"
 );
 

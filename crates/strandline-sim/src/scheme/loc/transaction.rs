@@ -87,18 +87,15 @@ impl LooseOrdering {
             && !state.homed
         {
             previous.data = Some(caches.first(core).data[entry]);
-            if state.logged.is_none() && !self.parameters.non_volatile {
-                if self.omitted == Some(Rule::Versions) {
+            if state.logged.is_none() {
+                if self.omits(Rule::Versions) {
                     previous.data = None;
                 } else {
-                    self.version_number += 1;
-                    let version = caches.keep_version(line, self.version_number);
-                    self.versions.insert(version, line);
-                    previous.version = Some(version);
-                    self.counts.versions += 1;
+                    previous.version = Some(self.keep_version(caches, line));
                 }
             }
         }
+        let Some(running) = &mut self.running else { return };
         running.lines.push(line);
         running.previous.insert(line, previous);
         self.in_log.remove(&line);
@@ -128,7 +125,6 @@ impl LooseOrdering {
         {
             if self.parameters.non_volatile && state.window != self.window.number {
                 // It is in the last level and waits for its window's flag.
-                self.leave_last_level(memory, line, data, now);
                 self.in_log.insert(line, LogCopy { data: *data, place: line });
                 return WayHome::Taken(now);
             }
@@ -184,8 +180,8 @@ impl LooseOrdering {
     pub(super) fn evict_version(&mut self, memory: &mut MemorySide, version: u32, now: u64) {
         let Some(line) = self.versions.remove(&version) else { return };
         self.counts.version_overflows += 1;
-        if self.parameters.non_volatile {
-            return self.evict_saved(memory, line, now);
+        if self.evict_saved(memory, line, version, now) {
+            return;
         }
         let previous = self.running.as_mut().and_then(|running| running.previous.get_mut(&line));
         let Some(previous) = previous else { return };
@@ -198,7 +194,16 @@ impl LooseOrdering {
         }
     }
 
-    fn drop_version(&mut self, caches: &mut Hierarchy, version: Option<u32>) {
+    /// Keeps the version of `line` that is about to be overwritten in the last level; its number there.
+    pub(super) fn keep_version(&mut self, caches: &mut Hierarchy, line: u32) -> u32 {
+        self.version_number += 1;
+        let version = caches.keep_version(line, self.version_number);
+        self.versions.insert(version, line);
+        self.counts.versions += 1;
+        version
+    }
+
+    pub(super) fn drop_version(&mut self, caches: &mut Hierarchy, version: Option<u32>) {
         if let Some(version) = version {
             self.versions.remove(&version);
             caches.drop_version(version);
@@ -237,7 +242,7 @@ impl LooseOrdering {
         for &line in &running.lines {
             let previous = running.previous[&line];
             let Some(state) = previous.state else { continue };
-            if state.window == self.window.number && state.logged.is_none() && !self.parameters.non_volatile {
+            if state.window == self.window.number && state.logged.is_none() {
                 self.window.add_pair(state.transaction, self.next);
                 self.counts.overlapped += 1;
             }
@@ -275,9 +280,7 @@ impl LooseOrdering {
             self.drop_version(caches, previous.version);
             let Some(mut state) = previous.state else {
                 self.lines.remove(&line);
-                if let Some(committed) = self.saved.get(&line).and_then(|saved| saved.data) {
-                    caches.restore(line, &committed);
-                }
+                self.restore_committed(caches, line);
                 continue;
             };
             let data = previous.data.filter(|_| !state.homed);

@@ -227,13 +227,18 @@ impl LooseOrdering {
     fn send_home(&mut self, caches: &mut Hierarchy, window: &mut Window, all: bool, now: u64) {
         let lines: Vec<u32> = window.lines().collect();
         for line in lines {
-            let Some(state) = self.lines.get_mut(&line) else { continue };
-            if state.window != window.number || state.homed {
+            if !self.lines.get(&line).is_some_and(|state| state.window == window.number && !state.homed) {
                 continue;
             }
             let data = match self.in_log.remove(&line) {
                 Some(copy) => {
                     caches.memory.read(copy.place, now);
+                    if copy.place == line {
+                        self.leave_last_level(&mut caches.memory, line, &copy.data, now);
+                    } else {
+                        // The log has it until it is home.
+                        self.leaving.remove(&line);
+                    }
                     copy.data
                 }
                 None if all => match caches.take_modified(line) {
@@ -242,7 +247,9 @@ impl LooseOrdering {
                 },
                 None => continue,
             };
-            state.homed = true;
+            if let Some(state) = self.lines.get_mut(&line) {
+                state.homed = true;
+            }
             self.counts.home += 1;
             window.home.push(line);
             caches.memory.write(line, &data, 0xff, now, Origin::Scheme, None);

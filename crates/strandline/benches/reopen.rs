@@ -1,0 +1,75 @@
+//! How long a pool of 1 GB in a file takes to open after its process was killed.
+//!
+//! `cargo bench -p strandline --bench reopen` makes the pool, and has a process of its own change words all over 1,000 pages
+//! until the log is about 4 MB long, and kill itself. It opens the pool and prints what recovery read and wrote, and
+//! the time of opening it; several times.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use strandline::collections::Array;
+use strandline::{Options, Pool, Result, Runner};
+
+const ROUNDS: u64 = 5;
+const SIZE: u64 = 1 << 30;
+const PAGES: u64 = 1000;
+const PAGE_WORDS: u64 = 4096 / 8;
+/// Of 16 bytes each.
+const RECORDS: u64 = (4 << 20) / 16;
+/// Words that a transaction changes.
+const WORDS: u64 = 250;
+/// Its value is the pool that the process is to open, and the round.
+const CHILD: &str = "STRANDLINE_REOPEN";
+
+fn change(path: &Path, round: u64) -> Result<()> {
+    let pool = Pool::open(path, &Options::default())?;
+    let mut worker = pool.worker()?;
+    let mut random = fastrand::Rng::with_seed(round);
+    let array = worker.view(|tx| Array::<u64>::open(tx, pool.layout().root(0)))?;
+    for transaction in 0..RECORDS / (WORDS + 1) {
+        worker.run(|tx| {
+            (0..WORDS).try_for_each(|_| array.set(tx, random.u64(..PAGES * PAGE_WORDS), transaction))
+        })?;
+    }
+    std::process::abort();
+}
+
+fn main() -> Result<ExitCode> {
+    if let Ok(child) = std::env::var(CHILD) {
+        let (round, path) = child.split_once(' ').expect("a round and a path");
+        return change(Path::new(path), round.parse().expect("a number")).map(|()| ExitCode::SUCCESS);
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("pool");
+    let mut options = Options::default();
+    options.geometry.size = SIZE;
+    let pool = Pool::create(&path, &options)?;
+    let mut worker = pool.worker()?;
+    Array::create(&mut worker, pool.layout().root(0), PAGES * PAGE_WORDS, |i| i)?;
+    drop(worker);
+    pool.close()?;
+    println!("log blocks  records  transactions  pages written  opened in ms");
+    for round in 0..ROUNDS {
+        let killed = Command::new(std::env::current_exe().expect("this program"))
+            .env(CHILD, format!("{round} {}", path.display()))
+            .stderr(std::process::Stdio::null())
+            .status()
+            .expect("a process");
+        assert!(!killed.success(), "the process has ended by itself");
+        let since = Instant::now();
+        let pool = Pool::open(&path, &Options::default())?;
+        let opened = since.elapsed();
+        let found = pool.recovery().sync.expect("a pool in a file recovers from its log");
+        println!(
+            "{:>10} {:>8} {:>13} {:>14} {:>13.1}",
+            found.blocks,
+            found.records,
+            found.replayed,
+            found.pages,
+            1000.0 * opened.as_secs_f64()
+        );
+        pool.close()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,142 @@
+//! What types cost: the typed interface against the word interface over the same structures, under `Flush`, one thread.
+//!
+//! `cargo bench -p strandline --bench typed_cost` runs the same operations through both in turn, many times over, and prints
+//! the medians and the median of their ratios. The pools lie in /dev/shm where there is one: ordinary memory, taken to be
+//! persistent.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+use strandline::collections::KeyValueStore;
+use strandline::memory::Native;
+use strandline::memory::PersistentAddress;
+use strandline::scheme::Blurred;
+use strandline::transaction::Worker;
+use strandline::typed::{HashMap, Persist, Ptr, Session, Store};
+use strandline::{Domain, Options, Pool, Read, Result, Runner, Transaction};
+
+const ROUNDS: u64 = 15;
+const TRANSACTIONS: u64 = 100_000;
+const KEYS: u64 = 100_000;
+const BUCKETS: u64 = 1 << 14;
+
+#[derive(Persist)]
+struct Root<'p> {
+    map: HashMap<'p, u64, u64>,
+    counter: Ptr<'p, u64>,
+}
+
+/// The same by words: the root words 0 and 1.
+struct Words {
+    worker: Worker<Native, Blurred>,
+    map: KeyValueStore,
+    counter: PersistentAddress,
+}
+
+fn key(random: &mut fastrand::Rng) -> u64 {
+    random.u64(..KEYS)
+}
+
+/// Nanoseconds for each of many operations.
+fn time(seed: u64, mut operation: impl FnMut(&mut fastrand::Rng) -> Result<()>) -> Result<f64> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let since = Instant::now();
+    for _ in 0..TRANSACTIONS {
+        operation(&mut random)?;
+    }
+    Ok(since.elapsed().as_nanos() as f64 / TRANSACTIONS as f64)
+}
+
+type Typed<'s> = fn(&mut Session<'s, Root<'static>>, &mut fastrand::Rng) -> Result<()>;
+type Untyped = fn(&mut Words, &mut fastrand::Rng) -> Result<()>;
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() -> Result<()> {
+    let shared_memory = Path::new("/dev/shm");
+    let folder =
+        if shared_memory.is_dir() { tempfile::tempdir_in(shared_memory) } else { tempfile::tempdir() }
+            .expect("a temporary folder");
+    let options = Options { domain: Domain::Flush, assume_persistent: true, ..Options::default() };
+
+    let store = Store::<Root>::create(folder.path().join("typed"), &options, |tx| {
+        Ok(Root { map: HashMap::with_capacity(tx, 2 * BUCKETS)?, counter: Ptr::new(tx, &0)? })
+    })?;
+    let mut session = store.session()?;
+    for key in 0..KEYS {
+        session.update(|tx, root| root.get(tx)?.map.insert(tx, &key, &key).map(drop))?;
+    }
+
+    let pool = Pool::create(folder.path().join("words"), &options)?;
+    let mut worker = pool.worker()?;
+    let map = KeyValueStore::create(&mut worker, pool.layout().root(0), BUCKETS)?;
+    let counter = pool.layout().root(1);
+    worker.run(|tx| {
+        let at = tx.alloc(8)?;
+        tx.write(at, 0)?;
+        tx.write(counter, at.offset())
+    })?;
+    for key in 0..KEYS {
+        worker.run(|tx| map.insert(tx, &key.to_le_bytes(), &key.to_le_bytes()).map(drop))?;
+    }
+    let mut words = Words { worker, map, counter };
+
+    let operations: [(&str, Typed, Untyped); 3] = [
+        (
+            "map get",
+            |session, random| {
+                let key = key(random);
+                let value = session.view(|tx, root| root.get(tx)?.map.get(tx, &key))?;
+                black_box(value);
+                Ok(())
+            },
+            |words, random| {
+                let (key, map) = (key(random), words.map);
+                let value = words.worker.view(|tx| map.get(tx, &key.to_le_bytes()))?;
+                black_box(value.and_then(|value| value.try_into().ok()).map(u64::from_le_bytes));
+                Ok(())
+            },
+        ),
+        (
+            "map insert",
+            |session, random| {
+                let (key, value) = (key(random), random.u64(..));
+                session.update(|tx, root| root.get(tx)?.map.insert(tx, &key, &value).map(drop))
+            },
+            |words, random| {
+                let (key, value, map) = (key(random), random.u64(..), words.map);
+                let (key, value) = (key.to_le_bytes(), value.to_le_bytes());
+                words.worker.run(|tx| map.insert(tx, &key, &value).map(drop))
+            },
+        ),
+        (
+            "counter",
+            |session, _| session.update(|tx, root| root.get(tx)?.counter.update(tx, |count| *count += 1)),
+            |words, _| {
+                let counter = words.counter;
+                words.worker.run(|tx| {
+                    let at = PersistentAddress::new(tx.read(counter)?);
+                    let count = tx.read(at)?;
+                    tx.write(at, count + 1)
+                })
+            },
+        ),
+    ];
+    println!("operation    words ns  typed ns  typed / words");
+    for (name, typed, untyped) in operations {
+        let (mut by_words, mut by_types, mut ratios) = (vec![], vec![], vec![]);
+        for round in 0..ROUNDS {
+            let without = time(round, |random| untyped(&mut words, random))?;
+            let with = time(round, |random| typed(&mut session, random))?;
+            by_words.push(without);
+            by_types.push(with);
+            ratios.push(with / without);
+        }
+        println!("{name:<12} {:>8.0} {:>9.0} {:>14.2}", median(by_words), median(by_types), median(ratios));
+    }
+    Ok(())
+}
