@@ -131,9 +131,10 @@ impl PaperWorkload {
     pub fn prepare(&self, session: &Session, variation: Variation) -> Result<Option<Ready>, Error> {
         let Some(workload) = self.workload() else { return Ok(None) };
         let operations = variation.operations.unwrap_or(self.operations);
-        let size = |size: u64| match variation.larger {
+        let trial = if session.effort == Effort::Trial { -6 } else { 0 };
+        let size = |size: u64| match variation.larger + trial {
             larger @ 0.. => size << larger,
-            smaller => size >> -smaller,
+            smaller => (size >> -smaller).max(16),
         };
         // The paper gives no sizes of its structures. Under Kiln they cause next to no writes (Fig. 8: a 25th of H-WAL's),
         // so they fit the last level of 1 MB: here each takes a quarter to a half of it.
