@@ -301,7 +301,19 @@ pub fn draw_structures(all: &Measurements) -> Vec<Panel> {
     let curves = OF_STRUCTURES.map(|system| (system.name, system, None));
     let x = "log2 of the structures' size over Fig. 7's";
     vec![
-        lines(all, STRUCTURES, &curves, ["Throughput, average but SPS", x, NORMALISED], Vec::new()),
-        lines(all, STRUCTURES, &curves, ["Memory writes, average but SPS", x, WRITTEN], Vec::new()),
+        lines(
+            all,
+            STRUCTURES,
+            &curves,
+            ["Throughput, average but SPS and SQLite", x, NORMALISED],
+            Vec::new(),
+        ),
+        lines(
+            all,
+            STRUCTURES,
+            &curves,
+            ["Memory writes, average but SPS and SQLite", x, WRITTEN],
+            Vec::new(),
+        ),
     ]
 }
