@@ -207,6 +207,17 @@ impl Machine {
         self.state.borrow_mut().tape = Some(tape);
     }
 
+    /// Keeps from now on the cycles at which memory accepts a write or has it on the medium: what power failures leave
+    /// changes there.
+    pub fn record_write_times(&self) {
+        self.state.borrow_mut().caches.memory.record_times();
+    }
+
+    /// These cycles, taken out, in no order.
+    pub fn take_write_times(&self) -> Vec<u64> {
+        self.state.borrow_mut().caches.memory.take_times()
+    }
+
     /// Makes a run panic whose threads come to this cycle: it would go on for ever.
     pub fn limit(&self, cycles: u64) {
         self.state.borrow_mut().limit = cycles;

@@ -285,6 +285,26 @@ fn non_temporal_stores_combine_and_bypass() {
 }
 
 #[test]
+fn a_fence_sends_non_temporal_stores_off_in_every_domain() {
+    for domain in [PersistenceDomain::Media, PersistenceDomain::Adr, PersistenceDomain::FlushOnFail] {
+        let mut description = support::small(1);
+        description.persistence.domain = domain;
+        let contents =
+            Contents { persistent: vec![0; 8 * LINES], volatile_bytes: 64, regions: Regions::default() };
+        let machine = Rc::new(Machine::new(&description, contents, None, None).unwrap());
+        machine.crash_at(vec![5_000, 15_000]);
+        machine.run(vec![Box::new(|memory: &Hosted| {
+            memory.store_non_temporal(line(3), 7);
+            memory.work(10_000);
+            memory.fence(Step::CommitFence);
+            memory.work(10_000);
+        })]);
+        let survived: Vec<u64> = machine.take_crashes().iter().map(|crash| crash.image[24]).collect();
+        assert_eq!(survived, [0, 7], "{domain:?}: in the core's buffer, and beyond it");
+    }
+}
+
+#[test]
 fn the_whole_cache_is_written_back() {
     let (_, statistics, machine) = run(&support::three_levels(), |memory, _| {
         (0..100).for_each(|i| memory.store(line(i), i));

@@ -314,7 +314,7 @@ impl State {
             self.cores[number].statistics.stalls.fence_drain += stall;
             return Postponed;
         }
-        if self.description.persistence.domain != PersistenceDomain::FlushOnFail && !self.persisted(number) {
+        if !self.persisted(number) {
             return Postponed;
         }
         if let Err(until) = self.boundary(number, Boundary::Flush) {
