@@ -8,7 +8,7 @@ use serde_json::json;
 use strandline_crash::Setting;
 use strandline_crash::explore::{
     Bounds, Case, CheckedScheme, Counts, Outcome as Explored, SCHEMES, Sampling, Violation, Workload,
-    exhaust, sample,
+    exhaust, exhaust_histories, sample,
 };
 
 use super::Finished;
@@ -45,6 +45,10 @@ pub struct Arguments {
     /// Power failures in recovery, one in the recovery after the other, at most (exhaustive)
     #[arg(long, default_value_t = 1)]
     pub(super) recovery_crashes: usize,
+    /// Every history of a new pool with logs of twelve records in which each transaction writes as many words as one
+    /// of these numbers says, and is committed or given up (exhaustive)
+    #[arg(long, value_delimiter = ',', requires = "exhaustive")]
+    pub(super) words: Vec<u32>,
     /// Histories to sample, for each combination; without this flag 100, after a short exhaustive exploration of
     /// small histories
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
@@ -100,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
     } else {
         show(arguments, &rows);
     }
-    Ok(Finished { outcome, rows: rows.iter().map(json_row).collect() })
+    Ok(Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() })
 }
 
 impl Arguments {
@@ -209,6 +213,9 @@ fn explore(
         bar.tick();
     };
     Ok(match bounds {
+        Some(bounds) if !arguments.words.is_empty() => {
+            exhaust_histories(case, &arguments.words, bounds, progress)?
+        }
         Some(bounds) => exhaust(case, bounds, progress)?,
         None => sample(case, arguments.sampling(), progress)?,
     })
@@ -311,7 +318,7 @@ fn mutants(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>,
     Ok(rows)
 }
 
-fn replay(row: &Row) -> String {
+fn replay(arguments: &Arguments, row: &Row) -> String {
     let case = &row.case;
     let mut command = format!(
         "strandline check --scheme {} --workload {} --setting {} --threads {} --transactions {}",
@@ -325,6 +332,10 @@ fn replay(row: &Row) -> String {
         command += &format!(" --omit {step:?}");
     }
     if let Some(bounds) = row.bounds {
+        if !arguments.words.is_empty() {
+            let words: Vec<_> = arguments.words.iter().map(u32::to_string).collect();
+            command += &format!(" --words {}", words.join(","));
+        }
         command
             + &format!(
                 " --exhaustive --preemptions {} --states {} --recovery-crashes {} --seconds {}",
@@ -338,7 +349,7 @@ fn replay(row: &Row) -> String {
     }
 }
 
-fn show_violation(row: &Row, violation: &Violation) {
+fn show_violation(arguments: &Arguments, row: &Row, violation: &Violation) {
     say!("VIOLATION: {}", violation.what);
     say!("\nhistory up to the crash:");
     violation.history.iter().for_each(|line| say!("  {line}"));
@@ -347,13 +358,13 @@ fn show_violation(row: &Row, violation: &Violation) {
     say!("\nmissing in effect: {}", violation.missing);
     say!("\nrecovery:");
     violation.recovery.iter().for_each(|line| say!("  {line}"));
-    say!("\nreplay: {}\n", replay(row));
+    say!("\nreplay: {}\n", replay(arguments, row));
 }
 
 fn show(arguments: &Arguments, rows: &[Row]) {
     for row in rows {
         if let Some(violation) = &row.explored.violation {
-            show_violation(row, violation);
+            show_violation(arguments, row, violation);
         }
     }
     let mut table = Table::new();
@@ -440,7 +451,7 @@ fn show_mutants(arguments: &Arguments, rows: &[Row]) {
     );
 }
 
-fn json_row(row: &Row) -> serde_json::Value {
+fn json_row(arguments: &Arguments, row: &Row) -> serde_json::Value {
     let Row { case, explored, bounds } = row;
     json!({
         "world": "x86",
@@ -454,7 +465,7 @@ fn json_row(row: &Row) -> serde_json::Value {
         "seconds": explored.seconds,
         "states_per_s": explored.states_per_second(),
         "violation": explored.violation,
-        "replay": explored.violation.is_some().then(|| replay(row)),
+        "replay": explored.violation.is_some().then(|| replay(arguments, row)),
         "exhaustive": bounds.is_some(),
     })
 }

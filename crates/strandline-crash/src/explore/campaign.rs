@@ -94,8 +94,8 @@ fn live(ground: &Ground, recipe: Recipe) -> Result<Life, Box<Violation>> {
 /// # Errors
 /// The workload does not fit its pool.
 pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
-    let ground = Ground::new(case)?;
-    let mut explorer = Explorer::new(&ground);
+    let grounds = Ground::of_sizes(case)?;
+    let mut explorers: Vec<_> = grounds.iter().map(Explorer::new).collect();
     let started = Instant::now();
     let mut outcome = Outcome {
         counts: Counts::default(),
@@ -107,16 +107,22 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
     };
     for number in 0..sampling.histories {
         let seed = sampling.seed.wrapping_add(number);
-        if let Err(violation) = sample_one(&ground, &mut explorer, seed, sampling.transactions) {
+        let mut random = Rng::with_seed(seed);
+        let which = random.usize(..grounds.len());
+        if let Err(violation) =
+            sample_one(&grounds[which], &mut explorers[which], &mut random, sampling.transactions)
+        {
             (outcome.violation, outcome.seed) = (Some(*violation), seed);
+        }
+        outcome.counts += std::mem::take(&mut explorers[which].counts);
+        if outcome.violation.is_some() {
             break;
         }
-        progress(&explorer.counts);
+        progress(&outcome.counts);
         if started.elapsed() > sampling.limit {
             break;
         }
     }
-    outcome.counts = explorer.counts;
     outcome.seconds = started.elapsed().as_secs_f64();
     outcome.cpu_seconds = cpu_seconds() - outcome.cpu_seconds;
     Ok(outcome)
@@ -129,12 +135,11 @@ const POINTS: u32 = 12;
 fn sample_one(
     ground: &Ground,
     explorer: &mut Explorer<'_>,
-    seed: u64,
+    random: &mut Rng,
     transactions: u32,
 ) -> Result<(), Box<Violation>> {
-    let mut random = Rng::with_seed(seed);
     let used = random.bool();
-    let mut image = ground.first_image(used, &mut random);
+    let mut image = ground.first_image(used, random);
     let lives = random.u64(1..4);
     explorer.forget();
     let mutant = ground.case.omitted.is_some();
@@ -177,7 +182,7 @@ fn sample_one(
             };
             let last = pick == picks;
             let nested = if last || random.u8(..seldom) == 0 { random.usize(1..3) } else { 0 };
-            if let Some(next) = explorer.some_states(&lived, points[at], nested, last, &mut random)? {
+            if let Some(next) = explorer.some_states(&lived, points[at], nested, last, random)? {
                 image = next;
             }
         }
@@ -204,49 +209,122 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
     };
     let plans = (0..case.threads as u64)
         .map(|thread| (0..u64::from(bounds.transactions)).map(|number| plan(thread, number)).collect());
-    let script = Rc::new(Script::Fixed(plans.collect()));
     let (started, cpu) = (Instant::now(), cpu_seconds());
-    let mut counts;
-    let mut violation = None;
+    let mut explorer = Explorer::new(&ground);
     let mut shared = BTreeSet::new();
+    let violation = exhaust_script(
+        &ground,
+        &mut explorer,
+        plans.collect(),
+        (bounds, started + bounds.limit),
+        &mut shared,
+        &mut progress,
+    );
+    Ok(exhausted(&explorer, violation, bounds, started, cpu))
+}
+
+/// Explores exhaustively what [`exhaust`] explores, for every history of `case` in a new pool with logs of
+/// [`SHORT_LOG`](Ground::SHORT_LOG) bytes: each transaction writes as many words as one of `words` says, always the
+/// same ones from the first on, and is committed or given up.
+///
+/// # Errors
+/// The workload does not fit its pool.
+pub fn exhaust_histories(
+    case: Case,
+    words: &[u32],
+    bounds: Bounds,
+    mut progress: impl FnMut(&Counts),
+) -> Result<Outcome> {
+    let mut ground = Ground::with_logs(case, Ground::SHORT_LOG)?;
+    ground.make_new();
+    let (started, cpu) = (Instant::now(), cpu_seconds());
+    let mut explorer = Explorer::new(&ground);
+    let mut shared = BTreeSet::new();
+    let mut violation = None;
+    let kinds = 2 * words.len() as u64;
+    let count = case.threads as u32 * bounds.transactions;
+    let histories = kinds.checked_pow(count).unwrap_or(u64::MAX);
+    for number in 0..histories {
+        let mut digits = number;
+        let mut plan = |thread: usize, transaction: u32| {
+            let kind = digits % kinds;
+            digits /= kinds;
+            let unique = (thread as u64) << 8 | u64::from(transaction);
+            Plan::words(unique, words[(kind / 2) as usize], kind % 2 == 1)
+        };
+        let plans = (0..case.threads)
+            .map(|thread| (0..bounds.transactions).map(|transaction| plan(thread, transaction)).collect())
+            .collect();
+        let until = started + bounds.limit;
+        violation =
+            exhaust_script(&ground, &mut explorer, plans, (bounds, until), &mut shared, &mut progress);
+        if violation.is_some() || Instant::now() > until {
+            break;
+        }
+    }
+    Ok(exhausted(&explorer, violation, bounds, started, cpu))
+}
+
+fn exhausted(
+    explorer: &Explorer<'_>,
+    violation: Option<Box<Violation>>,
+    bounds: Bounds,
+    started: Instant,
+    cpu: f64,
+) -> Outcome {
+    let (seconds, cpu_seconds) = (started.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    let (counts, violation) = (explorer.counts, violation.map(|violation| *violation));
+    Outcome { counts, violation, seed: 0, transactions: bounds.transactions, seconds, cpu_seconds }
+}
+
+/// Explores one script: again and again, until no further lines turn out to be shared.
+fn exhaust_script<'g>(
+    ground: &'g Ground,
+    explorer: &mut Explorer<'g>,
+    plans: Vec<Vec<Plan>>,
+    (bounds, until): (Bounds, Instant),
+    shared: &mut BTreeSet<u32>,
+    progress: &mut impl FnMut(&Counts),
+) -> Option<Box<Violation>> {
+    let script = Rc::new(Script::Fixed(plans));
+    let before = explorer.counts;
     loop {
         let mut exhaustion = Exhaustion {
             script: &script,
-            ground: &ground,
-            explorer: Explorer::new(&ground),
+            ground,
+            explorer: &mut *explorer,
             bounds,
-            started,
-            shared: &shared,
+            until,
+            shared: &*shared,
             found_shared: BTreeSet::new(),
             visited: HashMap::new(),
         };
-        let stopped = match exhaustion.explore(&mut progress) {
-            Ok(complete) => !complete,
-            Err(found) => {
-                violation = Some(*found);
-                false
+        let explored = exhaustion.explore(progress);
+        let (found, states) = (exhaustion.found_shared, exhaustion.visited.len() as u64);
+        explorer.counts.schedule_states += states;
+        match explored {
+            Err(violation) => return Some(violation),
+            Ok(false) => {
+                explorer.counts.cut_short += 1;
+                return None;
             }
-        };
-        counts = exhaustion.explorer.counts;
-        counts.cut_short += u64::from(stopped);
-        counts.schedule_states = exhaustion.visited.len() as u64;
-        let found = exhaustion.found_shared;
-        if violation.is_some() || stopped || found.is_empty() {
-            break;
+            Ok(true) if found.is_empty() => return None,
+            Ok(true) => {}
         }
         shared.extend(found);
+        explorer.counts = before;
+        explorer.forget();
     }
-    let (seconds, cpu_seconds) = (started.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-    Ok(Outcome { counts, violation, seed: 0, transactions: bounds.transactions, seconds, cpu_seconds })
 }
 
 /// One exhaustive exploration, under one list of shared lines.
-struct Exhaustion<'a> {
+struct Exhaustion<'a, 'g> {
     script: &'a Rc<Script>,
-    ground: &'a Ground,
-    explorer: Explorer<'a>,
+    ground: &'g Ground,
+    explorer: &'a mut Explorer<'g>,
     bounds: Bounds,
-    started: Instant,
+    /// Stop then.
+    until: Instant,
     shared: &'a BTreeSet<u32>,
     found_shared: BTreeSet<u32>,
     /// For each state, and who goes on in it, the most preemptions that were left there.
@@ -259,7 +337,7 @@ struct Schedule {
     from: u32,
 }
 
-impl Exhaustion<'_> {
+impl Exhaustion<'_, '_> {
     /// Whether `thread` has not yet gone on in `state` with `left` preemptions or more.
     fn is_new(&mut self, state: u64, thread: usize, left: u32) -> bool {
         if !self.bounds.reduced {
@@ -287,7 +365,7 @@ impl Exhaustion<'_> {
         waiting.resize_with(self.bounds.preemptions as usize + 1, Vec::new);
         for used in 0..waiting.len() {
             while let Some(schedule) = waiting[used].pop() {
-                if self.started.elapsed() > self.bounds.limit {
+                if Instant::now() > self.until {
                     return Ok(false);
                 }
                 self.run(&schedule, used, &mut waiting)?;
@@ -340,7 +418,7 @@ impl Exhaustion<'_> {
         let depth = Depth {
             states: self.bounds.states,
             recovery_crashes: self.bounds.recovery_crashes,
-            until: self.started + self.bounds.limit,
+            until: self.until,
         };
         let from = schedule.from.max(life.began);
         for &point in life.trace.points.iter().filter(|&&point| (from..=until).contains(&point)) {

@@ -97,15 +97,28 @@ pub enum Script {
 }
 
 impl Ground {
+    /// Bytes of the logs of a pool, unless something else is said.
+    pub const LOG_BYTES: u64 = 4096;
+    /// Bytes of the shortest logs: twelve records, of which some schemes keep four for themselves.
+    pub const SHORT_LOG: u64 = 192;
+
     /// Prepares pools for `case`.
     ///
     /// # Errors
     /// The workload does not fit its pool.
     pub fn new(case: Case) -> Result<Self> {
+        Self::with_logs(case, Self::LOG_BYTES)
+    }
+
+    /// Pools with logs of this many bytes, at most [`LOG_BYTES`](Self::LOG_BYTES).
+    ///
+    /// # Errors
+    /// The workload does not fit its pool.
+    pub fn with_logs(case: Case, log_bytes: u64) -> Result<Self> {
         let logs = case.threads as u64;
         let pages = 8 + logs + case.workload.chunks(logs);
-        let geometry = Geometry { size: pages << 12, logs, log_bytes: 4096, chunk_bytes: 4096 };
-        let layout = Layout::new(geometry)?;
+        let geometry = Geometry { size: pages << 12, logs, log_bytes, chunk_bytes: 4096 };
+        let layout = Layout::with_short_logs(geometry)?;
         let shared = SharedLayout::new(&layout, 7, 0);
         let data = (layout.data.offset() / 8) as usize..(layout.end().offset() / 8) as usize;
         let mut ground = Self { case, layout, shared, data, image: vec![0; (geometry.size / 8) as usize] };
@@ -118,6 +131,22 @@ impl Ground {
         recover(&ground.view(Hosted::new(hosted, 0)), |_| ())?;
         ground.image = world.contents();
         Ok(ground)
+    }
+
+    /// Pools of several sizes of logs: short ones, which a few transactions fill and which begin anew again and again,
+    /// where logs do begin anew and the workload's structure can be made in them; and long ones.
+    ///
+    /// # Errors
+    /// The workload does not fit its pool.
+    pub fn of_sizes(case: Case) -> Result<Vec<Self>> {
+        let short: &[u64] = match (case.scheme.has_runs(), case.workload) {
+            (false, _) => &[],
+            (true, Workload::Sps) => &[Self::SHORT_LOG, 512, 1024],
+            (true, _) => &[1024],
+        };
+        let short = short.iter().filter_map(|&bytes| Self::with_logs(case, bytes).ok());
+        let long = Self::new(case)?;
+        Ok(short.chain([long]).collect())
     }
 
     /// A view over `memory`.
@@ -137,7 +166,7 @@ impl Ground {
     pub fn first_image(&self, used: bool, random: &mut Rng) -> Vec<u64> {
         let mut image = self.image.clone();
         if self.case.scheme.concurrency != Concurrency::Locks && random.u8(..3) == 0 {
-            image[(Layout::WATERMARK.offset() / 8) as usize] = 0;
+            make_new(&mut image);
         }
         if used {
             for log in 0..self.layout.geometry.logs {
@@ -150,6 +179,13 @@ impl Ground {
             }
         }
         image
+    }
+
+    /// Makes the watermark that of a new pool. The redo logs must be empty.
+    pub fn make_new(&mut self) {
+        if self.case.scheme.concurrency != Concurrency::Locks {
+            make_new(&mut self.image);
+        }
     }
 
     /// Lives: recovery on the recipe's image, then the threads.
@@ -186,6 +222,10 @@ impl Ground {
         let home = Home::new(&trace, settled, &self.data);
         Ok(Life { trace, home, effects, clock, began, choices, found_shared })
     }
+}
+
+fn make_new(image: &mut [u64]) {
+    image[(Layout::WATERMARK.offset() / 8) as usize] = 0;
 }
 
 /// Who runs in a life, and what they have done.
@@ -322,7 +362,7 @@ fn thread<S: Scheme>(
     // Some threads do nothing but fill the log in a few transactions, and end some at its last records; some leave
     // a part of the log free in one run and fill it with small transactions in another.
     // More of them where a step of a log's end is left out.
-    let style = random.u8(..if ground.case.omitted.is_some_and(at_the_end) { 5 } else { 8 });
+    let style = random.u8(..if ground.case.omitted.is_some_and(at_the_end) { 6 } else { 9 });
     let count = match script {
         Script::Fixed(plans) => plans[thread].len() as u32,
         Script::Shaped { transactions, .. } => random.u32(1..=*transactions),
@@ -335,11 +375,12 @@ fn thread<S: Scheme>(
                 let position = memory.load(slot.committed()) as u32 + aborted;
                 let room = records.saturating_sub(position);
                 match style {
-                    0 | 1 if random.bool() => large(unique, random),
+                    0 | 1 if random.bool() => large(unique, records, random),
                     0 | 1 => edge(unique, room, random),
-                    2 => partly(unique, room, random),
+                    2 => partly(unique, room, records, random),
                     3 => by_turns(unique, position, records, random),
-                    _ => shaped(unique, room, random),
+                    4 => first_runs(unique, position, records, random),
+                    _ => shaped(unique, room, records, random),
                 }
             }
         };
@@ -360,10 +401,15 @@ fn thread<S: Scheme>(
 
 /// A transaction that takes a good part of the log, however transactions get there: runs are short, and end well
 /// before the log does.
-fn large(unique: u64, random: &mut Rng) -> Plan {
+fn large(unique: u64, records: u32, random: &mut Rng) -> Plan {
     let seed = random.u64(..) | 2 << 3;
     // Or so much that the next run gets further with its first transaction than this one did in all.
-    let filler = if random.u8(..3) == 0 { random.u32(130..240) } else { random.u32(40..115) };
+    let filler = if random.u8(..3) == 0 {
+        random.u32(records / 2..=most(records))
+    } else {
+        random.u32(records / 6..records * 9 / 20)
+    };
+    let filler = filler.max(1);
     Plan { seed, unique, operations: 0, filler, reads_only: false, gives_up: false }
 }
 
@@ -404,8 +450,13 @@ pub(super) fn in_recovery(step: Step) -> bool {
     )
 }
 
-/// A transaction of a shaped history, where the log has room for `room` more records.
-fn shaped(unique: u64, room: u32, random: &mut Rng) -> Plan {
+/// The most records that the writes of a transaction are to take in a log of `records`.
+fn most(records: u32) -> u32 {
+    records - records.div_ceil(16)
+}
+
+/// A transaction of a shaped history, where a log of `records` has room for `room` more.
+fn shaped(unique: u64, room: u32, records: u32, random: &mut Rng) -> Plan {
     let kind = random.u8(..20);
     let mut plan = Plan {
         seed: random.u64(..),
@@ -418,8 +469,8 @@ fn shaped(unique: u64, room: u32, random: &mut Rng) -> Plan {
     plan.filler = match random.u8(..16) {
         0..5 => 0,
         5..8 => random.u32(..4),
-        8..11 => random.u32(4..48),
-        11 => random.u32(48..200),
+        8..11 => random.u32(2..4 + records / 6),
+        11 => random.u32(records / 6..records * 4 / 5),
         // Up to just before the log's end.
         _ => {
             plan.operations = random.u32(..2);
@@ -429,19 +480,19 @@ fn shaped(unique: u64, room: u32, random: &mut Rng) -> Plan {
     if plan.operations == 0 && plan.filler == 0 {
         plan.filler = 1;
     }
-    plan.filler = plan.filler.min(240);
+    plan.filler = plan.filler.min(most(records));
     plan
 }
 
 /// A transaction that goes to the last part of the log; or a small one there; or one that does not fit any more.
-fn partly(unique: u64, room: u32, random: &mut Rng) -> Plan {
-    let end = random.u32(4..32);
+fn partly(unique: u64, room: u32, records: u32, random: &mut Rng) -> Plan {
+    let end = random.u32(4..5 + records / 8);
     let filler = match room.saturating_sub(end) {
         0 if random.u8(..3) == 0 => room + random.u32(..16),
         0 => random.u32(1..5),
         upto => upto,
     };
-    let (seed, filler) = (random.u64(..), filler.clamp(1, 240));
+    let (seed, filler) = (random.u64(..), filler.clamp(1, most(records)));
     Plan { seed, unique, operations: 0, filler, reads_only: false, gives_up: random.u8(..8) == 0 }
 }
 
@@ -453,11 +504,33 @@ fn by_turns(unique: u64, position: u32, records: u32, random: &mut Rng) -> Plan 
         random.u32(room..records)
     } else {
         // Behind a long one: what does not fit.
-        random.u32(20..64).max(if position == 0 { 0 } else { room.min(100) })
+        let little = random.u32(1 + records / 16..2 + records / 4);
+        little.max(if position == 0 { 0 } else { room.min(records * 2 / 5) })
     };
     // Words of their own.
     let seed = random.u64(..) | 2 << 3;
-    Plan { seed, unique, operations: 0, filler: filler.min(240), reads_only: false, gives_up: false }
+    Plan {
+        seed,
+        unique,
+        operations: 0,
+        filler: filler.min(most(records)),
+        reads_only: false,
+        gives_up: false,
+    }
+}
+
+/// A first run of a log that holds what was given up alone, and ends just before the last record; then small
+/// transactions, and one whose commit record is the last record. All of them write the same words.
+fn first_runs(unique: u64, position: u32, records: u32, random: &mut Rng) -> Plan {
+    let number = unique & 0xffff;
+    let room = records.saturating_sub(position);
+    let filler = match number {
+        0 => records - 2,
+        1..3 => random.u32(1..4),
+        _ if room > 1 && random.u8(..3) > 0 => room - 1,
+        _ => random.u32(1..4),
+    };
+    Plan::words(unique, filler, number == 0)
 }
 
 /// A transaction that ends at the end of the log: its commit or abort record is the last record; or the

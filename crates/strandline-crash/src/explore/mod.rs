@@ -26,7 +26,7 @@ pub(crate) fn mix(hash: u64, value: u64) -> u64 {
     mixed ^ mixed >> 32
 }
 
-pub use campaign::{Bounds, Outcome, Sampling, exhaust, sample};
+pub use campaign::{Bounds, Outcome, Sampling, exhaust, exhaust_histories, sample};
 pub use crash::{CrashMemory, Decision};
 pub(crate) use explorer::panic_text;
 pub use explorer::{Counts, Violation};

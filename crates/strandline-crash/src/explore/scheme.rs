@@ -38,6 +38,13 @@ pub struct CheckedScheme {
     pub code: Code,
 }
 
+impl CheckedScheme {
+    /// Whether its logs are written from begin to end, in one run after another.
+    pub(super) fn has_runs(&self) -> bool {
+        self.steps.contains(&Step::RestartPhase)
+    }
+}
+
 /// Steps of the redo schemes: those given, and those that all of them have.
 macro_rules! steps {
     ($($step:ident)*) => {
@@ -98,38 +105,11 @@ const COUNTED: &[Step] = steps! {
     BulkWait BulkDataWriteBack BulkLogWriteBack BulkDataFence WatermarkWriteBack WatermarkFence
     BulkDataWriteBackPartial BulkDataFenceLate WatermarkHigh WatermarkFenceLate
 };
-/// Without the stores of a restart, which `bppm-counted` shares and shows: a log that a transaction has filled by
-/// executing past the cache has one record left for them, and what is torn there is seen too rarely.
-const WRAP: &[Step] = &[
-    Step::CommitFence,
-    Step::CommitFenceEarly,
-    Step::AbortFence,
-    Step::HelperWait,
-    Step::BulkDataWriteBack,
-    Step::BulkDataFence,
-    Step::WatermarkWriteBack,
-    Step::WatermarkFence,
-    Step::BulkDataWriteBackPartial,
-    Step::BulkDataFenceLate,
-    Step::WatermarkHigh,
-    Step::WatermarkFenceLate,
-    Step::NewLogZero,
-    Step::NewLogDirectory,
-    Step::RestartPhase,
-    Step::RecoveryWatermarkFilter,
-    Step::RecoverySort,
-    Step::RecoveryDataWriteBack,
-    Step::RecoveryDataFence,
-    Step::RecoveryWatermark,
-    Step::RecoveryWatermarkWriteBack,
-    Step::RecoveryWatermarkFence,
-    Step::RecoveryZero,
-    Step::RecoveryZeroWriteBack,
-    Step::RecoveryZeroFence,
-    Step::RecoveryDataFenceLate,
-    Step::RecoveryWatermarkLow,
-    Step::RecoveryZeroEarly,
-];
+const WRAP: &[Step] = steps! {
+    CommitFence CommitFenceEarly AbortFence HelperWait RestartWriteBackPartial
+    BulkDataWriteBack BulkDataFence WatermarkWriteBack WatermarkFence
+    BulkDataWriteBackPartial BulkDataFenceLate WatermarkHigh WatermarkFenceLate
+};
 
 const BULK_LOG: (Step, &str) = (
     Step::BulkLogWriteBack,

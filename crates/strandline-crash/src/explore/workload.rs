@@ -98,6 +98,13 @@ pub struct Plan {
     pub gives_up: bool,
 }
 
+impl Plan {
+    /// Writes so many words of its own, the same ones as others of these, and does nothing else.
+    pub(super) fn words(unique: u64, words: u32, gives_up: bool) -> Self {
+        Self { seed: 2 << 3 | 2, unique, operations: 0, filler: words, reads_only: false, gives_up }
+    }
+}
+
 const WORDS: u64 = 6;
 const KEYS: u64 = 6;
 const SLOTS: u64 = 5;

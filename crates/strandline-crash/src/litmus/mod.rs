@@ -76,7 +76,7 @@
 //!   `flush-on-fail`, whose crash states are the order itself, it has to wait.
 //! - *Crash states once*: only a store adds crash states, and only those in which it persisted.
 //!
-//! A test that exceeds [`Limits`] all the same ends in [`TooLarge`], never in a partial answer.
+//! Configurations are compared by 128-bit fingerprints. A test that exceeds [`Limits`] all the same ends in [`TooLarge`], never in a partial answer.
 
 mod canonical;
 mod future;

@@ -1,8 +1,9 @@
 //! The search through all configurations, and the crash states that it collects.
 
 use std::collections::{BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::canonical::{Canonical, Key};
+use super::canonical::Canonical;
 use super::view::{Stamp, State};
 use super::{Ask, Operation, Test};
 use crate::Setting;
@@ -17,9 +18,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Some seconds and a few hundred megabytes.
+    /// Some minutes and a few hundred megabytes.
     fn default() -> Self {
-        Self { configurations: 1_000_000, crash_states: 1_000_000 }
+        Self { configurations: 4_000_000, crash_states: 1_000_000 }
     }
 }
 
@@ -115,10 +116,11 @@ struct Search<'t> {
     /// Whether every visible store survives.
     caches_survive: bool,
     canonical: Canonical<'t>,
-    visited: HashSet<Key>,
+    /// Fingerprints of canonical configurations.
+    visited: HashSet<u128>,
     stack: Vec<State>,
-    /// What has been put into `found`: the choices that a crash had.
-    images: HashSet<(Setting, Vec<Vec<CrashState>>)>,
+    /// What has been put into `found`: fingerprints of the choices that a crash had.
+    images: HashSet<u128>,
     found: CrashStates,
 }
 
@@ -177,7 +179,7 @@ impl Search<'_> {
             state.vpc.fill(state.memory.len() as Stamp);
         }
         state.run_silent_steps(self.test);
-        if !self.visited.insert(self.canonical.key(&state)) {
+        if !self.visited.insert(fingerprint(&self.canonical.key(&state))) {
             return Ok(());
         }
         if self.visited.len() > self.limits.configurations {
@@ -254,8 +256,11 @@ impl Search<'_> {
         };
         let mut chosen = vec![0; parts.len()];
         let mut state = vec![0; order.len()];
-        let mut combine = |parts: &[Vec<CrashState>]| loop {
-            let values = std::iter::zip(parts, &chosen).flat_map(|(part, &choice)| part[choice].iter());
+        if !self.images.insert(fingerprint(&(setting, &parts))) {
+            return Ok(());
+        }
+        loop {
+            let values = std::iter::zip(&parts, &chosen).flat_map(|(part, &choice)| part[choice].iter());
             for (&location, &value) in std::iter::zip(order, values) {
                 state[location] = value;
             }
@@ -263,18 +268,24 @@ impl Search<'_> {
                 states.insert(state.as_slice().into());
             }
             // The next combination, as a counter counts.
-            let Some(at) = (0..parts.len()).find(|&at| chosen[at] + 1 < parts[at].len()) else { return };
+            let Some(at) = (0..parts.len()).find(|&at| chosen[at] + 1 < parts[at].len()) else { break };
             chosen[..at].fill(0);
             chosen[at] += 1;
-        };
-        let image = (setting, parts);
-        if !self.images.contains(&image) {
-            combine(&image.1);
-            self.images.insert(image);
         }
         let states = states.len();
         self.limit(states)
     }
+}
+
+/// A number that is different for different values, but for a chance of 2^-128 for each two of them.
+fn fingerprint(value: &impl Hash) -> u128 {
+    let half = |salt: u64| {
+        let mut hasher = DefaultHasher::new();
+        salt.hash(&mut hasher);
+        value.hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    half(1) << 64 | half(2)
 }
 
 /// Sorted, so that equal choices are equal lists.

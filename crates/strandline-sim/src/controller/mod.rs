@@ -433,8 +433,10 @@ impl Channel {
             return ends.min().unwrap_or(at).max(at);
         }
         let mut ends: Vec<u64> = ends.collect();
-        ends.sort_unstable();
-        ends.get(over - 1).map_or(at, |&end| end.max(at))
+        if ends.len() < over {
+            return at;
+        }
+        (*ends.select_nth_unstable(over - 1).1).max(at)
     }
 
     /// When the write of `line` that is held was accepted; 0 if none is.

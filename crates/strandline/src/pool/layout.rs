@@ -67,6 +67,19 @@ impl Layout {
     /// # Errors
     /// A size is impossible, or the pool too small for a single chunk.
     pub fn new(geometry: Geometry) -> Result<Self> {
+        Self::with_log_unit(geometry, PAGE_BYTES)
+    }
+
+    /// As [`new`](Self::new), but a log may be any number of lines long: for checkers of redo logs, whose short
+    /// histories are to fill them. No pool is created so.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn with_short_logs(geometry: Geometry) -> Result<Self> {
+        Self::with_log_unit(geometry, LINE_BYTES)
+    }
+
+    fn with_log_unit(geometry: Geometry, unit: u64) -> Result<Self> {
         let Geometry { size, logs, log_bytes, chunk_bytes } = geometry;
         let refuse = |why: &str| {
             Err(Error::Parameter(format!(
@@ -79,16 +92,19 @@ impl Layout {
         if logs == 0 || logs > PAGE_BYTES / 8 {
             return refuse("a pool has 1 to 512 logs");
         }
-        if !log_bytes.is_multiple_of(PAGE_BYTES) || log_bytes == 0 || log_bytes / RECORD_BYTES > 1 << 31 {
-            return refuse("a log's size must be a multiple of 4096, 32 GB at most");
+        if !log_bytes.is_multiple_of(unit) || log_bytes == 0 || log_bytes / RECORD_BYTES > 1 << 31 {
+            return refuse(&format!("a log's size must be a multiple of {unit}, 32 GB at most"));
         }
         if !chunk_bytes.is_power_of_two() || !(PAGE_BYTES..=1 << 30).contains(&chunk_bytes) {
             return refuse("a chunk's size must be a power of two from 4096 to 2^30");
         }
         let logs_at = Self::LOG_DIRECTORY.byte(PAGE_BYTES);
-        let Some(data) = logs.checked_mul(log_bytes).map(|bytes| logs_at.byte(bytes)) else {
+        let Some(data) =
+            logs.checked_mul(log_bytes).and_then(|bytes| bytes.checked_next_multiple_of(PAGE_BYTES))
+        else {
             return refuse("the logs are too large");
         };
+        let data = logs_at.byte(data);
         let chunk_table = data.byte(PAGE_BYTES);
         let rest = size.saturating_sub(chunk_table.offset());
         // Table and chunks share the rest; the chunks are aligned to their size, so that an address tells
