@@ -137,6 +137,11 @@ impl Session {
         self.machine.as_ref().map_or(0, |machine| machine.cores.count as u64).max(self.cores)
     }
 
+    /// Threads that can run at the same time where claims are judged: on the simulated machine if there is one.
+    pub fn judged_threads(&self) -> u64 {
+        self.machine.as_ref().map_or(self.cores, |machine| machine.cores.count as u64)
+    }
+
     /// The workloads' sizes, before a figure changes one.
     pub fn sizes(&self) -> Sizes {
         if self.effort == Effort::Trial { Sizes::small() } else { Sizes::default() }

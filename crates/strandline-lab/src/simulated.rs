@@ -30,9 +30,13 @@ pub fn steps(all: &[Cell], session: &Session) -> u64 {
     cells(all, session).len() as u64 * repetitions(session)
 }
 
-/// Runs differ by their seeds alone.
-fn repetitions(session: &Session) -> u64 {
-    if session.effort == Effort::Full { 3 } else { 1 }
+/// Runs of a cell, which differ by their seeds alone.
+pub fn repetitions(session: &Session) -> u64 {
+    match (&session.machine, session.effort) {
+        (None, _) => 0,
+        (Some(_), Effort::Full) => 3,
+        (Some(_), _) => 1,
+    }
 }
 
 /// Transactions of each thread: logs of the default size are full several times.

@@ -115,6 +115,26 @@ fn one_claim_runs_one_figure() {
 }
 
 #[test]
+fn deferred_commit_takes_its_volatile_rates_from_a_machine_of_choice() {
+    let progress = ProgressBar::hidden();
+    let paper = PAPERS.iter().copied().find(|paper| paper.name == "deferred-commit").unwrap();
+    let on = |name: &str| Settings {
+        machine: Some(strandline_sim::file::load(name, &[""; 0]).unwrap()),
+        ..settings(&["D4", "D6"])
+    };
+    let evaluation = reproduce(paper, &on("xeon-e5645"), &progress).unwrap();
+    assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
+    for (claim, finding) in &evaluation.rows {
+        assert!(finding.beside.iter().any(|beside| beside.setting == "native rates"), "{}", claim.id);
+    }
+    let panels = (evaluation.figures[0].draw)(&evaluation.measurements);
+    assert_eq!(panels.len(), 8, "native and simulated, two workloads, two designs");
+    // Four threads do not fit one core.
+    let error = reproduce(paper, &on("loc"), &progress).unwrap_err().to_string();
+    assert!(error.contains("4 threads") && error.contains("1 cores"), "{error}");
+}
+
+#[test]
 fn a_machine_of_choice_stands_beside_this_one_and_decides() {
     let progress = ProgressBar::hidden();
     let machine = strandline_sim::file::load("opteron", &[""; 0]).unwrap();

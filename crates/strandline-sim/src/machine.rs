@@ -100,8 +100,9 @@ struct State {
     issues_at: Vec<u64>,
     /// The first of them, and whose it is.
     first_issue: (u64, usize),
-    /// When what acts now began to.
-    acting_at: u64,
+    /// From when on a spinning thread sees what is done now: among equals store queues and engines go first, then those
+    /// that spin.
+    seen_from: u64,
     /// Up to here the current thread may go on by itself.
     horizon: u64,
     crashes_at: std::collections::VecDeque<u64>,
@@ -157,7 +158,7 @@ impl Machine {
             waiting: vec![Waiting::No; description.cores.count],
             issues_at: vec![u64::MAX; description.cores.count],
             first_issue: (u64::MAX, 0),
-            acting_at: 0,
+            seen_from: 0,
             horizon: 0,
             crashes_at: Default::default(),
             crashes: Vec::new(),
@@ -206,6 +207,17 @@ impl Machine {
         self.state.borrow_mut().tape = Some(tape);
     }
 
+    /// Keeps from now on the cycles at which memory accepts a write or has it on the medium: what power failures leave
+    /// changes there.
+    pub fn record_write_times(&self) {
+        self.state.borrow_mut().caches.memory.record_times();
+    }
+
+    /// These cycles, taken out, in no order.
+    pub fn take_write_times(&self) -> Vec<u64> {
+        self.state.borrow_mut().caches.memory.take_times()
+    }
+
     /// Makes a run panic whose threads come to this cycle: it would go on for ever.
     pub fn limit(&self, cycles: u64) {
         self.state.borrow_mut().limit = cycles;
@@ -250,8 +262,8 @@ impl Machine {
         let state = &mut *self.state.borrow_mut();
         for thread in 0..state.waiting.len() {
             match state.waiting[thread] {
-                Waiting::Latch => state.spin(thread, state.acting_at),
-                Waiting::Region => state.wake(thread, state.acting_at),
+                Waiting::Latch => state.spin(thread, state.seen_from),
+                Waiting::Region => state.wake(thread, state.seen_from),
                 Waiting::No | Waiting::Over => {}
             }
         }
@@ -545,7 +557,7 @@ impl State {
         let clock = core.clock;
         let first = self.caches.first(thread);
         let there = first.find(line).is_some_and(|entry| {
-            first.data[entry][usize::from(word)] == value && first.ready[entry] <= clock
+            first.data[entry][usize::from(word)] == value && first.states[entry].ready <= clock
         });
         if waits && there {
             self.caches.watch(thread, line);
@@ -583,7 +595,7 @@ impl State {
     fn wake_losers(&mut self) {
         let mut lost = self.caches.take_lost();
         while lost != 0 {
-            self.wake(lost.trailing_zeros() as usize, self.acting_at);
+            self.wake(lost.trailing_zeros() as usize, self.seen_from);
             lost &= lost - 1;
         }
     }
@@ -595,7 +607,7 @@ impl State {
         // What the scheme has planned since the horizon was found.
         let is_due = self.caches.scheme.as_ref().is_some_and(|scheme| scheme.next_event() <= clock);
         if clock < self.horizon && !is_due {
-            self.acting_at = clock;
+            self.seen_from = clock + 1;
             return true;
         }
         self.catch_up(thread)
@@ -616,7 +628,7 @@ impl State {
             if at > clock {
                 // Among equals the thread that runs goes on.
                 self.horizon = at.min(self.others.saturating_add(1));
-                self.acting_at = clock;
+                self.seen_from = clock + 1;
                 return true;
             }
             self.act(agent, at);
@@ -652,7 +664,7 @@ impl State {
     }
 
     fn act(&mut self, agent: Agent, at: u64) {
-        self.acting_at = at;
+        self.seen_from = at;
         match agent {
             Agent::Stores(core) => self.issue_store(core, at),
             Agent::Scheme => {

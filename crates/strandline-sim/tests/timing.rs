@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use strandline::memory::hosted::Thread;
-use strandline::memory::{Hosted, Memory, PersistentAddress, Step};
+use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
 use strandline_sim::description::{CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackKind};
 use strandline_sim::nvm::Banks;
@@ -285,6 +285,26 @@ fn non_temporal_stores_combine_and_bypass() {
 }
 
 #[test]
+fn a_fence_sends_non_temporal_stores_off_in_every_domain() {
+    for domain in [PersistenceDomain::Media, PersistenceDomain::Adr, PersistenceDomain::FlushOnFail] {
+        let mut description = support::small(1);
+        description.persistence.domain = domain;
+        let contents =
+            Contents { persistent: vec![0; 8 * LINES], volatile_bytes: 64, regions: Regions::default() };
+        let machine = Rc::new(Machine::new(&description, contents, None, None).unwrap());
+        machine.crash_at(vec![5_000, 15_000]);
+        machine.run(vec![Box::new(|memory: &Hosted| {
+            memory.store_non_temporal(line(3), 7);
+            memory.work(10_000);
+            memory.fence(Step::CommitFence);
+            memory.work(10_000);
+        })]);
+        let survived: Vec<u64> = machine.take_crashes().iter().map(|crash| crash.image[24]).collect();
+        assert_eq!(survived, [0, 7], "{domain:?}: in the core's buffer, and beyond it");
+    }
+}
+
+#[test]
 fn the_whole_cache_is_written_back() {
     let (_, statistics, machine) = run(&support::three_levels(), |memory, _| {
         (0..100).for_each(|i| memory.store(line(i), i));
@@ -296,4 +316,38 @@ fn the_whole_cache_is_written_back() {
     assert_eq!(machine.unsettled().0, 0);
     let image = machine.survivors();
     assert!((0..100).all(|i| image[8 * i] == i as u64));
+}
+
+/// A thread that waits for a latch is left alone until its line is lost, but not where a tape is told of each load: both
+/// take the same time and count the same.
+#[test]
+fn a_thread_left_alone_while_it_waits_takes_the_same_time() {
+    let run = |taped: bool| {
+        let description = support::mesh(2);
+        let contents =
+            Contents { persistent: vec![0; 8 * LINES], volatile_bytes: 4096, regions: Regions::default() };
+        let machine = Rc::new(Machine::new(&description, contents, None, None).unwrap());
+        if taped {
+            machine.record(Box::new(|_, _| ()));
+        }
+        let latch = VolatileAddress::new(64);
+        let body = |thread: u64| {
+            Box::new(move |memory: &Hosted| {
+                for i in 0..50 {
+                    memory.lock(latch);
+                    for number in 0..20 + 7 * thread {
+                        memory.store(line(number), memory.load(line(number + 40 * i)) + 1);
+                    }
+                    memory.fence(Step::HomeFence);
+                    memory.unlock(latch);
+                    memory.work(100 * thread as u32);
+                }
+            }) as Thread<'_>
+        };
+        machine.run(vec![body(0), body(1)]);
+        machine.statistics()
+    };
+    let (left_alone, taped) = (run(false), run(true));
+    assert!(taped.cores[1].stalls.pause > 50 * 64 * 10, "it waits longer than a latch spins: {taped:?}");
+    assert_eq!(left_alone, taped);
 }

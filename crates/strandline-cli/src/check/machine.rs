@@ -43,9 +43,9 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
     std::panic::set_hook(Box::new(|_| ()));
     let bar = progress_bar();
     let mut rows = Vec::new();
-    for case in cases {
+    for mut case in cases {
         let started = Instant::now();
-        let progress = |counts: &Counts| {
+        let progress = |case: Case, counts: &Counts| {
             let without =
                 case.omitted.map_or(String::new(), |omitted| format!(" without {}", omitted.name()));
             bar.set_message(format!(
@@ -59,7 +59,13 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
             ));
             bar.tick();
         };
-        let explored = match explore(arguments, case, progress) {
+        let mut explored = explore(arguments, case, |counts| progress(case, counts));
+        if arguments.mutants && arguments.threads.is_empty() && matches!(explored, Err(Error::Unsupported(_))) {
+            // Some hardware serves one core alone.
+            case.threads = 1;
+            explored = explore(arguments, case, |counts| progress(case, counts));
+        }
+        let explored = match explored {
             Ok(explored) => Ok(explored),
             Err(Error::Unsupported(why)) => Err(why),
             Err(error) => {

@@ -11,6 +11,7 @@ pub(crate) mod life;
 mod missing;
 pub(crate) mod oracle;
 mod program;
+pub(crate) mod running;
 mod schedule;
 pub(crate) mod scheme;
 mod state;

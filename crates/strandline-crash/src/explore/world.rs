@@ -14,9 +14,10 @@ use strandline::memory::hosted::{self, Thread};
 use strandline::memory::{Event, Operation, Space, Step, World};
 
 use super::mix;
+use super::running::RunningTransaction;
 use super::schedule::{ChoicePoint, Policy, Scheduler};
 use super::state::State;
-use super::trace::{Reader, Store, Trace};
+use super::trace::{Store, Trace};
 use crate::Setting;
 
 /// After so many operations a run is taken to go on for ever.
@@ -38,12 +39,7 @@ struct View {
     /// vpa of lines that are not complete.
     asked: Vec<(u32, u32)>,
     unfenced_non_temporal: bool,
-    /// The running transaction's reads.
-    reads: Vec<(u32, u32)>,
-    /// The transaction in commit, or the one that is storing in place: an index into the trace's.
-    update: Option<u32>,
-    /// Whether a transaction runs, which has neither executed nor entered commit.
-    running: bool,
+    transaction: RunningTransaction,
     /// Candidates until preemption is ordinary again.
     critical: u32,
 }
@@ -115,9 +111,7 @@ impl X86World {
             ordered: 0,
             asked: Vec::new(),
             unfenced_non_temporal: false,
-            reads: Vec::new(),
-            update: None,
-            running: false,
+            transaction: RunningTransaction::default(),
             critical: 0,
         };
         Self {
@@ -287,10 +281,11 @@ impl X86World {
         let (time, view) = (latest.get(), &mut self.views.borrow_mut()[thread]);
         let known = match space {
             Space::Persistent => {
-                if self.data.contains(&index) && view.update.is_none() {
-                    view.reads.push((index as u32, time));
-                    if let Some(state) = &mut *self.state.borrow_mut() {
-                        let trace = self.trace.borrow();
+                if self.data.contains(&index) {
+                    let trace = &mut *self.trace.borrow_mut();
+                    let reads = view.transaction.only_reads();
+                    view.transaction.loads(trace, index as u32, time);
+                    if let (true, Some(state)) = (reads, &mut *self.state.borrow_mut()) {
                         let writer = trace.writer(time).map_or(0, |writer| trace.updates[writer].id);
                         state.performed(thread, writer);
                     }
@@ -329,13 +324,9 @@ impl X86World {
                     Store { thread: thread as u32, word: index as u32, value, source: Some(source), time: 0 },
                     every,
                 );
-                if self.data.contains(&index) && view.update.is_none() && view.running {
-                    // It stores in place before it enters commit.
-                    view.update = Some(trace.begin_update(thread as u32, 0, std::mem::take(&mut view.reads)));
-                }
-                if let (true, Some(update)) = (self.data.contains(&index), view.update) {
-                    trace.updates[update as usize].writes.push((index as u32, value));
-                    trace.home.push((time, update));
+                if self.data.contains(&index) {
+                    let word = (index as u32, value);
+                    view.transaction.stores(trace, (thread as u32, time), word, latest.get());
                 }
                 view.persistent[index] = time;
                 view.line[index / 8] = time;
@@ -399,44 +390,17 @@ impl X86World {
         if matches!(event, Event::Commit(_) | Event::Acknowledged(_)) {
             trace.point();
         }
-        let time = trace.tick();
+        trace.tick();
         trace.mark(thread as u32, Operation::Event(event));
-        match event {
-            Event::Begin | Event::Abort => {
-                view.reads.clear();
-                view.update = None;
-                view.running = event == Event::Begin;
-            }
-            Event::Executed(id) => {
-                if let Some(update) = view.update.take() {
-                    trace.updates[update as usize].id = id;
-                }
-                view.running = false;
-            }
-            Event::Commit(0) => {
-                let reads = std::mem::take(&mut view.reads);
-                trace.readers.push(Reader { acknowledged: time, reads });
-            }
-            // By its own thread or another, and perhaps by both.
-            Event::Commit(id) => match trace.update_mut(id) {
-                Some(update) => update.entered = update.entered.min(time),
-                None => {
-                    let update = trace.begin_update(thread as u32, id, std::mem::take(&mut view.reads));
-                    trace.updates[update as usize].entered = time;
-                    view.update = Some(update);
-                    view.running = false;
-                }
-            },
-            Event::Acknowledged(id) => {
-                if let Some(update) = trace.update_mut(id) {
-                    update.acknowledged = time;
-                }
-            }
-            Event::Unlock(word) if view.unfenced_non_temporal => trace.faults.push(format!(
+        let newest = |word: u32| self.persistent_latest[word as usize].get();
+        view.transaction.event(trace, thread as u32, event, newest);
+        if let Event::Unlock(word) = event
+            && view.unfenced_non_temporal
+        {
+            trace.faults.push(format!(
                 "thread {thread} releases the lock word {:#x} before a fence after its non-temporal store",
                 word.offset()
-            )),
-            _ => {}
+            ));
         }
     }
 }

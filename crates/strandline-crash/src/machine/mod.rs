@@ -3,7 +3,7 @@
 //! scheme's, and the oracle of [`explore`](crate::explore) judges.
 //!
 //! A history is run twice, since the machine is deterministic: once to learn how long it takes and when transactions
-//! commit, and once with the power failures. They change nothing in the run.
+//! commit and memory changes, and once with the power failures. They change nothing in the run.
 //!
 //! Power also fails in the hardware's recovery. Its contract is that words of the pool are durable before
 //! words of the hardware's own log, so any part of the former, or all of them and any part of the latter, may be
@@ -205,6 +205,8 @@ struct Run {
     done: Vec<Vec<Vec<Effect>>>,
     /// Words that a power failure leaves, and what each has left.
     crashes: (usize, Vec<Left>),
+    /// Cycles at which memory accepted a write or had it on the medium, in a run without power failures.
+    writes: Vec<u64>,
     end: u64,
 }
 
@@ -258,6 +260,9 @@ impl Lab {
         let machine = Rc::new(self.machine(description)?);
         machine.record_notes();
         machine.limit(PATIENCE);
+        if crash_at.is_empty() {
+            machine.record_write_times();
+        }
         machine.crash_at(crash_at);
         let kept = Rc::new(std::cell::RefCell::new((self.ground.image.clone(), Vec::new())));
         let keep = kept.clone();
@@ -280,10 +285,11 @@ impl Lab {
         let done = cast.done()?;
         let notes = machine.take_notes();
         let end = (0..self.cores()).map(|core| machine.clock(core)).max().unwrap_or(0);
+        let writes = machine.take_write_times();
         drop(machine);
         let (words, crashes) = std::mem::take(&mut *kept.borrow_mut());
         let crashes = (words.len(), crashes);
-        Ok(Run { notes, done, crashes, end })
+        Ok(Run { notes, done, crashes, writes, end })
     }
 
     /// As [`Lab::run`]; a panic is a failure too.
@@ -391,9 +397,12 @@ fn sample_one(
         let of = boundaries[random.usize(..boundaries.len())];
         (of + random.u64(..1000)).saturating_sub(300)
     };
-    let crash_at = (0..CRASHES).map(|_| match boundaries.is_empty() || random.bool() {
-        true => random.u64(..=first.end),
-        false => near(random),
+    // At most other cycles a power failure leaves what it leaves a cycle before.
+    let at_a_write = |random: &mut Rng| first.writes[random.usize(..first.writes.len())];
+    let crash_at = (0..CRASHES).map(|_| match random.u8(..8) {
+        0..5 if !first.writes.is_empty() => at_a_write(random),
+        0..7 if !boundaries.is_empty() => near(random),
+        _ => random.u64(..=first.end),
     });
     let crash_at = crash_at.collect();
     let run = lab.live(description, &script, seed, crash_at)?;

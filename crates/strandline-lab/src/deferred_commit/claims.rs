@@ -2,16 +2,16 @@
 
 use strandline_persistency::throughput::{Curve, break_even, largest_ratio};
 
-use super::curves::{self, FIGURE, LONGEST_US, MODELS, RECORDED, WORKLOADS, both, curve};
+use super::curves::{self, FIGURE, LONGEST_US, MODELS, RECORDED, Rates, WORKLOADS, both, curve};
 use super::{barriers, table1};
 use crate::claim::Claim;
 use crate::measurements::{Key, Measurements};
 use crate::paper::{Finding, Measured, Order};
 use crate::session::{Error, Session};
-use crate::verdict::{Baseline, Verdict};
+use crate::verdict::{self, Baseline, Verdict};
 
 const US: f64 = 1e-6;
-const METHOD: &str = "Fig. 6: volatile rate from native runs, critical path per transaction from recorded ones, \
+const METHOD: &str = "Fig. 6: volatile rate from native runs (or the simulated machine), critical path per transaction from recorded ones, \
                       throughput by the paper's method (section 7.1).";
 
 fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
@@ -117,14 +117,33 @@ pub fn d14(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Er
     }))
 }
 
-fn break_even_us(all: &Measurements, workload: &str, model: &str) -> Option<f64> {
-    let (sct, dct) = both(all, workload, model)?;
+fn break_even_us(rates: Rates, all: &Measurements, workload: &str, model: &str) -> Option<f64> {
+    let (sct, dct) = rates.both(all, workload, model)?;
     break_even(&sct, &dct).map(|at| at / US)
 }
 
+/// A headline by the rates that decide, and beside it by the native ones if those are others.
+fn by_rates(
+    claim: &Claim,
+    all: &Measurements,
+    baseline: Baseline,
+    method: &str,
+    measured: impl Fn(Rates) -> Vec<Option<f64>>,
+) -> Finding {
+    let deciding = Rates::deciding(all);
+    let finding = Finding::headline(claim, measured(deciding), baseline, method);
+    if deciding == Rates::Native {
+        return finding;
+    }
+    let native = measured(Rates::Native);
+    let verdict = verdict::headline(&native, claim.value.numbers(), baseline);
+    finding.beside("native rates", Measured::Numbers(native), Some(verdict))
+}
+
 fn break_evens(claim: &Claim, all: &Measurements, workload: &str) -> Finding {
-    let measured = MODELS.map(|(model, _)| break_even_us(all, workload, model)).to_vec();
-    let mut finding = Finding::headline(claim, measured, Baseline::Zero, METHOD);
+    let mut finding = by_rates(claim, all, Baseline::Zero, METHOD, |rates| {
+        MODELS.map(|(model, _)| break_even_us(rates, all, workload, model)).to_vec()
+    });
     for (model, name) in MODELS {
         if both(all, workload, model).is_some_and(|(sct, dct)| break_even(&sct, &dct).is_none()) {
             finding.verdict = Verdict::Contradicts;
@@ -149,14 +168,16 @@ pub fn d5(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
 }
 
 pub fn d6(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let ratio = |workload: &str| {
-        let (sct, dct) = both(all, workload, "epoch")?;
+    let ratio = |rates: Rates, workload: &str| {
+        let (sct, dct) = rates.both(all, workload, "epoch")?;
         Some(sct.volatile_rate / dct.volatile_rate)
     };
-    let measured = WORKLOADS.map(|(workload, _)| ratio(workload)).to_vec();
-    let finding =
-        Finding::headline(claim, measured, Baseline::One, "Native runs where no persist is waited for.");
-    Ok(if session.cores < super::THREADS {
+    let method = "Runs where no persist is waited for, native or on the simulated machine.";
+    let finding = by_rates(claim, all, Baseline::One, method, |rates| {
+        WORKLOADS.map(|(workload, _)| ratio(rates, workload)).to_vec()
+    });
+    let native = Rates::deciding(all) == Rates::Native;
+    Ok(if native && session.cores < super::THREADS {
         finding.note(format!(
             "Four threads on {} cores: rates are per second of the threads' own processor time.",
             session.cores
@@ -167,17 +188,21 @@ pub fn d6(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findin
 }
 
 pub fn d7(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let largest = |model: &str| {
+    let largest = |rates: Rates, model: &str| {
         let gains = WORKLOADS.map(|(workload, _)| {
-            let (sct, dct) = both(all, workload, model)?;
+            let (sct, dct) = rates.both(all, workload, model)?;
             Some(largest_ratio(&dct, &sct, LONGEST_US * US).1)
         });
         gains.into_iter().collect::<Option<Vec<_>>>()?.into_iter().reduce(f64::max)
     };
-    let (epoch, strand, eager) = (largest("epoch"), largest("strand"), largest("eager-sync"));
-    let measured = vec![epoch.zip(strand).map(|(epoch, strand)| epoch.max(strand)), eager];
-    let named = Measured::Named(vec![("epoch".into(), epoch), ("strand".into(), strand)]);
-    Ok(Finding::headline(claim, measured, Baseline::One, METHOD).beside("each model alone", named, None))
+    let measured = |rates: Rates| {
+        let (epoch, strand) = (largest(rates, "epoch"), largest(rates, "strand"));
+        vec![epoch.zip(strand).map(|(epoch, strand)| epoch.max(strand)), largest(rates, "eager-sync")]
+    };
+    let deciding = Rates::deciding(all);
+    let alone = ["epoch", "strand"].map(|model| (model.to_owned(), largest(deciding, model)));
+    let finding = by_rates(claim, all, Baseline::One, METHOD, measured);
+    Ok(finding.beside("each model alone", Measured::Named(alone.to_vec()), None))
 }
 
 /// Whether `above` is at least `below` at every latency of the figure for which `within` holds.
@@ -268,16 +293,17 @@ pub fn d10(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error>
 }
 
 pub fn d11(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let rates = Rates::deciding(all);
     let (mut orders, mut numbers) = (Vec::new(), Vec::new());
     for (model, name) in MODELS {
-        let [tatp, tpcc] = WORKLOADS.map(|(workload, _)| break_even_us(all, workload, model));
+        let [tatp, tpcc] = WORKLOADS.map(|(workload, _)| break_even_us(rates, all, workload, model));
         numbers.push((format!("Update Location, {name}: break-even in us"), tatp));
         numbers.push((format!("New Order, {name}: break-even in us"), tpcc));
         let later = tatp.zip(tpcc).map(|(tatp, tpcc)| tpcc > tatp);
         orders.push(order(format!("{name}: later for New Order"), later));
     }
     for (workload, name) in WORKLOADS {
-        let at = |model| break_even_us(all, workload, model);
+        let at = |model| break_even_us(rates, all, workload, model);
         let latest = at("strand").zip(at("epoch")).zip(at("eager-sync"));
         orders.push(order(
             format!("{name}: latest under strand"),

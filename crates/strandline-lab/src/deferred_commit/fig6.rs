@@ -4,19 +4,21 @@ use std::num::NonZeroU32;
 
 use strandline::{Concurrency, Domain};
 use strandline_persistency::Model;
+use strandline_sim::run::PoolSizes;
+use strandline_sim::scheme;
 use strandline_workloads::{
     PoolSetting, Prepared, Run, SchemeName, Selection, Workload, WorkloadName, WorkloadVisitor,
 };
 
 use super::curves::{
-    ANY, DESIGNS, EPOCHS, FIGURE, MODELS, RECORDED, THROUGHPUT, VOLATILE_RATE, WORKLOADS, curve,
-    latencies_us, setting, x,
+    ANY, DESIGNS, EPOCHS, FIGURE, MODELS, RECORDED, Rates, WORKLOADS, latencies_us, setting, x,
 };
 use super::trace::{Recording, Traced, trace_scheme};
 use super::{STRANDS, THREADS};
 use crate::measurements::{Key, Measurements, Spread};
 use crate::paper::{Curve, Form, Panel};
 use crate::session::{Effort, Error, Session};
+use crate::simulated;
 
 /// Bytes in each log.
 const LOG_BYTES: u64 = 1 << 20;
@@ -47,7 +49,8 @@ fn model(name: &str) -> Model {
 const STEPS: u64 = 20;
 
 pub fn steps(session: &Session) -> u64 {
-    let each = DESIGNS.len() as u64 * (ALL_MODELS.len() as u64 * STEPS + session.pace().repetitions);
+    let rates = session.pace().repetitions + simulated::repetitions(session);
+    let each = DESIGNS.len() as u64 * (ALL_MODELS.len() as u64 * STEPS + rates);
     WORKLOADS.len() as u64 * each
 }
 
@@ -56,6 +59,7 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
         let workload: WorkloadName = name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
         let selection = Selection::new(workload, &session.sizes())?;
         volatile_rates(session, &selection, into)?;
+        simulated_rates(session, workload, into)?;
         for (design, _) in DESIGNS {
             for model in ALL_MODELS {
                 record(session, &selection, design, model, into)?;
@@ -66,11 +70,13 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     for (workload, _) in WORKLOADS {
         for (design, _) in DESIGNS {
             for model in ALL_MODELS {
-                let Some(curve) = curve(into, workload, model, design) else { continue };
-                for latency in latencies_us() {
-                    let setting = setting(workload, model);
-                    let key = Key { figure: FIGURE, setting: &setting, system: design, quantity: THROUGHPUT };
-                    into.add(key, &x(latency), Spread::exactly(curve.at(latency * 1e-6)));
+                for rates in [Rates::Native, Rates::Simulated] {
+                    let Some(curve) = rates.curve(into, workload, model, design) else { continue };
+                    for latency in latencies_us() {
+                        let (setting, quantity) = (setting(workload, model), rates.throughput());
+                        let key = Key { figure: FIGURE, setting: &setting, system: design, quantity };
+                        into.add(key, &x(latency), Spread::exactly(curve.at(latency * 1e-6)));
+                    }
                 }
             }
         }
@@ -112,8 +118,54 @@ fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measureme
     for ((design, _), rates) in DESIGNS.iter().zip(&rates) {
         if let Some(spread) = Spread::of(rates) {
             let workload = selection.name().name();
-            let key = Key { figure: FIGURE, setting: workload, system: design, quantity: VOLATILE_RATE };
+            let key = Key { figure: FIGURE, setting: workload, system: design, quantity: Rates::Native.quantity() };
             into.add(key, ANY, spread);
+        }
+    }
+    Ok(())
+}
+
+/// Transactions of each thread on a simulated machine.
+fn simulated_transactions(session: &Session) -> u64 {
+    match session.effort {
+        Effort::Full => 20_000,
+        Effort::Quick => 4_000,
+        Effort::Trial => 40,
+    }
+}
+
+/// Both designs on the session's machine, if it has one, each thread on a core of its own. Under epoch persistency neither
+/// writes back or fences, and barriers cost nothing on a machine that honours none.
+fn simulated_rates(session: &Session, workload: WorkloadName, into: &mut Measurements) -> Result<(), Error> {
+    let Some(machine) = &session.machine else { return Ok(()) };
+    if (machine.cores.count as u64) < THREADS {
+        return Err(Error::Usage(format!(
+            "the paper's transactions run on {THREADS} threads, and {} has {} cores: choose a machine with more",
+            machine.name, machine.cores.count
+        )));
+    }
+    let none = scheme::find("none").ok_or_else(|| Error::Usage("the machine has no plain hardware".into()))?;
+    let sizes = PoolSizes { log_bytes: LOG_BYTES, ..PoolSizes::default() };
+    let pool = strandline_sim::run::Prepared::new(workload, &session.sizes(), sizes, THREADS as usize)?;
+    for (design, _) in DESIGNS {
+        let name = format!("{design}-epoch");
+        let scheme: SchemeName = name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
+        let mut rates = Vec::new();
+        for repetition in 0..simulated::repetitions(session) {
+            let transactions = simulated_transactions(session);
+            let run = strandline_sim::run::Run {
+                scheme,
+                threads: THREADS as usize,
+                transactions,
+                warm_up: transactions / 5,
+                seed: session.seed.wrapping_add(repetition),
+            };
+            rates.push(pool.run(machine, none, &run, Vec::new())?.outcome.tx_per_s);
+            session.progress.inc(1);
+        }
+        if let Some(spread) = Spread::of(&rates) {
+            let (setting, quantity) = (workload.name(), Rates::Simulated.quantity());
+            into.add(Key { figure: FIGURE, setting, system: design, quantity }, ANY, spread);
         }
     }
     Ok(())
@@ -175,10 +227,11 @@ fn record(
 
 pub fn draw(all: &Measurements) -> Vec<Panel> {
     let xs: Vec<String> = latencies_us().map(x).collect();
-    let panel = |(workload, workload_name): (&str, &str), (design, label): (&str, &str)| {
+    let panel = |rates: Rates, (workload, workload_name): (&str, &str), (design, label): (&str, &str)| {
+        let quantity = rates.throughput();
         let curves = MODELS.iter().enumerate().map(|(colour, (model, name))| {
             let setting = setting(workload, model);
-            let key = Key { figure: FIGURE, setting: &setting, system: design, quantity: THROUGHPUT };
+            let key = Key { figure: FIGURE, setting: &setting, system: design, quantity };
             Curve {
                 name: (*name).into(),
                 colour,
@@ -186,7 +239,10 @@ pub fn draw(all: &Measurements) -> Vec<Panel> {
             }
         });
         Panel {
-            title: format!("{workload_name}, {label}"),
+            title: match rates {
+                Rates::Native => format!("{workload_name}, {label}"),
+                Rates::Simulated => format!("{workload_name}, {label}, simulated machine"),
+            },
             form: Form::Lines,
             x_label: "average persist epoch latency in us".into(),
             y_label: "million tx/s".into(),
@@ -195,9 +251,13 @@ pub fn draw(all: &Measurements) -> Vec<Panel> {
             marks: Vec::new(),
         }
     };
-    WORKLOADS
-        .iter()
-        .flat_map(|&workload| DESIGNS.iter().map(move |&design| (workload, design)))
-        .map(|(w, d)| panel(w, d))
-        .collect()
+    let simulated = Rates::deciding(all) == Rates::Simulated;
+    let shown = [Rates::Native, Rates::Simulated].into_iter().take(if simulated { 2 } else { 1 });
+    let mut panels = Vec::new();
+    for rates in shown {
+        for workload in WORKLOADS {
+            panels.extend(DESIGNS.map(|design| panel(rates, workload, design)));
+        }
+    }
+    panels
 }

@@ -28,6 +28,17 @@ pub struct Victim {
     pub data: Line,
 }
 
+/// What a cache knows of a line beside its words.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LineState {
+    /// When its fill is complete.
+    pub ready: u64,
+    /// A word for hardware schemes (log bit, TxID); 0 when the line enters.
+    pub tag: u32,
+    /// [`DIRTY`], [`EXCLUSIVE`].
+    pub flags: u8,
+}
+
 /// One cache, or all banks of a shared one.
 pub struct CacheArray {
     ways: usize,
@@ -37,12 +48,8 @@ pub struct CacheArray {
     lines: Vec<u32>,
     used: Vec<u64>,
     clock: u64,
-    /// Flags of each entry.
-    pub flags: Vec<u8>,
-    /// When each entry's fill is complete.
-    pub ready: Vec<u64>,
-    /// A word of each entry for hardware schemes (log bit, TxID); 0 when a line enters.
-    pub tags: Vec<u32>,
+    /// Each entry's state.
+    pub states: Vec<LineState>,
     /// Each entry's words.
     pub data: Vec<Line>,
     /// What it has done.
@@ -62,9 +69,7 @@ impl CacheArray {
             lines: vec![EMPTY; entries],
             used: vec![0; entries],
             clock: 0,
-            flags: vec![0; entries],
-            ready: vec![0; entries],
-            tags: vec![0; entries],
+            states: vec![LineState::default(); entries],
             data: vec![[0; 8]; entries],
             statistics: CacheStatistics::default(),
         }
@@ -118,7 +123,7 @@ impl CacheArray {
     /// Whether an entry is modified.
     #[inline]
     pub fn is_dirty(&self, entry: Entry) -> bool {
-        self.flags[entry] & DIRTY != 0
+        self.states[entry].flags & DIRTY != 0
     }
 
     /// Puts a line, which is not there yet, in place of an empty or the least recently used one.
@@ -136,8 +141,8 @@ impl CacheArray {
         }
         let victim = self.line(entry).map(|line| Victim {
             line,
-            flags: self.flags[entry],
-            tag: self.tags[entry],
+            flags: self.states[entry].flags,
+            tag: self.states[entry].tag,
             data: self.data[entry],
         });
         if let Some(victim) = &victim {
@@ -145,9 +150,7 @@ impl CacheArray {
             self.statistics.dirty_evictions += u64::from(victim.flags & DIRTY);
         }
         self.lines[entry] = line;
-        self.flags[entry] = flags;
-        self.ready[entry] = ready;
-        self.tags[entry] = 0;
+        self.states[entry] = LineState { ready, tag: 0, flags };
         self.data[entry] = *data;
         self.touch(entry);
         (entry, victim)
@@ -156,7 +159,7 @@ impl CacheArray {
     /// Takes a line out.
     pub fn remove(&mut self, entry: Entry) {
         self.lines[entry] = EMPTY;
-        self.flags[entry] = 0;
+        self.states[entry].flags = 0;
         self.used[entry] = 0;
     }
 }

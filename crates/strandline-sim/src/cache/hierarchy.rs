@@ -145,16 +145,16 @@ impl Hierarchy {
         if let Some(entry) = first.find(line) {
             first.touch(entry);
             first.statistics.hits += 1;
-            let done = after.max(first.ready[entry]);
+            let done = after.max(first.states[entry].ready);
             self.mshr_merges[core] += u64::from(done > after);
-            if !exclusive || first.flags[entry] & EXCLUSIVE != 0 {
+            if !exclusive || first.states[entry].flags & EXCLUSIVE != 0 {
                 return Access { entry, done };
             }
             first.statistics.upgrades += 1;
             let done = self.upgrade(core, line, done);
             // The upgrade neither moves nor removes this core's copy.
             let first = &mut self.private[0][core];
-            first.ready[entry] = done;
+            first.states[entry].ready = done;
             return Access { entry, done };
         }
         first.statistics.misses += 1;
@@ -193,13 +193,13 @@ impl Hierarchy {
             };
             cache.touch(entry);
             cache.statistics.hits += 1;
-            at = at.max(cache.ready[entry]);
-            if exclusive && cache.flags[entry] & EXCLUSIVE == 0 {
+            at = at.max(cache.states[entry].ready);
+            if exclusive && cache.states[entry].flags & EXCLUSIVE == 0 {
                 cache.statistics.upgrades += 1;
                 at = self.upgrade(core, line, at);
             }
             let cache = &self.private[level][core];
-            let (flags, data) = (cache.flags[entry] & EXCLUSIVE, cache.data[entry]);
+            let (flags, data) = (cache.states[entry].flags & EXCLUSIVE, cache.data[entry]);
             let (entry, done) = self.fill(core, level, line, flags, &data, at);
             self.mshrs[core][mshr] = done;
             return Access { entry, done };
@@ -222,7 +222,7 @@ impl Hierarchy {
                 done = done.max(self.evict_private(core, level, victim, at));
             }
         }
-        self.private[0][core].ready[place] = done;
+        self.private[0][core].states[place].ready = done;
         (place, done)
     }
 
@@ -237,7 +237,7 @@ impl Hierarchy {
         self.directory[line as usize] = Directory { sharers: 1 << core, owner: core as u8 };
         for level in 0..self.private.len() {
             if let Some(entry) = self.private[level][core].find(line) {
-                self.private[level][core].flags[entry] |= EXCLUSIVE;
+                self.private[level][core].states[entry].flags |= EXCLUSIVE;
             }
         }
         self.network.send(home, Node::Core(core), Message::Control, at).max(acknowledged)

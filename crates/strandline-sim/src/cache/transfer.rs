@@ -58,7 +58,7 @@ impl Hierarchy {
             let cache = &mut self.private[level][owner];
             if let Some(entry) = cache.find(line) {
                 cache.data[entry] = data;
-                cache.flags[entry] &= !(DIRTY | EXCLUSIVE);
+                cache.states[entry].flags &= !(DIRTY | EXCLUSIVE);
             }
         }
         self.directory[line as usize] = Directory { sharers: 1 << owner | 1 << core, owner: NOBODY };
@@ -78,7 +78,7 @@ impl Hierarchy {
         for level in &self.private {
             let cache = &level[core];
             if let Some(entry) = cache.find(line) {
-                found.get_or_insert((cache.data[entry], cache.ready[entry]));
+                found.get_or_insert((cache.data[entry], cache.states[entry].ready));
                 dirty |= cache.is_dirty(entry);
             }
         }
@@ -99,7 +99,7 @@ impl Hierarchy {
             if let Some(entry) = cache.find(line) {
                 cache.touch(entry);
                 cache.statistics.hits += 1;
-                at = at.max(cache.ready[entry]);
+                at = at.max(cache.states[entry].ready);
                 found = Some((index, cache.data[entry]));
                 break;
             }
@@ -151,7 +151,7 @@ impl Hierarchy {
                 match cache.find(line) {
                     Some(entry) => {
                         cache.data[entry] = victim.data;
-                        cache.flags[entry] |= DIRTY;
+                        cache.states[entry].flags |= DIRTY;
                     }
                     None => {
                         let flags = victim.flags & (DIRTY | EXCLUSIVE);
@@ -186,7 +186,7 @@ impl Hierarchy {
             match cache.find(line) {
                 Some(entry) => {
                     cache.data[entry] = *data;
-                    cache.flags[entry] |= DIRTY;
+                    cache.states[entry].flags |= DIRTY;
                     at
                 }
                 None => {
@@ -294,7 +294,7 @@ impl Hierarchy {
                 if evict {
                     cache.remove(entry);
                 } else {
-                    cache.flags[entry] &= !DIRTY;
+                    cache.states[entry].flags &= !DIRTY;
                     if let Some(newest) = newest {
                         cache.data[entry] = newest;
                     }
@@ -306,7 +306,7 @@ impl Hierarchy {
             if evict {
                 cache.remove(entry);
             } else {
-                cache.flags[entry] &= !DIRTY;
+                cache.states[entry].flags &= !DIRTY;
                 if let Some(newest) = newest {
                     cache.data[entry] = newest;
                 }

@@ -104,7 +104,7 @@ impl Hierarchy {
         match cache.find(line) {
             Some(entry) => {
                 cache.data[entry] = data;
-                cache.flags[entry] |= DIRTY;
+                cache.states[entry].flags |= DIRTY;
             }
             None => self.pending.push(Pending::Line(line, data)),
         }

@@ -280,9 +280,9 @@ impl MemorySide {
         wait.until = wait.until.max(until);
     }
 
-    /// Where a fence is a pcommit, makes `core` wait for everything held.
+    /// Where a fence is a pcommit, makes `core` wait for everything held. Where caches survive, what is held does.
     pub fn pcommit(&mut self, core: usize, at: u64) {
-        if self.fence == FenceKind::Pcommit {
+        if self.fence == FenceKind::Pcommit && self.domain != PersistenceDomain::FlushOnFail {
             self.wait_for_all(core, at);
         }
     }
@@ -359,6 +359,16 @@ impl MemorySide {
     pub fn go_on(&mut self, running: Running) {
         let Running { channels, held, waits } = running;
         (self.channels, self.medium.held, self.waits) = (channels, held, waits);
+    }
+
+    /// Keeps from now on when writes are accepted, and when they are on the medium.
+    pub fn record_times(&mut self) {
+        self.channels.iter_mut().for_each(Channel::record_times);
+    }
+
+    /// What was kept, taken out, by channel.
+    pub fn take_times(&mut self) -> Vec<u64> {
+        self.channels.iter_mut().flat_map(Channel::take_times).collect()
     }
 
     /// Writes that the channels hold.

@@ -113,6 +113,8 @@ pub struct Channel {
     now: u64,
     sequence: u64,
     begun: Vec<Begun>,
+    /// When writes were accepted and done, if that is kept.
+    times: Option<Vec<u64>>,
     /// What it has done.
     pub statistics: ChannelStatistics,
 }
@@ -168,6 +170,7 @@ impl Channel {
             now: 0,
             sequence: 0,
             begun: Vec::new(),
+            times: None,
             statistics: ChannelStatistics { name, ..Default::default() },
         }
     }
@@ -185,6 +188,16 @@ impl Channel {
     /// When a write can begin or end next; nothing happens before.
     pub fn next_event(&self) -> u64 {
         self.next
+    }
+
+    /// Keeps from now on when writes are accepted, and when they are on the medium.
+    pub fn record_times(&mut self) {
+        self.times = Some(Vec::new());
+    }
+
+    /// What was kept, taken out.
+    pub fn take_times(&mut self) -> Vec<u64> {
+        self.times.take().unwrap_or_default()
     }
 
     /// Writes that have begun since this was last called.
@@ -229,6 +242,9 @@ impl Channel {
             self.queues[bank].last = NONE;
         }
         write.done = self.banks.write(write.local, at);
+        if let Some(times) = &mut self.times {
+            times.push(write.done);
+        }
         if write.waiters != 0 {
             self.begun.push(Begun { waiters: write.waiters, done: write.done });
         }
@@ -335,6 +351,9 @@ impl Channel {
                 merge(&mut write.data, &data, mask);
                 write.mask |= mask;
                 write.earliest = write.earliest.max(arrival.earliest);
+                if let Some(times) = &mut self.times {
+                    times.push(write.visible);
+                }
                 let already = write.waiters & waiters;
                 write.waiters |= waiters;
                 return (at.max(write.arrival), already);
@@ -367,6 +386,9 @@ impl Channel {
             sequence: self.sequence,
             next: NONE,
         };
+        if let Some(times) = &mut self.times {
+            times.push(write.visible);
+        }
         self.sequence += 1;
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -411,8 +433,10 @@ impl Channel {
             return ends.min().unwrap_or(at).max(at);
         }
         let mut ends: Vec<u64> = ends.collect();
-        ends.sort_unstable();
-        ends.get(over - 1).map_or(at, |&end| end.max(at))
+        if ends.len() < over {
+            return at;
+        }
+        (*ends.select_nth_unstable(over - 1).1).max(at)
     }
 
     /// When the write of `line` that is held was accepted; 0 if none is.

@@ -191,7 +191,7 @@ impl State {
                 }
                 let first = self.caches.first(core);
                 first.data[access.entry][usize::from(word)] = value;
-                first.flags[access.entry] |= DIRTY;
+                first.states[access.entry].flags |= DIRTY;
                 if let Some(notes) = &mut self.notes {
                     notes.seen(core, line);
                 }
@@ -295,7 +295,7 @@ impl State {
                 notes.seen(number, line);
             }
             first.data[access.entry][usize::from(word)] = new;
-            first.flags[access.entry] |= DIRTY;
+            first.states[access.entry].flags |= DIRTY;
         }
         let core = &mut self.cores[number];
         core.statistics.atomics += 1;
@@ -314,7 +314,7 @@ impl State {
             self.cores[number].statistics.stalls.fence_drain += stall;
             return Postponed;
         }
-        if self.description.persistence.domain != PersistenceDomain::FlushOnFail && !self.persisted(number) {
+        if !self.persisted(number) {
             return Postponed;
         }
         if let Err(until) = self.boundary(number, Boundary::Flush) {

@@ -1,15 +1,14 @@
 //! A calendar: who uses a link, a bus or a port when, for requests that arrive slightly out of order.
 
+use std::cmp::Ordering;
+
 /// Cycles in a bucket.
 const WIDTH: u64 = 16;
 /// Buckets that are remembered.
 const BUCKETS: usize = 256;
 
-#[derive(Clone, Copy, Default)]
-struct Bucket {
-    number: u64,
-    used: u64,
-}
+/// Bits of a bucket's word for how many of its cycles are taken; its number is above them.
+const USED_BITS: u32 = 8;
 
 /// Reservations of one resource in simulated time.
 ///
@@ -19,27 +18,30 @@ struct Bucket {
 /// reservation out of order is delayed by at most its width.
 #[derive(Clone)]
 pub struct Calendar {
-    buckets: Box<[Bucket; BUCKETS]>,
+    buckets: Box<[u64; BUCKETS]>,
 }
 
 impl Default for Calendar {
     fn default() -> Self {
-        Self { buckets: Box::new([Bucket::default(); BUCKETS]) }
+        Self { buckets: Box::new([0; BUCKETS]) }
     }
 }
 
 impl Calendar {
-    /// The bucket `number`; `None` if the ring has gone past it.
+    /// How many cycles of the bucket `number` are taken; `None` if the ring has gone past it.
     #[inline]
-    fn bucket(&mut self, number: u64) -> Option<&mut Bucket> {
-        let bucket = &mut self.buckets[number as usize % BUCKETS];
-        if bucket.number > number {
-            return None;
+    fn used(&self, number: u64) -> Option<u64> {
+        let bucket = self.buckets[number as usize % BUCKETS];
+        match (bucket >> USED_BITS).cmp(&number) {
+            Ordering::Greater => None,
+            Ordering::Equal => Some(bucket & ((1 << USED_BITS) - 1)),
+            Ordering::Less => Some(0),
         }
-        if bucket.number < number {
-            *bucket = Bucket { number, used: 0 };
-        }
-        Some(bucket)
+    }
+
+    #[inline]
+    fn set_used(&mut self, number: u64, used: u64) {
+        self.buckets[number as usize % BUCKETS] = number << USED_BITS | used;
     }
 
     /// Takes the resource for `length` cycles from `at` on, or as soon as it is free after that; when.
@@ -51,8 +53,8 @@ impl Calendar {
         let mut number = at / WIDTH;
         let mut begin = at;
         loop {
-            let Some(bucket) = self.bucket(number) else { return begin };
-            begin = begin.max(number * WIDTH + bucket.used);
+            let Some(used) = self.used(number) else { return begin };
+            begin = begin.max(number * WIDTH + used);
             if begin < (number + 1) * WIDTH {
                 break;
             }
@@ -61,9 +63,10 @@ impl Calendar {
         let mut left = length;
         let mut from = begin - number * WIDTH;
         while left > 0 {
-            let Some(bucket) = self.bucket(number) else { break };
-            let taken = left.min(WIDTH - from.max(bucket.used));
-            bucket.used = from.max(bucket.used) + taken;
+            let Some(used) = self.used(number) else { break };
+            let first = from.max(used);
+            let taken = left.min(WIDTH - first);
+            self.set_used(number, first + taken);
             left -= taken;
             from = 0;
             number += 1;

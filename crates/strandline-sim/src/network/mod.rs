@@ -4,6 +4,8 @@ mod calendar;
 
 pub use calendar::Calendar;
 
+use std::cmp::Ordering;
+
 use crate::description::{Description, LINE_BYTES, Network as Described, Placement, Sharing};
 use crate::statistics::NetworkStatistics;
 
@@ -43,8 +45,9 @@ enum Kind {
 }
 
 struct Mesh {
-    rows: usize,
     columns: usize,
+    /// The column of each tile.
+    column_of: Vec<usize>,
     hop_latency: u64,
     control_flits: u64,
     data_flits: u64,
@@ -73,8 +76,8 @@ impl Network {
                     })
                     .collect();
                 Kind::Mesh(Mesh {
-                    rows,
                     columns,
+                    column_of: (0..rows * columns).map(|tile| tile % columns).collect(),
                     hop_latency,
                     control_flits: HEADER_BYTES.div_ceil(flit_bytes),
                     data_flits: (HEADER_BYTES + LINE_BYTES).div_ceil(flit_bytes),
@@ -103,11 +106,14 @@ impl Network {
 }
 
 impl Mesh {
-    fn tile(&self, node: Node) -> usize {
-        match node {
-            Node::Core(number) | Node::Bank(number) => number % (self.rows * self.columns),
+    /// The tile of a node, and its column.
+    fn tile(&self, node: Node) -> (usize, usize) {
+        let tile = match node {
+            Node::Core(number) | Node::Bank(number) if number < self.links.len() => number,
+            Node::Core(number) | Node::Bank(number) => number % self.links.len(),
             Node::Controller(number) => self.controllers[number],
-        }
+        };
+        (tile, self.column_of[tile])
     }
 
     /// First along the row, then along the column. The head moves hop by hop; the tail follows.
@@ -116,16 +122,20 @@ impl Mesh {
             Message::Control => self.control_flits,
             Message::Data => self.data_flits,
         };
-        let (mut tile, target) = (self.tile(from), self.tile(to));
+        let ((mut tile, mut column), (target, target_column)) = (self.tile(from), self.tile(to));
         let (mut time, mut hops, mut waited) = (at, 0, 0);
         while tile != target {
-            let (column, target_column) = (tile % self.columns, target % self.columns);
             let (direction, next) = match column.cmp(&target_column) {
-                std::cmp::Ordering::Less => (0, tile + 1),
-                std::cmp::Ordering::Greater => (1, tile - 1),
-                std::cmp::Ordering::Equal if tile < target => (2, tile + self.columns),
-                std::cmp::Ordering::Equal => (3, tile - self.columns),
+                Ordering::Less => (0, tile + 1),
+                Ordering::Greater => (1, tile - 1),
+                Ordering::Equal if tile < target => (2, tile + self.columns),
+                Ordering::Equal => (3, tile - self.columns),
             };
+            match direction {
+                0 => column += 1,
+                1 => column -= 1,
+                _ => {}
+            }
             let begin = self.links[tile][direction].reserve(time, flits);
             waited += begin - time;
             time = begin + self.hop_latency;

@@ -141,7 +141,7 @@ impl UndoLog {
         let number = [log.ended + 1, 0, 0, 0, 0, 0, 0, 0];
         memory.write(line, &number, 1, now, Origin::Scheme, None);
         log.stage = Stage::Mark;
-        Reply::Wait(memory.hurry(line, now).max(now + 1))
+        if mark_fence { Reply::Wait(memory.hurry(line, now).max(now + 1)) } else { Reply::Wait(now + 1) }
     }
 }
 

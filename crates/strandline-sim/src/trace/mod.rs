@@ -123,7 +123,8 @@ pub struct Finished {
 /// Runs the trace in `path` on `machine`.
 ///
 /// Lackey's runs on the first core, and all its addresses lie in the memory behind the pool (`nvm`). It names its
-/// instructions, so each is charged by itself and `cores.instructions_per_access` is taken as 0.
+/// instructions, so `cores.instructions_per_access` is taken as 0: one that accesses memory takes the time of its
+/// accesses, each other one `cores.cycles_per_instruction`.
 ///
 /// # Errors
 /// The file cannot be read, a line is malformed, there is no access, it touches more than 4 GB; the machine is impossible.
@@ -135,9 +136,10 @@ pub fn run(path: &Path, machine: &Description) -> Result<Finished, TraceError> {
         return run_binary(path, machine);
     }
     // The first pass finds every mistake and every page before any time passes.
-    let (mut pages, mut records) = (HashMap::new(), 0);
+    let (mut pages, mut records, mut instructions) = (HashMap::new(), 0, 0);
     each(path, |record| {
         records += 1;
+        instructions += u64::from(record == Record::Instruction);
         let (Record::Load(at, bytes) | Record::Store(at, bytes) | Record::Modify(at, bytes)) = record else {
             return Ok(());
         };
@@ -164,15 +166,18 @@ pub fn run(path: &Path, machine: &Description) -> Result<Finished, TraceError> {
     let began = std::time::Instant::now();
     let result = RefCell::new(Ok(()));
     simulated.run(vec![Box::new(|memory: &Hosted| {
-        let mut player = Player { memory, pages: &pages, stored: 0 };
+        let mut player = Player { memory, pages: &pages, stored: 0, instruction: false };
         *result.borrow_mut() = each(path, |record| {
             player.play(record);
             Ok(())
         });
+        player.instruction_ends();
     })]);
     let host_time = began.elapsed();
     result.into_inner()?;
-    let statistics = simulated.statistics();
+    let mut statistics = simulated.statistics();
+    // The core counts one for each word accessed; the trace says how many there were.
+    statistics.cores[0].instructions = instructions;
     let outcome = Outcome {
         trace: path.display().to_string(),
         records,
@@ -289,12 +294,17 @@ struct Player<'a> {
     pages: &'a HashMap<u64, u64>,
     /// Stores so far: traces carry no values.
     stored: u64,
+    /// Whether the last record is an instruction, which may access memory or not.
+    instruction: bool,
 }
 
 impl Player<'_> {
     fn play(&mut self, record: Record) {
         match record {
-            Record::Instruction => self.memory.work(1),
+            Record::Instruction => {
+                self.instruction_ends();
+                self.instruction = true;
+            }
             Record::Load(at, bytes) => self.load(at, bytes),
             Record::Store(at, bytes) => self.store(at, bytes),
             Record::Modify(at, bytes) => {
@@ -304,13 +314,22 @@ impl Player<'_> {
         }
     }
 
-    fn load(&self, at: u64, bytes: u64) {
+    /// Charges an instruction that accesses no memory; one that does takes the time of its accesses.
+    fn instruction_ends(&mut self) {
+        if std::mem::take(&mut self.instruction) {
+            self.memory.work(1);
+        }
+    }
+
+    fn load(&mut self, at: u64, bytes: u64) {
+        self.instruction = false;
         for word in words(self.pages, at, bytes) {
             self.memory.load(word);
         }
     }
 
     fn store(&mut self, at: u64, bytes: u64) {
+        self.instruction = false;
         for word in words(self.pages, at, bytes) {
             self.stored += 1;
             self.memory.store(word, self.stored);
@@ -338,6 +357,7 @@ mod tests {
         let core = outcome.statistics.cores[0];
         assert_eq!((core.loads, core.stores), (4, 3));
         assert_eq!(finished.accesses, 7);
+        assert_eq!(core.instructions, 2, "those that lackey counts, whatever they access");
         // 1ffefff000's line, the next, and 20's.
         assert_eq!(outcome.statistics.levels[0].total.misses, 3);
         assert_eq!(outcome.statistics.levels[0].total.hits, 4);

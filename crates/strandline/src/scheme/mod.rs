@@ -131,7 +131,10 @@ pub trait Scheme: Sized {
         home: &[(PersistentAddress, u64)],
         statistics: &mut Statistics,
     ) -> Result<(), Error> {
-        let timestamp = locks.next_timestamp(view, 0);
+        // Above this log's last one too: those that share no lock have TxIDs of their own.
+        let last = view.shared.slot(log).last_timestamp();
+        let timestamp = locks.next_timestamp(view, view.memory.load(last));
+        view.memory.store(last, timestamp);
         locks.stamp(view, timestamp, None);
         // Conflicting transactions have their order by it, and no counter that all of them share.
         let transaction = timestamp * view.layout.geometry.logs + log;

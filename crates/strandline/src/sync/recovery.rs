@@ -37,6 +37,8 @@ use super::slot::CheckpointSlot;
 
 /// Blocks read or written at a time.
 const BATCH_BLOCKS: u64 = 256;
+/// Blocks written again in one durable write: each waits for the device to flush.
+const AGAIN_BLOCKS: u64 = 4096;
 
 /// What the recovery of a `Sync` pool found and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -313,7 +315,7 @@ impl SharedLog {
         let (mut number, mut rest) = (start, blocks);
         while !rest.is_empty() {
             let count =
-                (rest.len() as u64 / BLOCK_BYTES).min(self.ring - number % self.ring).min(BATCH_BLOCKS);
+                (rest.len() as u64 / BLOCK_BYTES).min(self.ring - number % self.ring).min(AGAIN_BLOCKS);
             let (now, later) = rest.split_at((count * BLOCK_BYTES) as usize);
             device
                 .write_durable(DeviceFile::Log, block::offset(number, self.ring), now)

@@ -361,7 +361,7 @@ impl Atom {
                 return Reply::Wait(again);
             }
         }
-        caches.first(core).tags[entry] = self.initiators[core].number;
+        caches.first(core).states[entry].tag = self.initiators[core].number;
         Reply::Go(caches.network.send(
             Node::Controller(controller),
             Node::Core(core),
@@ -405,7 +405,7 @@ impl HardwareScheme for Atom {
         if initiator.structure.is_none() || stored.line >= caches.memory.pool_lines() {
             return Reply::Go(now);
         }
-        let tag = &mut caches.first(core).tags[entry];
+        let tag = &mut caches.first(core).states[entry].tag;
         if *tag == initiator.number {
             return Reply::Go(now);
         }

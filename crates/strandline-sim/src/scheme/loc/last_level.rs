@@ -79,9 +79,9 @@ impl LooseOrdering {
         if self.omits(Rule::FlagOrder) {
             return now;
         }
-        // As with the log: a block each cycle.
+        // As with the log: block by block.
         let moved = lines.filter(|&line| caches.push_to_last_level(line)).count() as u64;
-        if moved == 0 { now } else { now + self.path + moved }
+        now + moved * self.path
     }
 
     /// A window is durable: older versions of its blocks go.

@@ -125,8 +125,10 @@ impl LooseOrdering {
             let home = last.home.iter().map(|&line| caches.memory.hurry(line, now));
             window.earliest = home.fold(window.earliest, u64::max);
         }
-        // The commit logic takes a block from the caches each cycle.
+        // The commit logic takes block by block through the levels, as clflush does for S-WAL. All have their places in
+        // the queue at once, so that the controller's time does not run ahead of the core's.
         let mut at = Arrival { at: now + self.path, earliest: window.earliest };
+        let mut through = at.at;
         let is_early = self.omits(Rule::RecordOrder);
         if is_early {
             self.write_record(caches, window, at);
@@ -160,7 +162,8 @@ impl LooseOrdering {
                     addr: line,
                 };
                 let place = self.log.append(&mut caches.memory, &data, tag, at);
-                at.at += 1;
+                through += self.path;
+                at.earliest = at.earliest.max(through);
                 transaction.logged += 1;
                 if let Some(state) = self.lines.get_mut(&line) {
                     state.logged = Some(place);

@@ -173,6 +173,8 @@ pub struct LogChannel {
     partial: BTreeMap<u64, Buffered>,
     /// What was handed over: line and wrap.
     in_flight: Vec<(u32, u64)>,
+    /// By when all others of a wrap's writes are durable: a core may look ahead of another core's time.
+    durable: BTreeMap<u64, u64>,
     limit: usize,
     next: u64,
 }
@@ -184,6 +186,7 @@ impl LogChannel {
             buffer: VecDeque::new(),
             partial: BTreeMap::new(),
             in_flight: Vec::new(),
+            durable: BTreeMap::new(),
             limit,
             next: u64::MAX,
         }
@@ -237,10 +240,19 @@ impl LogChannel {
         self.buffer.retain(|write| write.token != token);
     }
 
-    /// Whether some write of the wrap is not durable.
-    pub fn is_outstanding(&self, token: u64) -> bool {
-        self.buffer.iter().any(|write| write.token == token)
-            || self.in_flight.iter().any(|&(_, owner)| owner == token)
+    /// Whether all writes of the wrap are durable: `None` by `now`; else when to look again.
+    pub fn outstanding(&self, token: u64, now: u64) -> Option<u64> {
+        let is_held = self.buffer.iter().any(|write| write.token == token)
+            || self.in_flight.iter().any(|&(_, owner)| owner == token);
+        if is_held {
+            return Some(self.next.max(now + 1));
+        }
+        self.durable.get(&token).copied().filter(|&at| at > now)
+    }
+
+    /// Forgets when writes became durable that all are by `now`.
+    pub fn forget_durable(&mut self, now: u64) {
+        self.durable.retain(|_, by| *by > now);
     }
 
     /// Catches up with `now`.
@@ -249,8 +261,12 @@ impl LogChannel {
         counts.log_buffer_largest = counts.log_buffer_largest.max(occupied);
         loop {
             let mut next = u64::MAX;
-            self.in_flight.retain(|&(line, _)| match durable_at(memory, line, now) {
-                None => false,
+            self.in_flight.retain(|&(line, token)| match durable_at(memory, line, now) {
+                None => {
+                    let by = self.durable.entry(token).or_default();
+                    *by = now.max(*by);
+                    false
+                }
                 Some(at) => {
                     next = next.min(at);
                     true

@@ -347,12 +347,15 @@ impl Wrap {
         if self.closing[core].0 == Closing::Records {
             let token = self.open[core].as_ref().map_or(0, |wrap| wrap.token);
             self.channel.pump(memory, now, &mut self.counts);
-            if self.rules.record_fence && self.channel.is_outstanding(token) {
-                return Reply::Wait(self.channel.next().max(now + 1));
+            if self.rules.record_fence
+                && let Some(until) = self.channel.outstanding(token, now)
+            {
+                return Reply::Wait(until);
             }
             if self.tail - self.head >= self.area.entries {
                 return self.wait_for_copy(now);
             }
+            self.channel.forget_durable(now);
             let Some(wrap) = &mut self.open[core] else { return Reply::Go(now) };
             let (line, data, mask) = self.area.entry(self.tail, wrap.buckets[0], wrap.records.len() as u64);
             wrap.number = self.tail;

@@ -1,0 +1,139 @@
+//! Calibrates `cores.instructions_per_access`: instructions that native code executes, counted by valgrind, for each
+//! word or line operation that the same code gives the machine.
+//!
+//! ```console
+//! $ cargo run --release -p strandline-sim --example instructions
+//! ```
+//!
+//! This program runs itself under valgrind with two numbers of transactions, so that what comes before them cancels out,
+//! and the same transactions on the simulated machine. An operation is one instruction itself.
+
+use std::process::Command;
+
+use strandline::memory::WriteBackInstruction;
+use strandline::pool::Pool;
+use strandline::scheme::{Scheme, SchemeVisitor};
+use strandline::Domain;
+use strandline_sim::run::{PoolSizes, Prepared, Run};
+use strandline_workloads::{
+    Place, PoolSetting, SchemeName, Selection, Sizes, Transactions, Workload, WorkloadName, WorkloadVisitor,
+};
+
+const WORKLOADS: [&str; 6] = ["sps", "hash", "rbtree", "bplustree", "tatp-update-location", "tpcc-new-order"];
+/// Of those without a helper, whose instructions would be counted as well.
+const SCHEMES: [&str; 6] = ["np", "base", "mne-sync", "bppm", "bppm+single-writer", "dct-eager-sync"];
+/// Transactions; the native program runs once with as many and once with three times as many.
+const TRANSACTIONS: u64 = 1000;
+const SEED: u64 = 1;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments[..] {
+        [workload, scheme, transactions] => native(workload.parse()?, scheme.parse()?, transactions.parse()?),
+        _ => calibrate(),
+    }
+}
+
+/// Transactions of one thread on a pool of this machine's memory.
+fn native(workload: WorkloadName, scheme: SchemeName, transactions: u64) -> Outcome<()> {
+    let place = Place::in_memory()?;
+    let selection = Selection::new(workload, &Sizes::small())?;
+    let setting = PoolSetting {
+        logs: 1,
+        log_bytes: PoolSizes::default().log_bytes,
+        domain: Domain::Flush,
+        // Valgrind knows no other.
+        instruction: Some(WriteBackInstruction::Clflush),
+        concurrency: scheme.concurrency,
+    };
+    let prepared = strandline_workloads::Prepared::new(&place.folder().join("pool"), &selection, setting)?;
+    selection.visit(Native { pool: prepared.pool(), scheme, transactions })?;
+    Ok(())
+}
+
+struct Native<'a> {
+    pool: &'a Pool,
+    scheme: SchemeName,
+    transactions: u64,
+}
+
+impl WorkloadVisitor for Native<'_> {
+    type Output = strandline::Result<()>;
+
+    fn visit<W: Workload>(self, workload: &W) -> Self::Output {
+        match self.scheme.kind {
+            Some(kind) => kind.visit(OfScheme { native: self, workload }),
+            None => Ok(()),
+        }
+    }
+}
+
+struct OfScheme<'a, W> {
+    native: Native<'a>,
+    workload: &'a W,
+}
+
+impl<W: Workload> SchemeVisitor for OfScheme<'_, W> {
+    type Output = strandline::Result<()>;
+
+    fn visit<S: Scheme + Send + 'static>(self) -> Self::Output {
+        if const { !S::KIND.is_native() } {
+            return Ok(());
+        }
+        let mut runner = self.native.pool.worker_with::<S>()?;
+        let mut thread = self.workload.thread(&mut runner, SEED)?;
+        (0..self.native.transactions).try_for_each(|_| thread.transaction(&mut runner))
+    }
+}
+
+/// Instructions of a native run, by valgrind.
+fn instructions(workload: &str, scheme: &str, transactions: u64) -> Outcome<u64> {
+    let output = Command::new("valgrind")
+        .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .args([workload, scheme, &transactions.to_string()])
+        .output()
+        .map_err(|error| format!("cannot run valgrind: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let count = text.lines().find_map(|line| line.split("I   refs:").nth(1)).filter(|_| output.status.success());
+    let count = count.ok_or_else(|| format!("valgrind counted nothing:\n{text}"))?;
+    Ok(count.trim().replace(',', "").parse()?)
+}
+
+/// Word and line operations of the same transactions on the machine.
+fn operations(workload: &str, scheme: &str) -> Outcome<u64> {
+    let scheme: SchemeName = scheme.parse()?;
+    let machine = strandline_sim::file::load("opteron", &[""; 0])?;
+    let prepared = Prepared::new(workload.parse()?, &Sizes::small(), PoolSizes::default(), 1)?;
+    let none = strandline_sim::scheme::find("none").ok_or("no plain hardware")?;
+    let run = Run { scheme, threads: 1, transactions: 2 * TRANSACTIONS, warm_up: TRANSACTIONS, seed: SEED };
+    let outcome = prepared.run(&machine, none, &run, Vec::new())?.outcome;
+    let fences: u64 = outcome.statistics.cores.iter().map(|core| core.fences).sum();
+    Ok(outcome.statistics.accesses + fences)
+}
+
+fn calibrate() -> Outcome<()> {
+    println!("{:22} {:20} {:>16} {:>14} {:>8}", "workload", "scheme", "instructions/tx", "operations/tx", "between");
+    let mut all = Vec::new();
+    for workload in WORKLOADS {
+        for scheme in SCHEMES {
+            let count = |transactions| instructions(workload, scheme, transactions);
+            let native = (count(3 * TRANSACTIONS)? - count(TRANSACTIONS)?) as f64;
+            let operations = operations(workload, scheme)? as f64;
+            let between = (native - operations) / operations;
+            let each = 2.0 * TRANSACTIONS as f64;
+            println!(
+                "{workload:22} {scheme:20} {:16.0} {:14.1} {between:8.1}",
+                native / each,
+                operations / each
+            );
+            all.push(between);
+        }
+    }
+    all.sort_by(f64::total_cmp);
+    let at = |share: f64| all[((all.len() - 1) as f64 * share).round() as usize];
+    println!("\nbetween two operations: median {:.1}, quartiles {:.1} and {:.1}", at(0.5), at(0.25), at(0.75));
+    Ok(())
+}
