@@ -132,6 +132,17 @@ const RESTART_FENCE: (Step, &str) = (
     "the first transaction of the new run fences its records before its commit record is stored, which completes the \
      restart's write-backs; no other record is trusted by its bits",
 );
+const RESTART_FENCE_RETRY: (Step, &str) = (
+    Step::RestartFence,
+    "a log begins anew for a transaction that did not fit, and that takes its locks again, or the writer's, before its \
+     first record is stored: an atomic operation, which on x86 completes the restart's write-backs; and nothing of an \
+     aborted transaction waits for them",
+);
+const WATERMARK_LOW: (Step, &str) = (
+    Step::RecoveryWatermarkLow,
+    "records are fenced before their commit record is stored, so that an incomplete transaction has a torn commit \
+     record; zeroing makes it one of TxID 0 or 1, in a second run, which truncated transactions precede",
+);
 const WATERMARK_FENCE_EACH: (Step, &str) = (
     Step::WatermarkFence,
     "the fence after the next transaction's home lines completes it, so the durable watermark is at most one \
@@ -271,30 +282,46 @@ const fn undo_logged(concurrency: Concurrency, redundant: &'static [(Step, &'sta
 
 /// All schemes that promise durability.
 pub const ALL: [CheckedScheme; 20] = [
-    redo::<Base>(STM, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE]),
-    redo::<Base>(SINGLE_WRITER, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE, TRUNCATION_FENCE]),
-    redo::<MnemosyneSynchronous>(STM, MNEMOSYNE_SYNCHRONOUS, &[SORT]),
-    redo::<MnemosyneSynchronous>(SINGLE_WRITER, MNEMOSYNE_SYNCHRONOUS, &[SORT, TRUNCATION_FENCE]),
-    redo::<MnemosyneAsynchronous>(STM, MNEMOSYNE_ASYNCHRONOUS, &[WATERMARK_FENCE_EACH]),
+    redo::<Base>(STM, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW]),
+    redo::<Base>(SINGLE_WRITER, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW, TRUNCATION_FENCE]),
+    redo::<MnemosyneSynchronous>(STM, MNEMOSYNE_SYNCHRONOUS, &[SORT, RESTART_FENCE_RETRY]),
+    redo::<MnemosyneSynchronous>(
+        SINGLE_WRITER,
+        MNEMOSYNE_SYNCHRONOUS,
+        &[SORT, RESTART_FENCE_RETRY, TRUNCATION_FENCE],
+    ),
+    redo::<MnemosyneAsynchronous>(STM, MNEMOSYNE_ASYNCHRONOUS, &[WATERMARK_FENCE_EACH, RESTART_FENCE_RETRY]),
     redo::<MnemosyneAsynchronous>(
         SINGLE_WRITER,
         MNEMOSYNE_ASYNCHRONOUS,
-        &[HELPER_WAIT, WATERMARK_FENCE_EACH],
+        &[HELPER_WAIT, WATERMARK_FENCE_EACH, RESTART_FENCE_RETRY],
     ),
     redo::<ExecutionInLog>(STM, EXECUTION_IN_LOG, &[SORT, PHASE_EARLY_EXECUTED]),
     redo::<ExecutionInLog>(SINGLE_WRITER, EXECUTION_IN_LOG, &[SORT, PHASE_EARLY_EXECUTED, TRUNCATION_FENCE]),
-    redo::<VolatileCheckpoint>(STM, VOLATILE_CHECKPOINT, &[BULK_LOG, PHASE_EARLY, RESTART_FENCE]),
+    redo::<VolatileCheckpoint>(
+        STM,
+        VOLATILE_CHECKPOINT,
+        &[BULK_LOG, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW],
+    ),
     redo::<VolatileCheckpoint>(
         SINGLE_WRITER,
         VOLATILE_CHECKPOINT,
-        &[BULK_LOG, PHASE_EARLY, RESTART_FENCE, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+        &[
+            BULK_LOG,
+            PHASE_EARLY,
+            RESTART_FENCE,
+            WATERMARK_LOW,
+            BULK_WAIT,
+            WATERMARK_FENCE,
+            WATERMARK_FENCE_LATE,
+        ],
     ),
     redo::<Blurred>(STM, BLURRED, &[BULK_LOG]),
     redo::<Blurred>(SINGLE_WRITER, BLURRED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
     redo::<Counted>(STM, COUNTED, &[BULK_LOG]),
     redo::<Counted>(SINGLE_WRITER, COUNTED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
-    redo::<Wrap>(STM, WRAP, &[]),
-    redo::<Wrap>(SINGLE_WRITER, WRAP, &[HELPER_WAIT]),
+    redo::<Wrap>(STM, WRAP, &[RESTART_FENCE_RETRY]),
+    redo::<Wrap>(SINGLE_WRITER, WRAP, &[HELPER_WAIT, RESTART_FENCE_RETRY]),
     undo_logged(SINGLE_WRITER, &[]),
     undo_logged(Concurrency::Locks, &[]),
     CheckedScheme {

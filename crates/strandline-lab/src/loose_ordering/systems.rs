@@ -78,7 +78,7 @@ const fn workload(
 pub const WORKLOADS: [PaperWorkload; 6] = [
     workload("bplustree", "B+ Tree", 61, 1000),
     workload("hash", "Hash", 6, 20_000),
-    workload("rbtree", "RBTree", 11, 5000),
+    workload("rbtree", "RBTree", 12, 5000),
     workload("sps", "SPS", 1, 50_000),
     workload("sdg", "SDG", 18, 4000),
     workload("sqlite", "SQLite", 62, 400),
