@@ -285,7 +285,8 @@ impl Lab {
         let done = cast.done()?;
         let notes = machine.take_notes();
         let end = (0..self.cores()).map(|core| machine.clock(core)).max().unwrap_or(0);
-        let writes = machine.take_write_times();
+        // Power fails while threads run; what they leave goes on after that.
+        let writes = machine.take_write_times().into_iter().filter(|&at| at <= end).collect();
         drop(machine);
         let (words, crashes) = std::mem::take(&mut *kept.borrow_mut());
         let crashes = (words.len(), crashes);
@@ -395,7 +396,7 @@ fn sample_one(
     let boundaries = boundaries(&first.notes);
     let near = |random: &mut Rng| {
         let of = boundaries[random.usize(..boundaries.len())];
-        (of + random.u64(..1000)).saturating_sub(300)
+        (of + random.u64(..1000)).saturating_sub(300).min(first.end)
     };
     // At most other cycles a power failure leaves what it leaves a cycle before.
     let at_a_write = |random: &mut Rng| first.writes[random.usize(..first.writes.len())];
