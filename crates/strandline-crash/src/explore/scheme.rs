@@ -152,6 +152,15 @@ const TRUNCATION_FENCE: (Step, &str) = (
     Step::TruncationFence,
     "the writer's lock is released by an atomic add, which on x86 completes the mark's write-back",
 );
+const ABORT_MARK_FENCE: (Step, &str) = (
+    Step::TruncationFence,
+    "the locks are released by atomic adds, which on x86 complete the write-back of an aborted transaction's mark",
+);
+const PARTIAL_REST: (Step, &str) = (
+    Step::RestartWriteBackPartial,
+    "a log begins anew when a transaction has filled it, and its records leave in whole lines: what is left is one line \
+     at most",
+);
 const HELPER_WAIT: (Step, &str) =
     (Step::HelperWait, "commits are one after another; the helper reads which one has stored home last");
 
@@ -320,10 +329,10 @@ pub const ALL: [CheckedScheme; 20] = [
     redo::<Blurred>(SINGLE_WRITER, BLURRED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
     redo::<Counted>(STM, COUNTED, &[BULK_LOG]),
     redo::<Counted>(SINGLE_WRITER, COUNTED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
-    redo::<Wrap>(STM, WRAP, &[RESTART_FENCE_RETRY]),
-    redo::<Wrap>(SINGLE_WRITER, WRAP, &[HELPER_WAIT, RESTART_FENCE_RETRY]),
-    undo_logged(SINGLE_WRITER, &[]),
-    undo_logged(Concurrency::Locks, &[]),
+    redo::<Wrap>(STM, WRAP, &[RESTART_FENCE_RETRY, PARTIAL_REST]),
+    redo::<Wrap>(SINGLE_WRITER, WRAP, &[HELPER_WAIT, RESTART_FENCE_RETRY, PARTIAL_REST]),
+    undo_logged(SINGLE_WRITER, &[ABORT_MARK_FENCE]),
+    undo_logged(Concurrency::Locks, &[ABORT_MARK_FENCE]),
     CheckedScheme {
         name: "sct-eager-sync",
         concurrency: Concurrency::Locks,
