@@ -65,7 +65,7 @@ impl SchemeVisitor for LeaveAndReturn<'_> {
         write::<S>(&pool, value + 1000).unwrap();
         let copy = killed(path, S::KIND.name(concurrency));
         if S::KIND.is_durable() {
-            assert_eq!(inspect(&copy).unwrap().scheme, Some(S::KIND.name(Concurrency::Stm)));
+            assert_eq!(inspect(&copy).unwrap().scheme, Some(S::KIND.name(S::KIND.modes()[0])));
             assert_eq!(found(&Pool::open(&copy, &options).unwrap()), value + 1099);
         } else {
             assert!(matches!(Pool::open(&copy, &options), Err(Error::Unprotected)));

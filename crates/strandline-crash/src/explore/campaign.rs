@@ -223,8 +223,8 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
     Ok(exhausted(&explorer, violation, bounds, started, cpu))
 }
 
-/// Explores exhaustively what [`exhaust`] explores, for every history of `case` in a new pool with logs of
-/// [`SHORT_LOG`](Ground::SHORT_LOG) bytes: each transaction writes as many words as one of `words` says, always the
+/// Explores exhaustively what [`exhaust`] explores, for every history of `case` in a new pool with the shortest
+/// logs: each transaction writes as many words as one of `words` says, always the
 /// same ones from the first on, and is committed or given up.
 ///
 /// # Errors
