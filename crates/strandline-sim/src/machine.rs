@@ -519,6 +519,16 @@ impl State {
     fn act_until_one_wakes(&mut self) {
         while self.clocks.iter().all(|&clock| clock == u64::MAX) {
             let (agent, at) = self.next_agent();
+            let now = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
+            if at == u64::MAX && now <= self.limit && self.waiting.contains(&Waiting::Latch) {
+                // A helper beside workers that have ended: what it spins for no store will say.
+                for thread in 0..self.waiting.len() {
+                    if self.waiting[thread] == Waiting::Latch {
+                        self.wake(thread, now);
+                    }
+                }
+                return;
+            }
             if at > self.limit || at == u64::MAX {
                 // What unwinds may still access memory.
                 self.functional = true;
