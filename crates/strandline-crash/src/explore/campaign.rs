@@ -223,9 +223,9 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
     Ok(exhausted(&explorer, violation, bounds, started, cpu))
 }
 
-/// Explores exhaustively what [`exhaust`] explores, for every history of `case` in a new pool with the shortest
-/// logs: each transaction writes as many words as one of `words` says, always the
-/// same ones from the first on, and is committed or given up.
+/// Explores exhaustively what [`exhaust`] explores, for every history of `case` in a new pool with the shortest logs:
+/// each transaction writes as many words as one of `words` says, always the same ones from the first on, and is committed
+/// or given up.
 ///
 /// # Errors
 /// The workload does not fit its pool.

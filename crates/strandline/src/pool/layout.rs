@@ -321,13 +321,13 @@ impl Slot {
     pub fn leased(self) -> VolatileAddress {
         self.0.word(9)
     }
-    /// Where isolation is by locks and there is no log: the timestamp of the worker's last transaction.
-    pub fn last_timestamp(self) -> VolatileAddress {
-        self.resting().word(1)
-    }
     /// Where a worker left the log: next record; one more word each for phase, last commit and last TxID.
     pub fn resting(self) -> VolatileAddress {
         self.0.word(10)
+    }
+    /// Where isolation is by locks: the timestamp of the log's last transaction.
+    pub fn last_timestamp(self) -> VolatileAddress {
+        self.0.word(14)
     }
 }
 
