@@ -6,6 +6,7 @@
 //! seed alone.
 
 mod notes;
+mod waiting;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,6 +22,7 @@ use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
 use notes::Notes;
 pub use notes::{Note, Noted};
+use waiting::Waiting;
 
 /// Something that a thread announced, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -515,29 +517,6 @@ impl State {
         best
     }
 
-    /// All threads wait: goes on with store queues and engines until one of them has reason to look again.
-    fn act_until_one_wakes(&mut self) {
-        while self.clocks.iter().all(|&clock| clock == u64::MAX) {
-            let (agent, at) = self.next_agent();
-            let now = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
-            if at == u64::MAX && now <= self.limit && self.waiting.contains(&Waiting::Latch) {
-                // A helper beside workers that have ended: what it spins for no store will say.
-                for thread in 0..self.waiting.len() {
-                    if self.waiting[thread] == Waiting::Latch {
-                        self.wake(thread, now);
-                    }
-                }
-                return;
-            }
-            if at > self.limit || at == u64::MAX {
-                // What unwinds may still access memory.
-                self.functional = true;
-                panic!("the program runs for ever");
-            }
-            self.act(agent, at);
-        }
-    }
-
     /// Carries out an operation of a thread; `None`: it is too early, or must wait.
     #[inline]
     fn perform(&mut self, thread: usize, operation: Operation) -> Option<u64> {
@@ -552,62 +531,6 @@ impl State {
             tape(thread, Taped::Operation(operation));
         }
         Some(value)
-    }
-
-    /// Whether a thread that waits while a volatile word holds `value` can be left alone until its first level loses the
-    /// line; then it watches for that. Not where somebody is told of each load.
-    fn can_watch(&mut self, thread: usize, offset: u64, value: u64) -> bool {
-        let (line, word) = self.place(Space::Volatile, offset);
-        let core = &self.cores[thread];
-        let waits = core.stores.as_ref().is_none_or(StoreQueue::is_issued)
-            && core.combining.is_empty()
-            && core.overlap != LoadOverlap::All
-            && self.notes.is_none()
-            && self.tape.is_none();
-        let clock = core.clock;
-        let first = self.caches.first(thread);
-        let there = first.find(line).is_some_and(|entry| {
-            first.data[entry][usize::from(word)] == value && first.states[entry].ready <= clock
-        });
-        if waits && there {
-            self.caches.watch(thread, line);
-        }
-        waits && there
-    }
-
-    /// Gives a waiting thread the turns that it has spun up to `until`.
-    fn spin(&mut self, thread: usize, until: u64) {
-        let latency = self.description.caches[0].latency;
-        let load = (self.waiting[thread] == Waiting::Latch).then_some(latency);
-        let turns = self.cores[thread].spin(until, load, self.description.cores.pause_cycles);
-        if load.is_some() {
-            self.caches.first(thread).statistics.hits += turns;
-        }
-    }
-
-    /// A waiting thread looks again in its first turn at `at` or later.
-    fn wake(&mut self, thread: usize, at: u64) {
-        self.spin(thread, at);
-        if self.waiting[thread] == Waiting::Region {
-            // It looks after its pause.
-            let next = self.cores[thread].clock + 1;
-            self.spin(thread, next);
-        }
-        let clock = self.cores[thread].clock;
-        self.waiting[thread] = Waiting::Over;
-        self.clocks[thread] = clock;
-        self.others = self.others.min(clock);
-        self.horizon = self.horizon.min(clock.saturating_add(1));
-    }
-
-    /// Wakes the threads whose lines have been taken away.
-    #[inline]
-    fn wake_losers(&mut self) {
-        let mut lost = self.caches.take_lost();
-        while lost != 0 {
-            self.wake(lost.trailing_zeros() as usize, self.seen_from);
-            lost &= lost - 1;
-        }
     }
 
     /// Whether `thread` is furthest behind, after all store queues and engines have caught up with it.
@@ -760,19 +683,6 @@ impl State {
             scheme: self.caches.scheme.as_ref().map(|scheme| scheme.statistics()).unwrap_or_default(),
         }
     }
-}
-
-/// What a suspended thread waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waiting {
-    /// Its turn.
-    No,
-    /// The line of a latch to leave its first level; it spins meanwhile.
-    Latch,
-    /// The region of interest; it pauses meanwhile.
-    Region,
-    /// Nothing any more, but it has not gone on yet.
-    Over,
 }
 
 /// What acts by itself.
