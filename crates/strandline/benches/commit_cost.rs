@@ -5,7 +5,8 @@
 //! commits do. It prints, for each workload and mode, the median of (BPPM - NP) / bare. The pool lies in
 //! /dev/shm where there is one: ordinary memory, taken to be persistent.
 
-use std::path::Path;
+mod support;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use strandline::collections::{Array, HashTable};
 use strandline::memory::{Mapping, MappingKind, Memory, Native, PersistentAddress, Step};
 use strandline::scheme::NoPersistence;
 use strandline::{Concurrency, Domain, Options, Pool, Result, Runner};
+use support::median;
 
 const ROUNDS: usize = 15;
 const TRANSACTIONS: u64 = 200_000;
@@ -79,16 +81,8 @@ fn time_bare(memory: &Native, lines: f64) -> f64 {
     since.elapsed().as_nanos() as f64 / TRANSACTIONS as f64
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() -> Result<()> {
-    let shared_memory = Path::new("/dev/shm");
-    let folder =
-        if shared_memory.is_dir() { tempfile::tempdir_in(shared_memory) } else { tempfile::tempdir() }
-            .expect("a temporary folder");
+    let folder = support::folder_in_memory();
     let bare_file = tempfile::tempfile_in(folder.path()).expect("a temporary file");
     bare_file.set_len(1 << 20).expect("1 MB");
     let bare = Native::new(

@@ -4,8 +4,9 @@
 //! the medians and the median of their ratios. The pools lie in /dev/shm where there is one: ordinary memory, taken to be
 //! persistent.
 
+mod support;
+
 use std::hint::black_box;
-use std::path::Path;
 use std::time::Instant;
 
 use strandline::collections::KeyValueStore;
@@ -15,6 +16,7 @@ use strandline::scheme::Blurred;
 use strandline::transaction::Worker;
 use strandline::typed::{HashMap, Persist, Ptr, Session, Store};
 use strandline::{Domain, Options, Pool, Read, Result, Runner, Transaction};
+use support::median;
 
 const ROUNDS: u64 = 15;
 const TRANSACTIONS: u64 = 100_000;
@@ -51,16 +53,8 @@ fn time(seed: u64, mut operation: impl FnMut(&mut fastrand::Rng) -> Result<()>) 
 type Typed<'s> = fn(&mut Session<'s, Root<'static>>, &mut fastrand::Rng) -> Result<()>;
 type Untyped = fn(&mut Words, &mut fastrand::Rng) -> Result<()>;
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() -> Result<()> {
-    let shared_memory = Path::new("/dev/shm");
-    let folder =
-        if shared_memory.is_dir() { tempfile::tempdir_in(shared_memory) } else { tempfile::tempdir() }
-            .expect("a temporary folder");
+    let folder = support::folder_in_memory();
     let options = Options { domain: Domain::Flush, assume_persistent: true, ..Options::default() };
 
     let store = Store::<Root>::create(folder.path().join("typed"), &options, |tx| {
