@@ -99,9 +99,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The seed of fillers that all begin at the same word, and write no word twice.
+    pub(super) const SAME_WORDS: u64 = 2 << 3 | 2;
+
     /// Writes so many words of its own, the same ones as others of these, and does nothing else.
     pub(super) fn words(unique: u64, words: u32, gives_up: bool) -> Self {
-        Self { seed: 2 << 3 | 2, unique, operations: 0, filler: words, reads_only: false, gives_up }
+        Self { seed: Self::SAME_WORDS, unique, operations: 0, filler: words, reads_only: false, gives_up }
     }
 }
 
