@@ -147,8 +147,8 @@ fn find(name: &str) -> &'static Entry {
 }
 
 fn survives(name: &str) {
-    match violations(find(name), None, 0..8) {
-        Ok(judged) => assert!(judged > 500, "{name}: {judged}"),
+    match violations(find(name), None, 0..24) {
+        Ok(judged) => assert!(judged > 1500, "{name}: {judged}"),
         Err(why) => panic!("{name}: {why}"),
     }
 }
@@ -164,7 +164,6 @@ fn kiln_survives() {
 }
 
 #[test]
-#[ignore = "it fails at seed 4, cycle 75,580: an acknowledged transaction is lost, see docs/papers/loose-ordering.md"]
 fn loc_kiln_survives() {
     survives("loc-kiln");
 }

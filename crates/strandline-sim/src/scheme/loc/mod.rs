@@ -140,6 +140,8 @@ rules! {
     PairCommit = "pair-commit", "a pair's blocks count for Ta only if Tb is committed";
     /// From tail to head.
     PairOrder = "pair-order", "pairs are gone through from tail to head";
+    /// Steps 2 and 3 until neither changes anything.
+    Recount = "recount", "a pair's blocks do not count when Tb follows a transaction that is not committed";
     /// In order.
     InOrder = "in-order-commit", "what follows a transaction that is not committed is not committed";
     /// Strict order of windows.
@@ -181,6 +183,7 @@ const LOC_WAL_MUTANTS: &[Mutant] = &mutants([
     Rule::TxCnt,
     Rule::PairCommit,
     Rule::PairOrder,
+    Rule::Recount,
     Rule::InOrder,
     Rule::Rescue,
     Rule::Versions,
@@ -204,6 +207,7 @@ const LOC_KILN_MUTANTS: &[Mutant] = &mutants([
     Rule::TxCnt,
     Rule::PairCommit,
     Rule::PairOrder,
+    Rule::Recount,
     Rule::InOrder,
     Rule::Versions,
     Rule::WindowOrder,

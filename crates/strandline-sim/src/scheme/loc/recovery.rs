@@ -5,6 +5,10 @@
 //! transaction that is not committed makes all after it so. The committed ones' blocks are written home in
 //! the order of transactions; then the log head says that the log is empty.
 //!
+//! The paper goes through the steps once. That loses data: Ta has counted a block that only Tb has in the log, a transaction
+//! between them is not committed, and step 3 takes Tb back after Ta has been found committed. So the steps are repeated
+//! without those that step 3 takes back, until it takes back none.
+//!
 //! Only the last window can be incomplete, since a window begins when the one before is durable. In an earlier one
 //! the last transaction may lack its TxCnt: an aborted one with blocks in the log ends its window (`mod.rs`).
 
@@ -19,8 +23,6 @@ struct Logged {
     blocks: Vec<(u32, usize)>,
     /// Non-zero TxCnt.
     count: u64,
-    /// Blocks that later transactions have.
-    overlapped: u64,
     /// Whether its commit record is there.
     record: bool,
 }
@@ -82,31 +84,50 @@ fn windows(area: &[u64], head: Head) -> (Vec<(u8, Window)>, u64) {
 }
 
 impl Window {
-    /// Whether each transaction is committed by itself: steps 1 and 2.
-    fn committed(&mut self, first: u8, commit: Commit, setup: &Setup<'_>) -> Vec<bool> {
-        if commit == Commit::Record {
-            return self.transactions.iter().map(|transaction| transaction.record).collect();
+    /// Whether each transaction is committed, in the order in which they committed: steps 1 to 3.
+    fn committed(&self, first: u8, commit: Commit, setup: &Setup<'_>) -> Vec<bool> {
+        // Transactions from here on are not committed, and their blocks are nobody's.
+        let mut end = self.transactions.len();
+        loop {
+            let mut is_committed = match commit {
+                Commit::Record => self.transactions.iter().map(|transaction| transaction.record).collect(),
+                Commit::Count => self.counted(first, end, setup),
+            };
+            let stop = is_committed.iter().position(|&committed| !committed).unwrap_or(end);
+            if stop >= end || setup.omits(Rule::InOrder.name()) {
+                return is_committed;
+            }
+            if setup.omits(Rule::Recount.name()) {
+                is_committed[stop..].fill(false);
+                return is_committed;
+            }
+            end = stop;
         }
-        let counts = |transaction: &Logged| {
-            let found = transaction.blocks.len() as u64 + transaction.overlapped;
-            transaction.count > 0 && (found == transaction.count || setup.omits(Rule::TxCnt.name()))
+    }
+
+    /// Whether each transaction is committed by itself if none from `end` on is: steps 1 and 2.
+    fn counted(&self, first: u8, end: usize, setup: &Setup<'_>) -> Vec<bool> {
+        let mut overlapped = vec![0; self.transactions.len()];
+        let mut counts: Vec<u64> = self.transactions.iter().map(|transaction| transaction.count).collect();
+        let is_committed = |number: usize, counts: &[u64], overlapped: &[u64]| {
+            let found = self.transactions[number].blocks.len() as u64 + overlapped[number];
+            number < end && counts[number] > 0 && (found == counts[number] || setup.omits(Rule::TxCnt.name()))
         };
         let reverse = !setup.omits(Rule::PairOrder.name());
         for i in 0..self.pairs.len() {
             let pair = self.pairs[if reverse { self.pairs.len() - 1 - i } else { i }];
             let earlier = usize::from(pair.earlier.wrapping_sub(first));
             let later = usize::from(pair.later.wrapping_sub(first));
-            let all = self.transactions.len();
-            if earlier >= all || later >= all {
+            if earlier >= counts.len() || later >= counts.len() {
                 continue;
             }
             if earlier == later {
-                self.transactions[earlier].count = pair.count.into();
-            } else if counts(&self.transactions[later]) || setup.omits(Rule::PairCommit.name()) {
-                self.transactions[earlier].overlapped += u64::from(pair.count);
+                counts[earlier] = pair.count.into();
+            } else if is_committed(later, &counts, &overlapped) || setup.omits(Rule::PairCommit.name()) {
+                overlapped[earlier] += u64::from(pair.count);
             }
         }
-        self.transactions.iter().map(counts).collect()
+        (0..counts.len()).map(|number| is_committed(number, &counts, &overlapped)).collect()
     }
 }
 
@@ -116,17 +137,12 @@ pub fn recover(commit: Commit, setup: &Setup<'_>, pool: &mut [u64], area: &mut [
         return Err(format!("a log area of {} words holds no log", area.len()));
     }
     let head = Head::newest(area);
-    let (mut windows, end) = windows(area, head);
+    let (windows, end) = windows(area, head);
     let last = windows.len().saturating_sub(1);
     let mut next = head.first;
-    for (number, (first, window)) in windows.iter_mut().enumerate() {
-        let mut is_committed = window.committed(*first, commit, setup);
+    for (number, (first, window)) in windows.iter().enumerate() {
+        let is_committed = window.committed(*first, commit, setup);
         let stop = is_committed.iter().position(|&committed| !committed);
-        if let Some(stop) = stop
-            && !setup.omits(Rule::InOrder.name())
-        {
-            is_committed[stop..].fill(false);
-        }
         for (transaction, is_committed) in window.transactions.iter().zip(is_committed) {
             for &(home, place) in transaction.blocks.iter().filter(|_| is_committed) {
                 let to = 8 * home as usize;
