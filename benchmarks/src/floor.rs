@@ -53,7 +53,7 @@ impl Floor {
     /// its own.
     pub fn measure(&self, threads: usize, seconds: f64) -> (f64, f64) {
         let (state, changed) = (Mutex::new(State::default()), Condvar::new());
-        crate::measure(threads, seconds, |_| {
+        crate::measure(threads, seconds, || {
             let (device, state, changed) = (&self.device, &state, &changed);
             let block = AlignedBuffer::new(BLOCK_BYTES as usize);
             Box::new(move || {

@@ -18,7 +18,7 @@ mod rocksdb;
 
 use std::path::PathBuf;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -77,16 +77,16 @@ fn bytes_written() -> u64 {
 fn measure<'e>(
     threads: usize,
     seconds: f64,
-    worker: impl Fn(usize) -> Box<dyn FnMut() + 'e> + Sync,
+    worker: impl Fn() -> Box<dyn FnMut() + 'e> + Sync,
 ) -> (f64, f64) {
     let (stop, ready) = (AtomicBool::new(false), Barrier::new(threads + 1));
     let before = bytes_written();
     let (operations, elapsed) = std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads)
-            .map(|number| {
+            .map(|_| {
                 let (stop, ready, worker) = (&stop, &ready, &worker);
                 scope.spawn(move || {
-                    let mut operation = worker(number);
+                    let mut operation = worker();
                     ready.wait();
                     let mut done = 0u64;
                     while !stop.load(Ordering::Relaxed) {
@@ -109,14 +109,20 @@ fn measure<'e>(
     (operations as f64 / elapsed.as_secs_f64(), bytes / operations.max(1) as f64)
 }
 
+/// Numbers that no other worker draws: a pair that is put again unchanged would cost nothing to write.
+fn random() -> fastrand::Rng {
+    static SEED: AtomicU64 = AtomicU64::new(0);
+    fastrand::Rng::with_seed(SEED.fetch_add(1, Ordering::Relaxed))
+}
+
 /// A key that is there, spread over all numbers.
 fn key(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn puts(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> (f64, f64) {
-    measure(threads, arguments.seconds, |number| {
-        let mut random = fastrand::Rng::with_seed(number as u64);
+    measure(threads, arguments.seconds, || {
+        let mut random = random();
         let mut value = vec![0; arguments.value_bytes];
         let mut worker = engine.worker();
         Box::new(move || {
@@ -127,8 +133,8 @@ fn puts(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> (f64, f64
 }
 
 fn gets(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> (f64, f64) {
-    measure(threads, arguments.seconds, |number| {
-        let mut random = fastrand::Rng::with_seed(number as u64);
+    measure(threads, arguments.seconds, || {
+        let mut random = random();
         let mut worker = engine.worker();
         let length = arguments.value_bytes;
         Box::new(move || {
