@@ -23,19 +23,23 @@ pub trait Worker {
 type Make = fn(&Path, &u64) -> Box<dyn Engine>;
 
 /// Every engine by name.
-pub const ENGINES: [(&str, Make); 5] = [
+pub const ENGINES: &[(&str, Make)] = &[
     ("strandline", |folder, _| Box::new(Strandline::new(folder))),
     ("sqlite", |folder, _| Box::new(Sqlite::new(folder))),
     ("lmdb", |folder, _| Box::new(Lmdb::new(folder))),
     ("redb", |folder, _| Box::new(Redb::new(folder))),
     ("fjall", |folder, _| Box::new(Fjall::new(folder))),
+    #[cfg(feature = "rocksdb")]
+    ("rocksdb", |folder, _| Box::new(crate::rocksdb::RocksDb::new(folder))),
+    #[cfg(feature = "pmemobj")]
+    ("pmemobj", |folder, _| Box::new(crate::pmemobj::PmemObj::new(folder))),
 ];
 
 /// Keys loaded in one transaction.
 const BATCH: usize = 1000;
 
 /// Calls `put` with batches of keys.
-fn in_batches(keys: &mut dyn Iterator<Item = u64>, mut put: impl FnMut(&[u64])) {
+pub fn in_batches(keys: &mut dyn Iterator<Item = u64>, mut put: impl FnMut(&[u64])) {
     loop {
         let batch: Vec<u64> = keys.take(BATCH).collect();
         if batch.is_empty() {
@@ -46,7 +50,7 @@ fn in_batches(keys: &mut dyn Iterator<Item = u64>, mut put: impl FnMut(&[u64])) 
 }
 
 /// Reads all of a value, as a program that uses it would.
-fn touch(value: &[u8]) -> usize {
+pub fn touch(value: &[u8]) -> usize {
     std::hint::black_box(value.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
     value.len()
 }

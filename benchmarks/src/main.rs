@@ -7,10 +7,14 @@
 //! Puts: one put per transaction, durable when it is acknowledged, by 1, 8 and 32 committers. Gets: random keys that are
 //! all in memory. Between the rows stand the floors: what the disk allows whoever makes every transaction durable by a
 //! write of its own (4 KB appended and flushed), or shares such writes among its committers (no transactions, one
-//! leader at a time writes a block for all that wait).
+//! leader at a time writes a block for all that wait). `--features rocksdb,pmemobj` adds those two where they are installed.
 
 mod engines;
 mod floor;
+#[cfg(feature = "pmemobj")]
+mod pmemobj;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 
 use std::path::PathBuf;
 use std::sync::Barrier;

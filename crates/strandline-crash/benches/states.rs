@@ -4,11 +4,20 @@
 use std::time::Duration;
 
 use strandline_crash::Setting;
-use strandline_crash::explore::{Bounds, Case, SCHEMES, Workload, exhaust};
+use strandline_crash::explore::{Bounds, Case, Outcome, SCHEMES, Sampling, Workload, exhaust, sample};
 
 fn main() -> Result<(), String> {
     let mut slow = Vec::new();
+    let mut tell = |case: &Case, way: &str, outcome: &Outcome| {
+        let rate = outcome.states_per_second();
+        let what = format!("sps, bppm, {}, {way}", case.setting);
+        println!("{what}: {} states, {rate:.0} states/s", outcome.counts.states);
+        if rate < 100_000.0 {
+            slow.push(what);
+        }
+    };
     let scheme = SCHEMES.iter().find(|scheme| scheme.name == "bppm").ok_or("bppm is not registered")?;
+    let limit = Duration::from_secs(60);
     for (setting, transactions) in [(Setting::Line, 2), (Setting::Word, 1)] {
         let case = Case { scheme: *scheme, workload: Workload::Sps, threads: 2, setting, omitted: None };
         let bounds = Bounds {
@@ -17,14 +26,13 @@ fn main() -> Result<(), String> {
             states: 1 << 20,
             recovery_crashes: 1,
             reduced: true,
-            limit: Duration::from_secs(60),
+            limit,
         };
         let outcome = exhaust(case, bounds, |_| ()).map_err(|error| error.to_string())?;
-        let rate = outcome.states_per_second();
-        println!("sps, bppm, {setting}: {} states, {rate:.0} states/s", outcome.counts.states);
-        if rate < 100_000.0 {
-            slow.push(setting.to_string());
-        }
+        tell(&case, "exhaustive", &outcome);
+        let sampling = Sampling { histories: 500, seed: 1, transactions: 24, limit };
+        let outcome = sample(case, sampling, |_| ()).map_err(|error| error.to_string())?;
+        tell(&case, "sampled", &outcome);
     }
-    if slow.is_empty() { Ok(()) } else { Err(format!("below 100,000 states/s: {}", slow.join(", "))) }
+    if slow.is_empty() { Ok(()) } else { Err(format!("below 100,000 states/s: {}", slow.join("; "))) }
 }

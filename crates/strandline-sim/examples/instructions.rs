@@ -19,11 +19,18 @@ use strandline_workloads::{
     Place, PoolSetting, SchemeName, Selection, Sizes, Transactions, Workload, WorkloadName, WorkloadVisitor,
 };
 
-const WORKLOADS: [&str; 6] = ["sps", "hash", "rbtree", "bplustree", "tatp-update-location", "tpcc-new-order"];
+/// With how many transactions each; the native program runs once with as many and once with three times as many.
+const WORKLOADS: [(&str, u64); 6] = [
+    ("sps", 1000),
+    ("hash", 1000),
+    ("rbtree", 1000),
+    ("bplustree", 1000),
+    ("tatp-update-location", 1000),
+    // Each stays in the heap.
+    ("tpcc-new-order", 100),
+];
 /// Of those without a helper, whose instructions would be counted as well.
 const SCHEMES: [&str; 6] = ["np", "base", "mne-sync", "bppm", "bppm+single-writer", "dct-eager-sync"];
-/// Transactions; the native program runs once with as many and once with three times as many.
-const TRANSACTIONS: u64 = 1000;
 const SEED: u64 = 1;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -104,12 +111,12 @@ fn instructions(workload: &str, scheme: &str, transactions: u64) -> Outcome<u64>
 }
 
 /// Word and line operations of the same transactions on the machine.
-fn operations(workload: &str, scheme: &str) -> Outcome<u64> {
+fn operations(workload: &str, scheme: &str, transactions: u64) -> Outcome<u64> {
     let scheme: SchemeName = scheme.parse()?;
     let machine = strandline_sim::file::load("opteron", &[""; 0])?;
     let prepared = Prepared::new(workload.parse()?, &Sizes::small(), PoolSizes::default(), 1)?;
     let none = strandline_sim::scheme::find("none").ok_or("no plain hardware")?;
-    let run = Run { scheme, threads: 1, transactions: 2 * TRANSACTIONS, warm_up: TRANSACTIONS, seed: SEED };
+    let run = Run { scheme, threads: 1, transactions: 2 * transactions, warm_up: transactions, seed: SEED };
     let outcome = prepared.run(&machine, none, &run, Vec::new())?.outcome;
     let fences: u64 = outcome.statistics.cores.iter().map(|core| core.fences).sum();
     Ok(outcome.statistics.accesses + fences)
@@ -121,13 +128,13 @@ fn calibrate() -> Outcome<()> {
         "workload", "scheme", "instructions/tx", "operations/tx", "between"
     );
     let mut all = Vec::new();
-    for workload in WORKLOADS {
+    for (workload, transactions) in WORKLOADS {
         for scheme in SCHEMES {
             let count = |transactions| instructions(workload, scheme, transactions);
-            let native = (count(3 * TRANSACTIONS)? - count(TRANSACTIONS)?) as f64;
-            let operations = operations(workload, scheme)? as f64;
+            let native = (count(3 * transactions)? - count(transactions)?) as f64;
+            let operations = operations(workload, scheme, transactions)? as f64;
             let between = (native - operations) / operations;
-            let each = 2.0 * TRANSACTIONS as f64;
+            let each = 2.0 * transactions as f64;
             println!(
                 "{workload:22} {scheme:20} {:16.0} {:14.1} {between:8.1}",
                 native / each,

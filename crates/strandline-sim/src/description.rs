@@ -79,8 +79,9 @@ pub struct Cores {
     /// Cycles per instruction that is not a memory access.
     #[serde(default = "one")]
     pub cycles_per_instruction: f64,
-    /// Instructions charged with each word or line operation, for what the code does between two of them.
-    #[serde(default = "one")]
+    /// Instructions charged with each word or line operation, for what the code does between two of them. By default what
+    /// native code was found to execute there (docs/simulator.md, "Calibration").
+    #[serde(default = "default_instructions_per_access")]
     pub instructions_per_access: f64,
     /// Entries of the reorder buffer (out of order only).
     #[serde(default = "default_rob")]
@@ -314,6 +315,9 @@ pub struct Persistence {
 
 fn one() -> f64 {
     1.0
+}
+fn default_instructions_per_access() -> f64 {
+    40.0
 }
 fn default_rob() -> usize {
     192

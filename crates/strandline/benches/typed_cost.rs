@@ -1,7 +1,7 @@
 //! What types cost: the typed interface against the word interface over the same structures, under `Flush`, one thread.
 //!
 //! `cargo bench -p strandline --bench typed_cost` runs the same operations through both in turn, many times over, and prints
-//! the medians and the median of their ratios. The pools lie in /dev/shm where there is one: ordinary memory, taken to be
+//! the medians and the median of their ratios; `-- counter` runs one of them. The pools lie in /dev/shm where there is one: ordinary memory, taken to be
 //! persistent.
 
 mod support;
@@ -120,8 +120,12 @@ fn main() -> Result<()> {
             },
         ),
     ];
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     println!("operation    words ns  typed ns  typed / words");
     for (name, typed, untyped) in operations {
+        if wanted.as_ref().is_some_and(|wanted| !name.contains(wanted)) {
+            continue;
+        }
         let (mut by_words, mut by_types, mut ratios) = (vec![], vec![], vec![]);
         for round in 0..ROUNDS {
             let without = time(round, |random| untyped(&mut words, random))?;

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use strandline::Result;
 
 use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
-use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, in_recovery};
+use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, in_recovery, style};
 use super::schedule::Policy;
 use super::workload::{Plan, Workload};
 use crate::Setting;
@@ -151,11 +151,13 @@ fn sample_one(
             _ => Policy::Priorities {
                 every: [60, 300, 2000][random.usize(..3)],
                 critical: if mutant { [2, 4, 15] } else { [4, 15, 60] }[random.usize(..3)],
+                stalls: random.u8(..4) < if mutant { 2 } else { 1 },
             },
         };
+        let together = random.bool().then(|| style(ground.case.omitted, random));
         let recipe = Recipe {
             image,
-            script: Rc::new(Script::Shaped { transactions: 1 + random.u32(..transactions), life }),
+            script: Rc::new(Script::Shaped { transactions: 1 + random.u32(..transactions), life, together }),
             policy,
             shared: None,
             delays: ground.case.threads > 1 && random.u8(..4) == 0,

@@ -13,7 +13,7 @@ use strandline::pool::Layout;
 use strandline::scheme::recover;
 
 use super::crash::{CrashMemory, Decision};
-use super::life::{Ground, Life};
+use super::life::{Ground, Life, in_recovery};
 use super::missing::{Trial, missing};
 use super::mix;
 use super::oracle::Expectation;
@@ -99,15 +99,29 @@ pub struct Explorer<'a> {
     fresh: bool,
     /// What is expected, while no transaction enters commit and nothing is acknowledged.
     expected: Option<([usize; 3], Rc<Expectation>)>,
-    /// Decisions of the runs on one crash.
-    paths: HashSet<u64>,
+    /// Sampled runs: their crashes and decisions.
+    judged: HashSet<u64>,
     /// What was explored.
     pub counts: Counts,
 }
 
-/// Runs of the sampled exploration on one crash: first the oldest values, depth first, then at random.
-const FIRST_RUNS: usize = 32;
-const RANDOM_RUNS: usize = 32;
+/// How much is sampled at one crash.
+struct Tries {
+    /// Runs that begin with the oldest values, depth first.
+    first: usize,
+    /// Runs at random behind these, until [`REPEATED_RUNS`] of them have been there before.
+    random: usize,
+    /// Where power fails again: recoveries in which it does.
+    recoveries: usize,
+}
+
+const TRIES: Tries = Tries { first: 64, random: 64, recoveries: 3 };
+/// What recovery leaves out shows where power fails in it.
+const RECOVERY_TRIES: Tries = Tries { first: 16, random: 16, recoveries: 9 };
+const REPEATED_RUNS: usize = 8;
+/// Power failures in each of these recoveries, and runs on what each of them leaves.
+const RECOVERY_CRASHES: usize = 2;
+const RECOVERED_RUNS: usize = 8;
 
 /// How far the exploration of one crash point goes.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +146,7 @@ impl<'a> Explorer<'a> {
             seen: HashMap::new(),
             fresh: true,
             expected: None,
-            paths: HashSet::new(),
+            judged: HashSet::new(),
             counts: Counts::default(),
         }
     }
@@ -140,6 +154,7 @@ impl<'a> Explorer<'a> {
     /// Forgets crash points: those of another pool are explored even if equal ones were.
     pub fn forget(&mut self) {
         self.seen.clear();
+        self.judged.clear();
     }
 
     fn expected(&mut self, life: &Life, time: u32) -> Rc<Expectation> {
@@ -352,34 +367,57 @@ impl<'a> Explorer<'a> {
             self.counts.equal_points += 1;
         }
         for level in 0..nested {
-            // Once to see how often power may fail, and again for some of these.
-            memory.random(random);
-            memory.record_some(Vec::new());
-            self.recover(level).map_err(|what| self.violation(level, life, &expected, time, what))?;
-            let count = memory.crashes_counted();
-            memory.given(memory.decisions());
-            memory.record_some((0..6).map(|_| random.u32(..count)).collect());
-            self.recover(level).map_err(|what| self.violation(level, life, &expected, time, what))?;
-            let mut crashes = memory.recorded();
-            random.shuffle(&mut crashes);
             let deeper = self.memory(level + 1);
-            // The last one is where power fails once more, or the next life begins.
-            let last = crashes.last().map_or(0, |crash| crash.operations);
-            for crash in crashes {
-                self.counts.recovery_points += 1;
-                self.crashes.push(crash.operations);
-                deeper.crash_again(&memory, crash);
-                for _ in 0..4 {
-                    deeper.random(random);
-                    self.judge(level + 1, life, &expected)
-                        .map_err(|what| self.violation(level + 1, life, &expected, time, what))?;
+            let mut last = 0;
+            for _ in 0..self.tries().recoveries {
+                memory.random(random);
+                // How often the last recovery might have failed is a guess of how often this one might.
+                let count = memory.crashes_counted().max(2);
+                memory.record_some((0..RECOVERY_CRASHES).map(|_| random.u32(..count)).collect());
+                self.recover(level).map_err(|what| self.violation(level, life, &expected, time, what))?;
+                for crash in memory.recorded() {
+                    self.counts.recovery_points += 1;
+                    last = crash.operations;
+                    self.crashes.push(last);
+                    deeper.crash_again(&memory, crash);
+                    for _ in 0..RECOVERED_RUNS {
+                        deeper.random(random);
+                        if !self.judge_once(level + 1, life, &expected, time)? {
+                            break;
+                        }
+                    }
+                    self.crashes.pop();
                 }
-                self.crashes.pop();
             }
+            // That is where power fails once more, or the next life begins.
             self.crashes.push(last);
             memory = deeper;
         }
         Ok(next.then(|| memory.survivors(random)))
+    }
+
+    fn tries(&self) -> &'static Tries {
+        if self.ground.case.omitted.is_some_and(in_recovery) { &RECOVERY_TRIES } else { &TRIES }
+    }
+
+    /// One run, which counts unless it has decided as another one on an equal crash; returns whether it does.
+    fn judge_once(
+        &mut self,
+        level: usize,
+        life: &Life,
+        expected: &Expectation,
+        time: u32,
+    ) -> Result<bool, Box<Violation>> {
+        self.judge(level, life, expected)
+            .map_err(|what| self.violation(level, life, expected, time, what))?;
+        let memory = &self.memories[level].0;
+        let crash = mix(memory.fingerprint(), expected.fingerprint());
+        let new = self.judged.insert(mix(mix(crash, memory.path()), level as u64));
+        if !new {
+            self.counts.states -= 1;
+            self.counts.nested -= u64::from(level > 0);
+        }
+        Ok(new)
     }
 
     /// All states of the crash at hand, or some; each once.
@@ -391,18 +429,19 @@ impl<'a> Explorer<'a> {
         random: &mut Rng,
     ) -> Result<(), Box<Violation>> {
         let memory = self.memory(0);
-        self.paths.clear();
         memory.search();
-        for run in 0..FIRST_RUNS + RANDOM_RUNS {
-            if run >= FIRST_RUNS {
-                memory.random(random);
-            }
-            self.judge(0, life, expected).map_err(|what| self.violation(0, life, expected, time, what))?;
-            if !self.paths.insert(memory.path()) {
-                self.counts.states -= 1;
-            }
-            if run < FIRST_RUNS && !memory.next() {
+        for _ in 0..self.tries().first {
+            self.judge_once(0, life, expected, time)?;
+            if !memory.next() {
                 return Ok(());
+            }
+        }
+        let mut repeated = 0;
+        for _ in 0..self.tries().random {
+            memory.random(random);
+            repeated += usize::from(!self.judge_once(0, life, expected, time)?);
+            if repeated > REPEATED_RUNS {
+                break;
             }
         }
         self.counts.cut_short += 1;

@@ -93,6 +93,8 @@ pub enum Script {
         transactions: u32,
         /// Number of the life, for unique values.
         life: u64,
+        /// The style of all threads ([`style`]); otherwise each has its own.
+        together: Option<u8>,
     },
 }
 
@@ -139,14 +141,16 @@ impl Ground {
     /// # Errors
     /// The workload does not fit its pool.
     pub fn of_sizes(case: Case) -> Result<Vec<Self>> {
-        let short: &[u64] = match (case.scheme.has_runs(), case.workload) {
-            (false, _) => &[],
-            (true, Workload::Sps) => &[Self::SHORT_LOG, 512, 1024],
-            (true, _) => &[1024],
+        let bytes: &[u64] = match (case.scheme.has_runs(), case.workload) {
+            (false, _) => &[Self::LOG_BYTES],
+            // Recovery takes the longer, the longer logs are.
+            (true, Workload::Sps) => &[Self::SHORT_LOG, 512, 1024, 2048],
+            (true, _) => &[1024, Self::LOG_BYTES],
         };
-        let short = short.iter().filter_map(|&bytes| Self::with_logs(case, bytes).ok());
-        let long = Self::new(case)?;
-        Ok(short.chain([long]).collect())
+        let (longest, shorter) = (bytes[bytes.len() - 1], &bytes[..bytes.len() - 1]);
+        let shorter = shorter.iter().filter_map(|&bytes| Self::with_logs(case, bytes).ok());
+        let longest = Self::with_logs(case, longest)?;
+        Ok(shorter.chain([longest]).collect())
     }
 
     /// A view over `memory`.
@@ -165,7 +169,7 @@ impl Ground {
     /// of a new pool, whose TxIDs begin at 1.
     pub fn first_image(&self, used: bool, random: &mut Rng) -> Vec<u64> {
         let mut image = self.image.clone();
-        if self.case.scheme.concurrency != Concurrency::Locks && random.u8(..3) == 0 {
+        if self.case.scheme.concurrency != Concurrency::Locks && random.bool() {
             make_new(&mut image);
         }
         if used {
@@ -359,10 +363,11 @@ fn thread<S: Scheme>(
     let records = ground.layout.log_records() as u32 - if marked { 4 } else { 0 };
     // Records of aborted transactions since the last commit.
     let mut aborted = 0;
-    // Some threads do nothing but fill the log in a few transactions, and end some at its last records; some leave
-    // a part of the log free in one run and fill it with small transactions in another.
-    // More of them where a step of a log's end is left out.
-    let style = random.u8(..if ground.case.omitted.is_some_and(at_the_end) { 6 } else { 9 });
+    let own = style(ground.case.omitted, random);
+    let style = match script {
+        Script::Shaped { together: Some(style), .. } => *style,
+        _ => own,
+    };
     let count = match script {
         Script::Fixed(plans) => plans[thread].len() as u32,
         Script::Shaped { transactions, .. } => random.u32(1..=*transactions),
@@ -399,10 +404,18 @@ fn thread<S: Scheme>(
     Ok(())
 }
 
+/// The style of a thread's transactions. Some threads do nothing but fill the log in a few transactions, and end some at
+/// its last records; some leave a part of the log free in one run and fill it with small transactions in another.
+/// More of them where a step of a log's end is left out.
+pub(super) fn style(omitted: Option<Step>, random: &mut Rng) -> u8 {
+    random.u8(..if omitted.is_some_and(at_the_end) { 6 } else { 9 })
+}
+
 /// A transaction that takes a good part of the log, however transactions get there: runs are short, and end well
 /// before the log does.
 fn large(unique: u64, records: u32, random: &mut Rng) -> Plan {
-    let seed = random.u64(..) | 2 << 3;
+    // Often the same words as others of these.
+    let seed = if random.bool() { Plan::SAME_WORDS } else { random.u64(..) | 2 << 3 };
     // Or so much that the next run gets further with its first transaction than this one did in all.
     let filler = if random.u8(..3) == 0 {
         random.u32(records / 2..=most(records))
@@ -527,7 +540,7 @@ fn first_runs(unique: u64, position: u32, records: u32, random: &mut Rng) -> Pla
     let filler = match number {
         0 => records - 2,
         1..3 => random.u32(1..4),
-        _ if room > 1 && random.u8(..3) > 0 => room - 1,
+        _ if room > 1 && (number == 3 || random.u8(..3) > 0) => room - 1,
         _ => random.u32(1..4),
     };
     Plan::words(unique, filler, number == 0)

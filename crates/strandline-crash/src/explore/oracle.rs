@@ -6,7 +6,7 @@
 //! store each load saw. Transactions in commit that need not be in S are few, at most one for each thread, so
 //! every closed S is tried.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use super::mix;
 use super::trace::{Trace, Update};
@@ -29,6 +29,8 @@ pub struct Home {
     /// The pool after the recovery that the run began with, and a number for it.
     settled: Vec<u64>,
     settled_key: u64,
+    /// The words that transactions wrote, each with the indices of the trace's updates that did, in order.
+    writers: Vec<(u32, u32)>,
 }
 
 impl Home {
@@ -45,7 +47,19 @@ impl Home {
         let mut slots = vec![0; settled.len()];
         words.iter().enumerate().for_each(|(slot, &word)| slots[word as usize] = slot as u32 + 1);
         let settled_key = settled.iter().copied().fold(0, mix);
-        Self { words, slots, settled, settled_key }
+        let updates = trace.updates.iter().enumerate();
+        let mut writers: Vec<(u32, u32)> = updates
+            .flat_map(|(index, update)| update.writes.iter().map(move |&(word, _)| (word, index as u32)))
+            .collect();
+        writers.sort_unstable();
+        Self { words, slots, settled, settled_key, writers }
+    }
+
+    /// The indices of the trace's first `count` updates that wrote `word`.
+    fn writers(&self, word: u32, count: usize) -> impl Iterator<Item = usize> {
+        let from = self.writers.partition_point(|&(other, _)| other < word);
+        let writers = self.writers[from..].iter().take_while(move |&&(other, _)| other == word);
+        writers.map(|&(_, index)| index as usize).take_while(move |&index| index < count)
     }
 
     /// The pool after the recovery that the run began with.
@@ -73,6 +87,11 @@ impl Home {
 pub struct Expectation {
     /// For each word of [`Home`] its value if nothing optional is in S, and its TxID.
     values: Vec<(u64, u64)>,
+    /// The words that no optional transaction wrote, and their values.
+    certain: Vec<(u32, u64)>,
+    /// The others, and for each of them its value for each of `sets`.
+    contested: Vec<u32>,
+    contested_values: Vec<u64>,
     /// Words (slots) that optional transactions wrote: slot, index in `optional`, TxID, value.
     optional_writes: Vec<(u32, u32, u64, u64)>,
     /// Indices of the trace's updates that may be in S.
@@ -126,17 +145,11 @@ impl Expectation {
     ) -> Self {
         let entered = trace.updates.iter().filter(|update| update.entered <= time).count();
         let updates = &trace.updates[..entered];
-        let mut writers: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (index, update) in updates.iter().enumerate() {
-            for &(word, _) in &update.writes {
-                writers.entry(word).or_default().push(index);
-            }
-        }
         // What membership of one brings with it: what it read from, and older writers of its words.
         let brings = |index: usize| {
             let update = &updates[index];
             let read = update.reads.iter().filter_map(|&(_, time)| trace.writer(time));
-            let overwritten = update.writes.iter().flat_map(|(word, _)| &writers[word]).copied();
+            let overwritten = update.writes.iter().flat_map(|&(word, _)| home.writers(word, entered));
             read.chain(overwritten.filter(|&other| updates[other].id < update.id))
         };
         let mut required = BTreeSet::new();
@@ -215,7 +228,31 @@ impl Expectation {
             .iter()
             .fold(mix(begin, wrong.is_some().into()), |sum: u64, &key| sum.wrapping_add(mix(key, 5)));
         let required = required.into_iter().collect();
-        Self { values, optional_writes, optional, required, sets, keys, fingerprint, wrong }
+        let mut expected = Self {
+            values,
+            certain: Vec::new(),
+            contested: Vec::new(),
+            contested_values: Vec::new(),
+            optional_writes,
+            optional,
+            required,
+            sets,
+            keys,
+            fingerprint,
+            wrong,
+        };
+        let mut slots: Vec<u32> = expected.optional_writes.iter().map(|write| write.0).collect();
+        slots.dedup();
+        for (slot, &word) in (0..).zip(&home.words) {
+            if slots.binary_search(&slot).is_ok() {
+                let values: Vec<u64> = expected.sets.iter().map(|&set| expected.value(slot, set)).collect();
+                expected.contested.push(word);
+                expected.contested_values.extend(values);
+            } else {
+                expected.certain.push((word, expected.values[slot as usize].0));
+            }
+        }
+        expected
     }
 
     /// The value that word `slot` has if `set` is in S.
@@ -239,22 +276,15 @@ impl Expectation {
             return Err(wrong.clone());
         }
         let mut alive: u64 = (1u64 << self.sets.len().min(63)) - 1;
-        let mut next_optional = 0;
-        for (slot, &word) in home.words.iter().enumerate() {
-            let slot = slot as u32;
+        if self.certain.iter().any(|&(word, value)| memory.load_word(word) != value) {
+            return Err(self.explain(home, memory));
+        }
+        for (&word, values) in self.contested.iter().zip(self.contested_values.chunks(self.sets.len())) {
             let found = memory.load_word(word);
-            let contested = self.optional_writes.get(next_optional).is_some_and(|write| write.0 == slot);
-            if contested {
-                while self.optional_writes.get(next_optional).is_some_and(|write| write.0 == slot) {
-                    next_optional += 1;
+            for (i, &value) in values.iter().enumerate().take(63) {
+                if value != found {
+                    alive &= !(1 << i);
                 }
-                for (i, &set) in self.sets.iter().enumerate().take(63) {
-                    if self.value(slot, set) != found {
-                        alive &= !(1 << i);
-                    }
-                }
-            } else if found != self.values[slot as usize].0 {
-                alive = 0;
             }
             if alive == 0 {
                 return Err(self.explain(home, memory));

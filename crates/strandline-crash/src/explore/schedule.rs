@@ -21,6 +21,9 @@ pub enum Policy {
         every: u32,
         /// One in so many of the candidates next to a fence or an event.
         critical: u32,
+        /// Whether the thread then stalls: until what it has asked for next is complete it goes on by one candidate
+        /// at a time, only while all others wait. A thread that has just left a step out often does.
+        stalls: bool,
     },
     /// At the listed choice points these threads go on; at all others the running one does, or, where it
     /// pauses or has ended, the next one in the circle. Choice points are counted from 0, the beginning.
@@ -51,6 +54,11 @@ pub(super) struct Scheduler {
     random: Rng,
     priorities: Vec<i64>,
     lowest: i64,
+    /// The thread that stalls, and those that have waited since it went on last.
+    stalled: Option<usize>,
+    waiting: Vec<usize>,
+    /// Whether a step was left out since the last candidate.
+    left_out: bool,
     /// Choice points so far.
     choices: u32,
     next_listed: usize,
@@ -72,6 +80,9 @@ impl Scheduler {
             random,
             priorities,
             lowest: -1,
+            stalled: None,
+            waiting: Vec::new(),
+            left_out: false,
             choices: 0,
             next_listed: 0,
             target: None,
@@ -93,10 +104,20 @@ impl Scheduler {
         }
         match &self.policy {
             Policy::Random { every } => self.random.u32(..(*every).max(1)) == 0,
-            Policy::Priorities { every, critical } => {
-                let one_in = if critical_point { *critical } else { *every };
+            Policy::Priorities { .. } if self.stalled == Some(thread) => true,
+            Policy::Priorities { every, critical, stalls } => {
+                let left_out = std::mem::take(&mut self.left_out) && *stalls;
+                let one_in = match (left_out, critical_point) {
+                    (true, _) => 2,
+                    (false, true) => *critical,
+                    (false, false) => *every,
+                };
                 let change = self.random.u32(..one_in.max(1)) == 0;
                 if change {
+                    if left_out || (*stalls && self.stalled.is_none() && self.random.u8(..8) == 0) {
+                        self.stalled = Some(thread);
+                        self.waiting.clear();
+                    }
                     self.fall_behind(thread);
                 }
                 change
@@ -132,8 +153,21 @@ impl Scheduler {
         }
     }
 
+    /// The running thread leaves a step out.
+    pub fn leaves_out(&mut self) {
+        self.left_out = true;
+    }
+
+    /// What `thread` has asked for is complete.
+    pub fn completes(&mut self, thread: usize) {
+        self.stalled.take_if(|stalled| *stalled == thread);
+    }
+
     /// `thread` waits for another.
     pub fn pause(&mut self, thread: usize) {
+        if self.stalled.is_some() && !self.waiting.contains(&thread) {
+            self.waiting.push(thread);
+        }
         if matches!(self.policy, Policy::Priorities { .. }) {
             // Any of the others may go on.
             if self.running.len() > 2 && self.random.bool() {
@@ -157,7 +191,14 @@ impl Scheduler {
         let position = match &self.policy {
             Policy::Random { .. } => self.random.usize(..running.len()),
             Policy::Priorities { .. } => {
-                (0..running.len()).max_by_key(|&i| self.priorities[running[i]]).unwrap_or(0)
+                let stalls = |thread: &usize| self.stalled == Some(*thread);
+                if running.iter().all(|thread| stalls(thread) || self.waiting.contains(thread)) {
+                    self.waiting.clear();
+                    running.iter().position(stalls).unwrap_or(0)
+                } else {
+                    let others = (0..running.len()).filter(|&at| !stalls(&running[at]));
+                    others.max_by_key(|&at| self.priorities[running[at]]).unwrap_or(0)
+                }
             }
             Policy::Guided(_) => {
                 let place = |thread| running.iter().position(|&other| other == thread);

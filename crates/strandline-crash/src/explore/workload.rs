@@ -9,6 +9,7 @@ use std::str::FromStr;
 use fastrand::Rng;
 use strandline::collections::{BPlusTree, HashTable, KeyValueStore, NodeShape, RedBlackTree};
 use strandline::memory::PersistentAddress;
+use strandline::typed::{HashMap, OrderedMap, Persist, Ptr, Queue, Text, Tx, Vector, initialise, with_root};
 use strandline::{Abort, Error, Read, Result, Runner, Transaction};
 
 /// A structure's abstract contents.
@@ -40,12 +41,14 @@ pub enum Workload {
     KvStore,
     /// Allocations and frees of many sizes.
     Allocator,
+    /// The typed interface: every collection, and values behind pointers.
+    Typed,
 }
 
 impl Workload {
     /// All workloads.
-    pub const ALL: [Self; 6] =
-        [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore, Self::Allocator];
+    pub const ALL: [Self; 7] =
+        [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore, Self::Allocator, Self::Typed];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -56,6 +59,7 @@ impl Workload {
             Self::BPlusTree => "bplustree",
             Self::KvStore => "kvstore",
             Self::Allocator => "allocator",
+            Self::Typed => "typed",
         }
     }
 
@@ -66,6 +70,7 @@ impl Workload {
             Self::Hash | Self::RbTree => 3 + 3 * threads,
             Self::BPlusTree | Self::KvStore => 4 + 4 * threads,
             Self::Allocator => 6 + 7 * threads,
+            Self::Typed => 12 + 8 * threads,
         }
     }
 }
@@ -99,9 +104,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The seed of fillers that all begin at the same word, and write no word twice.
+    pub(super) const SAME_WORDS: u64 = 2 << 3 | 2;
+
     /// Writes so many words of its own, the same ones as others of these, and does nothing else.
     pub(super) fn words(unique: u64, words: u32, gives_up: bool) -> Self {
-        Self { seed: 2 << 3 | 2, unique, operations: 0, filler: words, reads_only: false, gives_up }
+        Self { seed: Self::SAME_WORDS, unique, operations: 0, filler: words, reads_only: false, gives_up }
     }
 }
 
@@ -156,6 +164,7 @@ impl Workload {
                 KeyValueStore::create(runner, root, 3).map(|_| ())
             }
             Self::Allocator => Ok(()),
+            Self::Typed => initialise::<Everything>(runner, |tx| Everything::new(tx)),
         }
     }
 
@@ -222,6 +231,7 @@ impl Workload {
             Self::BPlusTree => BPlusTree::<u64, u64>::open(tx, root)?.get(tx, key).map(|_| ()),
             Self::KvStore => KeyValueStore::open(tx, root)?.get(tx, &key_bytes(key)).map(|_| ()),
             Self::Allocator => tx.read(tx.root(1 + key % SLOTS)).map(|_| ()),
+            Self::Typed => with_root::<Everything, _>(tx, |tx, root| root.get(tx)?.model(tx).map(|_| ())),
         }
     }
 
@@ -301,6 +311,13 @@ impl Workload {
                 effects.push(Effect { key: key % SLOTS, old: effect.0, new: effect.1 });
                 return Ok(());
             }
+            Self::Typed => {
+                let which = random.u64(..Everything::OPERATIONS);
+                return with_root::<Everything, _>(tx, |tx, root| {
+                    effects.extend(Everything::operate(tx, root, which, key, new)?);
+                    Ok(())
+                });
+            }
         };
         effects.push(Effect { key, old, new });
         Ok(())
@@ -365,10 +382,149 @@ impl Workload {
                         return Err(tx.fail(Error::Damaged("two allocations overlap".into())));
                     }
                 }
+                Self::Typed => {
+                    model = with_root::<Everything, _>(tx, |tx, root| {
+                        let all = root.get(tx)?;
+                        all.check(tx)?;
+                        all.model(tx)
+                    })?;
+                }
             }
             Ok(model)
         })
     }
+}
+
+/// What the typed workload's pool holds: each collection, and a value behind a pointer.
+#[derive(Persist)]
+struct Everything<'p> {
+    hashed: HashMap<'p, String, u64>,
+    ordered: OrderedMap<'p, u64, Text<'p>>,
+    queue: Queue<'p, u64>,
+    vector: Vector<'p, (u32, u64)>,
+    pointed: Option<Ptr<'p, (u64, u64)>>,
+}
+
+impl<'p> Everything<'p> {
+    /// Kinds of operation, one for each field.
+    const OPERATIONS: u64 = 5;
+    /// Where the keys of each field begin in the model.
+    const FIELD: u64 = 16;
+
+    fn new(tx: &Tx<'p>) -> Result<Self> {
+        Ok(Self {
+            hashed: HashMap::with_capacity(tx, 4)?,
+            ordered: OrderedMap::new(tx)?,
+            queue: Queue::new(tx)?,
+            vector: Vector::new(tx)?,
+            pointed: None,
+        })
+    }
+
+    /// Changes the field `which`, at `key` where it has keys; `new` is what is stored.
+    fn operate(tx: &Tx<'p>, root: Ptr<'p, Self>, which: u64, key: u64, new: u64) -> Result<Vec<Effect>> {
+        let all = root.get(tx)?;
+        let effect = |key, old, new| Effect { key: which * Self::FIELD + key, old, new };
+        Ok(match which {
+            0 => {
+                let name = format!("the key {key}");
+                let old = all.hashed.remove(tx, name.as_str())?;
+                if old.is_none() {
+                    all.hashed.insert(tx, &name, &new)?;
+                }
+                vec![effect(key, old, old.is_none().then_some(new))]
+            }
+            1 => match all.ordered.remove(tx, &key)? {
+                Some(text) => {
+                    let old = number(&text.get(tx)?)?;
+                    text.destroy(tx)?;
+                    vec![effect(key, Some(old), None)]
+                }
+                None => {
+                    all.ordered.insert(tx, &key, &Text::new(tx, &format!("{new} at {key}"))?)?;
+                    vec![effect(key, None, Some(new))]
+                }
+            },
+            // The queue goes round: two items, whose places are the keys.
+            2 => {
+                let second = all.queue.iter(tx)?.nth(1).transpose()?;
+                let first = if second.is_some() { all.queue.pop(tx)? } else { None };
+                let before = all.queue.front(tx)?;
+                all.queue.push(tx, &new)?;
+                match (first, before) {
+                    (Some(first), _) => vec![effect(0, Some(first), second), effect(1, second, Some(new))],
+                    (None, Some(_)) => vec![effect(1, None, Some(new))],
+                    (None, None) => vec![effect(0, None, Some(new))],
+                }
+            }
+            3 => {
+                let length = all.vector.len(tx)?;
+                if key + 1 == length {
+                    let old = all.vector.pop(tx)?.map(|(_, old)| old);
+                    vec![effect(key, old, None)]
+                } else if key < length {
+                    let (_, old) = all.vector.set(tx, key, &(7, new))?;
+                    vec![effect(key, Some(old), Some(new))]
+                } else {
+                    all.vector.push(tx, &(7, new))?;
+                    vec![effect(length, None, Some(new))]
+                }
+            }
+            _ => match all.pointed {
+                Some(pointer) if key % 2 == 0 => {
+                    let old = pointer.update(tx, |(count, value)| {
+                        *count += 1;
+                        std::mem::replace(value, new)
+                    })?;
+                    vec![effect(0, Some(old), Some(new))]
+                }
+                Some(pointer) => {
+                    let (_, old) = pointer.free(tx)?;
+                    root.update(tx, |all| all.pointed = None)?;
+                    vec![effect(0, Some(old), None)]
+                }
+                None => {
+                    let pointer = Ptr::new(tx, &(1, new))?;
+                    root.update(tx, |all| all.pointed = Some(pointer))?;
+                    vec![effect(0, None, Some(new))]
+                }
+            },
+        })
+    }
+
+    fn check(&self, tx: &Tx<'p>) -> Result<()> {
+        self.hashed.check(tx)?;
+        self.ordered.check(tx).map(|_| ())
+    }
+
+    fn model(&self, tx: &Tx<'p>) -> Result<Model> {
+        let mut model = Model::new();
+        let mut add = |field: u64, key: u64, value| model.insert(field * Self::FIELD + key, value);
+        for pair in self.hashed.iter(tx) {
+            let (name, value) = pair?;
+            add(0, number(name.trim_start_matches("the key "))?, value);
+        }
+        for pair in self.ordered.iter(tx) {
+            let (key, text) = pair?;
+            add(1, key, number(&text.get(tx)?)?);
+        }
+        for (place, item) in (0..).zip(self.queue.iter(tx)?) {
+            add(2, place, item?);
+        }
+        for (index, pair) in (0..).zip(self.vector.iter(tx)?) {
+            add(3, index, pair?.1);
+        }
+        if let Some(pointer) = self.pointed {
+            add(4, 0, pointer.get(tx)?.1);
+        }
+        Ok(model)
+    }
+}
+
+/// The number that `text` begins with.
+fn number(text: &str) -> Result<u64> {
+    let digits = text.split(' ').next().unwrap_or_default();
+    digits.parse().map_err(|_| Error::Damaged(format!("{text:?} begins with no number")))
 }
 
 /// `model` after `effects`.

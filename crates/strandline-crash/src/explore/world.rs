@@ -364,8 +364,9 @@ impl X86World {
     }
 
     /// All that the thread has asked for is complete.
-    fn complete(&self, view: &mut View, trace: &mut Trace) {
+    fn complete(&self, thread: usize, view: &mut View, trace: &mut Trace) {
         view.unfenced_non_temporal = false;
+        self.scheduler.borrow_mut().completes(thread);
         if !view.asked.is_empty() {
             trace.tick();
             for (line, upto) in view.asked.drain(..) {
@@ -382,7 +383,7 @@ impl X86World {
         let time = self.store(thread, IssuedStore::now(space, offset, value));
         let view = &mut self.views.borrow_mut()[thread];
         view.ordered = time;
-        self.complete(view, &mut self.trace.borrow_mut());
+        self.complete(thread, view, &mut self.trace.borrow_mut());
     }
 
     fn event(&self, thread: usize, event: Event) {
@@ -466,7 +467,7 @@ impl World for X86World {
                 (candidate, critical) = (true, true);
                 let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
                 view.ordered = view.ordered.max(view.newest);
-                self.complete(view, trace);
+                self.complete(thread, view, trace);
                 trace.mark(thread as u32, operation);
                 0
             }
@@ -524,6 +525,7 @@ impl World for X86World {
             for view in self.views.borrow_mut().iter_mut() {
                 view.critical = CRITICAL_CANDIDATES;
             }
+            self.scheduler.borrow_mut().leaves_out();
         }
         omitted
     }

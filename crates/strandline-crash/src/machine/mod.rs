@@ -395,7 +395,7 @@ fn sample_one(
     transactions: u32,
     random: &mut Rng,
 ) -> Result<(), Box<Violation>> {
-    let script = Script::Shaped { transactions: 1 + random.u32(..transactions), life: 1 };
+    let script = Script::Shaped { transactions: 1 + random.u32(..transactions), life: 1, together: None };
     let seed = random.u64(..);
     let first = lab.live(description, &script, seed, Vec::new())?;
     let boundaries = boundaries(&first.notes);

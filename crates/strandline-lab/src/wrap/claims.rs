@@ -314,7 +314,7 @@ pub fn w14(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Er
         Some(write),
         Some(synthetic::STORES as f64),
         Some(elements as f64),
-        Some(structures::DELAYS[0] as f64),
+        Some(machine.cores.cycles_per_instruction),
     ];
     // Something was measured with it.
     let any = number(all, FIGURE, "cold", "wrap", synthetic::TIME, "0").is_some();

@@ -44,7 +44,8 @@ static FIGURES: [FigureSpec; 3] = [
         number: "Figs. 7 to 10",
         title: "Structures over the transaction size",
         method: "Set, MultiSet, B Tree and B+ Tree with 100 elements; each operation inserts, finds and deletes; 1 to 10 \
-                 operations in a transaction, a cache of 8192 blocks, one cycle between accesses.",
+                 operations in a transaction, a cache of 8192 blocks, as many instructions of one cycle between accesses as \
+                 native code has (docs/simulator.md, Calibration).",
         steps: structures::steps_by_size,
         run: structures::run_by_size,
         draw: structures::draw_by_size,

@@ -91,8 +91,11 @@ fn total(clocks: &[u64]) -> f64 {
     (clocks[clocks.len() - 1] - clocks[0]) as f64
 }
 
+/// A store is one instruction; the trace says what lies between.
+const NOTHING_BETWEEN: &str = "cores.instructions_per_access=1";
+
 pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
-    let paper = machine(&[])?;
+    let paper = machine(&[NOTHING_BETWEEN.into()])?;
     let formula = machine(&["cache.0.latency=0".into(), "cores.instructions_per_access=0".into()])?;
     for delay in delays(session) {
         for (setting, hot) in [("cold", false), ("hot", true)] {
@@ -112,7 +115,8 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     for size in SIZES {
         let setting = format!("{size} stores");
         for cache in CACHES {
-            let machine = machine(&[format!("cache.0.bytes={}", LINE_BYTES * cache)])?;
+            let machine =
+                machine(&[NOTHING_BETWEEN.into(), format!("cache.0.bytes={}", LINE_BYTES * cache)])?;
             for ((system, _), hardware) in SYSTEMS.iter().zip(HARDWARE) {
                 let clocks = clocks(&machine, hardware, &Trace { stores: size, delay: 1, hot: false })?;
                 add(into, (FIGURE, &setting, system, TIME), cache, total(&clocks));

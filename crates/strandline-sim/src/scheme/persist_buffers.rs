@@ -20,7 +20,7 @@
 //! *Caches* never write home what has gone through a buffer: modified lines that leave them are dropped, and reads are
 //! answered from the buffers.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::{Boundary, Entry, HardwareScheme, Mutant, Ordering, Reply, Setup, StoredWord, WayHome};
 use crate::cache::Hierarchy;
@@ -110,6 +110,8 @@ type Name = (usize, u64);
 #[derive(Default)]
 struct Epoch {
     number: u64,
+    /// How many epochs of all cores began before it; it is ordered after such ones only.
+    began: u64,
     /// Ended: nothing is added any more.
     closed: bool,
     /// Those on the medium are struck off when they are looked at.
@@ -144,6 +146,8 @@ struct PersistBuffers {
     done: BTreeMap<u64, Vec<(Name, u32)>>,
     /// Something may be sent.
     changed: bool,
+    /// Epochs that began, but for the first of each core.
+    began: u64,
     now: u64,
     /// Persists sent, stores that joined one, dropped lines, conflicts.
     counts: [u64; 4],
@@ -163,6 +167,7 @@ impl PersistBuffers {
             newest: HashMap::new(),
             done: BTreeMap::new(),
             changed: false,
+            began: 0,
             now: 0,
             counts: [0; 4],
         }
@@ -176,25 +181,33 @@ impl PersistBuffers {
         self.buffers[core].epochs.back_mut().expect("the last epoch stays")
     }
 
-    fn find(&mut self, (core, number): Name) -> Option<&mut Epoch> {
-        self.buffers[core].epochs.iter_mut().find(|epoch| epoch.number == number)
+    fn find(&self, (core, number): Name) -> Option<&Epoch> {
+        let epochs = &self.buffers[core].epochs;
+        epochs.binary_search_by_key(&number, |epoch| epoch.number).ok().map(|at| &epochs[at])
+    }
+
+    /// Whether `wanted` holds for `name` or for an epoch that it is ordered after, none of which began before `since`.
+    fn holds_before(&self, name: Name, since: u64, wanted: impl Fn(Name, &Epoch) -> bool) -> bool {
+        let (mut open, mut seen) = (vec![name], HashSet::new());
+        while let Some(name) = open.pop() {
+            let Some(epoch) = self.find(name).filter(|epoch| epoch.began >= since) else { continue };
+            if wanted(name, epoch) {
+                return true;
+            }
+            open.extend(epoch.after.iter().filter(|&&before| seen.insert(before)));
+        }
+        false
     }
 
     /// Whether nothing of an epoch, nor of those before it, is missing on the medium.
-    fn is_done(&mut self, name: Name) -> bool {
-        let Some(epoch) = self.find(name) else { return true };
-        if epoch.sent > 0 || !epoch.waiting.is_empty() {
-            return false;
-        }
-        let after = epoch.after.clone();
-        after.into_iter().all(|before| self.is_done(before))
+    fn is_done(&self, name: Name) -> bool {
+        !self.holds_before(name, 0, |_, epoch| epoch.sent > 0 || !epoch.waiting.is_empty())
     }
 
     /// Whether `name` is ordered after `before` already.
-    fn precedes(&mut self, before: Name, name: Name) -> bool {
-        let Some(epoch) = self.find(name) else { return false };
-        let after = epoch.after.clone();
-        after.into_iter().any(|name| name == before || self.precedes(before, name))
+    fn precedes(&self, before: Name, name: Name) -> bool {
+        let since = self.find(before).map_or(u64::MAX, |epoch| epoch.began);
+        self.holds_before(name, since, |name, _| name == before)
     }
 
     /// Ends the core's epoch; the next one is ordered after it if `ordered`, and after `also`.
@@ -203,7 +216,8 @@ impl PersistBuffers {
         last.closed = true;
         let number = last.number + 1;
         let after = ordered.then_some((core, number - 1)).into_iter().chain(also).collect();
-        self.buffers[core].epochs.push_back(Epoch { number, after, ..Epoch::default() });
+        self.began += 1;
+        self.buffers[core].epochs.push_back(Epoch { number, began: self.began, after, ..Epoch::default() });
         self.changed = true;
     }
 
@@ -390,8 +404,9 @@ impl HardwareScheme for PersistBuffers {
             }
             for ((core, number), line) in first.remove() {
                 self.buffers[core].held -= 1;
-                if let Some(epoch) = self.find((core, number)) {
-                    epoch.sent -= 1;
+                let epochs = &mut self.buffers[core].epochs;
+                if let Ok(at) = epochs.binary_search_by_key(&number, |epoch| epoch.number) {
+                    epochs[at].sent -= 1;
                 }
                 if let Some(newest) = self.newest.get_mut(&line) {
                     newest.1 -= 1;

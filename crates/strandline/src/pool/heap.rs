@@ -34,7 +34,7 @@ const REGIONS: u64 = 1 << 16;
 #[inline]
 pub(crate) fn region_at<M: Memory>(view: &View<M>, at: PersistentAddress) -> Option<u32> {
     let layout = &view.layout;
-    let chunk = (at.offset() - layout.chunks.offset()) >> layout.geometry.chunk_bytes.trailing_zeros();
+    let chunk = chunk_of(layout, at);
     match Chunk::decode(view.memory.peek(table(layout, chunk))) {
         Some(Chunk::Small { arena, .. }) => arena.checked_sub(REGIONS).map(|region| region as u32),
         _ => None,
@@ -101,24 +101,63 @@ impl Chunk {
     }
 }
 
+/// 2^64 divided by a divisor, rounded up: a multiplication instead of a division, which would cost several times as much
+/// as all else that finding a block takes.
+#[derive(Clone, Copy)]
+struct Reciprocal(u64);
+
+impl Reciprocal {
+    const fn new(divisor: u64) -> Self {
+        Self(u64::MAX / divisor + 1)
+    }
+
+    /// Exact while the dividend times the divisor is below 2^64: the rounding adds less than one part in 2^64 of the
+    /// dividend times the divisor, hence never reaches the next quotient.
+    fn divide(self, dividend: u64) -> u64 {
+        (u128::from(dividend) * u128::from(self.0) >> 64) as u64
+    }
+}
+
+/// For each class: the reciprocal of its bytes, and of eight times its bytes plus one.
+const RECIPROCALS: [(Reciprocal, Reciprocal); CLASSES.len()] = {
+    let mut all = [(Reciprocal(0), Reciprocal(0)); CLASSES.len()];
+    let mut class = 0;
+    while class < CLASSES.len() {
+        all[class] = (Reciprocal::new(CLASSES[class]), Reciprocal::new(8 * CLASSES[class] + 1));
+        class += 1;
+    }
+    all
+};
+
 /// How a small chunk of a class is divided.
 #[derive(Clone, Copy)]
 struct Division {
     block: u64,
     blocks: u64,
     header: u64,
+    by_block: Reciprocal,
 }
 
 impl Division {
+    #[inline]
     fn new(layout: &Layout, class: usize) -> Self {
         let (chunk, block) = (layout.geometry.chunk_bytes, CLASSES[class]);
+        let (by_block, by_block_and_bit) = RECIPROCALS[class];
         let header = |blocks: u64| (blocks.div_ceil(64) * 8).next_multiple_of(LINE_BYTES);
         // More cannot be with a bit for each; rounding the bitmap up takes a few away.
-        let mut blocks = 8 * chunk / (8 * block + 1);
+        let mut blocks = by_block_and_bit.divide(8 * chunk);
         while header(blocks) + blocks * block > chunk {
             blocks -= 1;
         }
-        Self { block, blocks, header: header(blocks) }
+        Self { block, blocks, header: header(blocks), by_block }
+    }
+
+    /// The number of the block that begins `inside` bytes into its chunk, if one does.
+    #[inline]
+    fn block_at(&self, inside: u64) -> Option<u64> {
+        let from_first = inside.checked_sub(self.header)?;
+        let number = self.by_block.divide(from_first);
+        (number * self.block == from_first && number < self.blocks).then_some(number)
     }
 
     fn words(&self) -> u64 {
@@ -136,6 +175,12 @@ impl Division {
 
 fn table(layout: &Layout, chunk: u64) -> PersistentAddress {
     layout.chunk_table.word(chunk)
+}
+
+/// The chunk that `at`, an address inside the chunks, lies in.
+fn chunk_of(layout: &Layout, at: PersistentAddress) -> u64 {
+    // A chunk's size is a power of two: `Layout::new`.
+    (at.offset() - layout.chunks.offset()) >> layout.geometry.chunk_bytes.trailing_zeros()
 }
 
 fn start(layout: &Layout, chunk: u64) -> PersistentAddress {
@@ -382,16 +427,14 @@ impl Arena {
         if at < layout.chunks || at >= layout.end() {
             return Err(tx.fail(invalid));
         }
-        let chunk = (at.offset() - layout.chunks.offset()) / layout.geometry.chunk_bytes;
+        let chunk = chunk_of(&layout, at);
         let base = start(&layout, chunk);
         match Chunk::decode(tx.read(table(&layout, chunk))?) {
             Some(Chunk::Small { class, .. }) => {
                 let division = Division::new(&layout, class);
-                let inside = (at.offset() - base.offset()).wrapping_sub(division.header);
-                let number = inside / division.block;
-                if !inside.is_multiple_of(division.block) || number >= division.blocks {
+                let Some(number) = division.block_at(at.offset() - base.offset()) else {
                     return Err(tx.fail(invalid));
-                }
+                };
                 let (word, bit) = (base.word(number / 64), 1 << (number % 64));
                 let used = tx.read(word)?;
                 if used & bit == 0 {
@@ -418,15 +461,12 @@ pub(crate) fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64,
     let found = if at < layout.chunks || at >= layout.end() {
         None
     } else {
-        let chunk = (at.offset() - layout.chunks.offset()) / layout.geometry.chunk_bytes;
+        let chunk = chunk_of(&layout, at);
         let inside = at.offset() - start(&layout, chunk).offset();
         match Chunk::decode(tx.read(table(&layout, chunk))?) {
             Some(Chunk::Small { class, .. }) => {
                 let division = Division::new(&layout, class);
-                let from_first = inside.wrapping_sub(division.header);
-                let begins = from_first.is_multiple_of(division.block)
-                    && from_first / division.block < division.blocks;
-                begins.then_some(division.block)
+                division.block_at(inside).map(|_| division.block)
             }
             Some(Chunk::Large { chunks }) if inside == 0 && chunks <= layout.chunk_count - chunk => {
                 Some(chunks * layout.geometry.chunk_bytes)

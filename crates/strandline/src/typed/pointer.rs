@@ -247,13 +247,34 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         })
     }
 
+    /// Reads the words of the block.
+    fn read(self, tx: &mut Words<'_>, words: &mut [u64]) -> Result<(), Abort> {
+        tx.read_range(self.raw.at, words)?;
+        if words[0] == Self::TAG { Ok(()) } else { Err(dangling(tx, self.raw.at, T::NAME)) }
+    }
+
+    fn decode(self, tx: &mut Words<'_>, words: &[u64]) -> Result<T, Abort> {
+        T::load(&words[1..]).map_err(|_| invalid(tx, self.raw.at, T::NAME))
+    }
+
     fn load(self, tx: &mut Words<'_>) -> Result<T, Abort> {
         with_buffer(Self::BLOCK_WORDS as u64, |words| {
-            tx.read_range(self.raw.at, words)?;
-            if words[0] != Self::TAG {
-                return Err(dangling(tx, self.raw.at, T::NAME));
+            self.read(tx, words)?;
+            self.decode(tx, words)
+        })
+    }
+
+    /// Writes the words of `value` that differ from those of the block, `old`.
+    fn write(self, tx: &mut Words<'_>, old: &[u64], value: &T) -> Result<(), Abort> {
+        check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
+        with_buffer(T::WORDS as u64, |new| {
+            value.store(new);
+            for (i, (&old, &new)) in (1..).zip(old[1..].iter().zip(&*new)) {
+                if old != new {
+                    tx.write(self.raw.at.word(i), new)?;
+                }
             }
-            T::load(&words[1..]).map_err(|_| invalid(tx, self.raw.at, T::NAME))
+            Ok(())
         })
     }
 
@@ -271,21 +292,9 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// As [`Ptr::get`]; a full log.
     pub fn set(self, tx: &Tx<'p>, value: &T) -> Result<()> {
         tx.words(|tx| {
-            check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
             with_buffer(Self::BLOCK_WORDS as u64, |old| {
-                tx.read_range(self.raw.at, old)?;
-                if old[0] != Self::TAG {
-                    return Err(dangling(tx, self.raw.at, T::NAME));
-                }
-                with_buffer(T::WORDS as u64, |new| {
-                    value.store(new);
-                    for (i, (&old, &new)) in (1..).zip(old[1..].iter().zip(&*new)) {
-                        if old != new {
-                            tx.write(self.raw.at.word(i), new)?;
-                        }
-                    }
-                    Ok(())
-                })
+                self.read(tx, old)?;
+                self.write(tx, old, value)
             })
         })
     }
@@ -296,10 +305,21 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// # Errors
     /// As [`Ptr::set`].
     pub fn update<R>(self, tx: &Tx<'p>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
-        let mut value = self.get(tx)?;
-        let result = change(&mut value);
-        self.set(tx, &value)?;
-        Ok(result)
+        with_buffer(Self::BLOCK_WORDS as u64, |old| {
+            let mut value = tx.words(|tx| {
+                self.read(tx, old)?;
+                self.decode(tx, old)
+            })?;
+            let before = tx.operations();
+            let result = change(&mut value);
+            // `change` may use the transaction, too.
+            if tx.operations() == before {
+                tx.words(|tx| self.write(tx, old, &value))?;
+            } else {
+                self.set(tx, &value)?;
+            }
+            Ok(result)
+        })
     }
 
     /// Gives the value's memory back when the transaction commits; returns the value. What it points to stays.

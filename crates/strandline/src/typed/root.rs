@@ -14,7 +14,7 @@ use super::pointer::Ptr;
 use super::transaction::{self, Tx, View};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
-use crate::transaction::{Read, Runner, Transaction};
+use crate::transaction::{Abort, Read, Runner, Transaction};
 
 const TAG: u64 = layout::tag(layout::begin("root", 1));
 const NAME_WORDS: usize = 8;
@@ -149,21 +149,6 @@ pub(crate) fn describe_root(runner: &mut impl Runner, index: u64) -> Result<Opti
     })
 }
 
-/// The pointer to the root's value, if the root is of type `T`.
-pub(super) fn root_pointer<'p, T: Persist<'p>>(tx: &View<'p>) -> Result<Ptr<'p, T>> {
-    let at = tx.words(|tx| {
-        let root = tx.root(0);
-        let at = PersistentAddress::new(tx.read(root)?);
-        let mut words = [0; 5];
-        tx.read_range(at, &mut words)?;
-        if words[0] != TAG || words[1] != T::LAYOUT {
-            return Err(tx.fail(Error::WrongStructure { what: T::NAME, root: root.offset() }));
-        }
-        Ok(PersistentAddress::new(words[4]))
-    })?;
-    Ok(Ptr::of(at))
-}
-
 /// Writes the description of a root of type `T` whose value is at `value`.
 fn describe<'p, T: Persist<'p>>(tx: &Tx<'p>, at: PersistentAddress, value: PersistentAddress) -> Result<()> {
     let mut words = [0; DESCRIPTION_WORDS];
@@ -191,8 +176,12 @@ fn make_root<'p, T: Persist<'p>>(tx: &Tx<'p>, value: &T) -> Result<()> {
     })
 }
 
-/// Makes the root if the pool has none, which a crash while it was created may have left.
-pub(super) fn initialise<R: Root>(
+/// Makes the root of a pool that has none, in a transaction of `runner`: what [`Store`](super::Store) does at its creation,
+/// for memories in which there is no file to open, as in the crash checker and the simulator.
+///
+/// # Errors
+/// What `init` returns; as [`Runner::run`].
+pub fn initialise<R: Root>(
     runner: &mut impl Runner,
     mut init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
 ) -> Result<()> {
@@ -204,21 +193,72 @@ pub(super) fn initialise<R: Root>(
     })
 }
 
-/// Checks that the root is an `R`, and makes it one where there is a migration.
-pub(super) fn check<R: Root>(runner: &mut impl Runner, migrations: &Migrations<R>) -> Result<()> {
-    let found = transaction::view(runner, |tx| {
-        Ok::<_, Error>(description(tx)?.map(|found| (found.words[1], found.shown())))
-    })?;
-    let (layout, found) = found.ok_or(Error::Missing { what: "store's root", root: 0 })?;
+/// Runs `body` inside the transaction `tx` of any [`Runner`], with the pool's root: typed code on the crash checker's
+/// memory and others that have no [`Store`](super::Store), and beside words of one's own.
+///
+/// ```
+/// use strandline::typed::{initialise, with_root};
+/// use strandline::{Options, Pool, Runner};
+///
+/// # fn main() -> strandline::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// let pool = Pool::create(folder.path().join("pool"), &Options::default())?;
+/// let mut worker = pool.worker()?;
+/// initialise::<u64>(&mut worker, |_| Ok(5))?;
+/// let six = worker.run(|tx| {
+///     with_root::<u64, _>(tx, |tx, root| {
+///         root.update(tx, |count| *count += 1)?;
+///         root.get(tx)
+///     })
+/// })?;
+/// assert_eq!(six, 6);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// The abort that the transaction has to end with: what it met, or the error that `body` returned, which its runner then
+/// returns. [`Error::WrongStructure`]: the root is no `R`; [`Error::Missing`]: there is none.
+pub fn with_root<R: Root, T>(
+    tx: &mut dyn Transaction,
+    body: impl for<'p> FnOnce(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+) -> Result<T, Abort> {
+    let done = transaction::within(&mut *tx, |tx| {
+        let found = description(tx)?.ok_or(Error::Missing { what: "store's root", root: 0 })?;
+        if found.words[1] != layout_of::<R>() {
+            return Err(Error::WrongStructure {
+                what: <R::At<'_> as Persist<'_>>::NAME,
+                root: found.at.offset(),
+            });
+        }
+        body(tx, Ptr::of(found.value()))
+    });
+    done.map_err(|error| match error {
+        // The transaction has kept what it met.
+        Error::Interrupted | Error::Aborted => Abort::User,
+        error => tx.fail(error),
+    })
+}
+
+/// Checks that the root is an `R`, and makes it one where there is a migration. Returns the address of its value, which
+/// stays where it is while the pool is open.
+pub(super) fn check<R: Root>(
+    runner: &mut impl Runner,
+    migrations: &Migrations<R>,
+) -> Result<PersistentAddress> {
+    let missing = || Error::Missing { what: "store's root", root: 0 };
+    let found = transaction::view(runner, |tx| description(tx)?.ok_or_else(missing))?;
+    let layout = found.words[1];
     if layout == layout_of::<R>() {
-        return Ok(());
+        return Ok(found.value());
     }
     let Some(step) = migrations.steps.get(&layout) else {
-        return Err(Error::RootLayout { found, expected: shown_type::<R::At<'_>>() });
+        return Err(Error::RootLayout { found: found.shown(), expected: shown_type::<R::At<'_>>() });
     };
     transaction::update(runner, |tx| {
-        let Some(found) = description(tx)? else { return Ok(()) };
+        let found = description(tx)?.ok_or_else(missing)?;
         let value = step(tx, found.value())?;
-        describe::<R::At<'_>>(tx, found.at, value)
+        describe::<R::At<'_>>(tx, found.at, value)?;
+        Ok(value)
     })
 }

@@ -6,10 +6,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::persist::Root;
 use super::pointer::Ptr;
-use super::root::{self, Migrations, root_pointer};
+use super::root::{self, Migrations};
 use super::transaction::{self, Tx, View};
 use crate::error::{Error, Result};
-use crate::memory::Native;
+use crate::memory::{Native, PersistentAddress};
 use crate::pool::{Options, Pool, Ticket};
 use crate::scheme::Blurred;
 use crate::transaction::{Runner, Statistics, Worker};
@@ -54,7 +54,9 @@ pub struct Store<R> {
     idle: Mutex<Vec<PoolWorker>>,
     returned: Condvar,
     pool: Pool,
-    root: PhantomData<fn() -> R>,
+    /// The root's value.
+    root: PersistentAddress,
+    root_type: PhantomData<fn() -> R>,
 }
 
 /// One thread's means to run transactions on a [`Store`], without looking for a free worker each time.
@@ -70,8 +72,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<R: Root> Store<R> {
-    fn over(pool: Pool) -> Self {
-        Self { idle: Mutex::default(), returned: Condvar::new(), pool, root: PhantomData }
+    /// A store in `pool`, whose root `root` finds.
+    fn over(pool: Pool, root: impl FnOnce(&mut PoolWorker) -> Result<PersistentAddress>) -> Result<Self> {
+        let mut worker = pool.worker()?;
+        let root = root(&mut worker)?;
+        let idle = Mutex::new(vec![worker]);
+        Ok(Self { idle, returned: Condvar::new(), pool, root, root_type: PhantomData })
+    }
+
+    /// As [`over`](Self::over), with a root that is made by `init` where there is none.
+    fn initialised(pool: Pool, init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>) -> Result<Self> {
+        Self::over(pool, |worker| {
+            root::initialise::<R>(worker, init)?;
+            root::check::<R>(worker, &Migrations::new())
+        })
     }
 
     /// Creates a pool in a new file at `path`, with the root that `init` makes, and opens it.
@@ -84,18 +98,11 @@ impl<R: Root> Store<R> {
         init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
         let path = path.as_ref();
-        let store = Self::over(Pool::create(path, options)?);
-        let made = store.session().and_then(|mut session| root::initialise::<R>(session.worker(), init));
-        match made {
-            Ok(()) => Ok(store),
-            Err(error) => {
-                drop(store);
-                // Nobody has seen the pool yet.
-                let _ = std::fs::remove_file(path);
-                let _ = std::fs::remove_file(crate::pool::log_path(path));
-                Err(error)
-            }
-        }
+        Self::initialised(Pool::create(path, options)?, init).inspect_err(|_| {
+            // Nobody has seen the pool yet.
+            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(crate::pool::log_path(path));
+        })
     }
 
     /// Opens the pool at `path`, and recovers it.
@@ -121,10 +128,7 @@ impl<R: Root> Store<R> {
         if !path.exists() {
             return Self::create(path, options, init);
         }
-        let store = Self::over(Pool::open(path, options)?);
-        root::initialise::<R>(store.session()?.worker(), init)?;
-        root::check::<R>(store.session()?.worker(), &Migrations::new())?;
-        Ok(store)
+        Self::initialised(Pool::open(path, options)?, init)
     }
 
     /// Opens the pool at `path`; a root of another type becomes an `R` by the migration from that type.
@@ -136,9 +140,7 @@ impl<R: Root> Store<R> {
         options: &Options,
         migrations: &Migrations<R>,
     ) -> Result<Self> {
-        let store = Self::over(Pool::open(path, options)?);
-        root::check(store.session()?.worker(), migrations)?;
-        Ok(store)
+        Self::over(Pool::open(path, options)?, |worker| root::check(worker, migrations))
     }
 
     /// Opens the pool at `path` for reading only, as [`Pool::open_read_only`].
@@ -146,9 +148,9 @@ impl<R: Root> Store<R> {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        let store = Self::over(Pool::open_read_only(path, options)?);
-        root::check::<R>(store.session()?.worker(), &Migrations::new())?;
-        Ok(store)
+        Self::over(Pool::open_read_only(path, options)?, |worker| {
+            root::check::<R>(worker, &Migrations::new())
+        })
     }
 
     /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain promises.
@@ -335,7 +337,8 @@ impl<R: Root> Session<'_, R> {
         &mut self,
         mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
-        transaction::update(self.worker(), |tx| body(tx, root_pointer(tx)?))
+        let root = self.store.root;
+        transaction::update(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// As [`Store::update_later`].
@@ -357,9 +360,9 @@ impl<R: Root> Session<'_, R> {
         &mut self,
         mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
-        let pool = &self.store.pool;
+        let Store { pool, root, .. } = self.store;
         let worker = self.worker.as_mut().expect("only the drop takes it");
-        let (result, transaction) = transaction::update_later(worker, |tx| body(tx, root_pointer(tx)?))?;
+        let (result, transaction) = transaction::update_later(worker, |tx| body(tx, Ptr::of(*root)))?;
         Ok((result, pool.ticket(transaction)?))
     }
 
@@ -382,7 +385,8 @@ impl<R: Root> Session<'_, R> {
         &mut self,
         mut body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
-        transaction::view(self.worker(), |tx| body(tx, root_pointer(tx)?))
+        let root = self.store.root;
+        transaction::view(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// What this session's worker has done so far, in other sessions too.

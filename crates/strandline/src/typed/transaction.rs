@@ -1,6 +1,6 @@
 //! Typed transactions: what a closure is lent, and how it is run.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::Deref;
 
@@ -13,6 +13,7 @@ use crate::transaction::{Abort, Runner, Transaction, Worker};
 /// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
 pub struct View<'p> {
     inner: RefCell<&'p mut (dyn Transaction + 'p)>,
+    operations: Cell<u64>,
 }
 
 /// A transaction that reads and writes: all of it happens, or nothing. It can do all that a [`View`] can.
@@ -44,12 +45,18 @@ pub(super) type Words<'a> = &'a mut (dyn Transaction + 'a);
 
 impl<'p> View<'p> {
     fn new(inner: &'p mut (dyn Transaction + 'p)) -> Self {
-        Self { inner: RefCell::new(inner) }
+        Self { inner: RefCell::new(inner), operations: Cell::new(0) }
+    }
+
+    /// How many operations the transaction has run so far.
+    pub(super) fn operations(&self) -> u64 {
+        self.operations.get()
     }
 
     /// Runs one operation, which must not call what it was given by a user: that may use the transaction too.
     #[inline]
     pub(super) fn words<R>(&self, body: impl FnOnce(&mut Words<'_>) -> Result<R, Abort>) -> Result<R> {
+        self.operations.set(self.operations.get() + 1);
         body(&mut (&mut **self.inner.borrow_mut() as Words<'_>)).map_err(|_| Error::Interrupted)
     }
 }
@@ -66,12 +73,19 @@ fn attempt<'p, T, E>(
     })
 }
 
-/// Runs `body` as a transaction of `runner`, again after a conflict: the typed form of [`Runner::run`], for any
-/// runner. Programs use [`Store::update`](super::Store::update).
+/// Runs `body` inside a transaction that is under way.
+pub(super) fn within<T>(
+    tx: &mut dyn Transaction,
+    body: impl for<'p> FnOnce(&Tx<'p>) -> Result<T>,
+) -> Result<T> {
+    body(&Tx { view: View::new(tx) })
+}
+
+/// Runs `body` as a transaction of `runner`, again after a conflict: the typed form of [`Runner::run`].
 ///
 /// # Errors
 /// The error that `body` returns, and nothing has happened; or what made the transaction fail.
-pub fn update<T, E: From<Error>>(
+pub(super) fn update<T, E: From<Error>>(
     runner: &mut impl Runner,
     mut body: impl FnMut(&Tx<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
@@ -94,7 +108,7 @@ pub(super) fn update_later<M: Memory, S: Scheme, T, E: From<Error>>(
 ///
 /// # Errors
 /// As [`update`].
-pub fn view<T, E: From<Error>>(
+pub(super) fn view<T, E: From<Error>>(
     runner: &mut impl Runner,
     mut body: impl FnMut(&View<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
@@ -109,12 +123,20 @@ pub fn view<T, E: From<Error>>(
     finish(outcome, given_up)
 }
 
+#[inline]
+fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: Option<E>) -> Result<T, E> {
+    match outcome {
+        Ok(value) => Ok(value),
+        Err(error) => Err(failed(error, given_up)),
+    }
+}
+
 /// What the transaction met counts, whatever its closure made of it: the runner reports an abort by its caller
 /// only where there was nothing else.
-pub(super) fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: Option<E>) -> Result<T, E> {
-    match (outcome, given_up) {
-        (Ok(value), _) => Ok(value),
-        (Err(Error::Aborted), Some(error)) => Err(error),
-        (Err(error), _) => Err(error.into()),
+#[cold]
+fn failed<E: From<Error>>(error: Error, given_up: Option<E>) -> E {
+    match (error, given_up) {
+        (Error::Aborted, Some(error)) => error,
+        (error, _) => error.into(),
     }
 }

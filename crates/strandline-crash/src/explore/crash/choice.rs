@@ -42,6 +42,17 @@ pub(super) struct Mood {
 impl Mood {
     /// A mood at random; extreme ones are as frequent as even ones.
     pub fn random(random: &mut Rng) -> Self {
+        loop {
+            let mood = Self::any(random);
+            // All newest values and all oldest ones are one state each.
+            let one = mood.newest == u16::MAX || mood.newest == 0 && mood.oldest == 255;
+            if !one || mood.by_line.is_some() || mood.latest > 0 || random.u8(..8) == 0 {
+                return mood;
+            }
+        }
+    }
+
+    fn any(random: &mut Rng) -> Self {
         let latest = if random.u8(..4) == 0 { 1 << random.u32(..5) } else { 0 };
         // With the last but one a word or two of a log are lost.
         let newest = [0, 5_000, 32_000, 60_000, 65_300, u16::MAX][random.usize(..6)];

@@ -108,24 +108,26 @@ impl CrashMemory {
         self.recording.set(true);
     }
 
-    /// The same, but only the crashes with these numbers are kept.
+    /// The same, but only the crashes with these numbers are kept; those above the last one are the last one.
     pub(in crate::explore) fn record_some(&self, wanted: Vec<u32>) {
         self.record();
         self.recorder.borrow_mut().wanted = Some(wanted);
     }
 
-    /// Recovery ends: how often power might have failed in it, the end included.
-    pub(in crate::explore) fn crashes_counted(&self) -> u32 {
-        self.crash_here();
-        self.recording.set(false);
-        self.recorder.borrow().count
-    }
-
     /// Recovery ends: one crash more. Takes the crashes that were recorded.
     pub(in crate::explore) fn recorded(&self) -> Vec<RecoveryCrash> {
+        let count = self.crashes_counted();
+        if let Some(wanted) = &mut self.recorder.borrow_mut().wanted {
+            wanted.iter_mut().for_each(|wanted| *wanted = (*wanted).min(count));
+        }
         self.crash_here();
         self.recording.set(false);
         std::mem::take(&mut self.recorder.borrow_mut().crashes)
+    }
+
+    /// How often power might have failed in the recovery that was recorded last.
+    pub(in crate::explore) fn crashes_counted(&self) -> u32 {
+        self.recorder.borrow().count
     }
 
     /// What was recorded, for reports.

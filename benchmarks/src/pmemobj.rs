@@ -1,0 +1,160 @@
+//! A hash table on libpmemobj, where that is installed: `--features pmemobj`, Debian's `libpmemobj-dev`.
+//!
+//! The library isolates nothing: a lock of this program's own does, as in its own examples. On a file that is not
+//! persistent memory it makes ranges durable by `msync`.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::RwLock;
+
+use crate::engines::{Engine, Worker, in_batches, touch};
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Oid {
+    pool: u64,
+    offset: u64,
+}
+
+#[link(name = "pmemobj")]
+unsafe extern "C" {
+    fn pmemobj_create(path: *const c_char, layout: *const c_char, size: usize, mode: u32) -> *mut c_void;
+    fn pmemobj_close(pool: *mut c_void);
+    fn pmemobj_root(pool: *mut c_void, size: usize) -> Oid;
+    fn pmemobj_direct(oid: Oid) -> *mut c_void;
+    fn pmemobj_tx_begin(pool: *mut c_void, environment: *mut c_void, ...) -> c_int;
+    fn pmemobj_tx_add_range_direct(at: *const c_void, bytes: usize) -> c_int;
+    fn pmemobj_tx_alloc(bytes: usize, kind: u64) -> Oid;
+    fn pmemobj_tx_commit();
+    fn pmemobj_tx_end() -> c_int;
+}
+
+const BUCKETS: u64 = 1 << 20;
+
+/// An entry of a chain; its value follows.
+#[repr(C)]
+struct Entry {
+    next: Oid,
+    key: u64,
+    bytes: u64,
+}
+
+/// A table of chains in a pool.
+pub struct PmemObj {
+    pool: *mut c_void,
+    buckets: *mut Oid,
+    lock: RwLock<()>,
+}
+
+// SAFETY: the pool may be used by any thread, and `lock` guards what the buckets lead to.
+unsafe impl Send for PmemObj {}
+// SAFETY: as above.
+unsafe impl Sync for PmemObj {}
+
+impl PmemObj {
+    /// In a file in `folder`.
+    pub fn new(folder: &Path) -> Self {
+        let path =
+            CString::new(folder.join("pmemobj").to_str().expect("a path in UTF-8")).expect("no zero in it");
+        // SAFETY: calls as the C interface has them; the root is zeroed and as large as asked for.
+        unsafe {
+            let pool = pmemobj_create(path.as_ptr(), c"benchmark".as_ptr(), 1 << 30, 0o600);
+            assert!(!pool.is_null(), "create a pool of libpmemobj: {}", std::io::Error::last_os_error());
+            let root = pmemobj_root(pool, BUCKETS as usize * size_of::<Oid>());
+            Self { pool, buckets: pmemobj_direct(root).cast(), lock: RwLock::default() }
+        }
+    }
+
+    fn bucket(&self, key: u64) -> *mut Oid {
+        // SAFETY: below the number of buckets.
+        unsafe { self.buckets.add((key.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 44) as usize) }
+    }
+
+    /// # Safety
+    /// The lock is held.
+    unsafe fn find(&self, key: u64) -> *mut Entry {
+        // SAFETY: a bucket is null or leads to entries of this pool.
+        unsafe {
+            let mut at = *self.bucket(key);
+            while at.offset != 0 {
+                let entry: *mut Entry = pmemobj_direct(at).cast();
+                if (*entry).key == key {
+                    return entry;
+                }
+                at = (*entry).next;
+            }
+        }
+        null_mut()
+    }
+
+    /// # Safety
+    /// The lock is held for writing, and a transaction has begun.
+    unsafe fn insert(&self, key: u64, value: &[u8]) {
+        // SAFETY: an entry has `bytes` bytes after it; what is overwritten is in the transaction's undo log first.
+        unsafe {
+            let mut entry = self.find(key);
+            if entry.is_null() || (*entry).bytes != value.len() as u64 {
+                let bucket = self.bucket(key);
+                let oid = pmemobj_tx_alloc(size_of::<Entry>() + value.len(), 1);
+                assert_ne!(oid.offset, 0, "the pool is full");
+                entry = pmemobj_direct(oid).cast();
+                entry.write(Entry { next: *bucket, key, bytes: value.len() as u64 });
+                assert_eq!(pmemobj_tx_add_range_direct(bucket.cast(), size_of::<Oid>()), 0);
+                *bucket = oid;
+            } else {
+                assert_eq!(pmemobj_tx_add_range_direct(entry.add(1).cast(), value.len()), 0);
+            }
+            entry.add(1).cast::<u8>().copy_from(value.as_ptr(), value.len());
+        }
+    }
+
+    fn transaction(&self, body: impl FnOnce()) {
+        let _guard = self.lock.write().expect("nobody panicked");
+        // SAFETY: no transaction is under way on this thread; the parameters end with 0, none.
+        unsafe {
+            assert_eq!(pmemobj_tx_begin(self.pool, null_mut(), 0 as c_int), 0, "begin");
+            body();
+            pmemobj_tx_commit();
+            assert_eq!(pmemobj_tx_end(), 0, "commit");
+        }
+    }
+}
+
+impl Drop for PmemObj {
+    fn drop(&mut self) {
+        // SAFETY: opened, and closed once.
+        unsafe { pmemobj_close(self.pool) }
+    }
+}
+
+impl Engine for PmemObj {
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(self)
+    }
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize) {
+        let value = vec![7u8; value_bytes];
+        in_batches(keys, |batch| {
+            // SAFETY: within a transaction, which holds the lock.
+            self.transaction(|| batch.iter().for_each(|&key| unsafe { self.insert(key, &value) }));
+        });
+    }
+}
+
+impl Worker for &PmemObj {
+    fn put(&mut self, key: u64, value: &[u8]) {
+        // SAFETY: within a transaction, which holds the lock.
+        self.transaction(|| unsafe { self.insert(key, value) });
+    }
+    fn get(&mut self, key: u64) -> Option<usize> {
+        let _guard = self.lock.read().expect("nobody panicked");
+        // SAFETY: the lock is held; an entry has `bytes` bytes after it.
+        unsafe {
+            let entry = self.find(key);
+            if entry.is_null() {
+                return None;
+            }
+            Some(touch(std::slice::from_raw_parts(entry.add(1).cast(), (*entry).bytes as usize)))
+        }
+    }
+}
