@@ -172,7 +172,7 @@ fn of_shapes(subjects: &[Subject]) -> Vec<Vec<Attempt>> {
     };
     let groups = subjects.chunk_by(is_beside);
     let lines = groups.flat_map(|group| {
-        group[0].omissions().into_iter().map(|omitted| {
+        group[0].omissions().into_iter().map(move |omitted| {
             let tried = attempts(group, omitted).into_iter();
             tried
                 .map(|(case, shape)| Attempt {

@@ -401,7 +401,10 @@ fn sample_one(
     let boundaries = boundaries(&first.notes);
     let near = |random: &mut Rng| {
         let of = boundaries[random.usize(..boundaries.len())];
-        (of + random.u64(..1000)).saturating_sub(300).min(first.end)
+        // What controllers tell each other at a commit takes a few cycles.
+        let at =
+            if random.bool() { of + random.u64(..64) } else { (of + random.u64(..1000)).saturating_sub(300) };
+        at.min(first.end)
     };
     // At most other cycles a power failure leaves what it leaves a cycle before.
     let at_a_write = |random: &mut Rng| first.writes[random.usize(..first.writes.len())];
