@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use strandline::memory::Step;
 use strandline_crash::explore::Workload;
-use strandline_crash::machine::{Bounds, Case, Omitted, Subject, exhaust, sample, subjects};
+use strandline_crash::machine::{Bounds, Case, Omitted, Subject, attempts, exhaust, sample, subjects};
+use strandline_sim::scheme::{Mutant, SCHEMES};
 
 fn bounds(histories: u64, transactions: u32) -> Bounds {
     Bounds { histories, seed: 1, transactions, limit: Duration::from_secs(600) }
@@ -22,9 +23,12 @@ fn case(name: &str, omitted: Option<Omitted>) -> Case {
 fn losses(schemes: impl Iterator<Item = Subject>) -> Vec<String> {
     let mut losses = Vec::new();
     for subject in schemes {
-        for (workload, threads) in [(Workload::Sps, 1), (Workload::Hash, 3), (Workload::Allocator, 2)] {
+        // One thread's must fill Loose-Ordering's windows of up to 32 transactions, or nothing ever leaves the caches.
+        for (workload, threads, transactions) in
+            [(Workload::Sps, 1, 200), (Workload::Hash, 3, 8), (Workload::Allocator, 2, 8)]
+        {
             let case = Case { subject, workload, threads, omitted: None };
-            let found = match sample(case, bounds(2, 8), |_| ()) {
+            let found = match sample(case, bounds(2, transactions), |_| ()) {
                 Ok(found) => found,
                 // A hardware scheme may refuse what it cannot be on.
                 Err(strandline::Error::Unsupported(_)) => continue,
@@ -33,7 +37,8 @@ fn losses(schemes: impl Iterator<Item = Subject>) -> Vec<String> {
             let name = format!("{} {}", subject.name(), workload.name());
             match found.violation {
                 Some(violation) => losses.push(format!("{name}: {}", violation.what)),
-                None => assert!(found.counts.states > 0, "{name}: {:?}", found.counts),
+                None if found.counts.states > 5 => {}
+                None => losses.push(format!("{name}: too few states: {:?}", found.counts)),
             }
         }
     }
@@ -58,45 +63,56 @@ fn a_missing_step_is_found() {
     }
 }
 
-/// Workload, threads, transactions of a thread and histories that show a rule: small blocks and large ones that fill caches and
-/// logs, then conflicts of threads.
-const SHAPES: [(Workload, usize, u32, u64); 4] = [
-    (Workload::Sps, 3, 12, 60),
-    (Workload::Allocator, 1, 60, 150),
-    (Workload::Hash, 3, 40, 100),
-    (Workload::Sps, 1, 12, 100),
+/// Rules whose histories take seconds each, left to [`every_mutant_of_every_hardware_scheme_is_found`] and to
+/// `strandline check --world machine --mutants`.
+const SLOW: [&str; 12] = [
+    "end-flag",
+    "data-fence",
+    "victim-last-writer",
+    "victim-value-equality",
+    "tx-count",
+    "pair-commit",
+    "recount",
+    "in-order-commit",
+    "window-order",
+    "group-order",
+    "truncate-after-home",
+    "copied-durable",
 ];
 
-#[test]
-#[ignore = "minutes, and it has not been run to its end: docs/simulator.md says what is known of each rule"]
-fn every_mutant_of_every_hardware_scheme_is_found() {
+/// Those of the hardware schemes' rules that `chosen` takes and that no history shows.
+fn missed(chosen: impl Fn(&str) -> bool) -> Vec<String> {
     let mut missed = Vec::new();
-    let hardware = strandline_sim::scheme::SCHEMES.iter().filter(|entry| entry.make.is_some());
-    for entry in hardware {
-        // Rules are the hardware's, whatever software runs beside it.
+    for entry in SCHEMES.iter().filter(|entry| entry.make.is_some()) {
         let beside: Vec<_> =
             subjects().into_iter().filter(|subject| subject.hardware.name == entry.name).collect();
-        for mutant in entry.mutants.iter().filter(|mutant| mutant.redundant.is_none()) {
+        let harmful = |mutant: &&Mutant| mutant.redundant.is_none() && chosen(mutant.name);
+        for mutant in entry.mutants.iter().filter(harmful) {
             let started = std::time::Instant::now();
-            let tried =
-                SHAPES.into_iter().flat_map(|shape| beside.iter().map(move |&subject| (shape, subject)));
-            let found =
-                tried.into_iter().find_map(|((workload, threads, transactions, histories), subject)| {
-                    let omitted = Some(Omitted::Rule(mutant));
-                    let case = Case { subject, workload, threads, omitted };
-                    let found = sample(case, bounds(histories, transactions), |_| ()).ok()?;
-                    found
-                        .violation
-                        .is_some()
-                        .then(|| (workload, threads, subject.name(), found.counts.histories))
-                });
-            println!("{} {} {:?} {:.1} s", entry.name, mutant.name, found, started.elapsed().as_secs_f64());
+            let mut tried = attempts(&beside, Omitted::Rule(mutant)).into_iter();
+            let found = tried.find_map(|(case, shape)| {
+                let found = sample(case, bounds(shape.histories, shape.transactions), |_| ()).ok()?;
+                found.violation?;
+                Some((case.subject.name(), shape, found.counts.histories))
+            });
+            println!("{} {} {found:?} {:.1} s", entry.name, mutant.name, started.elapsed().as_secs_f64());
             if found.is_none() {
                 missed.push(format!("{} without {}", entry.name, mutant.name));
             }
         }
     }
-    assert_eq!(missed, Vec::<String>::new());
+    missed
+}
+
+#[test]
+fn mutants_of_hardware_schemes_are_found() {
+    assert_eq!(missed(|rule| !SLOW.contains(&rule)), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "minutes; the quick rules are in mutants_of_hardware_schemes_are_found"]
+fn every_mutant_of_every_hardware_scheme_is_found() {
+    assert_eq!(missed(|_| true), Vec::<String>::new());
 }
 
 #[test]

@@ -334,7 +334,7 @@ impl Machine {
 impl World for Machine {
     fn perform(&self, thread: usize, operation: Operation) -> u64 {
         let state = &mut *self.state.borrow_mut();
-        if state.functional {
+        if state.is_functional() {
             return state.perform_functionally(operation);
         }
         if operation == Operation::Pause && state.waiting[thread] == Waiting::Over {
@@ -357,7 +357,7 @@ impl World for Machine {
     /// core's own time, so they are made up for when the line is lost.
     fn wait(&self, thread: usize, offset: u64, value: u64) {
         let state = &mut *self.state.borrow_mut();
-        if state.functional {
+        if state.is_functional() {
             return;
         }
         if state.waiting[thread] == Waiting::Over {
@@ -383,7 +383,7 @@ impl World for Machine {
     /// Costs nothing and moves nothing: only the software of the simulation wants it.
     fn load_before_store(&self, thread: usize, space: Space, offset: u64) -> u64 {
         let state = &mut *self.state.borrow_mut();
-        if state.functional {
+        if state.is_functional() {
             return state.perform_functionally(Operation::Load(space, offset));
         }
         if state.may_run(thread) {
@@ -398,7 +398,7 @@ impl World for Machine {
 
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         let state = &mut *self.state.borrow_mut();
-        if state.functional {
+        if state.is_functional() {
             for (i, word) in into.iter_mut().enumerate() {
                 *word = state.perform_functionally(Operation::Load(space, offset + 8 * i as u64));
             }
@@ -533,6 +533,12 @@ impl State {
         Some(value)
     }
 
+    /// Whether no time passes: before and after a run, and for threads that unwind since another one cannot go on.
+    #[inline]
+    fn is_functional(&self) -> bool {
+        self.functional || std::thread::panicking()
+    }
+
     /// Whether `thread` is furthest behind, after all store queues and engines have caught up with it.
     #[inline]
     fn may_run(&mut self, thread: usize) -> bool {
@@ -549,8 +555,6 @@ impl State {
     fn catch_up(&mut self, thread: usize) -> bool {
         let clock = self.cores[thread].clock;
         if clock > self.limit {
-            // What unwinds may still access memory.
-            self.functional = true;
             panic!("the program runs for ever");
         }
         loop {

@@ -1,6 +1,7 @@
 //! Running the schemes and workloads of the library on a machine, unchanged.
 
 use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use strandline_workloads::{
 use crate::controller::Regions;
 use crate::description::Description;
 use crate::machine::{Announced, Contents, Crash, Machine};
-use crate::scheme::{Entry, Setup};
+use crate::scheme::{Entry, Exhausted, Setup};
 use crate::statistics::Statistics;
 
 /// A pool with a workload's structure, ready for any number of runs.
@@ -29,6 +30,8 @@ pub struct Prepared {
     layout: Layout,
     shared: SharedLayout,
     image: Vec<u64>,
+    /// Whether threads read the structure before their first transactions.
+    reads_first: bool,
 }
 
 /// How large pools are.
@@ -134,7 +137,7 @@ impl Prepared {
         let geometry = Geometry { size, logs, log_bytes: pool.log_bytes, chunk_bytes: pool.chunk_bytes };
         let layout = Layout::new(geometry)?;
         let shared = SharedLayout::new(&layout, pool.lock_bits, 0);
-        let mut prepared = Self { selection, layout, shared, image: Vec::new() };
+        let mut prepared = Self { selection, layout, shared, image: Vec::new(), reads_first: false };
         let world = plain(vec![0; (size / 8) as usize], &shared);
         let hosted: Rc<dyn World> = world.clone();
         let view = prepared.view(Hosted::new(hosted, 0));
@@ -143,6 +146,13 @@ impl Prepared {
         prepared.selection.prepare(&mut AnyRunner::new(worker))?;
         prepared.image = world.contents();
         Ok(prepared)
+    }
+
+    /// Lets threads read the whole structure, a share each, before their first transactions: what fits the caches is
+    /// there when they begin.
+    pub fn read_first(mut self) -> Self {
+        self.reads_first = true;
+        self
     }
 
     /// Where everything lies.
@@ -315,7 +325,13 @@ impl WorkloadVisitor for Driver<'_> {
                 kind.visit(Help(prepared.view(memory), concurrency, &|| ended.get() == all));
             }));
         }
-        self.machine.run(threads);
+        let run = AssertUnwindSafe(|| self.machine.run(threads));
+        if let Err(panic) = catch_unwind(run) {
+            match panic.downcast::<Exhausted>() {
+                Ok(exhausted) => return Err(Error::Unsupported(exhausted.0)),
+                Err(panic) => resume_unwind(panic),
+            }
+        }
         results.into_iter().filter_map(RefCell::into_inner).collect()
     }
 }
@@ -353,6 +369,16 @@ impl Driver<'_> {
         }
     }
 
+    /// Reads a thread's share of the lines of the heap, up to the last one that is used.
+    fn read_share(&self, memory: &Hosted, index: usize) {
+        let used =
+            8 * self.prepared.image.iter().rposition(|&word| word != 0).map_or(0, |last| last as u64 + 1);
+        let lines = (self.prepared.layout.data.offset()..used).step_by(LINE_BYTES as usize);
+        for line in lines.skip(index).step_by(self.run.threads) {
+            memory.load(PersistentAddress::new(line));
+        }
+    }
+
     fn thread<W: Workload>(
         &self,
         workload: &W,
@@ -364,6 +390,9 @@ impl Driver<'_> {
             let mut runner = self.lease(memory, index)?;
             let seed = self.run.seed.wrapping_add((index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut part = workload.thread(&mut runner, seed)?;
+            if self.prepared.reads_first {
+                self.read_share(memory, index);
+            }
             for _ in 0..self.run.warm_up {
                 part.transaction(&mut runner)?;
             }

@@ -418,6 +418,47 @@ fn power_may_fail_at_any_cycle_where_the_controllers_queues_survive() {
     assert_eq!(losses(PersistenceDomain::Adr), Vec::<String>::new());
 }
 
+/// REDO-2C and ATOM-OPT-2C: a second channel behind each controller, for the log.
+#[test]
+fn power_may_fail_at_any_cycle_with_a_channel_for_the_log() {
+    let mut description = machine();
+    description.controllers.channels = 2;
+    description.controllers.log_channel = true;
+    let (mut judged, mut losses) = (0, Vec::new());
+    for subject in
+        [Subject::Atom(Design::Source, TIGHT), Subject::Atom(Design::Source, ROOMY), Subject::Redo(64)]
+    {
+        for domain in [PersistenceDomain::Media, PersistenceDomain::Adr] {
+            description.persistence.domain = domain;
+            for load in [LONG, SHARED, SHORT] {
+                let (crashes, wrong) = crash(&description, subject, None, load, 449);
+                losses.extend(wrong.map(|wrong| format!("{subject:?} {load:?} {domain:?}: {wrong}")));
+                judged += crashes;
+            }
+        }
+    }
+    assert!(judged > 1200, "{judged}");
+    assert_eq!(losses, Vec::<String>::new());
+}
+
+/// Updates that no grant makes room for end the run with what helps.
+#[test]
+fn a_log_that_is_full_ends_the_run() {
+    let description = machine();
+    let setup = Setup { machine: &description, omitted: None };
+    let parameters = Parameters { structures: 1, buckets: 2, records: 1, grants: 1, grant_cycles: 100 };
+    let redo: Box<dyn HardwareScheme> = Box::new(Redo::new(8, &setup).unwrap());
+    let atom: Box<dyn HardwareScheme> = Box::new(Atom::new(Design::Posted, parameters, &setup).unwrap());
+    for scheme in [atom, redo] {
+        let run = std::panic::AssertUnwindSafe(|| {
+            run_on(&description, Some(scheme), one(|memory| update(memory, 0..200)));
+        });
+        let ended = std::panic::catch_unwind(run).expect_err("the log is too small");
+        let why = ended.downcast::<scheme::Exhausted>().expect("the log says why");
+        assert!(why.0.contains("smaller"), "{}", why.0);
+    }
+}
+
 #[test]
 fn every_mutant_is_found_broken() {
     let mut description = machine();

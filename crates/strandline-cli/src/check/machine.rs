@@ -6,11 +6,21 @@ use comfy_table::{Table, presets};
 use serde_json::json;
 use strandline::Error;
 use strandline_crash::explore::{Counts, Outcome as Explored, Workload};
-use strandline_crash::machine::{Bounds, Case, Omitted, Subject, exhaust, sample, subjects};
+use strandline_crash::machine::{Bounds, Case, Omitted, Subject, attempts, exhaust, sample, subjects};
 
 use super::Finished;
 use super::schemes::{Arguments, progress_bar};
 use crate::failure::{Failure, Outcome};
+
+/// A case, and how much of it.
+#[derive(Clone, Copy)]
+struct Attempt {
+    case: Case,
+    /// Histories.
+    histories: u64,
+    /// Transactions of a thread.
+    transactions: u32,
+}
 
 /// One line of the summary.
 struct Row {
@@ -38,14 +48,13 @@ impl Row {
 /// # Errors
 /// A flag names what there is not here.
 pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
-    let cases = cases(arguments)?;
+    let lines = lines(arguments)?;
     // Panics of mutants are caught and reported as what they are.
     std::panic::set_hook(Box::new(|_| ()));
     let bar = progress_bar();
     let mut rows = Vec::new();
-    for mut case in cases {
-        let started = Instant::now();
-        let progress = |case: Case, counts: &Counts| {
+    for line in lines {
+        let row = one(arguments, &line, |case, counts, seconds| {
             let without =
                 case.omitted.map_or(String::new(), |omitted| format!(" without {}", omitted.name()));
             bar.set_message(format!(
@@ -55,26 +64,17 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
                 case.threads,
                 counts.histories,
                 counts.points,
-                counts.states as f64 / started.elapsed().as_secs_f64().max(1e-3)
+                counts.states as f64 / seconds.max(1e-3)
             ));
             bar.tick();
-        };
-        let mut explored = explore(arguments, case, |counts| progress(case, counts));
-        if arguments.mutants && arguments.threads.is_empty() && matches!(explored, Err(Error::Unsupported(_)))
-        {
-            // Some hardware serves one core alone.
-            case.threads = 1;
-            explored = explore(arguments, case, |counts| progress(case, counts));
-        }
-        let explored = match explored {
-            Ok(explored) => Ok(explored),
-            Err(Error::Unsupported(why)) => Err(why),
+        });
+        match row {
+            Ok(row) => rows.extend(row),
             Err(error) => {
                 let _ = std::panic::take_hook();
                 return Err(error.into());
             }
-        };
-        rows.push(Row { case, explored });
+        }
     }
     bar.finish_and_clear();
     let _ = std::panic::take_hook();
@@ -109,7 +109,8 @@ fn wanted(arguments: &Arguments) -> Result<Vec<Subject>, Failure> {
     Ok(all.into_iter().filter(chosen).collect())
 }
 
-fn cases(arguments: &Arguments) -> Result<Vec<Case>, Failure> {
+/// For each line of the summary what is tried, one after the other until something is wrong.
+fn lines(arguments: &Arguments) -> Result<Vec<Vec<Attempt>>, Failure> {
     if let Some(setting) = arguments.setting.first() {
         return Err(Failure::Usage(format!(
             "--setting {setting} is about what x86 allows; the machine's persistence domain says what survives: \
@@ -117,12 +118,22 @@ fn cases(arguments: &Arguments) -> Result<Vec<Case>, Failure> {
         )));
     }
     let subjects = wanted(arguments)?;
+    let shaped = arguments.mutants
+        && !arguments.exhaustive
+        && arguments.workload.is_empty()
+        && arguments.threads.is_empty()
+        && arguments.transactions.is_none();
+    if shaped {
+        return Ok(of_shapes(&subjects));
+    }
     let workloads: Vec<Workload> = match (&arguments.workload[..], arguments.mutants) {
         ([], true) => vec![Workload::Sps],
         ([], false) => Workload::ALL.to_vec(),
         (chosen, _) => chosen.to_vec(),
     };
-    let mut cases = Vec::new();
+    let transactions = arguments.transactions.unwrap_or(if arguments.exhaustive { 2 } else { 12 });
+    let histories = if arguments.mutants { u64::MAX } else { arguments.samples() };
+    let mut lines = Vec::new();
     let mut unknown = arguments.omit.is_some();
     for subject in subjects {
         let omissions = subject.omissions();
@@ -133,39 +144,103 @@ fn cases(arguments: &Arguments) -> Result<Vec<Case>, Failure> {
         };
         unknown &= omitted.is_empty();
         for &workload in &workloads {
-            for threads in threads(arguments) {
-                cases.extend(omitted.iter().map(|&omitted| Case { subject, workload, threads, omitted }));
+            let attempt = |threads, omitted| {
+                let case = Case { subject, workload, threads, omitted };
+                Attempt { case, histories, transactions }
+            };
+            // Some hardware serves one core alone.
+            if arguments.mutants && arguments.threads.is_empty() {
+                let either = omitted.iter().map(|&omitted| [3, 1].map(|threads| attempt(threads, omitted)));
+                lines.extend(either.map(Vec::from));
+            } else {
+                for threads in threads(arguments) {
+                    lines.extend(omitted.iter().map(|&omitted| vec![attempt(threads, omitted)]));
+                }
             }
         }
     }
     match &arguments.omit {
         Some(name) if unknown => Err(Failure::Usage(format!("these schemes have no step or rule {name:?}"))),
-        _ => Ok(cases),
+        _ => Ok(lines),
     }
+}
+
+/// A line for each step of a software scheme and for each rule of a hardware scheme, whatever software is beside it.
+fn of_shapes(subjects: &[Subject]) -> Vec<Vec<Attempt>> {
+    let is_beside = |one: &Subject, other: &Subject| {
+        one.hardware.make.is_some() && one.hardware.name == other.hardware.name
+    };
+    let groups = subjects.chunk_by(is_beside);
+    let lines = groups.flat_map(|group| {
+        group[0].omissions().into_iter().map(move |omitted| {
+            let tried = attempts(group, omitted).into_iter();
+            tried
+                .map(|(case, shape)| Attempt {
+                    case,
+                    histories: shape.histories,
+                    transactions: shape.transactions,
+                })
+                .collect()
+        })
+    });
+    lines.collect()
 }
 
 fn threads(arguments: &Arguments) -> Vec<usize> {
-    match (arguments.threads.is_empty(), arguments.mutants, arguments.exhaustive) {
-        (false, ..) => arguments.threads.iter().map(|&threads| threads.into()).collect(),
-        (true, true, _) => vec![3],
-        (true, false, true) => vec![2],
-        (true, false, false) => vec![1, 2, 3, 4],
+    match (arguments.threads.is_empty(), arguments.exhaustive) {
+        (false, _) => arguments.threads.iter().map(|&threads| threads.into()).collect(),
+        (true, true) => vec![2],
+        (true, false) => vec![1, 2, 3, 4],
     }
 }
 
-fn explore(arguments: &Arguments, case: Case, progress: impl FnMut(&Counts)) -> strandline::Result<Explored> {
-    // What is known to be redundant gets a tenth of the time.
-    let redundant = case.omitted.is_some_and(|omitted| case.subject.redundant(omitted).is_some());
-    let bounds = |transactions: u32| Bounds {
-        histories: if arguments.mutants { u64::MAX } else { arguments.samples() },
-        seed: arguments.seed,
-        transactions: arguments.transactions.unwrap_or(transactions),
-        limit: Duration::from_secs(arguments.seconds) / if redundant && arguments.mutants { 10 } else { 1 },
-    };
-    match arguments.exhaustive {
-        true => exhaust(case, bounds(2), progress),
-        false => sample(case, bounds(12), progress),
+/// Tries what a line of the summary is to try; `progress` is told of each case what has been counted, and how long it has
+/// taken.
+///
+/// # Errors
+/// The workload does not fit its pool.
+fn one(
+    arguments: &Arguments,
+    line: &[Attempt],
+    mut progress: impl FnMut(Case, &Counts, f64),
+) -> strandline::Result<Option<Row>> {
+    let started = Instant::now();
+    let mut row: Option<Row> = None;
+    for &Attempt { case, histories, transactions } in line {
+        // What is known to be redundant gets a tenth of the time.
+        let redundant = case.omitted.is_some_and(|omitted| case.subject.redundant(omitted).is_some());
+        let all =
+            Duration::from_secs(arguments.seconds) / if redundant && arguments.mutants { 10 } else { 1 };
+        let limit = all.saturating_sub(started.elapsed());
+        if row.as_ref().is_some_and(|row| row.explored.is_ok()) && limit.is_zero() {
+            break;
+        }
+        let bounds = Bounds { histories, seed: arguments.seed, transactions, limit };
+        let tell = |counts: &Counts| progress(case, counts, started.elapsed().as_secs_f64());
+        let explored =
+            if arguments.exhaustive { exhaust(case, bounds, tell) } else { sample(case, bounds, tell) };
+        let before = row.as_ref().and_then(|row| row.explored.as_ref().ok());
+        match explored {
+            Ok(mut explored) => {
+                if let Some(before) = before {
+                    explored.counts += before.counts;
+                    explored.seconds += before.seconds;
+                    explored.cpu_seconds += before.cpu_seconds;
+                }
+                let found = explored.violation.is_some();
+                row = Some(Row { case, explored: Ok(explored) });
+                if found {
+                    break;
+                }
+            }
+            Err(Error::Unsupported(why)) if before.is_none() => {
+                row = Some(Row { case, explored: Err(why) });
+            }
+            Err(Error::Unsupported(_)) => {}
+            Err(error) => return Err(error),
+        }
     }
+    Ok(row)
 }
 
 fn replay(arguments: &Arguments, row: &Row, explored: &Explored) -> String {

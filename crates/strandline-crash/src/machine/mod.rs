@@ -10,6 +10,7 @@
 //! there when it begins anew.
 
 mod judge;
+mod mutants;
 mod shapes;
 mod trace;
 
@@ -26,7 +27,7 @@ use strandline::scheme::{
 use strandline::{Concurrency, Result};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::PersistenceDomain;
-use strandline_sim::scheme::{Entry, Mutant, SCHEMES as HARDWARE, Setup};
+use strandline_sim::scheme::{Entry, Exhausted, Mutant, SCHEMES as HARDWARE, Setup};
 use strandline_sim::{Contents, Description, Machine, Note, Noted};
 
 use crate::Setting;
@@ -38,6 +39,7 @@ use crate::explore::{
 };
 
 use judge::Judge;
+pub use mutants::{SHAPES, Shape, attempts};
 
 /// What is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,7 +307,10 @@ impl Lab {
         let what = match run {
             Ok(Ok(run)) => return Ok(run),
             Ok(Err(what)) => what,
-            Err(panic) => format!("the program panics: {}", panic_text(&*panic)),
+            Err(panic) => match panic.downcast::<Exhausted>() {
+                Ok(exhausted) => exhausted.0,
+                Err(panic) => format!("the program panics: {}", panic_text(&*panic)),
+            },
         };
         let what = format!("{what} (on {})", description.name);
         Err(Box::new(Violation {
@@ -396,7 +401,10 @@ fn sample_one(
     let boundaries = boundaries(&first.notes);
     let near = |random: &mut Rng| {
         let of = boundaries[random.usize(..boundaries.len())];
-        (of + random.u64(..1000)).saturating_sub(300).min(first.end)
+        // What controllers tell each other at a commit takes a few cycles.
+        let at =
+            if random.bool() { of + random.u64(..64) } else { (of + random.u64(..1000)).saturating_sub(300) };
+        at.min(first.end)
     };
     // At most other cycles a power failure leaves what it leaves a cycle before.
     let at_a_write = |random: &mut Rng| first.writes[random.usize(..first.writes.len())];

@@ -95,9 +95,17 @@ pub(super) fn random(cores: usize, domains: &[PersistenceDomain], random: &mut R
     machine.nvm.read_ns = [10.0, 60.0, 200.0][random.usize(..3)];
     machine.nvm.write_ns = [20.0, 180.0, 900.0][random.usize(..3)];
     machine.nvm.banks = [1, 4, 16][random.usize(..3)];
+    // With rows of several lines neighbours share a bank, and writes of other banks overtake them.
+    machine.nvm.row_buffer_bytes = [0, 0, 512][random.usize(..3)];
+    machine.nvm.row_hit_ns = machine.nvm.read_ns;
     machine.cores.instructions_per_access = f64::from(random.u8(..8));
     machine.persistence.write_back =
         [WriteBackKind::Clwb, WriteBackKind::Clflushopt, WriteBackKind::Clflush][random.usize(..3)];
+    // A second channel for a hardware scheme's log, as in ATOM's -2C designs.
+    if machine.controllers.count > 1 && random.u8(..4) == 0 {
+        machine.controllers.channels = 2;
+        machine.controllers.log_channel = true;
+    }
     if machine.cores.store_queue > 0 {
         machine.cores.stores_in_flight = random.usize(1..4);
     }

@@ -248,6 +248,15 @@ impl MemorySide {
         self.channels[channel].progress(line, &self.medium)
     }
 
+    /// When to look again whether what was written to a line is in the persistence domain; `None`: it is by `now`.
+    pub fn durable_at(&mut self, line: u32, now: u64) -> Option<u64> {
+        match self.progress(line, now) {
+            Progress::Durable => None,
+            Progress::Until(at) => (at > now).then_some(at),
+            Progress::Waiting(next) => Some(next.max(now) + 1),
+        }
+    }
+
     /// Lets the write of a line that is held, if one is, begin as soon as its bank is free, before any later read; when
     /// it will be in the persistence domain.
     pub fn hurry(&mut self, line: u32, at: u64) -> u64 {

@@ -31,8 +31,6 @@ impl State {
                 return;
             }
             if at > self.limit || at == u64::MAX {
-                // What unwinds may still access memory.
-                self.functional = true;
                 panic!("the program runs for ever");
             }
             self.act(agent, at);

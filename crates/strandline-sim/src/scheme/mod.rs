@@ -15,6 +15,21 @@ use crate::Description;
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 
+/// What a run ends with when a scheme's log cannot hold what a program does: why, and what helps.
+/// [`Prepared::run`](crate::run::Prepared::run) gives it as an error.
+#[derive(Debug)]
+pub struct Exhausted(pub String);
+
+/// Ends the run, without a panic's message: see [`Exhausted`].
+fn exhausted(why: String) -> ! {
+    std::panic::resume_unwind(Box::new(Exhausted(why)))
+}
+
+/// Counts by name.
+fn named<const N: usize>(counts: [(&str, u64); N]) -> Vec<(String, u64)> {
+    counts.map(|(name, count)| (name.to_owned(), count)).into()
+}
+
 /// The answer of a callback on a core's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {

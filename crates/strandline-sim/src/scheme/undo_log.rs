@@ -16,8 +16,7 @@
 
 use std::collections::BTreeSet;
 
-use super::wrap::durable_at;
-use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
+use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome, exhausted, named};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::statistics::{Origin, Region};
@@ -119,7 +118,7 @@ impl UndoLog {
         let mark_fence = self.mark_fence;
         let log = &mut self.logs[core];
         if let Stage::Mark = log.stage {
-            if mark_fence && let Some(until) = durable_at(memory, line, now) {
+            if mark_fence && let Some(until) = memory.durable_at(line, now) {
                 return Reply::Wait(until);
             }
             log.stage = Stage::Free;
@@ -132,7 +131,7 @@ impl UndoLog {
             return Reply::Go(now);
         }
         if self.data_fence {
-            let waits = log.data.iter().filter_map(|&line| durable_at(memory, line, now)).max();
+            let waits = log.data.iter().filter_map(|&line| memory.durable_at(line, now)).max();
             if let Some(until) = waits {
                 return Reply::Wait(until);
             }
@@ -190,7 +189,9 @@ impl HardwareScheme for UndoLog {
         let log = &mut self.logs[core];
         if let Stage::Free = log.stage {
             log.entries += 1;
-            assert!(log.entries < LOG_LINES, "a transaction makes more than {} stores", LOG_LINES - 1);
+            if log.entries >= LOG_LINES {
+                exhausted(format!("a transaction makes more than {} stores; make it smaller", LOG_LINES - 1));
+            }
             let place = ((log.ended + 1) << 32) | (u64::from(line) * 8 + word as u64);
             let at = log_line + log.entries as u32;
             let data = [place, old, place ^ old ^ CHECK, 0, 0, 0, 0, 0];
@@ -203,11 +204,11 @@ impl HardwareScheme for UndoLog {
         }
         if let Stage::Entry(at) = log.stage
             && self.entry_fence
-            && let Some(until) = durable_at(memory, at, now)
+            && let Some(until) = memory.durable_at(at, now)
         {
             return Reply::Wait(until);
         }
-        if let Some(until) = log.buffer.and_then(|line| durable_at(memory, line, now)) {
+        if let Some(until) = log.buffer.and_then(|line| memory.durable_at(line, now)) {
             return Reply::Wait(until);
         }
         let mut data = [0; 8];
@@ -240,10 +241,7 @@ impl HardwareScheme for UndoLog {
     fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {}
 
     fn statistics(&self) -> Vec<(String, u64)> {
-        vec![
-            ("log entries".to_owned(), self.counts[0]),
-            ("stores written through".to_owned(), self.counts[1]),
-        ]
+        named([("log entries", self.counts[0]), ("stores written through", self.counts[1])])
     }
 
     fn reset_statistics(&mut self) {

@@ -5,7 +5,8 @@
 //! all its values are durable the current-record register counts the record, the header register is free, and its lines
 //! are no longer locked. Until then a further entry of this structure waits: there is one header register.
 
-use crate::controller::{Line, MemorySide, Progress};
+use crate::controller::{Line, MemorySide};
+use crate::scheme::exhausted;
 use crate::statistics::Origin;
 
 use super::record::{
@@ -98,11 +99,8 @@ impl Manager {
     fn durable(&self, memory: &mut MemorySide, structure: usize, now: u64) -> Result<(), u64> {
         for index in 0..=self.structures[structure].header.count as u64 {
             let line = self.line(memory, structure, index);
-            match memory.progress(line, now) {
-                Progress::Durable => {}
-                Progress::Until(done) if done <= now => {}
-                Progress::Until(done) => return Err(done),
-                Progress::Waiting(next) => return Err(next.max(now) + 1),
+            if let Some(again) = memory.durable_at(line, now) {
+                return Err(again);
             }
         }
         Ok(())
@@ -188,13 +186,13 @@ impl Manager {
     fn grant(&mut self, memory: &mut MemorySide, structure: usize, now: u64) -> u64 {
         let (bucket, _) = self.structures[structure].current.expect("it has buckets");
         let page = self.granted;
-        assert!(
-            page < self.parameters.grants,
-            "an atomic update has filled {} buckets and {page} granted pages behind controller {}: \
-             raise Parameters::grants, or make updates smaller",
-            self.parameters.buckets,
-            self.controller
-        );
+        if page >= self.parameters.grants {
+            exhausted(format!(
+                "the log behind memory controller {} is full: updates have filled {} buckets and the {page} pages that the \
+                 operating system can grant; make transactions smaller, or let fewer run at a time",
+                self.controller, self.parameters.buckets
+            ));
+        }
         self.granted += 1;
         self.counts.grants += 1;
         self.pages[bucket].push(page);

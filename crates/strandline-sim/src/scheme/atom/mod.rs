@@ -43,7 +43,7 @@ use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::network::{Message, Node};
 
-use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
+use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome, named};
 use manager::Manager;
 use record::{Area, CRITICAL_LINES};
 
@@ -493,7 +493,7 @@ impl HardwareScheme for Atom {
             ("structural overflows", self.counts.structural_overflows),
             ("log overflows", sum(|counts| counts.grants)),
         ];
-        counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+        named(counts)
     }
 
     fn reset_statistics(&mut self) {

@@ -12,13 +12,19 @@
 //! that recovery finds whole updates anywhere in a ring. The back end copies up to eight updates at a time. Words stored
 //! outside updates are not logged; they must not share lines with words that updates store to.
 
+mod recovery;
+
+pub use recovery::{recover, recover_with};
+
 use std::collections::{HashMap, VecDeque};
 
 use crate::cache::Hierarchy;
-use crate::controller::{Line, MemorySide, Progress};
+use crate::controller::{Line, MemorySide};
 use crate::description::Controllers;
 use crate::network::{Message, Node};
-use crate::scheme::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
+use crate::scheme::{
+    Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome, exhausted, named,
+};
 use crate::statistics::Origin;
 
 /// REDO.
@@ -180,11 +186,12 @@ impl Redo {
         let ring = &mut self.rings[core];
         // One line is kept for the commit.
         if ring.tail + 2 - ring.head > self.ring_lines {
-            assert!(
-                (ring.sent.len() as u64) + 2 < self.ring_lines,
-                "an atomic update stores more words than a redo log of {} lines holds",
-                self.ring_lines
-            );
+            if ring.sent.len() as u64 + 2 >= self.ring_lines {
+                exhausted(format!(
+                    "an atomic update stores more words than a core's redo log of {} lines holds; make transactions smaller",
+                    self.ring_lines
+                ));
+            }
             self.counts.full += 1;
             return Err(self.wake.max(now + 1).min(now + 1000));
         }
@@ -247,11 +254,8 @@ impl Redo {
         }
         if !self.omits(COMMIT_WAIT) {
             while let Some(&line) = self.rings[core].unsettled.last() {
-                match caches.memory.progress(line, now) {
-                    Progress::Durable => {}
-                    Progress::Until(done) if done <= now => {}
-                    Progress::Until(done) => return Reply::Wait(done),
-                    Progress::Waiting(next) => return Reply::Wait(next.max(now) + 1),
+                if let Some(again) = caches.memory.durable_at(line, now) {
+                    return Reply::Wait(again);
                 }
                 self.rings[core].unsettled.pop();
             }
@@ -357,15 +361,9 @@ impl Redo {
     fn free(&mut self, memory: &mut MemorySide, now: u64) -> u64 {
         let watermark = memory.reserved_line(0, 0);
         let skip = self.omits(COPIED);
-        let settle = |memory: &mut MemorySide, line| match memory.progress(line, now) {
-            Progress::Durable => Ok(()),
-            Progress::Until(done) if done <= now => Ok(()),
-            Progress::Until(done) => Err(done),
-            Progress::Waiting(next) => Err(next.max(now) + 1),
-        };
         loop {
             if let Some((_, count)) = self.copied {
-                if let Err(again) = settle(memory, watermark) {
+                if let Some(again) = memory.durable_at(watermark, now) {
                     return again;
                 }
                 self.copied = None;
@@ -376,8 +374,8 @@ impl Redo {
             let (mut count, mut again) = (0, u64::MAX);
             for copy in self.copies.iter_mut().take_while(|copy| copy.written) {
                 while let Some(&line) = copy.stored.last() {
-                    match settle(memory, line) {
-                        Err(time) if !skip => {
+                    match memory.durable_at(line, now) {
+                        Some(time) if !skip => {
                             again = time;
                             break;
                         }
@@ -480,82 +478,17 @@ impl HardwareScheme for Redo {
 
     fn statistics(&self) -> Vec<(String, u64)> {
         let counts = self.counts;
-        [
+        named([
             ("atomic updates", counts.updates),
             ("log entries", counts.entries),
             ("log lines", counts.lines),
             ("log lines read by the back end", counts.read),
             ("lines taken by the victim cache", counts.victims),
             ("stores that waited for a full log", counts.full),
-        ]
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), count))
-        .collect()
+        ])
     }
 
     fn reset_statistics(&mut self) {
         self.counts = Counts::default();
     }
-}
-
-/// Redoes every update whose log is whole and that is not known to be home.
-///
-/// # Errors
-/// An entry is of no line of the pool.
-pub fn recover(setup: &Setup<'_>, pool: &mut [u64], reserved: &mut [u64]) -> Result<(), String> {
-    recover_with(RING_LINES, setup, pool, reserved)
-}
-
-/// The same for rings of so many lines.
-///
-/// # Errors
-/// As [`recover`].
-pub fn recover_with(
-    ring_lines: u64,
-    setup: &Setup<'_>,
-    pool: &mut [u64],
-    reserved: &mut [u64],
-) -> Result<(), String> {
-    let controllers = &setup.machine.controllers;
-    let watermark = controllers.reserved_line(0, 0) as usize * 8;
-    let copied = reserved[watermark];
-    let mut found = Vec::new();
-    for core in 0..setup.machine.cores.count {
-        let line = |number: u64| {
-            let (controller, index) = place(ring_lines, controllers, core, number % ring_lines);
-            let first = controllers.reserved_line(controller, index) as usize * 8;
-            &reserved[first..first + 8]
-        };
-        for last in 0..ring_lines {
-            let words = line(last);
-            let commit = words.chunks_exact(2).find(|entry| entry[0] != 0 && entry[0] & COMMIT == COMMIT);
-            let Some(&[tag, value]) = commit else { continue };
-            let (number, commit, lines) = (tag >> ADDRESS_BITS, value >> 16, value & 0xffff);
-            if commit <= copied || lines == 0 || lines > ring_lines {
-                continue;
-            }
-            let all = (0..lines).map(|i| line(last + ring_lines + 1 + i - lines));
-            let whole = all.clone().all(|words| words[0] >> ADDRESS_BITS == number);
-            if whole || setup.omits(COUNT.name) {
-                let entries = all.flat_map(|words| words.chunks_exact(2));
-                let words: Vec<(u64, u64)> = entries
-                    .filter(|entry| entry[0] >> ADDRESS_BITS == number && entry[0] & COMMIT != COMMIT)
-                    .map(|entry| (entry[0] & COMMIT, entry[1]))
-                    .collect();
-                found.push((commit, words));
-            }
-        }
-    }
-    found.sort_by_key(|update| update.0);
-    let newest = found.last().map_or(copied, |update| update.0);
-    if setup.omits(REDO_ORDER.name) {
-        found.reverse();
-    }
-    for (address, value) in found.into_iter().flat_map(|update| update.1) {
-        let word = pool.get_mut(address as usize / 8);
-        *word.ok_or_else(|| format!("a redo log entry is of address {address:#x}, outside the pool"))? =
-            value;
-    }
-    reserved[watermark] = newest;
-    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::format::{BlockTag, GROUP_DATA, Head, Kind, LARGEST, PAIRS_PER_BLOCK, Pair, Places, encode_pairs};
 use crate::controller::{Arrival, Line, MemorySide};
+use crate::scheme::exhausted;
 use crate::statistics::Origin;
 
 /// The log area and its open block group.
@@ -65,7 +66,9 @@ impl LogArea {
 
     /// Writes a block at `now`, to begin on the medium no earlier than `earliest`; its line.
     pub fn append(&mut self, memory: &mut MemorySide, data: &Line, tag: BlockTag, at: Arrival) -> u32 {
-        assert!(self.free() > 0, "the memory log area is full inside one transaction");
+        if self.free() == 0 {
+            exhausted("the memory log area is full inside one window; make transactions smaller".into());
+        }
         let line = memory.reserved_line(0, self.places.line(self.next) + self.tags.len() as u64);
         memory.write(line, data, 0xff, at, Origin::Scheme, None);
         self.written[0] += 1;

@@ -34,7 +34,7 @@ mod window;
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
+use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome, named};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use area::LogArea;
@@ -450,7 +450,7 @@ impl HardwareScheme for LooseOrdering {
     fn statistics(&self) -> Vec<(String, u64)> {
         let counts = &self.counts;
         let [blocks, metadata] = self.log.written;
-        [
+        named([
             ("transactions", counts.transactions),
             ("blocks", counts.blocks),
             ("aborted", counts.aborted),
@@ -467,9 +467,7 @@ impl HardwareScheme for LooseOrdering {
             ("log_heads", counts.heads),
             ("fallbacks_to_log", counts.fallbacks),
             ("begin_stall_cycles", counts.begin_stalls),
-        ]
-        .map(|(name, count)| (name.to_owned(), count))
-        .to_vec()
+        ])
     }
 
     fn reset_statistics(&mut self) {

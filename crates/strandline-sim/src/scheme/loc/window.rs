@@ -6,6 +6,7 @@ use super::transaction::Transaction;
 use super::{Commit, LooseOrdering, Rule};
 use crate::cache::Hierarchy;
 use crate::controller::Arrival;
+use crate::scheme::exhausted;
 use crate::statistics::Origin;
 
 /// A speculation window.
@@ -146,7 +147,9 @@ impl LooseOrdering {
             };
             let left: Vec<u32> = transaction.lines.iter().filter(is_left).copied().collect();
             let total = transaction.logged + left.len() as u64 + transaction.overlapped;
-            assert!(total <= LARGEST, "a transaction of more than {LARGEST} blocks");
+            if total > LARGEST {
+                exhausted(format!("a transaction of more than {LARGEST} blocks; make it smaller"));
+            }
             if left.is_empty() {
                 totals.push(Pair { earlier: number as u8, later: number as u8, count: total as u16 });
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::log::{decode, durable_at};
+use super::log::decode;
 use super::{OneWrap, Wrap};
 use crate::controller::{Line, MemorySide};
 use crate::statistics::Origin;
@@ -73,7 +73,7 @@ impl Copy {
 /// Forgets what is durable; when to look again for the rest.
 fn settle(lines: &mut Vec<u32>, memory: &mut MemorySide, now: u64) -> Option<u64> {
     let mut until = None;
-    lines.retain(|&line| match durable_at(memory, line, now) {
+    lines.retain(|&line| match memory.durable_at(line, now) {
         None => false,
         Some(at) => {
             until = Some(until.map_or(at, |until: u64| until.min(at)));
@@ -87,7 +87,7 @@ impl Wrap {
     /// The next wrap to copy: the oldest one in the Log, if its entry is durable.
     fn next_to_copy(&mut self, memory: &mut MemorySide, now: u64) -> Option<OneWrap> {
         let oldest = self.closed.front()?;
-        if !oldest.is_durable && durable_at(memory, oldest.entry, now).is_some() {
+        if !oldest.is_durable && memory.durable_at(oldest.entry, now).is_some() {
             return None;
         }
         if self.rules.copy_order {
@@ -120,7 +120,7 @@ impl Wrap {
             }
             Stage::Write { mut words } => {
                 if let Some(&last) = self.copy.written.last()
-                    && let Some(at) = durable_at(memory, last, now)
+                    && let Some(at) = memory.durable_at(last, now)
                 {
                     self.copy.stage = Stage::Write { words };
                     self.copy.next = at;
@@ -150,7 +150,7 @@ impl Wrap {
                     None => self.move_head(memory, now),
                 }
             }
-            Stage::Head => match durable_at(memory, self.area.base, now) {
+            Stage::Head => match memory.durable_at(self.area.base, now) {
                 Some(at) => {
                     self.copy.stage = Stage::Head;
                     self.copy.next = at;
@@ -188,7 +188,7 @@ impl Wrap {
             None if self.copy.copied.is_empty() => {
                 self.copy.stage = Stage::Idle;
                 // Its entry is about to be durable, or it is closed later and invokes COPY then.
-                let waits = self.closed.front().and_then(|wrap| durable_at(memory, wrap.entry, now));
+                let waits = self.closed.front().and_then(|wrap| memory.durable_at(wrap.entry, now));
                 self.copy.next = waits.unwrap_or(u64::MAX);
             }
             None => self.copy.stage = Stage::Settle,

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{Counts, OneWrap};
-use crate::controller::{Line, MemorySide, Progress};
+use crate::controller::{Line, MemorySide};
 use crate::statistics::Origin;
 
 /// Lines of a bucket.
@@ -142,15 +142,6 @@ impl Area {
     }
 }
 
-/// Whether what was written to a line is durable: `None` by `now`; else when to look again.
-pub fn durable_at(memory: &mut MemorySide, line: u32, now: u64) -> Option<u64> {
-    match memory.progress(line, now) {
-        Progress::Durable => None,
-        Progress::Until(at) => (at > now).then_some(at),
-        Progress::Waiting(next) => Some(next.max(now) + 1),
-    }
-}
-
 /// A log write in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffered {
@@ -261,7 +252,7 @@ impl LogChannel {
         counts.log_buffer_largest = counts.log_buffer_largest.max(occupied);
         loop {
             let mut next = u64::MAX;
-            self.in_flight.retain(|&(line, token)| match durable_at(memory, line, now) {
+            self.in_flight.retain(|&(line, token)| match memory.durable_at(line, now) {
                 None => {
                     let by = self.durable.entry(token).or_default();
                     *by = now.max(*by);

@@ -45,14 +45,12 @@ mod restore;
 mod tests;
 mod victims;
 
-pub(super) use self::log::durable_at;
-
 use std::collections::{BTreeMap, VecDeque};
 
 use self::copy::Copy;
 use self::log::{Area, Buffered, LogChannel, RecordKey};
 use self::victims::Victims;
-use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome};
+use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome, exhausted, named};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::statistics::{Origin, Region};
@@ -119,10 +117,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "victim-value-equality",
         rule: "and not because home has the same value now (the paper's alternative)",
-        redundant: Some(
-            "only directed histories show it (wrap/tests.rs): a word takes a value, another and the first again in three \
-             wraps that wait for COPY",
-        ),
+        redundant: None,
     },
     Mutant { name: "copy-order", rule: "COPY takes wraps in closing order", redundant: None },
     Mutant {
@@ -323,11 +318,12 @@ impl Wrap {
 
     /// COPY must make room: when to look again.
     fn wait_for_copy(&mut self, now: u64) -> Reply {
-        assert!(
-            !self.closed.is_empty() || self.copy.next() != u64::MAX,
-            "open wraps fill all {} buckets of the log area",
-            self.area.buckets
-        );
+        if self.closed.is_empty() && self.copy.next() == u64::MAX {
+            exhausted(format!(
+                "open wraps fill all {} buckets of the log area; make transactions smaller",
+                self.area.buckets
+            ));
+        }
         self.copy.invoke(now);
         Reply::Wait(self.copy.next().max(now + 1))
     }
@@ -391,7 +387,7 @@ impl Wrap {
     fn entries_durable(&mut self, memory: &mut MemorySide, number: u64, now: u64) -> Option<u64> {
         let mut until = None;
         for wrap in self.closed.iter_mut().filter(|wrap| wrap.number <= number && !wrap.is_durable) {
-            match durable_at(memory, wrap.entry, now) {
+            match memory.durable_at(wrap.entry, now) {
                 None => wrap.is_durable = true,
                 Some(at) => until = until.max(Some(at)),
             }
@@ -575,7 +571,7 @@ impl HardwareScheme for Wrap {
 
     fn statistics(&self) -> Vec<(String, u64)> {
         let counts = &self.counts;
-        [
+        named([
             ("wraps", counts.wraps),
             ("wraps aborted", counts.aborted),
             ("log records", counts.records),
@@ -591,9 +587,7 @@ impl HardwareScheme for Wrap {
             ("lines copied", counts.copied_lines),
             ("log lines read by COPY", counts.copy_log_reads),
             ("cycles of closing", counts.close_cycles),
-        ]
-        .map(|(name, count)| (name.to_owned(), count))
-        .into()
+        ])
     }
 
     fn reset_statistics(&mut self) {
