@@ -115,10 +115,10 @@ struct Tries {
     recoveries: usize,
 }
 
-const TRIES: Tries = Tries { first: 64, random: 64, recoveries: 3 };
+const TRIES: Tries = Tries { first: 128, random: 64, recoveries: 2 };
 /// What recovery leaves out shows where power fails in it.
 const RECOVERY_TRIES: Tries = Tries { first: 16, random: 16, recoveries: 9 };
-const REPEATED_RUNS: usize = 8;
+const REPEATED_RUNS: usize = 4;
 /// Power failures in each of these recoveries, and runs on what each of them leaves.
 const RECOVERY_CRASHES: usize = 2;
 const RECOVERED_RUNS: usize = 8;
