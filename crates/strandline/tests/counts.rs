@@ -126,23 +126,29 @@ fn an_undo_log_waits_for_each_word() {
     }
 }
 
+/// Fills a log of 1,024 lines with transactions of `words` words, of which each takes one line, and then runs one more,
+/// for which the log begins anew. Bulk persists, and the lines written back and the fences apart from commits.
+fn a_full_log_costs<S: Scheme>(mode: Concurrency, words: u64) -> (u64, u64, u64) {
+    let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+    let mut worker = pool.worker::<S>(mode).unwrap();
+    for _ in 0..1024 {
+        write_words(&mut worker, words).unwrap();
+    }
+    let before = worker.statistics();
+    assert_eq!((before.bulk.fences, before.bulk_persists, before.log_restarts), (0, 0, 0));
+    assert_eq!(cost(&mut worker, |w| write_words(w, words).unwrap()), (1, 1, 64));
+    let after = worker.statistics();
+    assert_eq!(after.log_restarts, 1);
+    let bulk = after.bulk - before.bulk;
+    (after.bulk_persists, bulk.lines_written_back, bulk.fences)
+}
+
 /// COPY writes each home line of the closed wraps back once, and moves the watermark once; without a helper, a
 /// worker whose log is full does it.
 #[test]
 fn copy_costs_two_fences_for_many_wraps() {
     for mode in MODES {
-        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker::<Wrap>(mode).unwrap();
-        for _ in 0..1024 {
-            write_words(&mut worker, 2).unwrap();
-        }
-        let before = worker.statistics();
-        assert_eq!((before.bulk.fences, before.log_restarts), (0, 0));
-        assert_eq!(cost(&mut worker, |w| write_words(w, 2).unwrap()), (1, 1, 64));
-        let after = worker.statistics();
-        assert_eq!((after.bulk_persists, after.log_restarts), (1, 1));
-        let bulk = after.bulk - before.bulk;
-        assert_eq!((bulk.lines_written_back, bulk.fences), (2, 2));
+        assert_eq!(a_full_log_costs::<Wrap>(mode, 2), (1, 2, 2));
     }
 }
 
@@ -151,19 +157,8 @@ fn copy_costs_two_fences_for_many_wraps() {
 #[test]
 fn asynchronous_truncation_costs_two_fences_for_each_transaction() {
     for mode in MODES {
-        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker::<MnemosyneAsynchronous>(mode).unwrap();
-        // 1,024 lines; a transaction of 2 or 3 words takes one.
-        for _ in 0..1024 {
-            write_words(&mut worker, 2).unwrap();
-        }
-        let before = worker.statistics();
-        assert_eq!((before.bulk.fences, before.log_restarts), (0, 0));
-        assert_eq!(cost(&mut worker, |w| write_words(w, 2).unwrap()), (1, 1, 64));
-        let after = worker.statistics();
-        assert_eq!(after.log_restarts, 1);
-        let bulk = after.bulk - before.bulk;
-        assert_eq!((bulk.lines_written_back, bulk.fences), (2 * 1024, 2 * 1024));
+        let (_, lines, fences) = a_full_log_costs::<MnemosyneAsynchronous>(mode, 2);
+        assert_eq!((lines, fences), (2 * 1024, 2 * 1024));
     }
 }
 
@@ -269,21 +264,9 @@ fn aborts_cost_later_commits_nothing_but_where_holes_are_bridged() {
 #[test]
 fn bulk_persistence_and_restart_are_counted_apart() {
     for mode in MODES {
-        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker::<Blurred>(mode).unwrap();
-        // 1,024 lines; a transaction of one word takes one.
-        for _ in 0..1024 {
-            write_words(&mut worker, 1).unwrap();
-        }
-        let before = worker.statistics();
-        assert_eq!((before.bulk_persists, before.log_restarts), (0, 0));
-        assert_eq!(cost(&mut worker, |w| write_words(w, 1).unwrap()), (1, 1, 64));
-        let after = worker.statistics();
-        assert_eq!((after.bulk_persists, after.log_restarts), (1, 1));
         // One home line, which all transactions wrote, and the watermark; nothing in the log was left to
         // write back.
-        let bulk = after.bulk - before.bulk;
-        assert_eq!((bulk.lines_written_back, bulk.fences), (2, 2));
+        assert_eq!(a_full_log_costs::<Blurred>(mode, 1), (1, 2, 2));
     }
 }
 

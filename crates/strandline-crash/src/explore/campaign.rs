@@ -12,7 +12,7 @@ use strandline::Result;
 use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
 use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, in_recovery, style};
 use super::schedule::Policy;
-use super::workload::{Plan, Workload};
+use super::workload::Plan;
 use crate::Setting;
 
 /// What an exploration found.
@@ -200,24 +200,14 @@ fn sample_one(
 /// The workload does not fit its pool.
 pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
     let ground = Ground::new(case)?;
-    let plan = |thread: u64, number: u64| Plan {
-        // The same seed for all threads: they take the same keys, and so conflict.
-        seed: 7 + number,
-        unique: thread << 8 | number,
-        operations: 1,
-        filler: 0,
-        reads_only: false,
-        gives_up: case.workload != Workload::Sps && thread == 1 && number == 0 && bounds.transactions > 1,
-    };
-    let plans = (0..case.threads as u64)
-        .map(|thread| (0..u64::from(bounds.transactions)).map(|number| plan(thread, number)).collect());
+    let plans = Plan::conflicting(case.workload, case.threads, bounds.transactions);
     let (started, cpu) = (Instant::now(), cpu_seconds());
     let mut explorer = Explorer::new(&ground);
     let mut shared = BTreeSet::new();
     let violation = exhaust_script(
         &ground,
         &mut explorer,
-        plans.collect(),
+        plans,
         (bounds, started + bounds.limit),
         &mut shared,
         &mut progress,

@@ -101,6 +101,8 @@ pub struct Explorer<'a> {
     expected: Option<([usize; 3], Rc<Expectation>)>,
     /// Sampled runs: their crashes and decisions.
     judged: HashSet<u64>,
+    /// How often power might have failed in the last recovery in which it was to.
+    recovery_crashes: u32,
     /// What was explored.
     pub counts: Counts,
 }
@@ -115,13 +117,15 @@ struct Tries {
     recoveries: usize,
 }
 
-const TRIES: Tries = Tries { first: 64, random: 64, recoveries: 3 };
+const TRIES: Tries = Tries { first: 128, random: 64, recoveries: 2 };
 /// What recovery leaves out shows where power fails in it.
 const RECOVERY_TRIES: Tries = Tries { first: 16, random: 16, recoveries: 9 };
-const REPEATED_RUNS: usize = 8;
+const REPEATED_RUNS: usize = 4;
 /// Power failures in each of these recoveries, and runs on what each of them leaves.
 const RECOVERY_CRASHES: usize = 2;
 const RECOVERED_RUNS: usize = 8;
+/// Of the first recovery of a pool: its fences and its end.
+const RECOVERY_CRASHES_GUESS: u32 = 4;
 
 /// How far the exploration of one crash point goes.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +151,7 @@ impl<'a> Explorer<'a> {
             fresh: true,
             expected: None,
             judged: HashSet::new(),
+            recovery_crashes: RECOVERY_CRASHES_GUESS,
             counts: Counts::default(),
         }
     }
@@ -155,6 +160,8 @@ impl<'a> Explorer<'a> {
     pub fn forget(&mut self) {
         self.seen.clear();
         self.judged.clear();
+        // What a pool shows follows from its seed alone.
+        self.recovery_crashes = RECOVERY_CRASHES_GUESS;
     }
 
     fn expected(&mut self, life: &Life, time: u32) -> Rc<Expectation> {
@@ -372,10 +379,12 @@ impl<'a> Explorer<'a> {
             for _ in 0..self.tries().recoveries {
                 memory.random(random);
                 // How often the last recovery might have failed is a guess of how often this one might.
-                let count = memory.crashes_counted().max(2);
-                memory.record_some((0..RECOVERY_CRASHES).map(|_| random.u32(..count)).collect());
+                let wanted = (0..RECOVERY_CRASHES).map(|_| random.u32(..self.recovery_crashes));
+                memory.record_some(wanted.collect());
                 self.recover(level).map_err(|what| self.violation(level, life, &expected, time, what))?;
-                for crash in memory.recorded() {
+                let crashes = memory.recorded();
+                self.recovery_crashes = memory.crashes_counted().max(1);
+                for crash in crashes {
                     self.counts.recovery_points += 1;
                     last = crash.operations;
                     self.crashes.push(last);

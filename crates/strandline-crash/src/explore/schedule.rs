@@ -192,12 +192,16 @@ impl Scheduler {
             Policy::Random { .. } => self.random.usize(..running.len()),
             Policy::Priorities { .. } => {
                 let stalls = |thread: &usize| self.stalled == Some(*thread);
-                if running.iter().all(|thread| stalls(thread) || self.waiting.contains(thread)) {
-                    self.waiting.clear();
-                    running.iter().position(stalls).unwrap_or(0)
-                } else {
-                    let others = (0..running.len()).filter(|&at| !stalls(&running[at]));
-                    others.max_by_key(|&at| self.priorities[running[at]]).unwrap_or(0)
+                let waits = |thread: &usize| stalls(thread) || self.waiting.contains(thread);
+                match running.iter().position(stalls).filter(|_| running.iter().all(waits)) {
+                    Some(stalled) => {
+                        self.waiting.clear();
+                        stalled
+                    }
+                    None => {
+                        let others = (0..running.len()).filter(|&at| !stalls(&running[at]));
+                        others.max_by_key(|&at| self.priorities[running[at]]).unwrap_or(0)
+                    }
                 }
             }
             Policy::Guided(_) => {

@@ -104,6 +104,21 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Transactions for each of `threads` threads that conflict with those of the others, one of them given up.
+    pub(crate) fn conflicting(workload: Workload, threads: usize, transactions: u32) -> Vec<Vec<Self>> {
+        let plan = |thread: u64, number: u64| Self {
+            // The same seed for all threads: they take the same keys, and so conflict.
+            seed: 7 + number,
+            unique: thread << 8 | number,
+            operations: 1,
+            filler: 0,
+            reads_only: false,
+            gives_up: workload != Workload::Sps && thread == 1 && number == 0 && transactions > 1,
+        };
+        let of = |thread| (0..transactions.into()).map(|number| plan(thread, number)).collect();
+        (0..threads as u64).map(of).collect()
+    }
+
     /// The seed of fillers that all begin at the same word, and write no word twice.
     pub(super) const SAME_WORDS: u64 = 2 << 3 | 2;
 

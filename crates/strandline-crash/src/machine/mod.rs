@@ -427,18 +427,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
     let mut judge = Judge::new(&lab.ground, case.subject.hardware)?;
     let (started, cpu) = (Instant::now(), cpu_seconds());
     let mut violation = None;
-    let plan = |thread: u64, number: u64| Plan {
-        // The same seed for all threads: they take the same keys, and so conflict.
-        seed: 7 + number,
-        unique: thread << 8 | number,
-        operations: 1,
-        filler: 0,
-        reads_only: false,
-        gives_up: case.workload != Workload::Sps && thread == 1 && number == 0 && bounds.transactions > 1,
-    };
-    let plans = (0..case.threads as u64)
-        .map(|thread| (0..u64::from(bounds.transactions)).map(|number| plan(thread, number)).collect());
-    let script = Script::Fixed(plans.collect());
+    let script = Script::Fixed(Plan::conflicting(case.workload, case.threads, bounds.transactions));
     let random = &mut Rng::with_seed(bounds.seed);
     let mut refused = None;
     'machines: for shape in shapes::Shape::ALL {
