@@ -184,7 +184,7 @@ fn live(options: &Options, program: &impl Fn(usize, &Hosted), seed: u64) -> Trac
         world.delay_stores(seed);
     }
     let policy = match seed % 2 {
-        1 => Policy::Priorities { every: 40, critical: 4, stalls: seed / 4 % 4 == 0 },
+        1 => Policy::Priorities { every: 40, critical: 4, stalls: (seed / 4).is_multiple_of(4) },
         _ => Policy::Random { every: 5 },
     };
     world.run(bodies.collect(), policy, seed);

@@ -456,7 +456,7 @@ impl<'p> Everything<'p> {
                     vec![effect(key, Some(old), None)]
                 }
                 None => {
-                    all.ordered.insert(tx, &key, &Text::new(tx, &format!("{new} at {key}"))?)?;
+                    all.ordered.insert(tx, &key, &Text::new(tx, format!("{new} at {key}"))?)?;
                     vec![effect(key, None, Some(new))]
                 }
             },
@@ -486,7 +486,7 @@ impl<'p> Everything<'p> {
                 }
             }
             _ => match all.pointed {
-                Some(pointer) if key % 2 == 0 => {
+                Some(pointer) if key.is_multiple_of(2) => {
                     let old = pointer.update(tx, |(count, value)| {
                         *count += 1;
                         std::mem::replace(value, new)

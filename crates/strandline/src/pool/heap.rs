@@ -114,7 +114,7 @@ impl Reciprocal {
     /// Exact while the dividend times the divisor is below 2^64: the rounding adds less than one part in 2^64 of the
     /// dividend times the divisor, hence never reaches the next quotient.
     fn divide(self, dividend: u64) -> u64 {
-        (u128::from(dividend) * u128::from(self.0) >> 64) as u64
+        ((u128::from(dividend) * u128::from(self.0)) >> 64) as u64
     }
 }
 
