@@ -189,6 +189,17 @@ pub enum Placement {
     Edge,
 }
 
+/// Where the pages of a program lie in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pages {
+    /// One after another.
+    #[default]
+    InOrder,
+    /// Anywhere, in a fixed permutation, as an operating system that has run for a while puts them.
+    Scattered,
+}
+
 /// The memory controllers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -201,6 +212,9 @@ pub struct Controllers {
     pub channels: usize,
     /// Consecutive bytes that belong to one channel; a power of two.
     pub interleave_bytes: u64,
+    /// Where the program's pages of 4 KB lie, before they are dealt to channels and banks. In order, data that are a power of
+    /// two apart meet in one bank.
+    pub pages: Pages,
     /// Reads that a channel holds.
     pub read_queue: usize,
     /// Writes that a channel holds.
@@ -231,6 +245,7 @@ impl Default for Controllers {
             placement: Placement::Corners,
             channels: 1,
             interleave_bytes: 4096,
+            pages: Pages::InOrder,
             read_queue: 64,
             write_queue: 64,
             high_watermark: 48,

@@ -1,10 +1,13 @@
 //! The memory side: which channel holds which line, and what lies there.
 
-use crate::description::{Controllers, Description, FenceKind, LINE_BYTES, PersistenceDomain};
+use crate::description::{Controllers, Description, FenceKind, LINE_BYTES, Pages, PersistenceDomain};
 use crate::nvm::Banks;
 use crate::statistics::{Origin, Region, Traffic};
 
 use super::{Arrival, Channel, Line, Medium, Progress};
+
+/// Lines of a page of 4 KB.
+const PAGE_LINES: u64 = 4096 / LINE_BYTES;
 
 /// No channel holds a write of the line.
 pub const NOT_HELD: u16 = u16::MAX;
@@ -42,6 +45,8 @@ pub struct MemorySide {
     nvm_channels: usize,
     per_controller: usize,
     interleave_shift: u32,
+    /// Where pages are scattered, the number of bits of a page's number.
+    page_bits: Option<u32>,
     /// Lines of the pool.
     pool_lines: u32,
     /// Lines of the pool and those that are reserved, which follow it.
@@ -93,6 +98,8 @@ impl MemorySide {
             nvm_channels: controllers.count * controllers.channels,
             per_controller: controllers.channels,
             interleave_shift: (controllers.interleave_bytes / LINE_BYTES).trailing_zeros(),
+            page_bits: (controllers.pages == Pages::Scattered)
+                .then(|| lines.div_ceil(PAGE_LINES).next_power_of_two().trailing_zeros().max(2)),
             pool_lines,
             persistent_lines,
             controllers: controllers.clone(),
@@ -132,11 +139,23 @@ impl MemorySide {
         self.pool_lines + self.controllers.reserved_line(controller, index) as u32
     }
 
+    /// Where a line of the program lies: pages may be scattered, one to one.
+    #[inline]
+    fn frame(&self, line: u32) -> u64 {
+        let line = u64::from(line);
+        let Some(bits) = self.page_bits else { return line };
+        // Each step can be undone within as many bits.
+        let mut page = line / PAGE_LINES;
+        page ^= page >> (bits / 2);
+        page = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) & ((1 << bits) - 1);
+        page ^= page >> (bits / 2);
+        page * PAGE_LINES | line % PAGE_LINES
+    }
+
     /// The channel of a line, and its number there.
     #[inline]
     fn place(&self, line: u32) -> (usize, u64) {
         let shift = self.interleave_shift;
-        let within = u64::from(line) & ((1 << shift) - 1);
         if line >= self.pool_lines && line < self.persistent_lines {
             let index = u64::from(line - self.pool_lines);
             let (chunk, controllers) = (index >> shift, self.controllers.count as u64);
@@ -148,7 +167,8 @@ impl MemorySide {
             let local = u64::from(self.pool_lines) + (chunk << shift | index & ((1 << shift) - 1));
             return (controller * self.per_controller + channel, local);
         }
-        let chunk = u64::from(line) >> shift;
+        let frame = self.frame(line);
+        let (chunk, within) = (frame >> shift, frame & ((1 << shift) - 1));
         if self.controllers.log_channel {
             let each = self.per_controller - 1;
             let channels = (self.controllers.count * each) as u64;
@@ -394,5 +414,26 @@ impl MemorySide {
     pub fn reset_statistics(&mut self) {
         self.channels.iter_mut().for_each(Channel::reset_statistics);
         self.traffic = Traffic::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Different lines stay different, and chunks of the heap, a power of two apart, do not meet in one bank.
+    #[test]
+    fn scattered_pages_are_a_permutation() {
+        let machine = crate::file::load("atom", &[""; 0]).unwrap();
+        assert_eq!(machine.controllers.pages, Pages::Scattered);
+        let memory = MemorySide::new(&machine, vec![0; 100_000 * 8], 0, 1 << 20, Regions::default());
+        let places: HashSet<_> = (0..100_000).map(|line| memory.place(line)).collect();
+        assert_eq!(places.len(), 100_000);
+        let banks = Banks::new(&machine.nvm, &machine);
+        let chunks = (0..24u32).map(|chunk| memory.place(chunk * 4096));
+        let met: HashSet<_> = chunks.map(|(channel, local)| (channel, banks.bank_of(local))).collect();
+        assert!(met.len() > 12, "{} banks of 32", met.len());
     }
 }
