@@ -109,16 +109,23 @@ impl Ground {
     /// # Errors
     /// The workload does not fit its pool.
     pub fn new(case: Case) -> Result<Self> {
-        Self::with_logs(case, Self::LOG_BYTES)
+        Self::with_logs(case, Self::log_bytes(&case))
     }
 
-    /// Pools with logs of this many bytes, at most [`LOG_BYTES`](Self::LOG_BYTES).
+    /// Bytes of the longest logs: twice as many where one transaction makes the typed collections in a log that keeps
+    /// a word's old value beside its address.
+    fn log_bytes(case: &Case) -> u64 {
+        let twice = case.workload == Workload::Typed && !case.scheme.has_runs();
+        Self::LOG_BYTES << u32::from(twice)
+    }
+
+    /// Pools with logs of this many bytes.
     ///
     /// # Errors
     /// The workload does not fit its pool.
     pub fn with_logs(case: Case, log_bytes: u64) -> Result<Self> {
         let logs = case.threads as u64;
-        let pages = 8 + logs + case.workload.chunks(logs);
+        let pages = 8 + logs * log_bytes.div_ceil(4096) + case.workload.chunks(logs);
         let geometry = Geometry { size: pages << 12, logs, log_bytes, chunk_bytes: 4096 };
         let layout = Layout::with_short_logs(geometry)?;
         let shared = SharedLayout::new(&layout, 7, 0);
@@ -142,7 +149,7 @@ impl Ground {
     /// The workload does not fit its pool.
     pub fn of_sizes(case: Case) -> Result<Vec<Self>> {
         let bytes: &[u64] = match (case.scheme.has_runs(), case.workload) {
-            (false, _) => &[Self::LOG_BYTES],
+            (false, _) => &[Self::log_bytes(&case)],
             // Recovery takes the longer, the longer logs are.
             (true, Workload::Sps) => &[Self::SHORT_LOG, 512, 1024, 2048],
             (true, _) => &[1024, Self::LOG_BYTES],
