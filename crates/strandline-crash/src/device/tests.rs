@@ -15,6 +15,7 @@ use super::journal::Journal;
 use super::transactions::cell;
 use super::world::{DeviceWorld, Pool, UUID};
 use super::*;
+use crate::explore::Workload;
 
 fn case(concurrency: Concurrency) -> Case {
     Case { concurrency, workload: None, omitted: None }
@@ -42,6 +43,12 @@ fn recovery_finds_a_prefix_with_all_that_was_acknowledged() {
             assert!(often * 5 > lives, "{:?}", outcome.counts);
         }
     }
+}
+
+#[test]
+fn typed_collections_survive() {
+    let case = Case { workload: Some(Workload::Typed), ..case(Concurrency::Stm) };
+    none_violated(&sample(&case, sampling(20, 60), |_| ()));
 }
 
 #[test]
