@@ -139,7 +139,8 @@ impl MemorySide {
         self.pool_lines + self.controllers.reserved_line(controller, index) as u32
     }
 
-    /// Where a line of the program lies: pages may be scattered, one to one.
+    /// Where a line of the program lies: pages may be scattered, and the lines of each, one to one. The latter is what memory
+    /// controllers do with an exclusive or, so that the first lines of pages do not all meet in one bank.
     #[inline]
     fn frame(&self, line: u32) -> u64 {
         let line = u64::from(line);
@@ -149,7 +150,8 @@ impl MemorySide {
         page ^= page >> (bits / 2);
         page = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) & ((1 << bits) - 1);
         page ^= page >> (bits / 2);
-        page * PAGE_LINES | line % PAGE_LINES
+        let turn = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PAGE_LINES.trailing_zeros());
+        (page * PAGE_LINES) | ((line % PAGE_LINES) ^ turn)
     }
 
     /// The channel of a line, and its number there.
