@@ -202,9 +202,11 @@ impl History {
         let world = self.recover()?;
         self.counts.lives += 1;
         let faulty = self.rng.u8(..4) != 0;
+        // Groups of several blocks, of which power failures early in lives leave later ones without earlier ones.
+        let large = self.rng.u8(..4) == 0;
         if faulty {
             let fault = self.fault();
-            let operations = if self.rng.bool() { 60 } else { 8 };
+            let operations = if self.rng.bool() && !large { 60 } else { 8 };
             self.pool.device.fail_after(self.rng.u64(..operations), fault);
         }
         let threads = self.rng.usize(1..=THREADS);
@@ -227,10 +229,12 @@ impl History {
                         for _ in 0..rng.u32(1..=most) {
                             let done = match workload {
                                 Some(workload) => {
-                                    transactions::operate(&mut worker, workload, &mut rng, next_value)
+                                    transactions::operate(&mut worker, workload, large, &mut rng, next_value)
                                 }
-                                None => transactions::mix(&mut worker, &pool.layout, &mut rng, next_value)
-                                    .map(|read| seen.borrow_mut().extend(read)),
+                                None => {
+                                    transactions::mix(&mut worker, &pool.layout, large, &mut rng, next_value)
+                                        .map(|read| seen.borrow_mut().extend(read))
+                                }
                             };
                             match done {
                                 Ok(()) => {}

@@ -30,13 +30,14 @@ pub(super) fn sum(layout: &Layout, contents: &[u64]) -> u64 {
     (0..ACCOUNTS).fold(0, |sum, number| sum.wrapping_add(account(number)))
 }
 
-/// Runs one transaction on a structure.
+/// Runs one transaction on a structure; in a life of `large` ones many are longer than a block.
 ///
 /// # Errors
 /// What the library reports besides an abort.
 pub(super) fn operate<M: Memory>(
     worker: &mut Worker<M, Blurred>,
     workload: Workload,
+    large: bool,
     rng: &mut Rng,
     next_value: &Cell<u64>,
 ) -> Result<()> {
@@ -46,20 +47,22 @@ pub(super) fn operate<M: Memory>(
         seed: rng.u64(..),
         unique: next_value.get(),
         operations: rng.u32(1..4),
-        filler: if rng.u8(..8) == 0 { rng.u32(..300) } else { 0 },
+        filler: if rng.u8(..if large { 2 } else { 8 }) == 0 { rng.u32(..300) } else { 0 },
         reads_only: kind == 0,
         gives_up: kind == 1,
     };
     workload.act(worker, plan).map(|_| ())
 }
 
-/// Runs one transaction of the mix; the unique values that it read and told.
+/// Runs one transaction of the mix, in a life of `large` ones often one longer than a block; the unique values that it
+/// read and told.
 ///
 /// # Errors
 /// What the library reports besides an abort.
 pub(super) fn mix<M: Memory>(
     worker: &mut Worker<M, Blurred>,
     layout: &Layout,
+    large: bool,
     rng: &mut Rng,
     next_value: &Cell<u64>,
 ) -> Result<Vec<u64>> {
@@ -68,7 +71,7 @@ pub(super) fn mix<M: Memory>(
         next_value.get()
     };
     let cell = |number| cell(layout, number);
-    match rng.u8(..40) {
+    match rng.u8(if large { 20..60 } else { 0..40 }) {
         0..20 => {
             let cells: Vec<_> = (0..rng.u64(1..=6)).map(|_| rng.u64(..CELLS)).collect();
             worker.run(|tx| cells.iter().try_for_each(|&number| tx.write(cell(number), fresh())))?;

@@ -8,11 +8,11 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline::memory::{Hosted, Memory, Space, Step, World, hosted};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::{Scheme, recover};
+use strandline::scheme::{Scheme, SchemeKind, recover};
 use strandline::transaction::Worker;
 use strandline::{Concurrency, Result, Runner};
 
-use super::oracle::Home;
+use super::oracle::{Home, MOST_IN_COMMIT};
 use super::schedule::{ChoicePoint, Policy};
 use super::scheme::CheckedScheme;
 use super::trace::Trace;
@@ -324,6 +324,8 @@ pub struct Code {
     thread: ThreadCode,
     /// The work of a helper that runs beside the threads.
     help: Option<HelperCode>,
+    /// Nothing is said to be durable before a worker is drained.
+    pub(crate) acknowledges_when_drained: bool,
     pub(crate) contents: fn(&Ground, &Hosted) -> Result<Model>,
 }
 
@@ -331,7 +333,13 @@ impl Code {
     /// For scheme `S`.
     pub const fn of<S: Scheme>() -> Self {
         let help: Option<HelperCode> = if S::HELPER { Some(help::<S>) } else { None };
-        Self { create: create::<S>, thread: thread::<S>, help, contents: contents::<S> }
+        Self {
+            create: create::<S>,
+            thread: thread::<S>,
+            help,
+            acknowledges_when_drained: waits_to_be_drained(S::KIND),
+            contents: contents::<S>,
+        }
     }
 
     /// Whether a helper runs beside the threads.
@@ -356,6 +364,23 @@ fn contents<S: Scheme>(ground: &Ground, memory: &Hosted) -> Result<Model> {
     ground.case.workload.check(&mut Worker::<_, S>::lease(ground.view(memory), concurrency, None)?)
 }
 
+/// Whether a scheme says only when it is drained that commits are durable: under persistency models whose barriers order
+/// and do not wait.
+const fn waits_to_be_drained(scheme: SchemeKind) -> bool {
+    use SchemeKind::{
+        DeferredEpoch, DeferredStrand, DeferredStrict, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
+    };
+    matches!(
+        scheme,
+        DeferredEpoch
+            | DeferredStrand
+            | DeferredStrict
+            | SynchronousEpoch
+            | SynchronousStrand
+            | SynchronousStrict
+    )
+}
+
 fn thread<S: Scheme>(
     ground: &Ground,
     memory: &Hosted,
@@ -370,6 +395,8 @@ fn thread<S: Scheme>(
     let records = ground.layout.log_records() as u32 - if marked { 4 } else { 0 };
     // Records of aborted transactions since the last commit.
     let mut aborted = 0;
+    // Commits before the last drain.
+    let mut drained = 0;
     let own = style(ground.case.omitted, random);
     let style = match script {
         Script::Shaped { together: Some(style), .. } => *style,
@@ -399,6 +426,14 @@ fn thread<S: Scheme>(
         let before = worker.statistics();
         let outcome = ground.case.workload.act(&mut worker, plan)?;
         let after = worker.statistics();
+        // Programs that must know do so; what is never acknowledged could be anything.
+        if ground.case.scheme.code.acknowledges_when_drained {
+            let waiting = after.commits - drained;
+            if waiting as usize >= MOST_IN_COMMIT / ground.case.threads || random.u8(..8) == 0 {
+                worker.drain()?;
+                drained = after.commits;
+            }
+        }
         if after.log_restarts > before.log_restarts || after.commits > before.commits {
             aborted = 0;
         }

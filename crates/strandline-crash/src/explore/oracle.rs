@@ -120,6 +120,9 @@ fn change(update: &Update, effects: &[Effect]) -> u64 {
         .fold(words, |hash, effect| mix(mix(mix(hash, effect.key), number(effect.old)), number(effect.new)))
 }
 
+/// Transactions that may be in commit at once, of all threads.
+pub(crate) const MOST_IN_COMMIT: usize = 8;
+
 /// Which sets of transactions may have survived, besides what [`Expectation`] demands of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
@@ -171,7 +174,7 @@ impl Expectation {
         }
         let mut optional: Vec<usize> = (0..entered).filter(|index| !required.contains(index)).collect();
         let (most, candidates) = match survival {
-            Survival::Closed => (8, (0..1u32 << optional.len().min(8)).collect()),
+            Survival::Closed => (MOST_IN_COMMIT, (0..1u32 << optional.len().min(MOST_IN_COMMIT)).collect()),
             Survival::Prefix => {
                 optional.sort_by_key(|&index| updates[index].id);
                 (
@@ -275,18 +278,15 @@ impl Expectation {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
         }
-        let mut alive: u64 = (1u64 << self.sets.len().min(63)) - 1;
         if self.certain.iter().any(|&(word, value)| memory.load_word(word) != value) {
             return Err(self.explain(home, memory));
         }
+        let mut alive = [true; 1 << MOST_IN_COMMIT];
+        let alive = &mut alive[..self.sets.len()];
         for (&word, values) in self.contested.iter().zip(self.contested_values.chunks(self.sets.len())) {
             let found = memory.load_word(word);
-            for (i, &value) in values.iter().enumerate().take(63) {
-                if value != found {
-                    alive &= !(1 << i);
-                }
-            }
-            if alive == 0 {
+            alive.iter_mut().zip(values).for_each(|(alive, &value)| *alive &= value == found);
+            if !alive.contains(&true) {
                 return Err(self.explain(home, memory));
             }
         }
@@ -300,7 +300,8 @@ impl Expectation {
                 ));
             }
         }
-        Ok(self.sets[alive.trailing_zeros() as usize])
+        let first = alive.iter().position(|&alive| alive);
+        Ok(first.map_or(0, |first| self.sets[first]))
     }
 
     /// The indices of the trace's updates that are in S, for its optional part `set`.

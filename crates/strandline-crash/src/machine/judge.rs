@@ -101,6 +101,10 @@ impl<'a> Judge<'a> {
         let ground = self.ground;
         let threads = ground.case.threads + usize::from(ground.case.scheme.code.has_helper());
         let mut trace = trace::trace(ground.image.clone(), &notes, &ground.data, threads);
+        if ground.case.scheme.code.acknowledges_when_drained {
+            // What a reader saw is durable when its thread has drained, as its own commits are.
+            trace.readers.clear();
+        }
         let effects = effects(&trace, done);
         let home = Home::new(&trace, ground.image.clone(), &ground.data);
         let events: Vec<usize> = notes

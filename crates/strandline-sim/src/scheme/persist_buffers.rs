@@ -127,6 +127,8 @@ struct Buffer {
     /// Those that are not on the medium, and the last one, which takes stores.
     epochs: VecDeque<Epoch>,
     held: usize,
+    /// When all that was sent is on the medium.
+    durable: u64,
 }
 
 /// The buffers of all cores.
@@ -144,10 +146,11 @@ struct PersistBuffers {
     newest: HashMap<u32, (Line, usize)>,
     /// When persists that were sent are on the medium.
     done: BTreeMap<u64, Vec<(Name, u32)>>,
-    /// Something may be sent.
-    changed: bool,
+    /// Something may be sent, from when on.
+    changed: Option<u64>,
     /// Epochs that began, but for the first of each core.
     began: u64,
+    /// The latest time acted at. Accesses are carried out at once with all their latencies, so that cores may be behind it.
     now: u64,
     /// Persists sent, stores that joined one, dropped lines, conflicts.
     counts: [u64; 4],
@@ -155,7 +158,7 @@ struct PersistBuffers {
 
 impl PersistBuffers {
     fn new(name: &'static str, model: Model, setup: &Setup<'_>) -> Self {
-        let buffer = || Buffer { epochs: VecDeque::from([Epoch::default()]), held: 0 };
+        let buffer = || Buffer { epochs: VecDeque::from([Epoch::default()]), ..Buffer::default() };
         Self {
             name,
             model,
@@ -166,7 +169,7 @@ impl PersistBuffers {
             writers: HashMap::new(),
             newest: HashMap::new(),
             done: BTreeMap::new(),
-            changed: false,
+            changed: None,
             began: 0,
             now: 0,
             counts: [0; 4],
@@ -218,7 +221,12 @@ impl PersistBuffers {
         let after = ordered.then_some((core, number - 1)).into_iter().chain(also).collect();
         self.began += 1;
         self.buffers[core].epochs.push_back(Epoch { number, began: self.began, after, ..Epoch::default() });
-        self.changed = true;
+        self.changes(self.now);
+    }
+
+    /// Something may be sent from `now` on.
+    fn changes(&mut self, now: u64) {
+        self.changed = Some(self.changed.map_or(now, |at| at.min(now)));
     }
 
     /// `core` accesses a line that another epoch has stored to.
@@ -241,9 +249,11 @@ impl PersistBuffers {
         self.next_epoch(core, true, Some(other));
     }
 
-    /// Sends what is ordered after nothing that is missing, and forgets epochs that are done.
-    fn send(&mut self, memory: &mut MemorySide, now: u64) {
-        while std::mem::take(&mut self.changed) {
+    /// Sends what is ordered after nothing that is missing, and forgets epochs that are done. Not before the latest time
+    /// acted at, up to which persists were taken to be on the medium.
+    fn send(&mut self, memory: &mut MemorySide) {
+        let now = self.now;
+        while self.changed.take().is_some() {
             for core in 0..self.buffers.len() {
                 let mut at = 0;
                 while at < self.buffers[core].epochs.len() {
@@ -263,11 +273,12 @@ impl PersistBuffers {
                         memory.write(line, &data, 0xff, now, Origin::Scheme, None);
                         let until = memory.hurry(line, now).max(now + 1);
                         self.done.entry(until).or_default().push(((core, number), line));
+                        self.buffers[core].durable = self.buffers[core].durable.max(until);
                         self.counts[0] += 1;
                     }
                     if done {
                         self.buffers[core].epochs.remove(at);
-                        self.changed = true;
+                        self.changes(now);
                     } else {
                         at += 1;
                     }
@@ -295,7 +306,12 @@ impl HardwareScheme for PersistBuffers {
             self.next_epoch(core, true, None);
         }
         self.act(caches, now);
-        if self.buffers[core].held == 0 { Reply::Go(now) } else { Reply::Wait(self.next_done(now)) }
+        let Buffer { held, durable, .. } = self.buffers[core];
+        match held {
+            0 if durable <= now => Reply::Go(now),
+            0 => Reply::Wait(durable),
+            _ => Reply::Wait(self.next_done(now)),
+        }
     }
 
     fn orders(&mut self, core: usize, ordering: Ordering, _: u64) {
@@ -330,7 +346,6 @@ impl HardwareScheme for PersistBuffers {
         if line >= caches.memory.pool_lines() {
             return Reply::Go(now);
         }
-        self.act(caches, now);
         let mut data = caches.first(core).data[entry];
         data[usize::from(stored.word)] = stored.value;
         let joins = |epoch: &Epoch| epoch.waiting.iter().rposition(|&(other, _)| other == line);
@@ -367,7 +382,7 @@ impl HardwareScheme for PersistBuffers {
         }
         let number = self.current(core).number;
         self.writers.insert(line, (core, number));
-        self.changed = true;
+        self.changes(now);
         Reply::Go(now)
     }
 
@@ -390,10 +405,8 @@ impl HardwareScheme for PersistBuffers {
     }
 
     fn next_event(&self) -> u64 {
-        match self.changed {
-            true => self.now,
-            false => self.done.keys().next().copied().unwrap_or(u64::MAX),
-        }
+        let done = self.done.keys().next().copied().unwrap_or(u64::MAX);
+        self.changed.map_or(done, |at| at.max(self.now).min(done))
     }
 
     fn act(&mut self, caches: &mut Hierarchy, now: u64) {
@@ -415,9 +428,9 @@ impl HardwareScheme for PersistBuffers {
                     }
                 }
             }
-            self.changed = true;
+            self.changes(self.now);
         }
-        self.send(&mut caches.memory, now);
+        self.send(&mut caches.memory);
     }
 
     fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {}
