@@ -418,7 +418,7 @@ fn thread<S: Scheme>(
                     0 | 1 => edge(unique, room, random),
                     2 => partly(unique, room, records, random),
                     3 => by_turns(unique, position, records, random),
-                    4 => first_runs(unique, position, records, random),
+                    FIRST_RUNS => first_runs(unique, position, records, random),
                     _ => shaped(unique, room, records, random),
                 }
             }
@@ -448,10 +448,17 @@ fn thread<S: Scheme>(
 
 /// The style of a thread's transactions. Some threads do nothing but fill the log in a few transactions, and end some at
 /// its last records; some leave a part of the log free in one run and fill it with small transactions in another.
-/// More of them where a step of a log's end is left out.
+/// More of them where a step of a log's end is left out, and more [first runs](first_runs) where it is that which only they show.
 pub(super) fn style(omitted: Option<Step>, random: &mut Rng) -> u8 {
-    random.u8(..if omitted.is_some_and(at_the_end) { 6 } else { 9 })
+    match omitted {
+        Some(Step::RestartPhaseEarly) if random.bool() => FIRST_RUNS,
+        Some(step) if at_the_end(step) => random.u8(..6),
+        _ => random.u8(..9),
+    }
 }
+
+/// The style of [`first_runs`].
+const FIRST_RUNS: u8 = 4;
 
 /// A transaction that takes a good part of the log, however transactions get there: runs are short, and end well
 /// before the log does.
