@@ -2,7 +2,7 @@
 //! word or line operation that the same code gives the machine.
 //!
 //! ```console
-//! $ cargo run --release -p strandline-sim --example instructions
+//! $ cargo run --release -p strandline-sim --features calibration --example instructions
 //! ```
 //!
 //! This program runs itself under valgrind with two numbers of transactions, so that what comes before them cancels out,
