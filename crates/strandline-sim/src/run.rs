@@ -30,8 +30,8 @@ pub struct Prepared {
     layout: Layout,
     shared: SharedLayout,
     image: Vec<u64>,
-    /// Whether threads read the structure before their first transactions.
-    reads_first: bool,
+    /// Where what threads read before their first transactions ends; 0: they read nothing.
+    reads_first: u64,
 }
 
 /// How large pools are.
@@ -137,7 +137,7 @@ impl Prepared {
         let geometry = Geometry { size, logs, log_bytes: pool.log_bytes, chunk_bytes: pool.chunk_bytes };
         let layout = Layout::new(geometry)?;
         let shared = SharedLayout::new(&layout, pool.lock_bits, 0);
-        let mut prepared = Self { selection, layout, shared, image: Vec::new(), reads_first: false };
+        let mut prepared = Self { selection, layout, shared, image: Vec::new(), reads_first: 0 };
         let world = plain(vec![0; (size / 8) as usize], &shared);
         let hosted: Rc<dyn World> = world.clone();
         let view = prepared.view(Hosted::new(hosted, 0));
@@ -151,7 +151,8 @@ impl Prepared {
     /// Lets threads read the whole structure, a share each, before their first transactions: what fits the caches is
     /// there when they begin.
     pub fn read_first(mut self) -> Self {
-        self.reads_first = true;
+        let last = self.image.iter().rposition(|&word| word != 0);
+        self.reads_first = last.map_or(0, |last| 8 * (last as u64 + 1));
         self
     }
 
@@ -369,11 +370,10 @@ impl Driver<'_> {
         }
     }
 
-    /// Reads a thread's share of the lines of the heap, up to the last one that is used.
+    /// Reads a thread's share of the lines of the heap, as far as it is to be read first.
     fn read_share(&self, memory: &Hosted, index: usize) {
-        let used =
-            8 * self.prepared.image.iter().rposition(|&word| word != 0).map_or(0, |last| last as u64 + 1);
-        let lines = (self.prepared.layout.data.offset()..used).step_by(LINE_BYTES as usize);
+        let end = self.prepared.reads_first;
+        let lines = (self.prepared.layout.data.offset()..end).step_by(LINE_BYTES as usize);
         for line in lines.skip(index).step_by(self.run.threads) {
             memory.load(PersistentAddress::new(line));
         }
@@ -390,9 +390,7 @@ impl Driver<'_> {
             let mut runner = self.lease(memory, index)?;
             let seed = self.run.seed.wrapping_add((index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut part = workload.thread(&mut runner, seed)?;
-            if self.prepared.reads_first {
-                self.read_share(memory, index);
-            }
+            self.read_share(memory, index);
             for _ in 0..self.run.warm_up {
                 part.transaction(&mut runner)?;
             }
