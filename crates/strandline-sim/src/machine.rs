@@ -258,6 +258,20 @@ impl Machine {
         self.state.borrow_mut().finish();
     }
 
+    /// Puts these lines of the pool, and then all volatile ones, into the shared levels of cache in this order, in no time.
+    pub fn fill_last_level(&self, lines: std::ops::Range<u32>) {
+        let state = &mut *self.state.borrow_mut();
+        let all = state.caches.memory.lines() as u32;
+        for line in lines.chain(state.volatile_line..all) {
+            state.caches.fill_shared(line);
+        }
+    }
+
+    /// Whether time passes from now on. Without it, only what no cache holds may be stored to.
+    pub fn set_timed(&self, timed: bool) {
+        self.state.borrow_mut().functional = !timed;
+    }
+
     /// The region of interest begins: everything counts from zero.
     pub fn begin_region(&self) {
         let state = &mut *self.state.borrow_mut();
@@ -285,6 +299,11 @@ impl Machine {
     /// Its cores.
     pub fn cores(&self) -> usize {
         self.state.borrow().cores.len()
+    }
+
+    /// Whether the hardware scheme still has work to do for what a thread has committed.
+    pub fn is_busy(&self, thread: usize) -> bool {
+        self.state.borrow().caches.scheme.as_ref().is_some_and(|scheme| scheme.is_busy(thread))
     }
 
     /// A thread's time, in cycles.

@@ -22,12 +22,6 @@ impl Earliest {
         Self { nodes }
     }
 
-    /// The time of a number.
-    #[inline]
-    pub fn of(&self, number: usize) -> u64 {
-        self.nodes[self.nodes.len() / 2 + number].0
-    }
-
     /// Sets the time of a number.
     #[inline]
     pub fn set(&mut self, number: usize, at: u64) {
@@ -62,7 +56,6 @@ mod tests {
                 let at = if at == 0 { u64::MAX } else { at };
                 earliest.set(number, at);
                 times[number] = at;
-                assert_eq!(earliest.of(number), at);
                 assert_eq!(earliest.first(), times.iter().copied().zip(0..).min().unwrap());
             }
         }
