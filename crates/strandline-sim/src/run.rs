@@ -149,11 +149,11 @@ impl Prepared {
     }
 
     /// Begins with the structure in the last level of cache, as far as that holds it, and with the free chunks that
-    /// `threads` threads take next, two each: where a program has run for a while, freed blocks have been touched, and an
+    /// `threads` threads take next, four each: where a program has run for a while, freed blocks have been touched, and an
     /// operating system clears new pages. Threads open the structure in no time.
     pub fn cached(mut self, threads: usize) -> Self {
         let last = self.image.iter().rposition(|&word| word != 0).unwrap_or(0);
-        let used = 8 * last as u64 + 2 * threads as u64 * self.layout.geometry.chunk_bytes;
+        let used = 8 * last as u64 + 4 * threads as u64 * self.layout.geometry.chunk_bytes;
         let line = |bytes: u64| (bytes / LINE_BYTES) as u32;
         self.cached = line(self.layout.data.offset())..line(used.min(8 * self.image.len() as u64));
         self
