@@ -5,6 +5,7 @@
 //! performed again. So interleaving, and with it every result, depends on the machine, the program and its
 //! seed alone.
 
+mod earliest;
 mod notes;
 mod waiting;
 
@@ -20,6 +21,7 @@ use crate::core::{Core, Queued, QueuedKind, StoreQueue};
 use crate::description::{Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackKind};
 use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
+use earliest::Earliest;
 use notes::Notes;
 pub use notes::{Note, Noted};
 use waiting::Waiting;
@@ -93,15 +95,13 @@ struct State {
     functional: bool,
     current: usize,
     /// The clock of each thread that is suspended; `u64::MAX` of the current one and of those that have ended.
-    clocks: Vec<u64>,
+    clocks: Earliest,
     /// The least of them.
     others: u64,
     /// What each thread waits for.
     waiting: Vec<Waiting>,
     /// When each core's store queue issues its next entry.
-    issues_at: Vec<u64>,
-    /// The first of them, and whose it is.
-    first_issue: (u64, usize),
+    issues_at: Earliest,
     /// From when on a spinning thread sees what is done now: among equals store queues and engines go first, then those
     /// that spin.
     seen_from: u64,
@@ -155,11 +155,10 @@ impl Machine {
             volatile_line,
             functional: true,
             current: 0,
-            clocks: vec![u64::MAX; description.cores.count],
+            clocks: Earliest::new(description.cores.count),
             others: u64::MAX,
             waiting: vec![Waiting::No; description.cores.count],
-            issues_at: vec![u64::MAX; description.cores.count],
-            first_issue: (u64::MAX, 0),
+            issues_at: Earliest::new(description.cores.count),
             seen_from: 0,
             horizon: 0,
             crashes_at: Default::default(),
@@ -251,12 +250,26 @@ impl Machine {
             assert!(threads.len() <= state.cores.len(), "the machine has {} cores", state.cores.len());
             state.functional = false;
             for thread in 0..threads.len() {
-                state.clocks[thread] = state.cores[thread].clock;
+                state.clocks.set(thread, state.cores[thread].clock);
             }
         }
         let world: Rc<dyn World> = self.clone();
         hosted::run(&world, threads, |running| self.state.borrow_mut().choose(running));
         self.state.borrow_mut().finish();
+    }
+
+    /// Puts these lines of the pool, and then all volatile ones, into the shared levels of cache in this order, in no time.
+    pub fn fill_last_level(&self, lines: std::ops::Range<u32>) {
+        let state = &mut *self.state.borrow_mut();
+        let all = state.caches.memory.lines() as u32;
+        for line in lines.chain(state.volatile_line..all) {
+            state.caches.fill_shared(line);
+        }
+    }
+
+    /// Whether time passes from now on. Without it, only what no cache holds may be stored to.
+    pub fn set_timed(&self, timed: bool) {
+        self.state.borrow_mut().functional = !timed;
     }
 
     /// The region of interest begins: everything counts from zero.
@@ -286,6 +299,11 @@ impl Machine {
     /// Its cores.
     pub fn cores(&self) -> usize {
         self.state.borrow().cores.len()
+    }
+
+    /// Whether the hardware scheme still has work to do for what a thread has committed.
+    pub fn is_busy(&self, thread: usize) -> bool {
+        self.state.borrow().caches.scheme.as_ref().is_some_and(|scheme| scheme.is_busy(thread))
     }
 
     /// A thread's time, in cycles.
@@ -347,7 +365,7 @@ impl World for Machine {
             }
             // Suspended until the region begins.
         } else {
-            state.clocks[thread] = state.cores[thread].clock;
+            state.clocks.set(thread, state.cores[thread].clock);
         }
         self.postponed.set(true);
         0
@@ -365,7 +383,7 @@ impl World for Machine {
             return;
         }
         if state.perform(thread, Operation::Pause).is_none() {
-            state.clocks[thread] = state.cores[thread].clock;
+            state.clocks.set(thread, state.cores[thread].clock);
             self.postponed.set(true);
         } else if state.can_watch(thread, offset, value) {
             state.waiting[thread] = Waiting::Latch;
@@ -391,7 +409,7 @@ impl World for Machine {
             let waiting = state.cores[thread].stores.as_ref().and_then(|stores| stores.forward(line, word));
             return waiting.unwrap_or_else(|| state.newest(line)[usize::from(word)]);
         }
-        state.clocks[thread] = state.cores[thread].clock;
+        state.clocks.set(thread, state.cores[thread].clock);
         self.postponed.set(true);
         0
     }
@@ -409,7 +427,7 @@ impl World for Machine {
                 tape(thread, Taped::LoadRange(space, offset, into.len()));
             }
         } else {
-            state.clocks[thread] = state.cores[thread].clock;
+            state.clocks.set(thread, state.cores[thread].clock);
             self.postponed.set(true);
         }
     }
@@ -497,24 +515,15 @@ impl State {
 
     /// Picks the thread furthest behind; the position in `running`.
     fn choose(&mut self, running: &[usize]) -> usize {
-        let (mut best, mut least, mut second) = (0, u64::MAX, u64::MAX);
-        for (position, &thread) in running.iter().enumerate() {
-            let clock = self.clocks[thread];
-            if clock < least {
-                (best, least, second) = (position, clock, least);
-            } else {
-                second = second.min(clock);
-            }
-        }
-        if least == u64::MAX {
+        if self.clocks.first().0 == u64::MAX {
             self.act_until_one_wakes();
-            return self.choose(running);
         }
-        self.current = running[best];
-        self.clocks[self.current] = u64::MAX;
-        self.others = second;
+        let (_, thread) = self.clocks.first();
+        self.current = thread;
+        self.clocks.set(thread, u64::MAX);
+        self.others = self.clocks.first().0;
         self.horizon = 0;
-        best
+        running.binary_search(&thread).expect("a thread with a clock runs")
     }
 
     /// Carries out an operation of a thread; `None`: it is too early, or must wait.
@@ -581,23 +590,11 @@ impl State {
         {
             next = (Agent::Scheme, scheme.next_event());
         }
-        let (issue, core) = self.first_issue;
+        let (issue, core) = self.issues_at.first();
         if issue < next.1 {
             next = (Agent::Stores(core), issue);
         }
         next
-    }
-
-    /// Sets when a core's store queue issues its next entry.
-    #[inline]
-    fn set_issue(&mut self, core: usize, at: u64) {
-        self.issues_at[core] = at;
-        if (at, core) <= self.first_issue {
-            self.first_issue = (at, core);
-        } else if core == self.first_issue.1 {
-            let issues = self.issues_at.iter().copied().zip(0..);
-            self.first_issue = issues.min().unwrap_or((u64::MAX, 0));
-        }
     }
 
     fn act(&mut self, agent: Agent, at: u64) {
@@ -632,7 +629,7 @@ impl State {
         let end = self.cores.iter().map(|core| core.clock).max().unwrap_or(0);
         loop {
             let (agent, at) = self.next_agent();
-            let drained = self.issues_at.iter().all(|&at| at == u64::MAX);
+            let drained = self.issues_at.first().0 == u64::MAX;
             if drained && at > end {
                 break;
             }

@@ -30,8 +30,8 @@ pub struct Prepared {
     layout: Layout,
     shared: SharedLayout,
     image: Vec<u64>,
-    /// Whether threads read the structure before their first transactions.
-    reads_first: bool,
+    /// The lines that the last level of cache has at first.
+    cached: std::ops::Range<u32>,
 }
 
 /// How large pools are.
@@ -137,7 +137,7 @@ impl Prepared {
         let geometry = Geometry { size, logs, log_bytes: pool.log_bytes, chunk_bytes: pool.chunk_bytes };
         let layout = Layout::new(geometry)?;
         let shared = SharedLayout::new(&layout, pool.lock_bits, 0);
-        let mut prepared = Self { selection, layout, shared, image: Vec::new(), reads_first: false };
+        let mut prepared = Self { selection, layout, shared, image: Vec::new(), cached: 0..0 };
         let world = plain(vec![0; (size / 8) as usize], &shared);
         let hosted: Rc<dyn World> = world.clone();
         let view = prepared.view(Hosted::new(hosted, 0));
@@ -148,10 +148,14 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Lets threads read the whole structure, a share each, before their first transactions: what fits the caches is
-    /// there when they begin.
-    pub fn read_first(mut self) -> Self {
-        self.reads_first = true;
+    /// Begins with the structure in the last level of cache, as far as that holds it, and with the free chunks that
+    /// `threads` threads take next, four each: where a program has run for a while, freed blocks have been touched, and an
+    /// operating system clears new pages. Threads open the structure in no time.
+    pub fn cached(mut self, threads: usize) -> Self {
+        let last = self.image.iter().rposition(|&word| word != 0).unwrap_or(0);
+        let used = 8 * last as u64 + 4 * threads as u64 * self.layout.geometry.chunk_bytes;
+        let line = |bytes: u64| (bytes / LINE_BYTES) as u32;
+        self.cached = line(self.layout.data.offset())..line(used.min(8 * self.image.len() as u64));
         self
     }
 
@@ -239,6 +243,9 @@ impl Prepared {
             machine.record_events();
             machine.crash_at(crash_at);
         }
+        if !self.cached.is_empty() {
+            machine.fill_last_level(self.cached.clone());
+        }
         with(&machine);
         let began = std::time::Instant::now();
         let driver = Driver { prepared: self, machine: &machine, run };
@@ -303,15 +310,15 @@ impl WorkloadVisitor for Driver<'_> {
     fn visit<W: Workload>(self, workload: &W) -> Self::Output {
         let results: Vec<RefCell<Option<Result<ThreadResult>>>> =
             (0..self.run.threads).map(|_| RefCell::default()).collect();
-        let arrived = Cell::new(0);
+        let (opened, arrived) = (Cell::new(0), Cell::new(0));
         let ended = Cell::new(0);
         let mut threads: Vec<Thread<'_>> = results
             .iter()
             .enumerate()
             .map(|(index, result)| {
-                let (arrived, ended, driver) = (&arrived, &ended, &self);
+                let (opened, arrived, ended, driver) = (&opened, &arrived, &ended, &self);
                 Box::new(move |memory: &Hosted| {
-                    *result.borrow_mut() = Some(driver.thread(workload, memory, index, arrived));
+                    *result.borrow_mut() = Some(driver.thread(workload, memory, index, opened, arrived));
                     ended.set(ended.get() + 1);
                 }) as Thread<'_>
             })
@@ -369,14 +376,24 @@ impl Driver<'_> {
         }
     }
 
-    /// Reads a thread's share of the lines of the heap, up to the last one that is used.
-    fn read_share(&self, memory: &Hosted, index: usize) {
-        let used =
-            8 * self.prepared.image.iter().rposition(|&word| word != 0).map_or(0, |last| last as u64 + 1);
-        let lines = (self.prepared.layout.data.offset()..used).step_by(LINE_BYTES as usize);
-        for line in lines.skip(index).step_by(self.run.threads) {
-            memory.load(PersistentAddress::new(line));
+    /// Waits until the hardware has done what it still has to do for this thread's transactions.
+    fn wait_for_hardware(&self, memory: &Hosted, index: usize) {
+        while self.machine.is_busy(index) {
+            memory.work(100);
         }
+    }
+
+    /// Opens the structure.
+    fn open<'m, W: Workload>(
+        &self,
+        workload: &W,
+        memory: &'m Hosted,
+        index: usize,
+    ) -> Result<(AnyRunner<'m>, W::Thread)> {
+        let mut runner = self.lease(memory, index)?;
+        let seed = self.run.seed.wrapping_add((index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let part = workload.thread(&mut runner, seed)?;
+        Ok((runner, part))
     }
 
     fn thread<W: Workload>(
@@ -384,18 +401,27 @@ impl Driver<'_> {
         workload: &W,
         memory: &Hosted,
         index: usize,
+        opened: &Cell<usize>,
         arrived: &Cell<usize>,
     ) -> Result<ThreadResult> {
         let prepare = || {
-            let mut runner = self.lease(memory, index)?;
-            let seed = self.run.seed.wrapping_add((index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let mut part = workload.thread(&mut runner, seed)?;
-            if self.prepared.reads_first {
-                self.read_share(memory, index);
-            }
+            let (mut runner, mut part) = if self.prepared.cached.is_empty() {
+                self.open(workload, memory, index)?
+            } else {
+                self.machine.set_timed(false);
+                let part = self.open(workload, memory, index);
+                self.machine.set_timed(true);
+                // Nothing is cached for a thread before all have stored past the caches.
+                opened.set(opened.get() + 1);
+                while opened.get() < self.run.threads {
+                    memory.pause();
+                }
+                part?
+            };
             for _ in 0..self.run.warm_up {
                 part.transaction(&mut runner)?;
             }
+            self.wait_for_hardware(memory, index);
             Ok((runner, part))
         };
         let prepared = prepare();
@@ -414,6 +440,7 @@ impl Driver<'_> {
             part.transaction(&mut runner)?;
         }
         runner.drain()?;
+        self.wait_for_hardware(memory, index);
         let ended = self.machine.clock(index);
         Ok(ThreadResult { before, after: runner.statistics(), began, ended })
     }

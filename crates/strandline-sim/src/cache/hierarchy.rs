@@ -166,6 +166,16 @@ impl Hierarchy {
         access
     }
 
+    /// Puts a line, which no private cache has, into all shared levels. Only while nothing is modified in any.
+    pub fn fill_shared(&mut self, line: u32) {
+        let data = self.memory.newest(line);
+        for cache in &mut self.shared {
+            if cache.find(line).is_none() {
+                cache.insert(line, 0, &data, 0);
+            }
+        }
+    }
+
     /// Takes an MSHR from `at` on; which, and when it can be had.
     fn take_mshr(&mut self, core: usize, at: u64) -> (usize, u64) {
         let mshrs = &self.mshrs[core];

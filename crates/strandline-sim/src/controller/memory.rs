@@ -64,6 +64,13 @@ pub struct MemorySide {
     pub traffic: Traffic,
 }
 
+/// A line's place when the lines of each page are turned.
+#[inline]
+fn turned(line: u64) -> u64 {
+    let page = line / PAGE_LINES;
+    line ^ page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PAGE_LINES.trailing_zeros())
+}
+
 impl MemorySide {
     /// The memory of `machine`: the pool's `persistent` words, then `reserved_bytes` of zeroed ones for a hardware
     /// scheme, then zeroed volatile ones.
@@ -150,8 +157,7 @@ impl MemorySide {
         page ^= page >> (bits / 2);
         page = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) & ((1 << bits) - 1);
         page ^= page >> (bits / 2);
-        let turn = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PAGE_LINES.trailing_zeros());
-        (page * PAGE_LINES) | ((line % PAGE_LINES) ^ turn)
+        turned(page * PAGE_LINES | line % PAGE_LINES)
     }
 
     /// The channel of a line, and its number there.
@@ -166,8 +172,10 @@ impl MemorySide {
                 true => self.per_controller - 1,
                 false => chunk as usize % self.per_controller,
             };
-            let local = u64::from(self.pool_lines) + (chunk << shift | index & ((1 << shift) - 1));
-            return (controller * self.per_controller + channel, local);
+            let local = chunk << shift | index & ((1 << shift) - 1);
+            // Log records of a few lines, each at a multiple of eight, would all meet in as few banks.
+            let local = if self.page_bits.is_some() { turned(local) } else { local };
+            return (controller * self.per_controller + channel, u64::from(self.pool_lines) + local);
         }
         let frame = self.frame(line);
         let (chunk, within) = (frame >> shift, frame & ((1 << shift) - 1));

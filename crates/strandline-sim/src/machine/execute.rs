@@ -140,7 +140,7 @@ impl State {
         core.statistics.store_queue_occupancy.add(occupancy as u64);
         stores.push(Queued { kind, line, word, value, retired: core.clock, done: 0 });
         let next = stores.next_issue();
-        self.set_issue(number, next);
+        self.issues_at.set(number, next);
         self.horizon = self.horizon.min(next);
         self.count_store(number, kind);
         Done(0)
@@ -167,7 +167,7 @@ impl State {
             Reply::Wait(until) => stores.delay(until.max(at + 1)),
         }
         let next = stores.next_issue();
-        self.set_issue(core, next);
+        self.issues_at.set(core, next);
     }
 
     /// A store takes effect at `now`; when it is complete.

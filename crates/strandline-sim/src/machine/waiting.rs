@@ -18,7 +18,7 @@ pub(super) enum Waiting {
 impl State {
     /// All threads wait: goes on with store queues and engines until one of them has reason to look again.
     pub(super) fn act_until_one_wakes(&mut self) {
-        while self.clocks.iter().all(|&clock| clock == u64::MAX) {
+        while self.clocks.first().0 == u64::MAX {
             let (agent, at) = self.next_agent();
             let now = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
             if at == u64::MAX && now <= self.limit && self.waiting.contains(&Waiting::Latch) {
@@ -78,7 +78,7 @@ impl State {
         }
         let clock = self.cores[thread].clock;
         self.waiting[thread] = Waiting::Over;
-        self.clocks[thread] = clock;
+        self.clocks.set(thread, clock);
         self.others = self.others.min(clock);
         self.horizon = self.horizon.min(clock.saturating_add(1));
     }

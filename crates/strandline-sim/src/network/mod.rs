@@ -2,7 +2,7 @@
 
 mod calendar;
 
-pub use calendar::Calendar;
+pub use calendar::Calendars;
 
 use std::cmp::Ordering;
 
@@ -51,8 +51,9 @@ struct Mesh {
     hop_latency: u64,
     control_flits: u64,
     data_flits: u64,
-    /// For each tile the links to its east, west, south and north.
-    links: Vec<[Calendar; 4]>,
+    tiles: usize,
+    /// The links of all tiles to the east, then those to the west, the south and the north.
+    links: Calendars,
     controllers: Vec<usize>,
 }
 
@@ -81,7 +82,8 @@ impl Network {
                     hop_latency,
                     control_flits: HEADER_BYTES.div_ceil(flit_bytes),
                     data_flits: (HEADER_BYTES + LINE_BYTES).div_ceil(flit_bytes),
-                    links: (0..rows * columns).map(|_| Default::default()).collect(),
+                    tiles: rows * columns,
+                    links: Calendars::new(4 * rows * columns),
                     controllers,
                 })
             }
@@ -109,8 +111,8 @@ impl Mesh {
     /// The tile of a node, and its column.
     fn tile(&self, node: Node) -> (usize, usize) {
         let tile = match node {
-            Node::Core(number) | Node::Bank(number) if number < self.links.len() => number,
-            Node::Core(number) | Node::Bank(number) => number % self.links.len(),
+            Node::Core(number) | Node::Bank(number) if number < self.tiles => number,
+            Node::Core(number) | Node::Bank(number) => number % self.tiles,
             Node::Controller(number) => self.controllers[number],
         };
         (tile, self.column_of[tile])
@@ -136,7 +138,7 @@ impl Mesh {
                 1 => column -= 1,
                 _ => {}
             }
-            let begin = self.links[tile][direction].reserve(time, flits);
+            let begin = self.links.reserve(direction * self.tiles + tile, time, flits);
             waited += begin - time;
             time = begin + self.hop_latency;
             hops += 1;

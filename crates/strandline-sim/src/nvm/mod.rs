@@ -1,7 +1,7 @@
 //! Memory devices: banks with row buffers behind a bus. The same model with other figures is DRAM.
 
 use crate::description::{Description, Device, LINE_BYTES};
-use crate::network::Calendar;
+use crate::network::Calendars;
 use crate::statistics::BankStatistics;
 
 /// No row is open.
@@ -11,7 +11,7 @@ const NO_ROW: u64 = u64::MAX;
 #[derive(Clone)]
 pub struct Banks {
     banks: Vec<Bank>,
-    bus: Calendar,
+    bus: Calendars,
     read: u64,
     write: u64,
     row_hit: u64,
@@ -37,7 +37,7 @@ impl Banks {
         let bank = || Bank { free: 0, row: NO_ROW, statistics: BankStatistics::default() };
         Self {
             banks: (0..device.banks).map(|_| bank()).collect(),
-            bus: Calendar::default(),
+            bus: Calendars::new(1),
             read: machine.cycles(device.read_ns),
             write: machine.cycles(device.write_ns),
             row_hit: machine.cycles(device.row_hit_ns),
@@ -82,7 +82,7 @@ impl Banks {
         bank.statistics.wait_cycles += begin - at;
         bank.row = row;
         bank.free = begin + latency;
-        self.bus.reserve(begin + latency, self.burst) + self.burst
+        self.bus.reserve(0, begin + latency, self.burst) + self.burst
     }
 
     /// Writes a line from `at` on, or when its bank is free; when it is on the medium.
@@ -90,7 +90,7 @@ impl Banks {
     pub fn write(&mut self, line: u64, at: u64) -> u64 {
         let (number, row) = (self.bank_of(line), self.row_of(line));
         let begin = at.max(self.banks[number].free);
-        let arrived = self.bus.reserve(begin, self.burst) + self.burst;
+        let arrived = self.bus.reserve(0, begin, self.burst) + self.burst;
         let bank = &mut self.banks[number];
         bank.statistics.writes += 1;
         bank.statistics.busy_cycles += arrived - begin + self.write;

@@ -152,6 +152,11 @@ pub trait HardwareScheme {
         None
     }
 
+    /// Whether the hardware still has work to do for what `core` has committed, which a measurement is to contain.
+    fn is_busy(&self, _core: usize) -> bool {
+        false
+    }
+
     /// The scheme's own copy of a line, past all timing, if home is not the newest.
     fn copy(&self, _line: u32) -> Option<Line> {
         None

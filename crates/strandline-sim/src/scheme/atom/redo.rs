@@ -460,6 +460,11 @@ impl HardwareScheme for Redo {
         self.victims.get(&line).copied()
     }
 
+    /// What the back end has not copied home yet would otherwise be work that nobody counts, while the log has room.
+    fn is_busy(&self, core: usize) -> bool {
+        self.rings[core].head < self.rings[core].tail
+    }
+
     fn next_event(&self) -> u64 {
         self.wake
     }
