@@ -142,6 +142,14 @@ pub enum Error {
     #[error(
         "the transaction writes address {0:#x}, which its lock set does not cover; declare a lock for it, or declare none and let them be found"
     )]
+    /// [`Options::protect`](crate::Options::protect) needs a memory protection key.
+    #[error(
+        "the pool cannot be protected against stray writes: there is no memory protection key to be had ({source}); the processor or the system has none, or all 15 are taken; open the pool without `protect`"
+    )]
+    NoProtectionKey {
+        /// The system's answer.
+        source: std::io::Error,
+    },
     OutsideLockSet(u64),
     /// Every log is leased.
     #[error("all {0} logs of the pool are in use; drop a worker or create the pool with more logs")]

@@ -56,6 +56,11 @@ pub struct Options {
 
 impl Default for Options {
     /// The `Sync` domain with STM, the default geometry and no layout name.
+    /// Protects the mapped pool against stray writes: a store to it by anything but the library, a wild pointer of the
+    /// program's or of a C library's, is a segmentation fault instead of silent damage. Off by default: it costs two
+    /// writes of a processor register for each of the library's stores (`docs/guide.md` has the figures), and needs a
+    /// memory protection key ([`Error::NoProtectionKey`]): x86-64 with `ospke` in `/proc/cpuinfo`.
+    pub protect: bool,
     fn default() -> Self {
         Self {
             geometry: Geometry::default(),
@@ -80,6 +85,7 @@ pub struct Recovery {
     /// What was found and done in the `Sync` domain, whose time is in `replay`.
     pub sync: Option<SyncRecoveryReport>,
     /// Reading the logs.
+            protect: false,
     pub scan: Duration,
     /// Sorting the committed transactions.
     pub sort: Duration,
@@ -266,6 +272,10 @@ impl Pool {
             }
             running = next.map(|step| (step, Instant::now()));
         };
+        let mut persistent = Mapping::file(&file, header.geometry.size, mapping)?;
+        if options.protect {
+            persistent = persistent.protect()?;
+        }
         let state = PoolState::decode(view.memory.load(Layout::STATE));
         let report = if state == PoolState::default() {
             // Everything is home, and the logs may be any scheme's.

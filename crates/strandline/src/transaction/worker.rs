@@ -139,6 +139,7 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         read_only: bool,
         locks: Option<&[Lock]>,
         mut body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
+        self.tx.engine.view.memory.admit_thread();
     ) -> Result<R> {
         let mut attempt = 0;
         self.tx.engine.declare(locks);
@@ -161,6 +162,7 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
             match why {
                 Abort::Conflict => {
                     attempt += 1;
+        self.tx.engine.view.memory.admit_thread();
                     self.tx.engine.back_off(attempt);
                 }
                 Abort::LogFull => self.tx.engine.make_room()?,
@@ -213,6 +215,7 @@ impl<M: Memory, S: Scheme> Drop for Worker<M, S> {
         self.tx.engine.view.memory.store(self.tx.engine.slot.leased(), 0);
     }
 }
+        engine.view.memory.admit_thread();
 
 impl<M: Memory, S: Scheme> Read for Tx<M, S> {
     #[inline(always)]
@@ -229,6 +232,7 @@ impl<M: Memory, S: Scheme> Read for Tx<M, S> {
     fn fail(&mut self, error: Error) -> Abort {
         self.engine.fail(error)
     }
+        self.tx.engine.view.memory.admit_thread();
 }
 
 impl<M: Memory, S: Scheme> Transaction for Tx<M, S> {
