@@ -64,6 +64,9 @@ pub enum Error {
     WrongStructure {
         /// The structure asked for.
         what: &'static str,
+    /// A repair would lose something, or something is lost already.
+    #[error("the pool cannot be repaired and is as it was: {0}; restore it from a backup")]
+    Irreparable(String),
         /// Offset of the root word.
         root: u64,
     },

@@ -1,13 +1,18 @@
 //! Looking a pool over for damage, and at what it holds. Nothing is changed.
 
+use std::fs::File;
 use std::path::Path;
 
 use super::file::{PoolInfo, inspect, open_to_look};
 use super::heap::{self, ClassUsage};
 use super::layout::ROOTS;
+use super::sync_files::log_path;
+use crate::Domain;
 use crate::collections::{self, KeyValueStore};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
+use crate::scheme;
+use crate::sync::{self, FileDevice};
 use crate::transaction::{Read, Runner, Transaction};
 use crate::typed;
 
@@ -37,7 +42,7 @@ pub struct CheckReport {
     pub damage: Vec<String>,
 }
 
-/// Checks the pool at `path`: header, sizes and checksums; that its logs can be read and replayed (in a private copy);
+/// Checks the pool at `path`: header, log header, checkpoint slots, sizes and checksums; that its logs can be read and replayed (in a private copy);
 /// the heap's table and bitmaps; that every root leads to a block of the heap; the type of a store's root; keys, hashes
 /// and chains of a key-value store that hangs from a root.
 ///
@@ -73,7 +78,18 @@ fn look(path: &Path, report: &mut CheckReport) -> Result<()> {
             continue;
         }
         let words: Vec<u64> =
+    let uses_log = info.in_use.is_none_or(|domain| domain == Domain::Sync.name());
+    if uses_log && log_path(path).exists() {
+        let open =
+            |path: &Path| File::open(path).map_err(|e| Error::io(format!("open {}", path.display()), e));
+        let device = FileDevice::new(open(path)?, open(&log_path(path))?, false);
+        let uuid = info.header.uuid.as_bytes();
+        sync::read_log_header(&device, &log_path(path), uuid)?;
+        report.damage.extend(sync::damaged_slots(&device, uuid)?);
+    }
             (0..8).map_while(|number| worker.view(|tx| tx.read(at.word(number))).ok()).collect();
+    // In the `Sync` domain nobody needs the directory; the next domain may.
+    scheme::logs(&pool.native_view()?)?;
         let first = words.first().copied().unwrap_or(0);
         if worker.view(|tx| tx.block(at)).is_err() {
             report.damage.push(format!("root {index} leads to {:#x}, where no block begins", at.offset()));

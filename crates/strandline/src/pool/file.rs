@@ -1,7 +1,7 @@
 //! A pool in a file: creating, opening, recovering and closing it.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -231,7 +231,7 @@ impl Pool {
             _ => MappingKind::Shared,
         };
         let mut pool = Self {
-            persistent: Arc::new(Mapping::file(&file, header.geometry.size, mapping)?),
+            persistent: Arc::new(persistent),
             volatile: Arc::new(Mapping::anonymous(shared.bytes())?),
             header,
             layout,
@@ -640,21 +640,21 @@ fn open_file(path: &Path, read_only: bool) -> Result<(File, Header)> {
     Ok((file, header))
 }
 
-fn read_header(file: &File) -> Result<Header> {
+pub(super) fn read_header(file: &File) -> Result<Header> {
     let length = file.metadata().map_err(|e| Error::io("read the pool's size", e))?.len();
     let mut page = vec![0; PAGE_BYTES.min(length) as usize];
     file.read_exact_at(&mut page, 0).map_err(|e| Error::io("read the pool's header", e))?;
     Header::decode(&page, length)
 }
 
-fn read_word(file: &File, offset: u64) -> Result<u64> {
+pub(super) fn read_word(file: &File, offset: u64) -> Result<u64> {
     let mut bytes = [0; 8];
     file.read_exact_at(&mut bytes, offset).map_err(|e| Error::io("read the pool", e))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
 /// The domain and the scheme of a pool in use.
-fn decode_state(word: u64) -> Result<(Domain, SchemeKind)> {
+pub(super) fn decode_state(word: u64) -> Result<(Domain, SchemeKind)> {
     let state = PoolState::decode(word);
     match Domain::of_code(state.domain) {
         Some(domain) if state.unknown == 0 => Ok((domain, SchemeKind::of_code(state.scheme)?)),
@@ -694,3 +694,11 @@ fn fill_new_file(file: &File, path: &Path, header: &Header, initial_size: Option
     };
     write().map_err(|e| Error::io("write the pool's header", e))
 }
+    // A repair puts a new file in the place of the one that it holds locked.
+    let is_at_path = || -> std::io::Result<bool> {
+        let (locked, found) = (file.metadata()?, std::fs::metadata(path)?);
+        Ok((locked.dev(), locked.ino()) == (found.dev(), found.ino()))
+    };
+    if !is_at_path().map_err(|e| Error::io(format!("open the pool {}", path.display()), e))? {
+        return Err(Error::Locked { held: "repair" });
+    }

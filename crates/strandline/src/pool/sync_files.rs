@@ -17,7 +17,8 @@ pub fn log_path(path: &Path) -> PathBuf {
     with_suffix(path, ".log")
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+/// `suffix` appended to the name of `path`.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
