@@ -46,6 +46,16 @@ pub struct CheckReport {
 /// the heap's table and bitmaps; that every root leads to a block of the heap; the type of a store's root; keys, hashes
 /// and chains of a key-value store that hangs from a root.
 ///
+/// ```
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// Pool::create(&path, &options)?.close()?;
+/// assert!(strandline::pool::check(&path)?.damage.is_empty());
+/// # Ok::<(), strandline::Error>(())
+/// ```
+///
 /// # Errors
 /// The file cannot be read, is not a pool, or is in use. Damage is in the report.
 pub fn check(path: impl AsRef<Path>) -> Result<CheckReport> {
@@ -68,16 +78,6 @@ fn look(path: &Path, report: &mut CheckReport) -> Result<()> {
         return Err(Error::Locked { held: "writing" });
     }
     let pool = open_to_look(path, &info.header)?;
-    report.info = Some(info);
-    report.classes = heap::classes(&pool.native_view()?)?;
-    let mut worker = pool.worker()?;
-    for index in 0..ROOTS {
-        let root = pool.layout().root(index);
-        let at = PersistentAddress::new(worker.view(|tx| tx.read(root))?);
-        if at.is_null() {
-            continue;
-        }
-        let words: Vec<u64> =
     let uses_log = info.in_use.is_none_or(|domain| domain == Domain::Sync.name());
     if uses_log && log_path(path).exists() {
         let open =
@@ -87,9 +87,19 @@ fn look(path: &Path, report: &mut CheckReport) -> Result<()> {
         sync::read_log_header(&device, &log_path(path), uuid)?;
         report.damage.extend(sync::damaged_slots(&device, uuid)?);
     }
-            (0..8).map_while(|number| worker.view(|tx| tx.read(at.word(number))).ok()).collect();
+    report.info = Some(info);
     // In the `Sync` domain nobody needs the directory; the next domain may.
     scheme::logs(&pool.native_view()?)?;
+    report.classes = heap::classes(&pool.native_view()?)?;
+    let mut worker = pool.worker()?;
+    for index in 0..ROOTS {
+        let root = pool.layout().root(index);
+        let at = PersistentAddress::new(worker.view(|tx| tx.read(root))?);
+        if at.is_null() {
+            continue;
+        }
+        let words: Vec<u64> =
+            (0..8).map_while(|number| worker.view(|tx| tx.read(at.word(number))).ok()).collect();
         let first = words.first().copied().unwrap_or(0);
         if worker.view(|tx| tx.block(at)).is_err() {
             report.damage.push(format!("root {index} leads to {:#x}, where no block begins", at.offset()));
