@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use strandline::pool::{CheckReport, Geometry, Options, Pool, PoolInfo, check, inspect};
+use strandline::Error;
+use strandline::pool::{
+    CheckReport, Geometry, Options, Pool, PoolInfo, RepairReport, check, inspect, repair,
+};
 
 use crate::arguments::{DomainName, bytes};
 use crate::failure::{Failure, Outcome};
@@ -62,12 +65,18 @@ struct Info {
     json: bool,
 }
 
-/// Look a pool over for damage; changes nothing. Exit code 1 if there is any.
+/// Look a pool over for damage; changes nothing unless told to. Exit code 1 if there is any.
 #[derive(clap::Args)]
-#[command(after_help = "Example: strandline pool check /var/lib/shop/orders.pool")]
+#[command(after_help = "Example: strandline pool check /var/lib/shop/orders.pool\n\n\
+    --repair cures what can be cured with certainty and without losing anything, in a copy that takes the pool's\n\
+    place; the files as they were stay beside it, with .damaged in their names. If anything else is damaged it\n\
+    changes nothing, says so and exits with 1.")]
 struct Check {
     /// The pool's file
     path: PathBuf,
+    /// Repair it, if that loses nothing
+    #[arg(long)]
+    repair: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -115,7 +124,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             show(&inspect(&create.path)?, create.json);
         }
         What::Info(info) => show(&inspect(&info.path)?, info.json),
-        What::Check(arguments) => return show_check(&check(&arguments.path)?, arguments.json),
+        What::Check(arguments) => {
+            let repaired = if arguments.repair { mend(arguments)? } else { Some(RepairReport::default()) };
+            let Some(repaired) = repaired else { return Ok(Outcome::Finding) };
+            return show_check(&check(&arguments.path)?, &repaired, arguments.json);
+        }
         What::Dump(dump) => show_dump(&check(&dump.path)?),
         What::Backup(arguments) => {
             let layout_name = inspect(&arguments.path)?.header.layout_name;
@@ -128,15 +141,40 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-fn show_check(report: &CheckReport, json: bool) -> Result<Outcome, Failure> {
+/// Repairs a pool; `None` if something would be lost.
+fn mend(arguments: &Check) -> Result<Option<RepairReport>, Failure> {
+    match repair(&arguments.path) {
+        Ok(report) => Ok(Some(report)),
+        Err(error @ Error::Irreparable(_)) => {
+            if arguments.json {
+                say!("{:#}", json!({"irreparable": error.to_string()}));
+            } else {
+                say!("{error}");
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn show_check(report: &CheckReport, repaired: &RepairReport, json: bool) -> Result<Outcome, Failure> {
     if json {
         let roots: Vec<_> = report
             .roots
             .iter()
             .map(|root| json!({"index": root.index, "address": root.address, "what": root.what}))
             .collect();
-        say!("{:#}", json!({"damage": report.damage, "roots": roots}));
+        say!(
+            "{:#}",
+            json!({"damage": report.damage, "roots": roots, "repaired": repaired.repaired, "kept": repaired.kept})
+        );
     } else {
+        for what in &repaired.repaired {
+            say!("repaired  {what}");
+        }
+        for kept in &repaired.kept {
+            say!("kept  {}", kept.display());
+        }
         for root in &report.roots {
             say!("root {}  {}", root.index, root.what);
         }

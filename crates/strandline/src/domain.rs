@@ -3,6 +3,16 @@
 use std::fmt;
 
 /// Where the line between what survives a power failure and what does not runs.
+///
+/// ```
+/// use strandline::{Domain, Options};
+///
+/// // Durable on an ordinary file; the default.
+/// assert_eq!(Options::default().domain, Domain::Sync);
+/// // Faster, and enough where a power failure may take everything, as in tests.
+/// let options = Options { domain: Domain::Process, ..Options::default() };
+/// assert_eq!(options.domain.name(), "process");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// Lines are written back with the best of clwb, clflushopt and clflush, then fenced: NVDIMM, DAX, ADR.

@@ -4,6 +4,21 @@
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation failed. None of these changes what is stored.
+///
+/// ```
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// use strandline::Error;
+///
+/// match Pool::open(&path, &options) {
+///     Ok(pool) => println!("{} replayed", pool.recovery().replayed()),
+///     Err(Error::WrongDomain { wrote, .. }) => println!("open it under {wrote} first"),
+///     Err(error) => println!("{error}"),
+/// }
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -49,6 +64,9 @@ pub enum Error {
     /// A log, a table or a structure contradicts itself.
     #[error("the pool is damaged: {0}; restore it from a backup")]
     Damaged(String),
+    /// A repair would lose something, or something is lost already.
+    #[error("the pool cannot be repaired and is as it was: {0}; restore it from a backup")]
+    Irreparable(String),
     /// A root word that holds 0 where a structure was expected.
     #[error("no {what} hangs from the root at {root:#x}; create it first")]
     Missing {
@@ -124,6 +142,14 @@ pub enum Error {
     /// The processor has no such instruction.
     #[error("this processor has no {0}; choose another write-back instruction or the Sync domain")]
     UnsupportedInstruction(&'static str),
+    /// [`Options::protect`](crate::Options::protect) needs a memory protection key.
+    #[error(
+        "the pool cannot be protected against stray writes: there is no memory protection key to be had ({source}); the processor or the system has none, or all 15 are taken; open the pool without `protect`"
+    )]
+    NoProtectionKey {
+        /// The system's answer.
+        source: std::io::Error,
+    },
     /// The combination does not exist.
     #[error("{0} is not possible in this domain")]
     Unsupported(String),

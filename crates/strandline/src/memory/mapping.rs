@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 
+use super::protection::{AllocatedKey, ProtectionKey};
 use crate::error::{Error, Result};
 
 /// How a file's words are mapped.
@@ -25,6 +26,7 @@ pub struct Mapping {
     words: usize,
     /// The file, and with it the lock that whoever opened it holds, lives as long as its words.
     _file: Option<File>,
+    key: Option<AllocatedKey>,
 }
 
 // SAFETY: the mapping is memory of the process, its words are only reached as atomics, and unmapping needs
@@ -56,7 +58,7 @@ impl Mapping {
             MappingKind::SharedSynchronous => Error::NotPersistentMemory,
             _ => Error::io("map the pool", e.into()),
         })?;
-        Ok(Self { base: base.cast(), words: length / 8, _file: Some(kept) })
+        Ok(Self { base: base.cast(), words: length / 8, _file: Some(kept), key: None })
     }
 
     /// Maps `bytes` bytes of zeroed anonymous memory.
@@ -78,7 +80,21 @@ impl Mapping {
         // The lock table is reached at random: large pages spare address translation, where there are any.
         // SAFETY: the advice changes nothing that a program can observe, and the range is the new mapping.
         let _ = unsafe { rustix::mm::madvise(base, length, Advice::LinuxHugepage) };
-        Ok(Self { base: base.cast(), words: length / 8, _file: None })
+        Ok(Self { base: base.cast(), words: length / 8, _file: None, key: None })
+    }
+
+    /// Protects the mapping against stray writes: from now on only [`Native`](super::Native) stores to it.
+    ///
+    /// # Errors
+    /// [`Error::NoProtectionKey`].
+    pub fn protect(mut self) -> Result<Self> {
+        self.key = Some(AllocatedKey::protecting(self.base.cast(), self.words * 8)?);
+        Ok(self)
+    }
+
+    /// The key that lets a thread store to the mapping, if it is protected.
+    pub(super) fn key(&self) -> Option<ProtectionKey> {
+        self.key.as_ref().map(AllocatedKey::number)
     }
 
     /// The words of the mapping.
@@ -110,5 +126,6 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is exactly this mapping, and whoever holds references into it keeps it alive.
         let _ = unsafe { rustix::mm::munmap(self.base.cast::<c_void>(), self.words * 8) };
+        // `key` is given back after this.
     }
 }

@@ -10,6 +10,7 @@ pub mod hosted;
 pub(crate) mod latch;
 mod mapping;
 mod native;
+mod protection;
 pub mod recorder;
 mod step;
 mod write_back;
@@ -58,6 +59,10 @@ impl std::ops::AddAssign for Counters {
 /// Addresses must be 8-byte aligned and inside their space; [`Memory::contains`] tells. An access
 /// elsewhere panics: the transaction layer checks first and returns an error instead.
 pub trait Memory {
+    /// Whoever goes on with a view on another thread than it was made on calls this first, there: natively, a thread may
+    /// need permission to read the pool. Once it has done so costs next to nothing.
+    #[inline(always)]
+    fn admit_thread(&self) {}
     /// Loads a word (acquire).
     fn load<A: Address>(&self, at: A) -> u64;
     /// Loads a word to decide where to look, or whose lock to take: it may be stale or in the making, nothing that
@@ -172,6 +177,10 @@ pub trait Memory {
 
 /// A view may be lent to whatever takes a memory.
 impl<M: Memory> Memory for &M {
+    #[inline(always)]
+    fn admit_thread(&self) {
+        (**self).admit_thread();
+    }
     #[inline(always)]
     fn load<A: Address>(&self, at: A) -> u64 {
         (**self).load(at)

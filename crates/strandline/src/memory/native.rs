@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::thread::futex;
 
+use super::protection::ProtectionKey;
 use super::write_back::{self, WriteBackInstruction};
 use super::{
     Address, Counters, Event, Mapping, Memory, PersistentAddress, Space, Step, VolatileAddress, WORD_BYTES,
@@ -16,11 +17,13 @@ use crate::sync::Device;
 
 /// One thread's view of mapped memory, with the persistence domain's meaning of write-back and fence.
 ///
-/// The domain and the instruction are values: a predictable branch for each write-back, none for a load
-/// or store beyond the check of its bounds.
+/// The domain, the instruction and the protection are values: a predictable branch for each write-back and for each
+/// store to the pool, none for a load beyond the check of its bounds.
 pub struct Native {
     persistent: Words,
     volatile: Words,
+    /// What lets a thread store to the pool, where that is protected against stray writes.
+    key: Option<ProtectionKey>,
     instruction: Option<WriteBackInstruction>,
     fences: bool,
     /// Emulated write latency, in ticks of the time-stamp counter; 0 for none.
@@ -83,6 +86,13 @@ fn outside(offset: u64) -> ! {
     panic!("memory access at offset {offset:#x} is misaligned or outside its space")
 }
 
+/// Kept apart, so that a pool without protection does not pay for the code.
+#[cold]
+#[inline(never)]
+fn store_protected<R>(key: ProtectionKey, access: impl FnOnce() -> R) -> R {
+    key.window(access)
+}
+
 impl Native {
     /// A view of `persistent` and `volatile` under `domain`, writing lines back with `instruction`
     /// (`None`: the best that the processor has).
@@ -113,7 +123,9 @@ impl Native {
             Domain::Emulated { write_latency_ns } => write_back::ticks_in(write_latency_ns),
             _ => 0,
         };
-        Ok(Self {
+        let key = persistent.key();
+        let memory = Self {
+            key,
             persistent: Words::new(persistent),
             volatile: Words::new(volatile),
             instruction: chosen,
@@ -122,12 +134,16 @@ impl Native {
             device,
             counters: Cell::default(),
             non_temporal: Cell::new((u64::MAX, 0)),
-        })
+        };
+        memory.admit_thread();
+        Ok(memory)
     }
 
     /// Another thread's view of the same memory, its counters at zero.
     pub fn fork(&self) -> Self {
+        self.admit_thread();
         Self {
+            key: self.key,
             persistent: self.persistent.clone(),
             volatile: self.volatile.clone(),
             instruction: self.instruction,
@@ -152,6 +168,15 @@ impl Native {
         }
     }
 
+    /// Runs `access`, which stores to the space of `A` and does not panic, with permission to do so.
+    #[inline(always)]
+    fn storing<A: Address, R>(&self, access: impl FnOnce() -> R) -> R {
+        match self.key {
+            Some(key) if A::SPACE == Space::Persistent => store_protected(key, access),
+            _ => access(),
+        }
+    }
+
     #[inline]
     fn count(&self, change: impl FnOnce(&mut Counters)) {
         let mut counters = self.counters.get();
@@ -171,13 +196,21 @@ impl Native {
 
 impl Memory for Native {
     #[inline(always)]
+    fn admit_thread(&self) {
+        if let Some(key) = self.key {
+            key.admit();
+        }
+    }
+
+    #[inline(always)]
     fn load<A: Address>(&self, at: A) -> u64 {
         self.words::<A>().at(at.offset()).load(Ordering::Acquire)
     }
 
     #[inline(always)]
     fn store<A: Address>(&self, at: A, value: u64) {
-        self.words::<A>().at(at.offset()).store(value, Ordering::Release);
+        let word = self.words::<A>().at(at.offset());
+        self.storing::<A, _>(|| word.store(value, Ordering::Release));
     }
 
     #[inline]
@@ -191,18 +224,20 @@ impl Memory for Native {
     #[inline]
     fn store_range<A: Address>(&self, at: A, from: &[u64]) {
         let words = self.words::<A>().range(at.offset(), from.len());
-        for (value, word) in from.iter().zip(words) {
-            word.store(*value, Ordering::Release);
-        }
+        self.storing::<A, _>(|| {
+            for (value, word) in from.iter().zip(words) {
+                word.store(*value, Ordering::Release);
+            }
+        });
     }
 
     #[inline]
     fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
         let word = self.persistent.at(at.offset());
         if self.instruction.is_none() {
-            word.store(value, Ordering::Release);
+            self.storing::<PersistentAddress, _>(|| word.store(value, Ordering::Release));
         } else {
-            write_back::store_non_temporal(word, value);
+            self.storing::<PersistentAddress, _>(|| write_back::store_non_temporal(word, value));
             let (line, lines) = self.non_temporal.get();
             let new_line = line != at.line().offset();
             self.non_temporal.set((at.line().offset(), lines + u64::from(new_line)));
@@ -215,12 +250,14 @@ impl Memory for Native {
 
     #[inline(always)]
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
-        self.words::<A>().at(at.offset()).compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst)
+        let word = self.words::<A>().at(at.offset());
+        self.storing::<A, _>(|| word.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst))
     }
 
     #[inline(always)]
     fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
-        self.words::<A>().at(at.offset()).fetch_add(by, Ordering::SeqCst)
+        let word = self.words::<A>().at(at.offset());
+        self.storing::<A, _>(|| word.fetch_add(by, Ordering::SeqCst))
     }
 
     #[inline]

@@ -1,13 +1,18 @@
 //! Looking a pool over for damage, and at what it holds. Nothing is changed.
 
+use std::fs::File;
 use std::path::Path;
 
 use super::file::{PoolInfo, inspect, open_to_look};
 use super::heap::{self, ClassUsage};
 use super::layout::ROOTS;
+use super::sync_files::log_path;
+use crate::Domain;
 use crate::collections::{self, KeyValueStore};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
+use crate::scheme;
+use crate::sync::{self, FileDevice};
 use crate::transaction::{Read, Runner, Transaction};
 use crate::typed;
 
@@ -37,9 +42,19 @@ pub struct CheckReport {
     pub damage: Vec<String>,
 }
 
-/// Checks the pool at `path`: header, sizes and checksums; that its logs can be read and replayed (in a private copy);
+/// Checks the pool at `path`: header, log header, checkpoint slots, sizes and checksums; that its logs can be read and replayed (in a private copy);
 /// the heap's table and bitmaps; that every root leads to a block of the heap; the type of a store's root; keys, hashes
 /// and chains of a key-value store that hangs from a root.
+///
+/// ```
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// Pool::create(&path, &options)?.close()?;
+/// assert!(strandline::pool::check(&path)?.damage.is_empty());
+/// # Ok::<(), strandline::Error>(())
+/// ```
 ///
 /// # Errors
 /// The file cannot be read, is not a pool, or is in use. Damage is in the report.
@@ -63,7 +78,18 @@ fn look(path: &Path, report: &mut CheckReport) -> Result<()> {
         return Err(Error::Locked { held: "writing" });
     }
     let pool = open_to_look(path, &info.header)?;
+    let uses_log = info.in_use.is_none_or(|domain| domain == Domain::Sync.name());
+    if uses_log && log_path(path).exists() {
+        let open =
+            |path: &Path| File::open(path).map_err(|e| Error::io(format!("open {}", path.display()), e));
+        let device = FileDevice::new(open(path)?, open(&log_path(path))?, false);
+        let uuid = info.header.uuid.as_bytes();
+        sync::read_log_header(&device, &log_path(path), uuid)?;
+        report.damage.extend(sync::damaged_slots(&device, uuid)?);
+    }
     report.info = Some(info);
+    // In the `Sync` domain nobody needs the directory; the next domain may.
+    scheme::logs(&pool.native_view()?)?;
     report.classes = heap::classes(&pool.native_view()?)?;
     let mut worker = pool.worker()?;
     for index in 0..ROOTS {

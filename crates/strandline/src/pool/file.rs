@@ -1,7 +1,7 @@
 //! A pool in a file: creating, opening, recovering and closing it.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,6 +25,22 @@ use super::ticket::{Flusher, Ticket};
 use super::sync_files::{Checkpointer, create_log, log_path, open_device, synchronize_folder, write_state};
 
 /// How a pool is created or opened.
+///
+/// ```
+/// use strandline::pool::Geometry;
+/// use strandline::{Concurrency, Domain, Options};
+///
+/// let options = Options {
+///     geometry: Geometry { size: 1 << 30, ..Geometry::default() },
+///     layout_name: "orders".into(),
+///     domain: Domain::Sync,
+///     concurrency: Concurrency::SingleWriter,
+///     // Take disk space as the heap grows.
+///     initial_size: Some(0),
+///     ..Options::default()
+/// };
+/// # let _ = options;
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Sizes; for creating only, an existing pool has its own.
@@ -40,6 +56,11 @@ pub struct Options {
     /// Opens a file that is not on persistent memory under `Flush` or `FlushOnFail` all the same: for tests
     /// and benchmarks, where nothing has to survive a power failure.
     pub assume_persistent: bool,
+    /// Protects the mapped pool against stray writes: a store to it by anything but the library, a wild pointer of the
+    /// program's or of a C library's, is a segmentation fault instead of silent damage. Off by default: it costs two
+    /// writes of a processor register for each of the library's stores (`docs/guide.md` has the figures), and needs a
+    /// memory protection key ([`Error::NoProtectionKey`]): x86-64 with `ospke` in `/proc/cpuinfo`.
+    pub protect: bool,
     /// The STM has 2 to this power stripe locks, 8 bytes each.
     pub lock_bits: u32,
     /// `Sync`: the log's size, for making it only, and when checkpoints run.
@@ -64,6 +85,7 @@ impl Default for Options {
             concurrency: Concurrency::Stm,
             instruction: None,
             assume_persistent: false,
+            protect: false,
             lock_bits: 20,
             sync: SyncParameters::default(),
             initial_size: None,
@@ -103,6 +125,21 @@ impl Recovery {
 
 /// An open pool. It is closed when dropped; [`Pool::close`] reports errors. A pool dropped while a worker
 /// exists stays locked until the worker is gone, and is recovered when it is next opened.
+///
+/// ```
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// let pool = Pool::create(&path, &options)?;
+/// pool.worker()?.run(|tx| tx.write(tx.root(0), 5))?;
+/// pool.close()?;
+///
+/// let pool = Pool::open(&path, &options)?;
+/// assert_eq!(pool.recovery().replayed(), 0, "it was closed");
+/// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(0)))?, 5);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Pool {
     header: Header,
     layout: Layout,
@@ -176,6 +213,17 @@ impl Pool {
     /// Opens the pool at `path` for reading only, beside any number of other readers. What the logs hold is
     /// replayed into this process's own copy; the file is not changed.
     ///
+    /// ```
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// Pool::create(&path, &options)?.close()?;
+    /// let readers = [Pool::open_read_only(&path, &options)?, Pool::open_read_only(&path, &options)?];
+    /// assert_eq!(readers[1].worker()?.view(|tx| tx.read(tx.root(0)))?, 0);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Pool::open`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
@@ -224,8 +272,12 @@ impl Pool {
             Domain::Sync => MappingKind::Private,
             _ => MappingKind::Shared,
         };
+        let mut persistent = Mapping::file(&file, header.geometry.size, mapping)?;
+        if options.protect {
+            persistent = persistent.protect()?;
+        }
         let mut pool = Self {
-            persistent: Arc::new(Mapping::file(&file, header.geometry.size, mapping)?),
+            persistent: Arc::new(persistent),
             volatile: Arc::new(Mapping::anonymous(shared.bytes())?),
             header,
             layout,
@@ -305,6 +357,23 @@ impl Pool {
 
     /// A worker, for one thread, to run transactions with.
     ///
+    /// ```
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// let pool = Pool::create(&path, &options)?;
+    /// std::thread::scope(|threads| {
+    ///     for root in 0..4 {
+    ///         let mut worker = pool.worker()?;
+    ///         threads.spawn(move || worker.run(|tx| tx.write(tx.root(root), root)));
+    ///     }
+    ///     strandline::Result::Ok(())
+    /// })?;
+    /// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(3)))?, 3);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoFreeLog`]: there are as many workers as the pool has logs.
     pub fn worker(&self) -> Result<Worker<Native, Blurred>> {
@@ -367,6 +436,19 @@ impl Pool {
 
     /// A ticket for the transaction with number `transaction`, as [`Worker::run_later`] returned it. In domains
     /// other than `Sync` a transaction is durable when it has committed.
+    ///
+    /// ```
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// let pool = Pool::create(&path, &options)?;
+    /// let mut worker = pool.worker()?;
+    /// let (_, transaction) = worker.run_later(|tx| tx.write(tx.root(0), 5))?;
+    /// // Here it could be lost in the `Sync` domain.
+    /// pool.ticket(transaction)?.wait()?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The system has no thread left for flushing.
@@ -459,6 +541,19 @@ impl Pool {
 
     /// How full the heap is. Exact while no transaction runs.
     ///
+    /// ```
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// let pool = Pool::create(&path, &options)?;
+    /// let empty = pool.usage()?;
+    /// pool.worker()?.run(|tx| tx.alloc(100))?;
+    /// let used = pool.usage()?;
+    /// assert_eq!((empty.objects, used.objects), (0, 1));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The heap is damaged.
     pub fn usage(&self) -> Result<HeapUsage> {
@@ -466,6 +561,18 @@ impl Pool {
     }
 
     /// Makes everything durable and marks the pool as cleanly closed.
+    ///
+    /// ```
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// let pool = Pool::create(&path, &options)?;
+    /// let worker = pool.worker()?;
+    /// drop(worker); // Workers first.
+    /// pool.close()?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A worker still exists, or the device failed; the pool is recovered when it is next opened.
@@ -561,6 +668,17 @@ pub struct PoolInfo {
 
 /// Looks at the pool at `path` and changes nothing.
 ///
+/// ```
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// Pool::create(&path, &options)?.close()?;
+/// let info = strandline::pool::inspect(&path)?;
+/// assert_eq!((info.in_use, info.header.geometry.size), (None, options.geometry.size));
+/// # Ok::<(), strandline::Error>(())
+/// ```
+///
 /// # Errors
 /// As [`Pool::open`], but neither the layout name, the domain nor a lock matter.
 pub fn inspect(path: impl AsRef<Path>) -> Result<PoolInfo> {
@@ -627,24 +745,32 @@ fn open_file(path: &Path, read_only: bool) -> Result<(File, Header)> {
         let readers = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
         return Err(Error::Locked { held: if readers { "reading" } else { "writing" } });
     }
+    // A repair puts a new file in the place of the one that it holds locked.
+    let is_at_path = || -> std::io::Result<bool> {
+        let (locked, found) = (file.metadata()?, std::fs::metadata(path)?);
+        Ok((locked.dev(), locked.ino()) == (found.dev(), found.ino()))
+    };
+    if !is_at_path().map_err(|e| Error::io(format!("open the pool {}", path.display()), e))? {
+        return Err(Error::Locked { held: "repair" });
+    }
     Ok((file, header))
 }
 
-fn read_header(file: &File) -> Result<Header> {
+pub(super) fn read_header(file: &File) -> Result<Header> {
     let length = file.metadata().map_err(|e| Error::io("read the pool's size", e))?.len();
     let mut page = vec![0; PAGE_BYTES.min(length) as usize];
     file.read_exact_at(&mut page, 0).map_err(|e| Error::io("read the pool's header", e))?;
     Header::decode(&page, length)
 }
 
-fn read_word(file: &File, offset: u64) -> Result<u64> {
+pub(super) fn read_word(file: &File, offset: u64) -> Result<u64> {
     let mut bytes = [0; 8];
     file.read_exact_at(&mut bytes, offset).map_err(|e| Error::io("read the pool", e))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
 /// The domain and the scheme of a pool in use.
-fn decode_state(word: u64) -> Result<(Domain, SchemeKind)> {
+pub(super) fn decode_state(word: u64) -> Result<(Domain, SchemeKind)> {
     let state = PoolState::decode(word);
     match Domain::of_code(state.domain) {
         Some(domain) if state.unknown == 0 => Ok((domain, SchemeKind::of_code(state.scheme)?)),

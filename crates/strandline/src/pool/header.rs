@@ -73,6 +73,36 @@ impl Header {
         page
     }
 
+    /// The page that `page` was before it was damaged, where it can be told: what is known otherwise is put in its place
+    /// (magic, version, zeros, the size of a file of `file_bytes` bytes, the UUID that the pool's log names), and only if
+    /// the checksum fits then, which another page's would once in 2^29 times.
+    pub(super) fn mend(page: &[u8], file_bytes: u64, log_uuid: Option<[u8; 16]>) -> Option<Vec<u8>> {
+        if page.len() < PAGE_BYTES as usize {
+            return None;
+        }
+        let mut known = page.to_vec();
+        known[..8].copy_from_slice(&MAGIC);
+        known[96..CHECKED].fill(0);
+        known[CHECKED + 4..].fill(0);
+        let sources = (0..8).map(|choice| {
+            let mut page = known.clone();
+            if choice & 1 != 0 {
+                page[8..16].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+            }
+            if choice & 2 != 0 {
+                page[64..72].copy_from_slice(&file_bytes.to_le_bytes());
+            }
+            if let Some(uuid) = log_uuid.filter(|_| choice & 4 != 0) {
+                page[16..32].copy_from_slice(&uuid);
+            }
+            page
+        });
+        // A file that was cut short as well is for others to judge.
+        sources
+            .into_iter()
+            .find(|page| matches!(Self::decode(page, file_bytes), Ok(_) | Err(Error::Truncated { .. })))
+    }
+
     /// Reads the header of a file of `file_bytes` bytes that begins with `page` (as much of a page as the
     /// file has).
     ///
@@ -115,6 +145,29 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_known_otherwise_is_mended() {
+        let header = Header::new("bank", Geometry::default()).unwrap();
+        let page = header.encode();
+        let (size, uuid) = (header.geometry.size, Some(*header.uuid.as_bytes()));
+        for at in 0..page.len() {
+            let mut damaged = page.clone();
+            damaged[at] ^= 0x81;
+            let is_known = match at / 8 {
+                // The name, the logs and the chunks stand nowhere else; nor does the checksum.
+                4..=7 | 9..=11 => false,
+                511 => at % 8 >= 4,
+                _ => true,
+            };
+            let mended = Header::mend(&damaged, size, uuid);
+            assert_eq!(mended.is_some_and(|mended| mended == page), is_known, "byte {at}");
+        }
+        let mut damaged = page.clone();
+        damaged[20] ^= 1;
+        assert!(Header::mend(&damaged, size, None).is_none(), "no log tells the UUID");
+        assert!(Header::mend(&[0; 4096], size, uuid).is_none());
+    }
 
     #[test]
     fn every_changed_byte_is_noticed() {

@@ -542,6 +542,63 @@ fn reclaim<A: Access>(tx: &mut A) -> Result<(), Abort> {
     Ok(())
 }
 
+/// Whether no chunk that reaches beyond byte `from` of the pool's file is in use.
+pub(crate) fn is_free_from<M: Memory>(view: &View<M>, from: u64) -> bool {
+    let layout = &view.layout;
+    from >= layout.chunks.offset()
+        && (chunk_of(layout, PersistentAddress::new(from))..layout.chunk_count)
+            .all(|chunk| view.memory.load(table(layout, chunk)) == FREE)
+}
+
+/// Mends the words of large objects in a chunk table where the object's other words tell what they were; the chunks
+/// whose words were changed. Each object's first word says how many chunks it has, and each other one how far back the
+/// first is, so that first and last confirm each other; where they do not, one word alone must be at fault, and
+/// plainly.
+pub(crate) fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
+    let mut mended = Vec::new();
+    let rest = |back: usize| Chunk::LargeRest { back: back as u64 }.encode();
+    let mut first = 0;
+    while first < table.len() {
+        // As many further chunks follow in unbroken order.
+        let run = table[first + 1..].iter().zip(1..).take_while(|&(&word, back)| word == rest(back)).count();
+        let chunks = match Chunk::decode(table[first]) {
+            Some(Chunk::Large { chunks }) if (1..=(table.len() - first) as u64).contains(&chunks) => {
+                let chunks = chunks as usize;
+                let wrong: Vec<_> = (1..chunks).filter(|&back| table[first + back] != rest(back)).collect();
+                let confirmed = chunks > 1 && table[first + chunks - 1] == rest(chunks - 1);
+                let plainly = |back: usize| match Chunk::decode(table[first + back]) {
+                    None => true,
+                    Some(Chunk::LargeRest { .. }) => true,
+                    _ => false,
+                };
+                if confirmed || (wrong.len() == 1 && plainly(wrong[0])) {
+                    for back in wrong {
+                        table[first + back] = rest(back);
+                        mended.push((first + back) as u64);
+                    }
+                }
+                // More words than one say that there are more chunks.
+                if run >= chunks + 1 { run + 1 } else { chunks }
+            }
+            None | Some(Chunk::LargeRest { .. }) if run > 0 => run + 1,
+            // A run of further chunks without a first one.
+            _ if run > 1 => run + 1,
+            _ => {
+                first += 1;
+                continue;
+            }
+        };
+        let word = Chunk::Large { chunks: chunks as u64 }.encode();
+        if table[first] != word {
+            table[first] = word;
+            mended.push(first as u64);
+        }
+        first += chunks;
+    }
+    mended.sort_unstable();
+    mended
+}
+
 /// What the heap holds, from its table and bitmaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeapUsage {
@@ -681,5 +738,50 @@ mod tests {
             }
             assert!(is_pair(&layout, layout.chunks.byte(chunk_bytes / 16)), "{chunk_bytes}");
         }
+    }
+
+    fn large(chunks: u64) -> Vec<u64> {
+        let rest = (1..chunks).map(|back| Chunk::LargeRest { back }.encode());
+        std::iter::once(Chunk::Large { chunks }.encode()).chain(rest).collect()
+    }
+
+    #[test]
+    fn each_word_of_a_large_object_is_told_by_the_others() {
+        let small = Chunk::Small { class: 3, arena: 1 }.encode();
+        let whole: Vec<u64> = [vec![small], large(5), large(4), vec![FREE], large(3), large(1)].concat();
+        assert_eq!(mend_large_objects(&mut whole.clone()), []);
+        for chunk in (1..10).chain(11..14) {
+            for word in [0xff, Chunk::LargeRest { back: 77 }.encode()] {
+                let mut table = whole.clone();
+                table[chunk] = word;
+                assert_eq!(mend_large_objects(&mut table), [chunk as u64], "{word:#x}");
+                assert_eq!(table, whole);
+            }
+        }
+        // A line of the table, eight words of it: both ends of what is between them are known.
+        let mut table = large(20);
+        table[8..16].fill(FREE);
+        assert_eq!(mend_large_objects(&mut table).len(), 8);
+        assert_eq!(table, large(20));
+        // A first word that looks like another, and more than one word against it.
+        for word in [FREE, small, Chunk::Large { chunks: 2 }.encode()] {
+            let mut table = whole.clone();
+            table[1] = word;
+            assert_eq!(mend_large_objects(&mut table), [1], "{word:#x}");
+            assert_eq!(table, whole);
+        }
+    }
+
+    #[test]
+    fn where_two_words_disagree_and_none_is_plainly_wrong_nothing_is_done() {
+        let small = Chunk::Small { class: 3, arena: 1 }.encode();
+        // Large of three whose last looks like a small chunk: or large of two, and the count is wrong.
+        let mut table = large(3);
+        table[2] = small;
+        assert_eq!(mend_large_objects(&mut table), []);
+        // A single further chunk behind a small one: either may be wrong.
+        assert_eq!(mend_large_objects(&mut vec![small, Chunk::LargeRest { back: 1 }.encode(), FREE]), []);
+        // What a small chunk's word was, nobody knows.
+        assert_eq!(mend_large_objects(&mut vec![0xff, small]), []);
     }
 }

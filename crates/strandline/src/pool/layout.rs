@@ -12,6 +12,14 @@ pub const PAGE_BYTES: u64 = 4096;
 pub const ROOTS: u64 = 8;
 
 /// The sizes that determine a pool's layout; fixed when it is created.
+///
+/// ```
+/// use strandline::pool::Geometry;
+///
+/// // 64 MB for up to four workers, each of whose transactions may write 2 MB of words.
+/// let geometry = Geometry { size: 64 << 20, logs: 4, log_bytes: 4 << 20, ..Geometry::default() };
+/// assert!(strandline::pool::Layout::new(geometry).is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes in the pool, a multiple of 4096.

@@ -7,6 +7,7 @@ pub mod header;
 pub(crate) mod heap;
 mod helper;
 pub mod layout;
+mod repair;
 mod sync_files;
 mod ticket;
 
@@ -16,5 +17,6 @@ pub use file::{Options, Pool, PoolInfo, Recovery, inspect};
 pub use header::Header;
 pub use heap::{ClassUsage, HeapUsage};
 pub use layout::{Geometry, Layout, PoolState, ROOTS, SharedLayout, View};
+pub use repair::{RepairReport, repair};
 pub use sync_files::log_path;
 pub use ticket::Ticket;

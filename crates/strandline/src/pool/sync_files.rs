@@ -13,11 +13,19 @@ use crate::memory::{Memory, Native};
 use crate::sync::{self, AlignedBuffer, Device, DeviceFile, FileDevice, SharedLog, SyncParameters};
 
 /// Where the log of the pool at `path` is: beside it, `.log` appended to its name.
+///
+/// ```
+/// use std::path::Path;
+///
+/// let log = strandline::pool::log_path(Path::new("/var/lib/shop/orders.pool"));
+/// assert_eq!(log, Path::new("/var/lib/shop/orders.pool.log"));
+/// ```
 pub fn log_path(path: &Path) -> PathBuf {
     with_suffix(path, ".log")
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+/// `suffix` appended to the name of `path`.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

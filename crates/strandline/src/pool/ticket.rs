@@ -22,6 +22,20 @@ use crate::sync::SharedLog;
 ///
 /// Transactions become durable in the order in which they commit, so whoever waits for a ticket knows that all
 /// transactions that its own has seen are durable too.
+///
+/// ```
+/// # use strandline::typed::Store;
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
+/// let (_, ticket) = store.update_later(|tx, root| root.set(tx, &1))?;
+/// if !ticket.is_durable()? {
+///     ticket.wait()?;
+/// }
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone)]
 #[must_use = "the transaction may not be durable yet; wait for the ticket, or drop it explicitly if that does not matter"]
 pub struct Ticket {

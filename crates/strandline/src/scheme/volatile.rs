@@ -32,6 +32,7 @@ impl<M: Memory> VolatileWorker<M> {
     }
 
     fn locked<R>(&mut self, mut body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>) -> Result<R> {
+        self.0.direct.view.memory.admit_thread();
         self.0.direct.view.memory.lock(SharedLayout::WRITER);
         let result = body(&mut self.0);
         self.0.direct.view.memory.unlock(SharedLayout::WRITER);

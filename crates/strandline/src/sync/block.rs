@@ -97,6 +97,18 @@ pub(super) fn header(uuid: &[u8; 16], ring: u64) -> Vec<u8> {
     header
 }
 
+/// The UUID in a header, if its checksum fits.
+pub(super) fn header_uuid(header: &[u8]) -> Option<[u8; 16]> {
+    let whole = word(header, 0) == MAGIC && word(header, HEADER_FIELDS) == header_checksum(header);
+    whole.then(|| header[16..32].try_into().ok()).flatten()
+}
+
+/// Whether a damaged header was `good`: its checksum, or everything but its checksum.
+pub(super) fn may_have_been(damaged: &[u8], good: &[u8]) -> bool {
+    let fields = 8 * HEADER_FIELDS;
+    damaged[..fields] == good[..fields] || word(damaged, HEADER_FIELDS) == word(good, HEADER_FIELDS)
+}
+
 /// The ring's size in a header, or what is wrong with it.
 pub(super) fn check_header(header: &[u8], uuid: &[u8; 16]) -> Result<u64, String> {
     if word(header, 0) != MAGIC {

@@ -14,6 +14,7 @@
 //! | `shared_log.rs` | reservation, append, group flush, dirty pages |
 //! | `checkpoint.rs` | the checkpoint |
 //! | `recovery.rs` | recovery, and making a new log |
+//! | `repair.rs` | what is damaged in log header and slots, and what mends it |
 //!
 //! All protocol state lies in volatile words and is reached through [`Memory`](crate::memory::Memory), so
 //! that a hosted world interleaves it and the crash checker can cut it anywhere.
@@ -23,6 +24,7 @@ mod checkpoint;
 mod device;
 mod file_device;
 mod recovery;
+mod repair;
 mod shared_log;
 mod slot;
 #[cfg(test)]
@@ -33,4 +35,5 @@ pub use checkpoint::CheckpointReport;
 pub use device::{AlignedBuffer, Device, DeviceFile};
 pub use file_device::{DeviceCounters, FileDevice};
 pub use recovery::{SyncRecoveryReport, create, read_log_header};
+pub(crate) use repair::{damaged_slots, log_uuid, mend_log_header};
 pub use shared_log::{SharedLog, SyncParameters};

@@ -3,6 +3,8 @@
 //! # The protocol
 //!
 //! 1. The newest valid checkpoint slot says (generation, S, W).
+//!    If the other is damaged (a crash leaves none so: a slot lies in one sector), nothing in the log may lie beyond the
+//!    blocks that this one leads to; else it may have been the newer one, and this is an error.
 //! 2. From S on, blocks are accepted as long as checksum and exact number fit. A read error is an error, not
 //!    the end of the log. A last transaction without commit record is dropped. Everything is checked before
 //!    anything is written.
@@ -32,6 +34,7 @@ use crate::pool::layout::{Layout, PAGE_BYTES, SharedLayout, View};
 use super::block::{self, BLOCK_BYTES, FIRST_BLOCK};
 use super::checkpoint::copy_page;
 use super::device::{AlignedBuffer, Device, DeviceFile};
+use super::repair::highest_block;
 use super::shared_log::{SharedLog, SyncParameters};
 use super::slot::CheckpointSlot;
 
@@ -266,11 +269,13 @@ impl SharedLog {
     /// Reads slots and log; changes nothing.
     fn find<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> Result<Found> {
         let mut newest: Option<(CheckpointSlot, u64)> = None;
+        let mut valid = 0;
         for index in 0..2 {
             let slot = CheckpointSlot::read(device, index, self.seed)
                 .map_err(cannot("read", DeviceFile::Heap))?
                 // An impossible number: a slot with a fitting checksum never has one.
                 .filter(|slot| slot.start >= FIRST_BLOCK && slot.start.checked_add(2 * self.ring).is_some());
+            valid += u64::from(slot.is_some());
             if let Some(slot) = slot
                 && newest.is_none_or(|(other, _)| slot.generation > other.generation)
             {
@@ -301,6 +306,9 @@ impl SharedLog {
             }
         }
         report.blocks = number - slot.start;
+        if valid < 2 {
+            self.check_that_nothing_follows(device, number)?;
+        }
         // Higher only where the pool's last life was under another domain and closed cleanly.
         report.watermark = replay.watermark.max(view.memory.load(Layout::WATERMARK));
         if !view.memory.omitted(Step::SyncRecoveryIncomplete) {
@@ -308,6 +316,18 @@ impl SharedLog {
         }
         report.words = replay.writes.len() as u64;
         Ok(Found { slot, index, blocks, writes: replay.writes, report })
+    }
+
+    /// One of the slots is damaged. If it was the newer one, the log may go on after block numbers that the other one does
+    /// not lead to, and starting from that would lose transactions; unless no block has number `end` or a higher one.
+    fn check_that_nothing_follows(&self, device: &dyn Device, end: u64) -> Result<()> {
+        let highest = highest_block(device, self.ring, self.seed).map_err(cannot("read", DeviceFile::Log))?;
+        match highest.filter(|&highest| highest >= end) {
+            Some(highest) => Err(Error::Damaged(format!(
+                "one of its checkpoint slots is not valid, and block {highest} of the log does not follow from the other"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Writes the accepted blocks again in place, durably.

@@ -13,6 +13,14 @@ use super::locks::LockSet;
 use super::write_set::{LineEntry, WriteSet};
 
 /// How transactions are isolated from one another.
+///
+/// ```
+/// use strandline::{Concurrency, Options};
+///
+/// // Readers beside one writer at a time; the default is STM.
+/// let options = Options { concurrency: Concurrency::SingleWriter, ..Options::default() };
+/// assert_ne!(options.concurrency, Options::default().concurrency);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Concurrency {
     /// Word-based software transactional memory: encounter-time locking, write-back, timestamp extension,

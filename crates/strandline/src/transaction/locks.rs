@@ -33,6 +33,24 @@ use crate::scheme::Scheme;
 const GRANULE_BYTES: u64 = 256;
 
 /// A lock that a transaction declares before it begins, named by what it protects.
+///
+/// ```
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline::{Concurrency, Lock, scheme::UndoLogged};
+/// let options = Options { concurrency: Concurrency::Locks, ..options };
+/// # let options = Options { domain: Domain::FlushOnFail, assume_persistent: true, ..options };
+/// let pool = Pool::create(&path, &options)?;
+/// let (from, to) = (pool.layout().root(0), pool.layout().root(1));
+/// let mut worker = pool.worker_with::<UndoLogged>()?;
+/// worker.run_locked(&[Lock::word(from), Lock::word(to)], |tx| {
+///     tx.write(from, 1)?;
+///     tx.write(to, 2)
+/// })?;
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
     /// The words of `bytes` bytes from `at`: rows, array elements, whatever has a known address. Neighbours

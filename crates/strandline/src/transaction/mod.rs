@@ -23,6 +23,22 @@ use crate::error::Error;
 use crate::memory::PersistentAddress;
 
 /// Why a transaction cannot go on. Hand it up with `?`: a transaction that has met one will not commit.
+///
+/// ```
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline::{Abort, Error};
+/// let pool = Pool::create(&path, &options)?;
+/// let given_up: strandline::Result<()> = pool.worker()?.run(|tx| {
+///     tx.write(tx.root(0), 5)?; // hands a conflict up
+///     Err(Abort::User)
+/// });
+/// assert!(matches!(given_up, Err(Error::Aborted)));
+/// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(0)))?, 0);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Abort {
@@ -37,6 +53,23 @@ pub enum Abort {
 }
 
 /// Reading in a transaction.
+///
+/// ```
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline::{Abort, memory::PersistentAddress};
+/// // The first word of what hangs from a root.
+/// fn first(tx: &mut impl Read, root: u64) -> Result<u64, Abort> {
+///     let at = tx.read(tx.root(root))?;
+///     if at == 0 { Ok(0) } else { tx.read(PersistentAddress::new(at)) }
+/// }
+///
+/// let pool = Pool::create(&path, &options)?;
+/// assert_eq!(pool.worker()?.view(|tx| first(tx, 0))?, 0);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub trait Read {
     /// Reads the word at `at`.
     ///
@@ -59,6 +92,28 @@ pub trait Read {
 }
 
 /// Reading, writing, allocating and freeing in a transaction: all of it happens, or nothing.
+///
+/// ```
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline::memory::PersistentAddress;
+/// let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.worker()?;
+/// worker.run(|tx| {
+///     let block = tx.alloc(24)?;
+///     tx.write_range(block, &[1, 2, 3])?;
+///     tx.write(tx.root(0), block.offset())
+/// })?;
+/// worker.run(|tx| {
+///     let block = PersistentAddress::new(tx.read(tx.root(0))?);
+///     tx.write(tx.root(0), 0)?;
+///     tx.free(block)
+/// })?;
+/// assert_eq!(pool.usage()?.objects, 0);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub trait Transaction: Read {
     /// Writes the word at `at`.
     ///

@@ -13,6 +13,26 @@ use super::engine::{Concurrency, Engine, Statistics};
 use super::{Abort, Lock, Read, Transaction};
 
 /// Whoever can run transactions of a certain kind; drivers and benchmarks are generic over it.
+///
+/// ```
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// // Runs on any scheme's worker.
+/// fn count(runner: &mut impl Runner) -> strandline::Result<u64> {
+///     runner.run(|tx| {
+///         let count = tx.read(tx.root(0))? + 1;
+///         tx.write(tx.root(0), count)?;
+///         Ok(count)
+///     })
+/// }
+///
+/// let pool = Pool::create(&path, &options)?;
+/// assert_eq!(count(&mut pool.worker()?)?, 1);
+/// assert_eq!(count(&mut pool.worker_with::<strandline::scheme::Base>()?)?, 2);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub trait Runner {
     /// The transactions that it runs, lent for a time.
     type Tx<'t>: Transaction;
@@ -119,6 +139,7 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
 
     /// The worker's view of the pool.
     pub fn memory(&self) -> &M {
+        self.tx.engine.view.memory.admit_thread();
         &self.tx.engine.view.memory
     }
 
@@ -141,6 +162,7 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         mut body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
     ) -> Result<R> {
         let mut attempt = 0;
+        self.tx.engine.view.memory.admit_thread();
         self.tx.engine.declare(locks);
         loop {
             self.tx.engine.begin(attempt, read_only);
@@ -193,6 +215,7 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
 
     fn drain(&mut self) -> Result<()> {
         let engine = &mut self.tx.engine;
+        engine.view.memory.admit_thread();
         engine.scheme.settle(&engine.view, &mut engine.statistics);
         Ok(())
     }
@@ -209,6 +232,7 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
 
 impl<M: Memory, S: Scheme> Drop for Worker<M, S> {
     fn drop(&mut self) {
+        self.tx.engine.view.memory.admit_thread();
         self.tx.engine.scheme.release(&self.tx.engine.view);
         self.tx.engine.view.memory.store(self.tx.engine.slot.leased(), 0);
     }

@@ -23,6 +23,24 @@ handle! {
     /// A byte string of any size: one word where it is kept, which leads to its bytes.
     ///
     /// What a transaction writes has to fit its log; a longer string is built of several by [`Bytes::append`].
+    ///
+    /// ```
+    /// # use strandline::typed::{Bytes, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let log = Bytes::new(tx, b"high water")?;
+    /// log.append(tx, ", then ebb")?;
+    /// assert_eq!(log.get(tx)?, b"high water, then ebb");
+    /// log.set(tx, "calm")?;
+    /// assert_eq!(log.len(tx)?, 4);
+    /// log.destroy(tx)?;
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     Bytes<>, "Bytes"
 }
 
@@ -170,6 +188,22 @@ impl<'p> Bytes<'p> {
 }
 
 /// Text of any size: one word where it is kept, which leads to its bytes.
+///
+/// ```
+/// # use strandline::typed::{Store, Text};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+/// # store.update(|tx, _| {
+/// let title = Text::new(tx, "Persistence")?;
+/// title.set(tx, "Persistent memory")?;
+/// assert_eq!(title.get(tx)?, "Persistent memory");
+/// title.destroy(tx)?;
+/// # Ok(())
+/// # })?;
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<'p>(Bytes<'p>);
 

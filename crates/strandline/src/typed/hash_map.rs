@@ -79,6 +79,20 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// Creates an empty map with a bucket for every two of `keys` keys, as far as one transaction can make so many:
     /// up to 16,384. A map grows in any case; one that was made for its size needs a step less for each access.
     ///
+    /// ```
+    /// # use strandline::typed::{HashMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = HashMap::<u64, u64>::with_capacity(tx, 1000)?;
+    /// assert!(map.is_empty(tx)?);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`HashMap::new`].
     pub fn with_capacity(tx: &Tx<'p>, keys: u64) -> Result<Self> {
@@ -111,6 +125,23 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
 
     /// A copy of the value of `key`.
     ///
+    /// ```
+    /// # use strandline::typed::{HashMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = HashMap::new(tx)?;
+    /// map.insert(tx, &"apples".to_string(), &40u64)?;
+    /// assert_eq!(map.get(tx, "apples")?, Some(40));
+    /// assert_eq!(map.get(tx, "pears")?, None);
+    /// assert!(map.contains_key(tx, "apples")?);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the map was destroyed; a conflict.
     #[inline]
@@ -141,6 +172,21 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size only
     /// the words that differ are written.
     ///
+    /// ```
+    /// # use strandline::typed::{HashMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = HashMap::new(tx)?;
+    /// assert_eq!(map.insert(tx, &7u64, &"seven".to_string())?, None);
+    /// assert_eq!(map.insert(tx, &7u64, &"sept".to_string())?.as_deref(), Some("seven"));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The pool is full; a full log; as [`HashMap::get`].
     pub fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
@@ -159,6 +205,21 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
 
     /// Removes `key`; returns its value, if it was there. What that points to stays.
     ///
+    /// ```
+    /// # use strandline::typed::{HashMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = HashMap::new(tx)?;
+    /// map.insert(tx, &7u64, &true)?;
+    /// assert_eq!((map.remove(tx, &7)?, map.remove(tx, &7)?), (Some(true), None));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`HashMap::insert`].
     pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p>, key: &Q) -> Result<Option<V>>
@@ -175,6 +236,23 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
 
     /// The place of `key`, to look at and to change.
     ///
+    /// ```
+    /// # use strandline::typed::{HashMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let words = HashMap::new(tx)?;
+    /// for word in ["tide", "sea", "tide"] {
+    ///     words.entry(tx, word.to_string())?.and_modify(|count| *count += 1)?.or_insert(1u64)?;
+    /// }
+    /// assert_eq!(words.get(tx, "tide")?, Some(2));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`HashMap::get`].
     pub fn entry<'t>(self, tx: &'t Tx<'p>, key: K) -> Result<Entry<'t, 'p, K, V, Self>> {
@@ -183,6 +261,21 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
 
     /// Number of keys, by counting them. No map stores it: a count that every writer changes would make them all
     /// conflict.
+    ///
+    /// ```
+    /// # use strandline::typed::{HashMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = HashMap::new(tx)?;
+    /// map.insert(tx, &1u64, &10u64)?;
+    /// assert_eq!((map.count(tx)?, map.check(tx)?), (1, 1));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`HashMap::get`].
@@ -200,6 +293,24 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
 
     /// All keys and values, in no particular order. Keys that come or go while the iteration is under way may be
     /// returned or not.
+    ///
+    /// ```
+    /// # use strandline::typed::{HashMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = HashMap::new(tx)?;
+    /// map.insert(tx, &1u64, &10u64)?;
+    /// map.insert(tx, &2, &20)?;
+    /// let mut pairs: Vec<(u64, u64)> = map.iter(tx).collect::<Result<_, _>>()?;
+    /// pairs.sort();
+    /// assert_eq!(pairs, [(1, 10), (2, 20)]);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn iter<'v>(self, tx: &'v View<'p>) -> HashMapIter<'v, 'p, K, V> {
         HashMapIter { tx, map: self, position: Some(Position::default()), found: VecDeque::new() }
     }

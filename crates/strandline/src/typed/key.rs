@@ -9,6 +9,19 @@ use super::layout;
 use super::persist::Invalid;
 
 /// The bytes of a key, on the stack where they are few.
+///
+/// ```
+/// use strandline::typed::{KeyBytes, KeyRef};
+///
+/// /// A name that is looked up in a map with `String` keys, whatever its case.
+/// struct Lowercase<'n>(&'n str);
+///
+/// impl KeyRef for Lowercase<'_> {
+///     fn write_key(&self, into: &mut KeyBytes) {
+///         self.0.to_lowercase().write_key(into);
+///     }
+/// }
+/// ```
 #[derive(Clone)]
 pub struct KeyBytes {
     few: [u8; Self::FEW],

@@ -221,6 +221,22 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
 
     /// A copy of the value of `key`.
     ///
+    /// ```
+    /// # use strandline::typed::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &"ebb".to_string(), &905u64)?;
+    /// assert_eq!(map.get(tx, "ebb")?, Some(905));
+    /// assert!(!map.contains_key(tx, "flood")?);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Dangling`]: the map was destroyed; a conflict.
     pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<Option<V>>
@@ -258,6 +274,21 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
 
     /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size only
     /// the words that differ are written.
+    ///
+    /// ```
+    /// # use strandline::typed::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// assert_eq!(map.insert(tx, &7u64, &"seven".to_string())?, None);
+    /// assert_eq!(map.insert(tx, &7u64, &"sept".to_string())?.as_deref(), Some("seven"));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Parameter`]: the key is too long; the pool is full; a full log; as [`OrderedMap::get`].
@@ -329,6 +360,21 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
 
     /// Removes `key`; returns its value, if it was there. What that points to stays.
     ///
+    /// ```
+    /// # use strandline::typed::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &7u64, &true)?;
+    /// assert_eq!((map.remove(tx, &7)?, map.remove(tx, &7)?), (Some(true), None));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`OrderedMap::insert`].
     pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p>, key: &Q) -> Result<Option<V>>
@@ -378,6 +424,23 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
 
     /// The place of `key`, to look at and to change.
     ///
+    /// ```
+    /// # use strandline::typed::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let visits = OrderedMap::new(tx)?;
+    /// for day in [3u64, 5, 3] {
+    ///     visits.entry(tx, day)?.and_modify(|count| *count += 1)?.or_insert(1u64)?;
+    /// }
+    /// assert_eq!(visits.get(tx, &3)?, Some(2));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`OrderedMap::get`].
     pub fn entry<'t>(self, tx: &'t Tx<'p>, key: K) -> Result<Entry<'t, 'p, K, V, Self>> {
@@ -385,6 +448,23 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     }
 
     /// The least key and its value.
+    ///
+    /// ```
+    /// # use strandline::typed::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// for key in [5u64, 15, 9] {
+    ///     map.insert(tx, &key, &())?;
+    /// }
+    /// assert_eq!((map.first(tx)?, map.last(tx)?), (Some((5, ())), Some((15, ()))));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
@@ -411,6 +491,21 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// Number of keys, by counting them. No map stores it: a count that every writer changes would make them all
     /// conflict.
     ///
+    /// ```
+    /// # use strandline::typed::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &1u64, &10u64)?;
+    /// assert_eq!((map.count(tx)?, map.check(tx)?, map.is_empty(tx)?), (1, 1, false));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`OrderedMap::get`].
     pub fn count(self, tx: &View<'p>) -> Result<u64> {
@@ -423,12 +518,49 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     }
 
     /// All keys and values in order, from either end.
+    ///
+    /// ```
+    /// # use strandline::typed::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// for key in ["c", "a", "b"] {
+    ///     map.insert(tx, &key.to_string(), &1u64)?;
+    /// }
+    /// let mut keys = map.iter(tx);
+    /// assert_eq!(keys.next().transpose()?, Some(("a".to_string(), 1)));
+    /// assert_eq!(keys.next_back().transpose()?, Some(("c".to_string(), 1)));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn iter<'v>(self, tx: &'v View<'p>) -> Range<'v, 'p, K, V> {
         self.range_of(tx, Bound::Unbounded, Bound::Unbounded)
     }
 
     /// The keys in `keys` and their values in order, from either end. Keys that come, go or change while the iteration
     /// is under way are returned as they are or as they were.
+    ///
+    /// ```
+    /// # use strandline::typed::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// for key in 0..10u64 {
+    ///     map.insert(tx, &key, &(key * key))?;
+    /// }
+    /// let some: Vec<(u64, u64)> = map.range(tx, 3..5).collect::<Result<_, _>>()?;
+    /// assert_eq!(some, [(3, 9), (4, 16)]);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn range<'v, Q: KeyRef + ?Sized>(
         self,
         tx: &'v View<'p>,

@@ -62,6 +62,15 @@ pub trait Persist<'p>: Sized {
 
 /// A type that can be the root of a [`Store`](super::Store). `#[derive(Persist)]` implements it, for types
 /// without type parameters.
+///
+/// ```
+/// use strandline::typed::{Root, Store};
+///
+/// // Code for every store.
+/// fn bytes_in_use<R: Root>(store: &Store<R>) -> strandline::Result<u64> {
+///     Ok(store.pool().usage()?.allocated_bytes)
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the root of a store",
     note = "`#[derive(Persist)]` on a structure without type parameters makes it one"
@@ -269,6 +278,26 @@ persist_tuples! {
 ///
 /// What one value may take is bounded by what one transaction may write, a quarter to a half of the pool's
 /// [`log_bytes`](crate::pool::Geometry::log_bytes).
+///
+/// ```
+/// # use strandline::typed::{Item, Queue, Store, Tx};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+/// # store.update(|tx, _| {
+/// fn enqueue<'p, T: Item<'p>>(tx: &Tx<'p>, items: &[T]) -> strandline::Result<Queue<'p, T>> {
+///     let queue = Queue::new(tx)?;
+///     items.iter().try_for_each(|item| queue.push(tx, item))?;
+///     Ok(queue)
+/// }
+///
+/// enqueue(tx, &["text of any size".to_string()])?;
+/// enqueue(tx, &[(1u64, true)])?;
+/// # Ok(())
+/// # })?;
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be kept in a pool's collection",
     label = "not a type that a pool can hold",

@@ -233,6 +233,20 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
 
     /// Puts a value into the pool.
     ///
+    /// ```
+    /// # use strandline::typed::{Ptr, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let pointer = Ptr::new(tx, &(7u64, 'x'))?;
+    /// assert_eq!(pointer.get(tx)?, (7, 'x'));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
     pub fn new(tx: &Tx<'p>, value: &T) -> Result<Self> {
@@ -304,6 +318,25 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// Changes the value in place: reads it, lets `change` work on the copy, and stores that. Returns what `change`
     /// returns.
     ///
+    /// ```
+    /// # use strandline::typed::{Ptr, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let counter = Ptr::new(tx, &7u64)?;
+    /// let before = counter.update(tx, |count| {
+    ///     *count += 1;
+    ///     *count - 1
+    /// })?;
+    /// assert_eq!((before, counter.get(tx)?), (7, 8));
+    /// counter.set(tx, &0)?;
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Ptr::set`].
     pub fn update<R>(self, tx: &Tx<'p>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
@@ -325,6 +358,20 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     }
 
     /// Gives the value's memory back when the transaction commits; returns the value. What it points to stays.
+    ///
+    /// ```
+    /// # use strandline::typed::{Ptr, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let pointer = Ptr::new(tx, &7u64)?;
+    /// assert_eq!(pointer.free(tx)?, 7);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Ptr::set`].

@@ -114,6 +114,22 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 
     /// Takes the item at the front, if there is one.
     ///
+    /// ```
+    /// # use strandline::typed::{Queue, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let queue = Queue::new(tx)?;
+    /// queue.push(tx, &"first".to_string())?;
+    /// queue.push(tx, &"second".to_string())?;
+    /// assert_eq!(queue.pop(tx)?.as_deref(), Some("first"));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Queue::push`].
     pub fn pop(self, tx: &Tx<'p>) -> Result<Option<T>> {
@@ -136,6 +152,22 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 
     /// The item at the front, which stays.
     ///
+    /// ```
+    /// # use strandline::typed::{Queue, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let queue = Queue::new(tx)?;
+    /// queue.push(tx, &5u64)?;
+    /// assert_eq!(queue.front(tx)?, Some(5));
+    /// assert!(!queue.is_empty(tx)?);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; a conflict.
     pub fn front(self, tx: &View<'p>) -> Result<Option<T>> {
@@ -156,6 +188,24 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// The items, from front to end. One that is popped before it was returned ends the iteration with
     /// [`Error::Dangling`](crate::Error::Dangling).
     ///
+    /// ```
+    /// # use strandline::typed::{Queue, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let queue = Queue::new(tx)?;
+    /// for job in 0..3u64 {
+    ///     queue.push(tx, &job)?;
+    /// }
+    /// let waiting: Vec<u64> = queue.iter(tx)?.collect::<Result<_, _>>()?;
+    /// assert_eq!(waiting, [0, 1, 2]);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Queue::front`].
     pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
@@ -167,6 +217,22 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     }
 
     /// Removes all items.
+    ///
+    /// ```
+    /// # use strandline::typed::{Queue, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let queue = Queue::new(tx)?;
+    /// queue.push(tx, &5u64)?;
+    /// queue.clear(tx)?;
+    /// assert!(queue.is_empty(tx)?);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Queue::push`].

@@ -23,6 +23,25 @@ const DESCRIPTION_WORDS: usize = 6 + NAME_WORDS;
 type Step = Box<dyn Fn(&Tx<'_>, PersistentAddress) -> Result<PersistentAddress> + Send + Sync + 'static>;
 
 /// How values of earlier root types become values of type `R`; for [`Store::open_and_migrate`](super::Store::open_and_migrate).
+///
+/// ```
+/// use strandline::typed::{Migrations, Persist};
+///
+/// #[derive(Persist)]
+/// #[persist(name = "Settings")]
+/// struct SettingsV1 {
+///     limit: u32,
+/// }
+///
+/// #[derive(Persist)]
+/// #[persist(version = 2)]
+/// struct Settings {
+///     limit: u64,
+/// }
+///
+/// let migrations: Migrations<Settings> =
+///     Migrations::new().from::<SettingsV1>(|_tx, old| Ok(Settings { limit: old.limit.into() }));
+/// ```
 pub struct Migrations<R> {
     steps: HashMap<u64, Step>,
     root: PhantomData<fn() -> R>,
@@ -178,6 +197,20 @@ fn make_root<'p, T: Persist<'p>>(tx: &Tx<'p>, value: &T) -> Result<()> {
 
 /// Makes the root of a pool that has none, in a transaction of `runner`: what [`Store`](super::Store) does at its creation,
 /// for memories in which there is no file to open, as in the crash checker and the simulator.
+///
+/// ```
+/// use strandline::typed::{initialise, with_root};
+/// use strandline::{Domain, Options, Pool, Runner};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// let pool = Pool::create(folder.path().join("pool"), &options)?;
+/// let mut worker = pool.worker()?;
+/// initialise::<u64>(&mut worker, |_| Ok(5))?;
+/// let five = worker.view(|tx| with_root::<u64, _>(tx, |tx, root| root.get(tx)))?;
+/// assert_eq!(five, 5);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 ///
 /// # Errors
 /// What `init` returns; as [`Runner::run`].

@@ -60,6 +60,22 @@ pub struct Store<R> {
 }
 
 /// One thread's means to run transactions on a [`Store`], without looking for a free worker each time.
+///
+/// ```
+/// # use strandline::typed::Store;
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
+/// let mut session = store.session()?;
+/// for _ in 0..10 {
+///     session.update(|tx, root| root.update(tx, |count| *count += 1))?;
+/// }
+/// assert_eq!(session.view(|tx, root| root.get(tx))?, 10);
+/// assert!(session.statistics().commits >= 10);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Session<'s, R> {
     store: &'s Store<R>,
     /// Taken when dropped.
@@ -107,6 +123,18 @@ impl<R: Root> Store<R> {
 
     /// Opens the pool at `path`, and recovers it.
     ///
+    /// ```
+    /// # use strandline::typed::Store;
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// Store::<u64>::create(&path, &options, |_| Ok(5))?.close()?;
+    /// let store = Store::<u64>::open(&path, &options)?;
+    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 5);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Pool::open`]; [`Error::Missing`]: it has no root; [`Error::RootLayout`]: its root is of another type, or
     /// of another version of it.
@@ -116,6 +144,21 @@ impl<R: Root> Store<R> {
 
     /// Opens the pool at `path`, or creates it if there is no such file. A root that is not there yet, because its
     /// creation was cut short, is made.
+    ///
+    /// ```
+    /// # use strandline::typed::Store;
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// for visits in 0..3 {
+    ///     let store = Store::<u64>::open_or_create(&path, &options, |_| Ok(0))?;
+    ///     assert_eq!(store.view(|tx, root| root.get(tx))?, visits);
+    ///     store.update(|tx, root| root.set(tx, &(visits + 1)))?;
+    ///     store.close()?;
+    /// }
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Store::create`] and [`Store::open`].
@@ -145,6 +188,23 @@ impl<R: Root> Store<R> {
 
     /// Opens the pool at `path` for reading only, as [`Pool::open_read_only`].
     ///
+    /// ```
+    /// # use strandline::typed::Store;
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # Store::<u64>::create(&path, &options, |_| Ok(5))?.close()?;
+    /// let readers = [
+    ///     Store::<u64>::open_read_only(&path, &options)?,
+    ///     Store::<u64>::open_read_only(&path, &options)?,
+    /// ];
+    /// for reader in &readers {
+    ///     assert_eq!(reader.view(|tx, root| root.get(tx))?, 5);
+    /// }
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Store::open`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
@@ -158,6 +218,25 @@ impl<R: Root> Store<R> {
     /// the root. An error that it returns ends the transaction without effect, and is returned.
     ///
     /// While it runs, `body` must not begin another transaction on the same store: each might wait for the other.
+    ///
+    /// ```
+    /// # use strandline::typed::Store;
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # use strandline::Error;
+    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// store.update(|tx, root| root.set(tx, &6))?;
+    /// // An error of the closure's takes everything back.
+    /// let refused: strandline::Result<()> = store.update(|tx, root| {
+    ///     root.set(tx, &7)?;
+    ///     Err(Error::Aborted)
+    /// });
+    /// assert!(refused.is_err());
+    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 6);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The error that `body` returned; what made the transaction fail ([`Error::Full`], [`Error::Poisoned`], …).
@@ -258,6 +337,21 @@ impl<R: Root> Store<R> {
 
     /// Runs `body` as a read-only transaction: it sees one state of the pool, whatever others do meanwhile, and
     /// cannot write. It may run several times.
+    ///
+    /// ```
+    /// # use strandline::typed::Store;
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// let square = store.view(|tx, root| {
+    ///     let value = root.get(tx)?;
+    ///     Ok(value * value)
+    /// })?;
+    /// assert_eq!(square, 25);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Store::update`].

@@ -11,12 +11,53 @@ use crate::transaction::{Abort, Runner, Transaction, Worker};
 
 /// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: a pointer or collection
 /// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
+///
+/// ```
+/// # use strandline::typed::Store;
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// use strandline::typed::{Vector, View};
+///
+/// // Takes a `&Tx` too.
+/// fn sum<'p>(tx: &View<'p>, numbers: Vector<'p, u64>) -> strandline::Result<u64> {
+///     numbers.iter(tx)?.sum()
+/// }
+///
+/// let store = Store::<u64>::create(&path, &options, |tx| {
+///     let numbers = Vector::new(tx)?;
+///     numbers.extend(tx, [1, 2, 3])?;
+///     sum(tx, numbers)
+/// })?;
+/// assert_eq!(store.view(|tx, root| root.get(tx))?, 6);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct View<'p> {
     inner: RefCell<&'p mut (dyn Transaction + 'p)>,
     operations: Cell<u64>,
 }
 
 /// A transaction that reads and writes: all of it happens, or nothing. It can do all that a [`View`] can.
+///
+/// ```
+/// # use strandline::typed::Store;
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// use strandline::typed::{Ptr, Tx};
+///
+/// // A part of a transaction.
+/// fn double<'p>(tx: &Tx<'p>, number: Ptr<'p, u64>) -> strandline::Result<()> {
+///     number.update(tx, |number| *number *= 2)
+/// }
+///
+/// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+/// store.update(|tx, root| double(tx, root))?;
+/// assert_eq!(store.view(|tx, root| root.get(tx))?, 10);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Tx<'p> {
     view: View<'p>,
 }

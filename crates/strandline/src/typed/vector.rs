@@ -145,6 +145,22 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 
     /// Element `index`, if there is one.
     ///
+    /// ```
+    /// # use strandline::typed::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [3u64, 5])?;
+    /// assert_eq!((vector.get(tx, 1)?, vector.get(tx, 2)?), (Some(5), None));
+    /// assert_eq!((vector.last(tx)?, vector.len(tx)?), (Some(5), 2));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Vector::len`].
     pub fn get(self, tx: &View<'p>, index: u64) -> Result<Option<T>> {
@@ -169,6 +185,22 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 
     /// Replaces element `index`; returns what it was.
+    ///
+    /// ```
+    /// # use strandline::typed::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.push(tx, &3u64)?;
+    /// assert_eq!(vector.set(tx, 0, &4)?, 3);
+    /// assert_eq!(vector.get(tx, 0)?, Some(4));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Parameter`]: there is no such element; as [`Vector::push`].
@@ -235,6 +267,22 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 
     /// Takes the last element, if there is one. Its memory stays with the vector.
     ///
+    /// ```
+    /// # use strandline::typed::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, ['a', 'b'])?;
+    /// assert_eq!(vector.pop(tx)?, Some('b'));
+    /// assert_eq!((vector.pop(tx)?, vector.pop(tx)?), (Some('a'), None));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Vector::push`].
     pub fn pop(self, tx: &Tx<'p>) -> Result<Option<T>> {
@@ -249,6 +297,23 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 
     /// Takes element `index` out; the last one takes its place.
     ///
+    /// ```
+    /// # use strandline::typed::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [1u64, 2, 3])?;
+    /// assert_eq!(vector.swap_remove(tx, 0)?, 1);
+    /// let left: Vec<u64> = vector.iter(tx)?.collect::<Result<_, _>>()?;
+    /// assert_eq!(left, [3, 2]);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Vector::set`].
     pub fn swap_remove(self, tx: &Tx<'p>, index: u64) -> Result<T> {
@@ -261,6 +326,22 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 
     /// Swaps two elements.
+    ///
+    /// ```
+    /// # use strandline::typed::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [1u64, 2])?;
+    /// vector.swap(tx, 0, 1)?;
+    /// assert_eq!(vector.get(tx, 0)?, Some(2));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Vector::set`].
@@ -279,6 +360,22 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 
     /// Removes the elements from `length` on. Their memory stays with the vector.
     ///
+    /// ```
+    /// # use strandline::typed::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, 0..10u64)?;
+    /// vector.truncate(tx, 2)?;
+    /// assert_eq!(vector.last(tx)?, Some(1));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Vector::push`].
     pub fn truncate(self, tx: &Tx<'p>, length: u64) -> Result<()> {
@@ -292,6 +389,22 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 
     /// The elements that the vector has now, in order, from either end. Each is read when it is asked for; one that
     /// has been removed meanwhile is not returned.
+    ///
+    /// ```
+    /// # use strandline::typed::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [1u64, 2, 3])?;
+    /// let backwards: Vec<u64> = vector.iter(tx)?.rev().collect::<Result<_, _>>()?;
+    /// assert_eq!(backwards, [3, 2, 1]);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Vector::len`].
