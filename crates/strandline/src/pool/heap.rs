@@ -578,7 +578,7 @@ pub(crate) fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
                     }
                 }
                 // More words than one say that there are more chunks.
-                if run >= chunks + 1 { run + 1 } else { chunks }
+                if run > chunks { run + 1 } else { chunks }
             }
             None | Some(Chunk::LargeRest { .. }) if run > 0 => run + 1,
             // A run of further chunks without a first one.
