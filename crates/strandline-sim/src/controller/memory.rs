@@ -68,7 +68,7 @@ pub struct MemorySide {
 #[inline]
 fn turned(line: u64) -> u64 {
     let page = line / PAGE_LINES;
-    line ^ page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PAGE_LINES.trailing_zeros())
+    line ^ (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PAGE_LINES.trailing_zeros()))
 }
 
 impl MemorySide {
@@ -157,7 +157,7 @@ impl MemorySide {
         page ^= page >> (bits / 2);
         page = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) & ((1 << bits) - 1);
         page ^= page >> (bits / 2);
-        turned(page * PAGE_LINES | line % PAGE_LINES)
+        turned((page * PAGE_LINES) | (line % PAGE_LINES))
     }
 
     /// The channel of a line, and its number there.
@@ -172,7 +172,7 @@ impl MemorySide {
                 true => self.per_controller - 1,
                 false => chunk as usize % self.per_controller,
             };
-            let local = chunk << shift | index & ((1 << shift) - 1);
+            let local = (chunk << shift) | (index & ((1 << shift) - 1));
             // Log records of a few lines, each at a multiple of eight, would all meet in as few banks.
             let local = if self.page_bits.is_some() { turned(local) } else { local };
             return (controller * self.per_controller + channel, u64::from(self.pool_lines) + local);
