@@ -20,7 +20,7 @@ struct Root<'p> {
 const LARGE: usize = 100_000;
 
 fn make<'p>(tx: &Tx<'p>) -> Result<Root<'p>> {
-    Ok(Root { map: OrderedMap::new(tx)?, large: Bytes::new(tx, &large())? })
+    Ok(Root { map: OrderedMap::new(tx)?, large: Bytes::new(tx, large())? })
 }
 
 fn large() -> Vec<u8> {

@@ -566,10 +566,8 @@ pub(crate) fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
                 let chunks = chunks as usize;
                 let wrong: Vec<_> = (1..chunks).filter(|&back| table[first + back] != rest(back)).collect();
                 let confirmed = chunks > 1 && table[first + chunks - 1] == rest(chunks - 1);
-                let plainly = |back: usize| match Chunk::decode(table[first + back]) {
-                    None => true,
-                    Some(Chunk::LargeRest { .. }) => true,
-                    _ => false,
+                let plainly = |back: usize| {
+                    matches!(Chunk::decode(table[first + back]), None | Some(Chunk::LargeRest { .. }))
                 };
                 if confirmed || (wrong.len() == 1 && plainly(wrong[0])) {
                     for back in wrong {
@@ -578,7 +576,7 @@ pub(crate) fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
                     }
                 }
                 // More words than one say that there are more chunks.
-                if run >= chunks + 1 { run + 1 } else { chunks }
+                if run > chunks { run + 1 } else { chunks }
             }
             None | Some(Chunk::LargeRest { .. }) if run > 0 => run + 1,
             // A run of further chunks without a first one.
@@ -780,8 +778,8 @@ mod tests {
         table[2] = small;
         assert_eq!(mend_large_objects(&mut table), []);
         // A single further chunk behind a small one: either may be wrong.
-        assert_eq!(mend_large_objects(&mut vec![small, Chunk::LargeRest { back: 1 }.encode(), FREE]), []);
+        assert_eq!(mend_large_objects(&mut [small, Chunk::LargeRest { back: 1 }.encode(), FREE]), []);
         // What a small chunk's word was, nobody knows.
-        assert_eq!(mend_large_objects(&mut vec![0xff, small]), []);
+        assert_eq!(mend_large_objects(&mut [0xff, small]), []);
     }
 }
