@@ -455,19 +455,6 @@ impl Arena {
     }
 }
 
-/// Whether the two words at `at` lie in one block or in free space, whatever the chunk holds: all blocks are multiples of the
-/// smallest, and no bitmap is longer than the one of those.
-#[inline]
-pub(crate) fn is_pair(layout: &Layout, at: PersistentAddress) -> bool {
-    let (chunk, block) = (layout.geometry.chunk_bytes, CLASSES[0]);
-    // A chunk's size is a power of two: `Layout::new`.
-    let inside = at.offset().wrapping_sub(layout.chunks.offset()) & (chunk - 1);
-    layout.chunks <= at
-        && at < layout.end()
-        && inside.is_multiple_of(block)
-        && inside >= (chunk / block / 8).next_multiple_of(LINE_BYTES)
-}
-
 /// Bytes of the block that begins at `at`.
 pub(crate) fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort> {
     let layout = *tx.layout();
@@ -712,31 +699,6 @@ pub(crate) fn classes<M: Memory>(view: &View<M>) -> Result<Vec<ClassUsage>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::layout::Geometry;
-
-    /// Whatever class a chunk is divided for, two words that are taken for a pair lie within one block, or behind the last.
-    #[test]
-    fn a_pair_touches_no_bitmap_and_no_second_block() {
-        for chunk_bytes in [4096, 1 << 16, 1 << 20] {
-            let geometry = Geometry { size: 4 << 20, logs: 1, log_bytes: 4096, chunk_bytes };
-            let layout = Layout::new(geometry).unwrap();
-            for class in CLASSES.iter().filter_map(|&bytes| class_of(&layout, bytes)) {
-                let division = Division::new(&layout, class);
-                for inside in (0..chunk_bytes).step_by(8) {
-                    if !is_pair(&layout, layout.chunks.byte(inside)) {
-                        continue;
-                    }
-                    let from_first = inside.checked_sub(division.header).expect("it lies in the bitmap");
-                    assert!(
-                        from_first % division.block + 16 <= division.block,
-                        "{inside} {}",
-                        division.block
-                    );
-                }
-            }
-            assert!(is_pair(&layout, layout.chunks.byte(chunk_bytes / 16)), "{chunk_bytes}");
-        }
-    }
 
     fn large(chunks: u64) -> Vec<u64> {
         let rest = (1..chunks).map(|back| Chunk::LargeRest { back }.encode());

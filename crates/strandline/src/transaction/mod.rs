@@ -146,12 +146,6 @@ pub trait Transaction: Read {
     /// [`Error::InvalidAddress`]: none begins there; as [`Read::read`].
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
 
-    /// Whether the two words at `at` are known without reading to lie in one block or in free space, so that writing them
-    /// touches nothing else. `false`: [`Transaction::block`] knows.
-    fn is_pair(&self, _at: PersistentAddress) -> bool {
-        false
-    }
-
     /// Runs `body` as a part of this transaction (flat nesting): its abort aborts the whole.
     ///
     /// # Errors

@@ -284,7 +284,4 @@ impl<M: Memory, S: Scheme> Transaction for Tx<M, S> {
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         heap::block(&mut self.engine, at)
     }
-    fn is_pair(&self, at: PersistentAddress) -> bool {
-        heap::is_pair(&self.engine.view.layout, at)
-    }
 }

@@ -280,9 +280,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
 
     /// Writes the words of `value` that differ from those of the block, `old`.
     fn write(self, tx: &mut Words<'_>, old: &[u64], value: &T) -> Result<(), Abort> {
-        if Self::BLOCK_WORDS > 2 || !tx.is_pair(self.raw.at) {
-            check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
-        }
+        check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
         with_buffer(T::WORDS as u64, |new| {
             value.store(new);
             for (i, (&old, &new)) in (1..).zip(old[1..].iter().zip(&*new)) {
