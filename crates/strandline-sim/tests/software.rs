@@ -141,3 +141,25 @@ fn sorted_array(prepared: &Prepared, image: Vec<u64>) -> Vec<u64> {
     words.sort_unstable();
     words
 }
+
+/// With warm caches nothing is read from memory, and what a power failure leaves is as good.
+#[test]
+fn a_structure_that_is_cached_is_not_read_from_memory() {
+    let none = scheme::find("none").unwrap();
+    let machine = support::mesh(4);
+    let sizes = Sizes { array_words: 64, ..Sizes::small() };
+    let pool = PoolSizes { log_bytes: 4096, chunk_bytes: 4096, lock_bits: 8 };
+    let run = Run { warm_up: 0, ..run("bppm", 4, 100) };
+    let reads = |prepared: &Prepared| {
+        let crash_at = (1..100).map(|i| i * 997).collect();
+        let finished = prepared.run(&machine, none, &run, crash_at).unwrap();
+        for crash in finished.crashes {
+            let (image, _) = recover(prepared, &machine, run.scheme, none, crash.image).unwrap();
+            assert_eq!(sorted_array(prepared, image), (0..64).collect::<Vec<_>>(), "at {}", crash.at);
+        }
+        finished.outcome.statistics.channels.iter().map(|channel| channel.reads).sum::<u64>()
+    };
+    let prepared = Prepared::new(WorkloadName::Sps, &sizes, pool, 4).unwrap();
+    assert!(reads(&prepared) > 8, "the array's lines at least");
+    assert_eq!(reads(&prepared.cached(4)), 0);
+}

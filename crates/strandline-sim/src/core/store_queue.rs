@@ -41,7 +41,8 @@ pub struct Queued {
 
 /// A first-in first-out queue. Entries are issued in order, so many at a time, and complete in order.
 pub struct StoreQueue {
-    ring: Vec<Queued>,
+    /// A power of two of places: a remainder is asked for at each access.
+    ring: Box<[Queued]>,
     capacity: usize,
     in_flight: usize,
     /// Numbers of the oldest entry, of the first not yet issued, and of the next to come.
@@ -57,7 +58,7 @@ impl StoreQueue {
     pub fn new(capacity: usize, in_flight: usize) -> Self {
         let empty = Queued { kind: QueuedKind::Store, line: 0, word: 0, value: 0, retired: 0, done: 0 };
         Self {
-            ring: vec![empty; capacity + in_flight],
+            ring: vec![empty; (capacity + in_flight).next_power_of_two()].into(),
             capacity,
             in_flight,
             head: 0,
@@ -69,8 +70,13 @@ impl StoreQueue {
     }
 
     #[inline]
+    fn place(&self, number: usize) -> usize {
+        number & (self.ring.len() - 1)
+    }
+
+    #[inline]
     fn at(&self, number: usize) -> &Queued {
-        &self.ring[number % self.ring.len()]
+        &self.ring[self.place(number)]
     }
 
     /// Lets go of what is complete by `now`; entries left.
@@ -96,7 +102,7 @@ impl StoreQueue {
     /// Adds an entry.
     pub fn push(&mut self, entry: Queued) {
         debug_assert!(!self.is_full());
-        let at = self.tail % self.ring.len();
+        let at = self.place(self.tail);
         self.ring[at] = entry;
         self.tail += 1;
     }
@@ -126,14 +132,14 @@ impl StoreQueue {
     pub fn issue(&mut self, at: u64, done: u64) {
         self.last_issue = at;
         self.last_done = self.last_done.max(done);
-        let index = self.issued % self.ring.len();
+        let index = self.place(self.issued);
         self.ring[index].done = self.last_done;
         self.issued += 1;
     }
 
     /// The next entry cannot be issued before `until`.
     pub fn delay(&mut self, until: u64) {
-        let index = self.issued % self.ring.len();
+        let index = self.place(self.issued);
         self.ring[index].retired = self.ring[index].retired.max(until);
     }
 

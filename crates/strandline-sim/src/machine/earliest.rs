@@ -1,43 +1,60 @@
 //! Who comes first in time.
 
+/// Bits for a number, below those of its time.
+const NUMBER_BITS: u32 = 6;
+/// The time that stands for never.
+const NEVER: u64 = u64::MAX >> NUMBER_BITS;
+
 /// A time for each of some numbers, and the first of them: a tournament, so that a change costs a comparison for each
 /// doubling of the numbers.
 pub(super) struct Earliest {
-    /// A binary tree from its root at 1: the earlier of its children in each node, the lower number among equals. The
-    /// second half are the numbers themselves.
-    nodes: Vec<(u64, usize)>,
+    /// A binary tree from its root at 1: the least of its children in each node. The second half are the numbers
+    /// themselves, each with its time above it, so that among equal times the lower number is first.
+    nodes: Box<[u64]>,
 }
 
 impl Earliest {
     /// The numbers below `count`, all at `u64::MAX`.
+    ///
+    /// # Panics
+    /// There are more than 64.
     pub fn new(count: usize) -> Self {
+        assert!(count <= 1 << NUMBER_BITS, "{count} numbers");
         let leaves = count.next_power_of_two();
-        let mut nodes = vec![(u64::MAX, 0); 2 * leaves];
+        let mut nodes = vec![0; 2 * leaves];
         for number in 0..leaves {
-            nodes[leaves + number].1 = number;
+            nodes[leaves + number] = NEVER << NUMBER_BITS | number as u64;
         }
         for node in (1..leaves).rev() {
             nodes[node] = nodes[2 * node];
         }
-        Self { nodes }
+        Self { nodes: nodes.into() }
     }
 
-    /// Sets the time of a number.
+    /// Sets the time of a number, which is below 2^58 or `u64::MAX`.
     #[inline]
     pub fn set(&mut self, number: usize, at: u64) {
         let mut node = self.nodes.len() / 2 + number;
-        self.nodes[node].0 = at;
-        while node > 1 {
+        let mut least = at.min(NEVER) << NUMBER_BITS | number as u64;
+        while self.nodes[node] != least {
+            self.nodes[node] = least;
+            if node == 1 {
+                break;
+            }
+            least = least.min(self.nodes[node ^ 1]);
             node /= 2;
-            let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
-            self.nodes[node] = if right.0 < left.0 { right } else { left };
         }
     }
 
     /// The first time and whose it is.
     #[inline]
     pub fn first(&self) -> (u64, usize) {
-        self.nodes[1]
+        let first = self.nodes[1];
+        let at = match first >> NUMBER_BITS {
+            NEVER => u64::MAX,
+            at => at,
+        };
+        (at, (first & ((1 << NUMBER_BITS) - 1)) as usize)
     }
 }
 

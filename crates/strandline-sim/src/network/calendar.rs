@@ -1,55 +1,65 @@
 //! Calendars: who uses a link, a bus or a port when, for requests that arrive slightly out of order.
 
-use std::cmp::Ordering;
-
 /// Cycles in a bucket.
 const WIDTH: u64 = 16;
 /// Buckets that are remembered.
-const BUCKETS: usize = 256;
-
-/// Bits of a bucket's word for how many of its cycles are taken; its number is above them.
-const USED_BITS: u32 = 8;
+const BUCKETS: usize = 1024;
 
 /// Reservations of some resources in simulated time.
 ///
 /// The machine computes a whole access at once, so that reservations reach far ahead and others come back for
 /// the time in between. A single "free from" time would make these wait for what happens later. The calendar
-/// keeps how many cycles of each bucket of 16 are taken, within the last 4,096 cycles; within a bucket a
+/// keeps how many cycles of each bucket of 16 are taken, within the last 16,384 cycles; within a bucket a
 /// reservation out of order is delayed by at most its width.
 ///
-/// The buckets of all resources for the same time lie together: what is used at a time is small, and so stays in the
-/// host's caches.
+/// The buckets of all resources for the same time lie together, a byte each: what is used at a time is small, and so
+/// stays in the host's caches.
 #[derive(Clone)]
 pub struct Calendars {
     resources: usize,
-    buckets: Box<[u64]>,
+    /// The number of each bucket: its first cycle by its width.
+    numbers: Box<[u64]>,
+    /// How many cycles of each bucket each resource has taken.
+    used: Box<[u8]>,
 }
 
 impl Calendars {
     /// So many resources, all free.
     pub fn new(resources: usize) -> Self {
-        Self { resources, buckets: vec![0; resources * BUCKETS].into() }
-    }
-
-    #[inline]
-    fn bucket(&mut self, resource: usize, number: u64) -> &mut u64 {
-        &mut self.buckets[number as usize % BUCKETS * self.resources + resource]
+        Self { resources, numbers: vec![0; BUCKETS].into(), used: vec![0; resources * BUCKETS].into() }
     }
 
     /// How many cycles of a resource's bucket `number` are taken; `None` if the ring has gone past it.
     #[inline]
-    fn used(&mut self, resource: usize, number: u64) -> Option<u64> {
-        let bucket = *self.bucket(resource, number);
-        match (bucket >> USED_BITS).cmp(&number) {
-            Ordering::Greater => None,
-            Ordering::Equal => Some(bucket & ((1 << USED_BITS) - 1)),
-            Ordering::Less => Some(0),
+    fn used(&mut self, resource: usize, number: u64) -> Option<&mut u8> {
+        let slot = number as usize % BUCKETS;
+        if self.numbers[slot] != number {
+            if self.numbers[slot] > number {
+                return None;
+            }
+            self.numbers[slot] = number;
+            self.used[slot * self.resources..][..self.resources].fill(0);
         }
+        Some(&mut self.used[slot * self.resources + resource])
     }
 
     /// Takes a resource for `length` cycles from `at` on, or as soon as it is free after that; when.
     #[inline]
     pub fn reserve(&mut self, resource: usize, at: u64, length: u64) -> u64 {
+        let number = at / WIDTH;
+        // Mostly there is room in the bucket itself.
+        if let Some(used) = self.used(resource, number) {
+            let first = (at % WIDTH).max(u64::from(*used));
+            if length != 0 && first + length <= WIDTH {
+                *used = (first + length) as u8;
+                return number * WIDTH + first;
+            }
+        }
+        self.reserve_beyond(resource, at, length)
+    }
+
+    /// Takes a resource where more than one bucket is in question.
+    fn reserve_beyond(&mut self, resource: usize, at: u64, length: u64) -> u64 {
         if length == 0 {
             return at;
         }
@@ -57,7 +67,7 @@ impl Calendars {
         let mut begin = at;
         loop {
             let Some(used) = self.used(resource, number) else { return begin };
-            begin = begin.max(number * WIDTH + used);
+            begin = begin.max(number * WIDTH + u64::from(*used));
             if begin < (number + 1) * WIDTH {
                 break;
             }
@@ -67,9 +77,9 @@ impl Calendars {
         let mut from = begin - number * WIDTH;
         while left > 0 {
             let Some(used) = self.used(resource, number) else { break };
-            let first = from.max(used);
+            let first = from.max(u64::from(*used));
             let taken = left.min(WIDTH - first);
-            *self.bucket(resource, number) = number << USED_BITS | (first + taken);
+            *used = (first + taken) as u8;
             left -= taken;
             from = 0;
             number += 1;

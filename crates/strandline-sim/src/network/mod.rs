@@ -4,8 +4,6 @@ mod calendar;
 
 pub use calendar::Calendars;
 
-use std::cmp::Ordering;
-
 use crate::description::{Description, LINE_BYTES, Network as Described, Placement, Sharing};
 use crate::statistics::NetworkStatistics;
 
@@ -46,8 +44,8 @@ enum Kind {
 
 struct Mesh {
     columns: usize,
-    /// The column of each tile.
-    column_of: Vec<usize>,
+    /// The row and the column of each tile.
+    places: Vec<(usize, usize)>,
     hop_latency: u64,
     control_flits: u64,
     data_flits: u64,
@@ -78,7 +76,7 @@ impl Network {
                     .collect();
                 Kind::Mesh(Mesh {
                     columns,
-                    column_of: (0..rows * columns).map(|tile| tile % columns).collect(),
+                    places: (0..rows * columns).map(|tile| (tile / columns, tile % columns)).collect(),
                     hop_latency,
                     control_flits: HEADER_BYTES.div_ceil(flit_bytes),
                     data_flits: (HEADER_BYTES + LINE_BYTES).div_ceil(flit_bytes),
@@ -108,14 +106,14 @@ impl Network {
 }
 
 impl Mesh {
-    /// The tile of a node, and its column.
-    fn tile(&self, node: Node) -> (usize, usize) {
-        let tile = match node {
+    /// The tile of a node.
+    #[inline]
+    fn tile(&self, node: Node) -> usize {
+        match node {
             Node::Core(number) | Node::Bank(number) if number < self.tiles => number,
             Node::Core(number) | Node::Bank(number) => number % self.tiles,
             Node::Controller(number) => self.controllers[number],
-        };
-        (tile, self.column_of[tile])
+        }
     }
 
     /// First along the row, then along the column. The head moves hop by hop; the tail follows.
@@ -124,26 +122,31 @@ impl Mesh {
             Message::Control => self.control_flits,
             Message::Data => self.data_flits,
         };
-        let ((mut tile, mut column), (target, target_column)) = (self.tile(from), self.tile(to));
-        let (mut time, mut hops, mut waited) = (at, 0, 0);
-        while tile != target {
-            let (direction, next) = match column.cmp(&target_column) {
-                Ordering::Less => (0, tile + 1),
-                Ordering::Greater => (1, tile - 1),
-                Ordering::Equal if tile < target => (2, tile + self.columns),
-                Ordering::Equal => (3, tile - self.columns),
-            };
-            match direction {
-                0 => column += 1,
-                1 => column -= 1,
-                _ => {}
-            }
-            let begin = self.links.reserve(direction * self.tiles + tile, time, flits);
-            waited += begin - time;
-            time = begin + self.hop_latency;
-            hops += 1;
-            tile = next;
+        let (mut tile, target) = (self.tile(from), self.tile(to));
+        if tile == target {
+            return (at, 0, 0);
         }
-        (if hops == 0 { time } else { time + flits - 1 }, hops, waited)
+        let ((row, column), (target_row, target_column)) = (self.places[tile], self.places[target]);
+        let (mut time, mut waited) = (at, 0);
+        let mut go = |hops: usize, direction: usize, step: usize| {
+            for _ in 0..hops {
+                let begin = self.links.reserve(direction * self.tiles + tile, time, flits);
+                waited += begin - time;
+                time = begin + self.hop_latency;
+                tile = tile.wrapping_add(step);
+            }
+        };
+        let (columns, rows) = (column.abs_diff(target_column), row.abs_diff(target_row));
+        if column < target_column {
+            go(columns, 0, 1)
+        } else {
+            go(columns, 1, 1usize.wrapping_neg())
+        }
+        if row < target_row {
+            go(rows, 2, self.columns)
+        } else {
+            go(rows, 3, self.columns.wrapping_neg())
+        }
+        (time + flits - 1, (columns + rows) as u64, waited)
     }
 }
