@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde_json::json;
-use strandline::Error;
 use strandline::pool::{
     CheckReport, Geometry, Options, Pool, PoolInfo, RepairReport, check, inspect, repair,
 };
+use strandline::{Domain, Error};
 
 use crate::arguments::{DomainName, bytes};
 use crate::failure::{Failure, Outcome};
@@ -131,8 +132,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         What::Dump(dump) => show_dump(&check(&dump.path)?),
         What::Backup(arguments) => {
-            let layout_name = inspect(&arguments.path)?.header.layout_name;
-            let pool = Pool::open(&arguments.path, &Options { layout_name, ..Options::default() })?;
+            let info = inspect(&arguments.path)?;
+            // One that is cleanly closed opens under any domain; this one makes no log file beside it.
+            let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
+            let domain = used.map_or(Domain::Process, |name| name.domain(0));
+            let options = Options { layout_name: info.header.layout_name, domain, ..Options::default() };
+            let pool = Pool::open(&arguments.path, &options)?;
             let report = pool.backup(&arguments.to)?;
             pool.close()?;
             say!("{} bytes and {} log blocks copied", report.heap_bytes, report.log_blocks);

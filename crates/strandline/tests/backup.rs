@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use strandline::pool::{Geometry, inspect, log_path};
 use strandline::sync::SyncParameters;
 use strandline::typed::{HashMap, Persist, Store};
-use strandline::{Domain, Error, Options, Result};
+use strandline::{Concurrency, Domain, Error, Options, Result, Runner, Transaction};
 
 #[derive(Persist)]
 struct Bank<'p> {
@@ -33,8 +33,19 @@ fn total(store: &Store<Bank>) -> Result<(u64, u64)> {
 
 #[test]
 fn a_copy_is_consistent_while_transactions_run() {
+    copy_while_transactions_run(&options());
+}
+
+#[test]
+fn a_copy_of_memory_is_consistent_while_transactions_run() {
+    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
+        copy_while_transactions_run(&Options { domain: Domain::Process, concurrency, ..options() });
+    }
+}
+
+fn copy_while_transactions_run(options: &Options) {
     let folder = tempfile::tempdir().unwrap();
-    let bank = Store::<Bank>::create(folder.path().join("pool"), &options(), |tx| {
+    let bank = Store::<Bank>::create(folder.path().join("pool"), options, |tx| {
         Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 })
     })
     .unwrap();
@@ -79,11 +90,13 @@ fn a_copy_is_consistent_while_transactions_run() {
     for (copy, before) in copies.iter().zip(known) {
         assert!(!log_path(copy).exists() && inspect(copy).unwrap().in_use.is_none());
         // Cleanly closed: any domain opens it.
-        let restored = Store::<Bank>::open(copy, &Options { domain: Domain::Process, ..options() }).unwrap();
+        let other = if options.domain == Domain::Sync { Domain::Process } else { Domain::Sync };
+        let restored = Store::<Bank>::open(copy, &Options { domain: other, ..options.clone() }).unwrap();
         let (sum, transfers) = total(&restored).unwrap();
         assert_eq!(sum, 500 * 100);
         assert!(transfers >= before, "what was acknowledged before the copy began is in it");
         restored.pool().usage().unwrap();
+        restored.update(|tx, root| root.update(tx, |bank| bank.transfers = 0)).unwrap();
     }
     let left: Vec<_> = std::fs::read_dir(folder.path())
         .unwrap()
@@ -131,30 +144,36 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
 fn a_pool_grows_on_demand() {
     use std::os::unix::fs::MetadataExt;
 
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pool");
-    let geometry = Geometry { size: 1 << 30, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 16 };
-    let options = Options { geometry, initial_size: Some(1 << 20), ..options() };
-    let bank =
-        Store::<Bank>::create(&path, &options, |tx| Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 }))
-            .unwrap();
-    let on_disk = || std::fs::metadata(&path).unwrap().blocks() * 512;
-    let (before, whole) = (on_disk(), std::fs::metadata(&path).unwrap().len());
-    assert_eq!(whole, 1 << 30);
-    assert!(before < 4 << 20, "{before}");
-    for first in (0..20_000).step_by(200) {
-        bank.update(|tx, root| {
-            let accounts = root.get(tx)?.accounts;
-            (first..first + 200).try_for_each(|account| accounts.insert(tx, &account, &1).map(drop))
+    for domain in [Domain::Sync, Domain::Process] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        let geometry = Geometry { size: 1 << 30, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 16 };
+        let options = Options { geometry, domain, initial_size: Some(1 << 20), ..options() };
+        let bank = Store::<Bank>::create(&path, &options, |tx| {
+            Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 })
         })
         .unwrap();
+        let on_disk = || std::fs::metadata(&path).unwrap().blocks() * 512;
+        let (before, whole) = (on_disk(), std::fs::metadata(&path).unwrap().len());
+        assert_eq!(whole, 1 << 30);
+        assert!(before < 4 << 20, "{before}");
+        for first in (0..20_000).step_by(200) {
+            bank.update(|tx, root| {
+                let accounts = root.get(tx)?.accounts;
+                (first..first + 200).try_for_each(|account| accounts.insert(tx, &account, &1).map(drop))
+            })
+            .unwrap();
+        }
+        // Before any of it was written by a checkpoint, the space was there; and before any of it was written at all.
+        let mut worker = bank.pool().worker().unwrap();
+        worker.run(|tx| tx.alloc(10 << 20)).unwrap();
+        drop(worker);
+        let allocated = bank.pool().usage().unwrap();
+        let taken = allocated.total_bytes - allocated.free_chunks * geometry.chunk_bytes;
+        assert!(taken > 10 << 20 && on_disk() >= taken, "{taken} bytes of chunks in {} on disk", on_disk());
+        assert!(on_disk() < before + taken + (8 << 20));
+        bank.close().unwrap();
+        let bank = Store::<Bank>::open(&path, &options).unwrap();
+        assert_eq!(total(&bank).unwrap().0, 20_000);
     }
-    // Before any of it was written by a checkpoint, the space was there.
-    let allocated = bank.pool().usage().unwrap();
-    let taken = allocated.total_bytes - allocated.free_chunks * geometry.chunk_bytes;
-    assert!(taken > 500_000 && on_disk() >= taken, "{taken} bytes of chunks in {} on disk", on_disk());
-    assert!(on_disk() < before + taken + (8 << 20));
-    bank.close().unwrap();
-    let bank = Store::<Bank>::open(&path, &options).unwrap();
-    assert_eq!(total(&bank).unwrap().0, 20_000);
 }

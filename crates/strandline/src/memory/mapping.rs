@@ -2,8 +2,11 @@
 
 use std::ffi::c_void;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicU64;
 
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 
 use super::protection::{AllocatedKey, ProtectionKey};
@@ -25,7 +28,9 @@ pub struct Mapping {
     base: *mut AtomicU64,
     words: usize,
     /// The file, and with it the lock that whoever opened it holds, lives as long as its words.
-    _file: Option<File>,
+    file: Option<File>,
+    /// Stores reach the file, and it had holes when it was mapped.
+    is_sparse: bool,
     key: Option<AllocatedKey>,
 }
 
@@ -49,6 +54,8 @@ impl Mapping {
         };
         let length = mappable(bytes)?;
         let kept = file.try_clone().map_err(|e| Error::io("keep the pool's file open", e))?;
+        let allocated = 512 * file.metadata().map_err(|e| Error::io("read the pool's size", e))?.blocks();
+        let is_sparse = kind != MappingKind::Private && allocated < bytes;
         // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours. Other
         // processes may change a shared file's words at any time, which is why they are atomics.
         let base = unsafe {
@@ -58,7 +65,7 @@ impl Mapping {
             MappingKind::SharedSynchronous => Error::NotPersistentMemory,
             _ => Error::io("map the pool", e.into()),
         })?;
-        Ok(Self { base: base.cast(), words: length / 8, _file: Some(kept), key: None })
+        Ok(Self { base: base.cast(), words: length / 8, file: Some(kept), is_sparse, key: None })
     }
 
     /// Maps `bytes` bytes of zeroed anonymous memory.
@@ -80,7 +87,7 @@ impl Mapping {
         // The lock table is reached at random: large pages spare address translation, where there are any.
         // SAFETY: the advice changes nothing that a program can observe, and the range is the new mapping.
         let _ = unsafe { rustix::mm::madvise(base, length, Advice::LinuxHugepage) };
-        Ok(Self { base: base.cast(), words: length / 8, _file: None, key: None })
+        Ok(Self { base: base.cast(), words: length / 8, file: None, is_sparse: false, key: None })
     }
 
     /// Protects the mapping against stray writes: from now on only [`Native`](super::Native) stores to it.
@@ -102,6 +109,19 @@ impl Mapping {
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: `base` is page-aligned and maps `words` words until drop; atomics allow sharing.
         unsafe { std::slice::from_raw_parts(self.base, self.words) }
+    }
+
+    /// Sees to it that a file to which stores go has space for the `bytes` bytes at `offset`: in a hole for which the disk has
+    /// none, a store would be a bus error.
+    ///
+    /// # Errors
+    /// The disk is full. Where the system cannot allocate ahead, the store finds out.
+    pub fn allocate(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| self.is_sparse) else { return Ok(()) };
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, bytes) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Waits until every changed page of a shared mapping is in the file (`msync`).

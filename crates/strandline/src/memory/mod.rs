@@ -22,7 +22,7 @@ pub use native::Native;
 pub use step::{Event, Step};
 pub use write_back::WriteBackInstruction;
 
-use crate::sync::Device;
+use crate::sync::{Device, DeviceFile};
 
 /// Operations on persistence that a thread has issued so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,6 +125,17 @@ pub trait Memory {
     fn counters(&self) -> Counters;
     /// The device behind the pool, in the `Sync` domain; `None` where a fence makes durable.
     fn device(&self) -> Option<&dyn Device>;
+
+    /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, where it may have holes.
+    ///
+    /// # Errors
+    /// The disk is full.
+    fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
+        match self.device() {
+            Some(device) => device.allocate(DeviceFile::Heap, at.offset(), bytes),
+            None => Ok(()),
+        }
+    }
 
     /// Whether an access of `words` words at `at` is aligned and inside its space.
     #[inline(always)]
@@ -270,5 +281,8 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn device(&self) -> Option<&dyn Device> {
         (**self).device()
+    }
+    fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
+        (**self).make_space(at, bytes)
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::Domain;
 use crate::error::{Error, Result};
-use crate::sync::Device;
+use crate::sync::{Device, DeviceFile};
 
 /// One thread's view of mapped memory, with the persistence domain's meaning of write-back and fence.
 ///
@@ -338,5 +338,12 @@ impl Memory for Native {
     #[inline(always)]
     fn device(&self) -> Option<&dyn Device> {
         self.device.as_deref().map(|device| device as &dyn Device)
+    }
+
+    fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
+        match &self.device {
+            Some(device) => device.allocate(DeviceFile::Heap, at.offset(), bytes),
+            None => self.persistent.mapping.allocate(at.offset(), bytes),
+        }
     }
 }

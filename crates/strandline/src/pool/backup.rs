@@ -1,9 +1,13 @@
-//! A consistent copy of a `Sync` pool while transactions run.
+//! A consistent copy of a pool while transactions run.
 //!
-//! Only checkpoints write the heap file, and only they free blocks of the log. While they are held, heap file and log
-//! from S on are together a state that recovery understands, and stay so: commits append to the log, and nothing that
-//! the copy needs changes. The copy is the heap file, then the log from S to its durable end. It is recovered and closed
-//! at once, which proves that it can be, and leaves one file.
+//! In the `Sync` domain only checkpoints write the heap file, and only they free blocks of the log. While they are held, heap
+//! file and log from S on are together a state that recovery understands, and stay so: commits append to the log, and nothing
+//! that the copy needs changes. The copy is the heap file, then the log from S to its durable end.
+//!
+//! In the other domains what is committed is at home in the mapped memory, and the logs are not needed beside it. The copy is
+//! of a time without commits: nobody begins meanwhile, and if one of those that ran has committed, it is made again.
+//!
+//! The copy is opened and closed at once, which proves that it can be, and leaves one file.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -11,12 +15,14 @@ use std::path::{Path, PathBuf};
 
 use super::Options;
 use super::file::Pool;
-use super::layout::View;
+use super::layout::{Layout, SharedLayout, View};
 use super::sync_files::{log_path, synchronize_folder};
 use crate::Domain;
 use crate::error::{Error, Result};
-use crate::memory::Native;
+use crate::memory::{Memory, Native, PersistentAddress};
+use crate::scheme::{self, SchemeKind};
 use crate::sync::{AlignedBuffer, BLOCK_BYTES, Device, DeviceFile, FileDevice, SharedLog};
+use crate::transaction::Concurrency;
 
 /// Bytes copied at a time.
 const PIECE: usize = 1 << 20;
@@ -24,20 +30,27 @@ const PIECE: usize = 1 << 20;
 /// What a backup holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupReport {
-    /// Bytes of the heap file that were copied; zeros were not.
+    /// Bytes of the pool without its log that were copied; zeros were not.
     pub heap_bytes: u64,
-    /// Blocks of the log that were copied.
+    /// Blocks of the log that were copied; 0 outside the `Sync` domain, where the log is not needed.
     pub log_blocks: u64,
     /// Transactions of theirs that the copy's recovery replayed.
     pub replayed: u64,
 }
 
-/// A pool's `Sync` part, as the backup needs it.
+/// A pool, as the backup needs it.
 pub(super) struct Source<'p> {
     pub view: View<Native>,
-    pub device: &'p FileDevice,
-    pub log: SharedLog,
     pub layout_name: String,
+    pub kind: Kind<'p>,
+}
+
+/// Where its newest state is.
+pub(super) enum Kind<'p> {
+    /// In the files.
+    Sync(&'p FileDevice, SharedLog),
+    /// In memory, under this concurrency control.
+    Mapped(Concurrency),
 }
 
 fn cannot(what: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
@@ -56,7 +69,11 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
         let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
         return Err(cannot("create the backup", to)(exists));
     }
-    let made = copy(source, &partial).and_then(|(heap_bytes, log_blocks)| {
+    let copied = match source.kind {
+        Kind::Sync(device, log) => copy_files(&source.view, device, log, &partial),
+        Kind::Mapped(concurrency) => copy_memory(&source.view, concurrency, &partial),
+    };
+    let made = copied.and_then(|(heap_bytes, log_blocks)| {
         let replayed = settle(source, &partial)?;
         std::fs::rename(&partial, to).map_err(cannot("name the backup", to))?;
         synchronize_folder(to).map_err(cannot("name the backup", to))?;
@@ -71,11 +88,15 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
 }
 
 /// Copies heap and log as they are; bytes and blocks copied.
-fn copy(source: &Source<'_>, to: &Path) -> Result<(u64, u64)> {
+fn copy_files(
+    view: &View<Native>,
+    device: &FileDevice,
+    shared_log: SharedLog,
+    to: &Path,
+) -> Result<(u64, u64)> {
     let log_name = log_path(to);
     let (heap, log) = (create(to)?, create(&log_name)?);
-    let device = source.device;
-    source.log.hold_checkpoints(&source.view, || {
+    shared_log.hold_checkpoints(view, || {
         let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", to))?;
         heap.set_len(size).map_err(cannot("size", to))?;
         let mut piece = AlignedBuffer::new(PIECE);
@@ -102,9 +123,9 @@ fn copy(source: &Source<'_>, to: &Path) -> Result<(u64, u64)> {
         };
         copy_block(0)?;
         // As far as it is durable by now, that is after the heap was copied.
-        let blocks = source.log.needed_blocks(&source.view);
+        let blocks = shared_log.needed_blocks(view);
         for number in blocks.clone() {
-            copy_block(source.log.block_offset(number))?;
+            copy_block(shared_log.block_offset(number))?;
         }
         heap.sync_all().map_err(cannot("flush", to))?;
         log.sync_all().map_err(cannot("flush", &log_name))?;
@@ -112,11 +133,77 @@ fn copy(source: &Source<'_>, to: &Path) -> Result<(u64, u64)> {
     })
 }
 
+/// Copies what is at home in memory, as of a time at which all of it is committed; bytes copied, and no blocks.
+fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &Path) -> Result<(u64, u64)> {
+    let memory = &view.memory;
+    let token = match concurrency {
+        Concurrency::Stm => SharedLayout::SERIAL,
+        Concurrency::SingleWriter => SharedLayout::WRITER,
+        Concurrency::Locks => return Err(Error::Unsupported("a backup of an open pool with locks".into())),
+    };
+    let heap = create(to)?;
+    // Nobody leases a log, so that the scheme stays what it is.
+    memory.lock(SharedLayout::LEASES);
+    let is_redo = scheme::current(view).map(SchemeKind::in_sync);
+    memory.lock(token);
+    let copied = match is_redo {
+        Ok(true) => loop {
+            let clock = memory.load(SharedLayout::CLOCK);
+            for slot in view.shared.slots() {
+                while memory.load(slot.commit_state()) != 0 {
+                    memory.pause();
+                }
+            }
+            // Whoever has seen a word that a commit has stored home sees its TxID too, which it took before.
+            match copy_words(view, clock, &heap).map_err(cannot("write", to)) {
+                Ok(_) if memory.load(SharedLayout::CLOCK) != clock => {}
+                copied => break copied,
+            }
+        },
+        Ok(false) => {
+            Err(Error::Unsupported("a backup of an open pool under a scheme other than bppm".into()))
+        }
+        Err(error) => Err(error),
+    };
+    memory.unlock(token);
+    memory.unlock(SharedLayout::LEASES);
+    let copied = copied?;
+    heap.sync_all().map_err(cannot("flush", to))?;
+    Ok((copied, 0))
+}
+
+/// Copies all but the logs, as a cleanly closed pool whose last TxID is `clock`; bytes copied.
+fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64> {
+    let layout = &view.layout;
+    // What is not written is a hole, and so zero.
+    to.set_len(0)?;
+    to.set_len(layout.geometry.size)?;
+    let mut words = vec![0; PIECE / 8];
+    let mut bytes = Vec::with_capacity(PIECE);
+    let mut copied = 0;
+    for part in [0..layout.logs.offset(), layout.data.offset()..layout.end().offset()] {
+        for at in part.clone().step_by(PIECE) {
+            let words = &mut words[..(PIECE as u64).min(part.end - at) as usize / 8];
+            view.memory.load_range(PersistentAddress::new(at), words);
+            if words.iter().any(|&word| word != 0) {
+                bytes.clear();
+                bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+                to.write_all_at(&bytes, at)?;
+                copied += bytes.len() as u64;
+            }
+        }
+    }
+    to.write_all_at(&0u64.to_le_bytes(), Layout::STATE.offset())?;
+    to.write_all_at(&clock.to_le_bytes(), Layout::WATERMARK.offset())?;
+    Ok(copied)
+}
+
 /// Recovers the copy and closes it; transactions replayed.
 fn settle(source: &Source<'_>, at: &Path) -> Result<u64> {
     let options = Options {
         layout_name: source.layout_name.clone(),
-        domain: Domain::Sync,
+        // A copy of memory is cleanly closed, and opens under any domain.
+        domain: if matches!(source.kind, Kind::Sync(..)) { Domain::Sync } else { Domain::Process },
         lock_bits: 10,
         ..Options::default()
     };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
-use super::backup::{BackupReport, Source, backup};
+use super::backup::{self, BackupReport, Source};
 use super::header::Header;
 use super::heap::{self, HeapUsage};
 use super::helper::Helper;
@@ -65,7 +65,7 @@ pub struct Options {
     pub lock_bits: u32,
     /// `Sync`: the log's size, for making it only, and when checkpoints run.
     pub sync: SyncParameters,
-    /// `Sync`: bytes of disk space to take when the pool is created; the rest, up to the geometry's size, is taken as
+    /// Bytes of disk space (or of persistent memory) to take when the pool is created; the rest, up to the geometry's size, is taken as
     /// the heap grows, and where the disk is full then, the allocation is an error like any other. `None`: all of it at
     /// once. Address space is reserved for the whole size in any case.
     pub initial_size: Option<u64>,
@@ -187,8 +187,7 @@ impl Pool {
             .create_new(true)
             .open(path)
             .map_err(|e| Error::io(format!("create the pool {}", path.display()), e))?;
-        let initial_size = options.initial_size.filter(|_| options.domain == Domain::Sync);
-        let made = fill_new_file(&file, path, &header, initial_size);
+        let made = fill_new_file(&file, path, &header, options.initial_size);
         drop(file);
         let opened = made.and_then(|()| Self::open(path, options));
         if opened.is_err() {
@@ -503,9 +502,12 @@ impl Pool {
         }
     }
 
-    /// Copies the pool to a new file at `to` while transactions run: a pool of its own, cleanly closed, with every
-    /// transaction that was durable when the copy of the heap ended. Checkpoints wait meanwhile, so that commits may
-    /// have to wait too when the log is full.
+    /// Copies the pool to a new file at `to` while transactions run: a pool of its own, cleanly closed.
+    ///
+    /// In the `Sync` domain it has every transaction that was durable when the copy of the heap ended. Checkpoints wait
+    /// meanwhile, so that commits may have to wait too when the log is full. In the other domains transactions that begin wait
+    /// until the memory is copied, in single-writer mode updates alone; the copy has every transaction that had committed. Not
+    /// to be called in a transaction's closure, for whose end it may have to wait.
     ///
     /// ```
     /// # use strandline::{Options, Result};
@@ -522,21 +524,18 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: the pool is open under another domain than `Sync`, or for reading (close it and copy its
-    /// file); there is something at `to`; input or output fails. No file is left then.
+    /// [`Error::Unsupported`]: the pool is open for reading (copy its file), or outside the `Sync` domain in the hands of one
+    /// of the laboratory's schemes; there is something at `to`; input or output fails. No file is left then.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
-        match &self.sync {
-            Some(sync) if !self.read_only => backup(
-                &Source {
-                    view: self.native_view()?,
-                    device: &sync.device,
-                    log: sync.log,
-                    layout_name: self.header.layout_name.clone(),
-                },
-                to.as_ref(),
-            ),
-            _ => Err(Error::Unsupported("a backup of an open pool".into())),
+        if self.read_only {
+            return Err(Error::Unsupported("a backup of a pool that is open for reading".into()));
         }
+        let kind = match &self.sync {
+            Some(sync) => backup::Kind::Sync(&sync.device, sync.log),
+            None => backup::Kind::Mapped(self.options.concurrency),
+        };
+        let view = self.native_view()?;
+        backup::backup(&Source { view, layout_name: self.header.layout_name.clone(), kind }, to.as_ref())
     }
 
     /// How full the heap is. Exact while no transaction runs.

@@ -6,7 +6,7 @@ use crate::memory::{Counters, Event, LINE_BYTES, Memory, PersistentAddress, Step
 use crate::pool::heap::Access;
 use crate::pool::layout::{SharedLayout, Slot, View};
 use crate::scheme::{Full, Scheme};
-use crate::sync::{DeviceFile, SharedLog};
+use crate::sync::SharedLog;
 
 use super::Abort;
 use super::locks::LockSet;
@@ -480,12 +480,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
 
     #[cold]
     fn make_space(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
-        // Only a `Sync` pool has a device, and only its file may have holes.
-        let made = match self.view.memory.device() {
-            Some(device) => device.allocate(DeviceFile::Heap, at.offset(), bytes),
-            None => Ok(()),
-        };
-        made.map_err(|error| {
+        self.view.memory.make_space(at, bytes).map_err(|error| {
             self.fail(Error::io(format!("find disk space for {bytes} bytes of the pool"), error))
         })
     }

@@ -1,0 +1,80 @@
+//! `strandline pool`, as a user runs it.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+/// The output of a run that ends with this exit code.
+#[track_caller]
+fn ends(arguments: &[&str], code: i32) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_strandline")).arg("pool").args(arguments).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{out}{err}");
+    assert!(!err.contains("panicked"), "{err}");
+    out + &err
+}
+
+fn create(folder: &Path, domain: &str) -> String {
+    let path = folder.join(domain).display().to_string();
+    ends(&["create", &path, "--size", "4M", "--logs", "2", "--log-size", "64K", "--domain", domain], 0);
+    path
+}
+
+fn damage(path: &str, at: u64, bytes: &[u8]) {
+    std::fs::OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, at).unwrap();
+}
+
+#[test]
+fn what_loses_nothing_is_repaired() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = create(folder.path(), "process");
+    assert!(ends(&["check", &path], 0).contains("no damage found"));
+    let whole = std::fs::read(&path).unwrap();
+    // The magic.
+    damage(&path, 0, &[0; 8]);
+    let damaged = std::fs::read(&path).unwrap();
+    assert!(ends(&["info", &path], 1).contains("not a Strandline pool"));
+    assert!(ends(&["check", &path], 1).contains("damage"));
+    assert_eq!(std::fs::read(&path).unwrap(), damaged, "only looked at");
+
+    let told = ends(&["check", &path, "--repair"], 0);
+    assert!(told.contains("repaired") && told.contains("no damage found"), "{told}");
+    assert_eq!(std::fs::read(&path).unwrap(), whole);
+    let kept: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.display().to_string().contains(".damaged"))
+        .collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(std::fs::read(&kept[0]).unwrap(), damaged, "the file as it was");
+    assert!(ends(&["check", &path, "--repair"], 0).contains("no damage found"), "nothing is left to repair");
+}
+
+#[test]
+fn what_would_lose_something_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = create(folder.path(), "process");
+    // An impossible state: nobody knows who had the pool in use.
+    damage(&path, 3 * 4096, &[0xff; 8]);
+    let damaged = std::fs::read(&path).unwrap();
+    let told = ends(&["check", &path, "--repair"], 1);
+    assert!(told.contains("backup"), "says what to do: {told}");
+    assert_eq!(std::fs::read(&path).unwrap(), damaged);
+    ends(&["check", &folder.path().join("nothing").display().to_string(), "--repair"], 2);
+}
+
+#[test]
+fn a_backup_is_a_pool_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    for domain in ["sync", "process"] {
+        let (path, copy) = (create(folder.path(), domain), folder.path().join(format!("copy of {domain}")));
+        let copy = copy.display().to_string();
+        assert!(ends(&["backup", &path, &copy], 0).contains("copied"));
+        assert!(ends(&["check", &copy], 0).contains("no damage found"));
+        assert!(ends(&["backup", &path, &copy], 2).contains("exist"), "nothing is overwritten");
+        assert!(
+            !Path::new(&format!("{copy}.log")).exists() && !Path::new(&format!("{copy}.partial")).exists()
+        );
+    }
+}
