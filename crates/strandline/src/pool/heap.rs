@@ -118,17 +118,6 @@ impl Reciprocal {
     }
 }
 
-/// For each class: the reciprocal of its bytes, and of eight times its bytes plus one.
-const RECIPROCALS: [(Reciprocal, Reciprocal); CLASSES.len()] = {
-    let mut all = [(Reciprocal(0), Reciprocal(0)); CLASSES.len()];
-    let mut class = 0;
-    while class < CLASSES.len() {
-        all[class] = (Reciprocal::new(CLASSES[class]), Reciprocal::new(8 * CLASSES[class] + 1));
-        class += 1;
-    }
-    all
-};
-
 /// How a small chunk of a class is divided.
 #[derive(Clone, Copy)]
 struct Division {
@@ -138,18 +127,42 @@ struct Division {
     by_block: Reciprocal,
 }
 
+/// The smallest and the largest chunk have 2 to these powers bytes: `Layout::new`.
+const CHUNK_BITS: (u32, u32) = (12, 30);
+
+/// For each chunk size and class.
+static DIVISIONS: [[Division; CLASSES.len()]; (CHUNK_BITS.1 - CHUNK_BITS.0 + 1) as usize] = {
+    let none = Division::of(1 << CHUNK_BITS.0, CLASSES[0]);
+    let mut all = [[none; CLASSES.len()]; (CHUNK_BITS.1 - CHUNK_BITS.0 + 1) as usize];
+    let mut bits = CHUNK_BITS.0;
+    while bits <= CHUNK_BITS.1 {
+        let mut class = 0;
+        while class < CLASSES.len() {
+            all[(bits - CHUNK_BITS.0) as usize][class] = Division::of(1 << bits, CLASSES[class]);
+            class += 1;
+        }
+        bits += 1;
+    }
+    all
+};
+
 impl Division {
-    #[inline]
-    fn new(layout: &Layout, class: usize) -> Self {
-        let (chunk, block) = (layout.geometry.chunk_bytes, CLASSES[class]);
-        let (by_block, by_block_and_bit) = RECIPROCALS[class];
-        let header = |blocks: u64| (blocks.div_ceil(64) * 8).next_multiple_of(LINE_BYTES);
+    #[inline(always)]
+    fn new(layout: &Layout, class: usize) -> &'static Self {
+        let bits = layout.geometry.chunk_bytes.trailing_zeros();
+        &DIVISIONS[(bits - CHUNK_BITS.0) as usize][class]
+    }
+
+    const fn of(chunk: u64, block: u64) -> Self {
         // More cannot be with a bit for each; rounding the bitmap up takes a few away.
-        let mut blocks = by_block_and_bit.divide(8 * chunk);
-        while header(blocks) + blocks * block > chunk {
+        let mut blocks = 8 * chunk / (8 * block + 1);
+        loop {
+            let header = (blocks.div_ceil(64) * 8).next_multiple_of(LINE_BYTES);
+            if header + blocks * block <= chunk {
+                return Self { block, blocks, header, by_block: Reciprocal::new(block) };
+            }
             blocks -= 1;
         }
-        Self { block, blocks, header: header(blocks), by_block }
     }
 
     /// The number of the block that begins `inside` bytes into its chunk, if one does.
@@ -281,7 +294,7 @@ impl Arena {
         class: usize,
     ) -> Result<Option<PersistentAddress>, Abort> {
         let division = Division::new(tx.layout(), class);
-        if let Some(block) = self.alloc_at_cursor(tx, class, &division)? {
+        if let Some(block) = self.alloc_at_cursor(tx, class, division)? {
             return Ok(Some(block));
         }
         // The chunk is exhausted. Chunks of the arena in which much was freed, a free chunk, any chunk of
@@ -289,14 +302,14 @@ impl Arena {
         let own = Chunk::Small { class, arena: self.index }.encode();
         if self.cursors[class].freed >= division.blocks / 2 {
             self.cursors[class].freed = 0;
-            if let Some(block) = self.alloc_from(tx, class, &division, division.blocks / 8, |w| w == own)? {
+            if let Some(block) = self.alloc_from(tx, class, division, division.blocks / 8, |w| w == own)? {
                 return Ok(Some(block));
             }
         }
         if let Some(chunk) = take_run(tx, 1, Look::AtHints)? {
-            return self.alloc_in_new_chunk(tx, class, &division, chunk);
+            return self.alloc_in_new_chunk(tx, class, division, chunk);
         }
-        if let Some(block) = self.alloc_from(tx, class, &division, 1, |w| w == own)? {
+        if let Some(block) = self.alloc_from(tx, class, division, 1, |w| w == own)? {
             return Ok(Some(block));
         }
         if self.index < REGIONS {
@@ -304,13 +317,13 @@ impl Arena {
                 matches!(Chunk::decode(word), Some(Chunk::Small { class: c, arena })
                     if c == class && arena < REGIONS)
             };
-            if let Some(block) = self.alloc_from(tx, class, &division, 1, any)? {
+            if let Some(block) = self.alloc_from(tx, class, division, 1, any)? {
                 return Ok(Some(block));
             }
         }
         reclaim(tx)?;
         if let Some(chunk) = take_run(tx, 1, Look::Everywhere)? {
-            return self.alloc_in_new_chunk(tx, class, &division, chunk);
+            return self.alloc_in_new_chunk(tx, class, division, chunk);
         }
         Ok(None)
     }
@@ -457,19 +470,22 @@ impl Arena {
 
 /// Bytes of the block that begins at `at`.
 pub(crate) fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort> {
-    let layout = *tx.layout();
+    let layout = tx.layout();
     let found = if at < layout.chunks || at >= layout.end() {
         None
     } else {
-        let chunk = chunk_of(&layout, at);
-        let inside = at.offset() - start(&layout, chunk).offset();
-        match Chunk::decode(tx.read(table(&layout, chunk))?) {
+        let chunk = chunk_of(layout, at);
+        let inside = at.offset() - start(layout, chunk).offset();
+        let at_table = table(layout, chunk);
+        match Chunk::decode(tx.read(at_table)?) {
             Some(Chunk::Small { class, .. }) => {
-                let division = Division::new(&layout, class);
+                let division = Division::new(tx.layout(), class);
                 division.block_at(inside).map(|_| division.block)
             }
-            Some(Chunk::Large { chunks }) if inside == 0 && chunks <= layout.chunk_count - chunk => {
-                Some(chunks * layout.geometry.chunk_bytes)
+            Some(Chunk::Large { chunks }) => {
+                let layout = tx.layout();
+                let is_first = inside == 0 && chunks <= layout.chunk_count - chunk;
+                is_first.then_some(chunks * layout.geometry.chunk_bytes)
             }
             _ => None,
         }
@@ -513,7 +529,7 @@ fn reclaim<A: Access>(tx: &mut A) -> Result<(), Abort> {
         let Some(Chunk::Small { class, .. }) = Chunk::decode(tx.hint(table(&layout, chunk))) else {
             continue;
         };
-        let (division, base) = (Division::new(&layout, class), start(&layout, chunk));
+        let (division, base) = (*Division::new(&layout, class), start(&layout, chunk));
         let words = || (0..division.words()).map(|word| base.word(word));
         if words().any(|at| tx.hint(at) != 0) {
             continue;
@@ -617,7 +633,7 @@ pub(crate) fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
                 if CLASSES[class] > chunk_bytes / 4 {
                     return Err(damaged());
                 }
-                let (division, base) = (Division::new(layout, class), start(layout, chunk));
+                let (division, base) = (*Division::new(layout, class), start(layout, chunk));
                 for word in 0..division.words() {
                     let used = memory.load(base.word(word));
                     if used & !division.mask(word) != 0 {
@@ -680,7 +696,7 @@ pub(crate) fn classes<M: Memory>(view: &View<M>) -> Result<Vec<ClassUsage>> {
         let Some(Chunk::Small { class, .. }) = Chunk::decode(memory.load(table(layout, chunk))) else {
             continue;
         };
-        let (division, base) = (Division::new(layout, class), start(layout, chunk));
+        let (division, base) = (*Division::new(layout, class), start(layout, chunk));
         let used = |word| u64::from(memory.load(base.word(word)).count_ones());
         let usage = &mut classes[class];
         usage.block_bytes = division.block;

@@ -2,7 +2,7 @@
 //! order of a commit.
 
 use crate::error::Error;
-use crate::memory::{Counters, Event, LINE_BYTES, Memory, PersistentAddress, Step};
+use crate::memory::{Counters, Event, LINE_WORDS, Memory, PersistentAddress, Step};
 use crate::pool::heap::Access;
 use crate::pool::layout::{SharedLayout, Slot, View};
 use crate::scheme::{Full, Scheme};
@@ -410,6 +410,18 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     }
 }
 
+impl<M: Memory, S: Scheme> Engine<M, S> {
+    /// Reads words of one line.
+    #[inline(always)]
+    fn read_line(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        match self.concurrency {
+            Concurrency::Stm => self.read_line_stm(at, into),
+            Concurrency::SingleWriter => self.read_line_single_writer(at, into),
+            Concurrency::Locks => self.read_line_locks(at, into),
+        }
+    }
+}
+
 impl<M: Memory, S: Scheme> Access for Engine<M, S> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
@@ -427,18 +439,17 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
             return Ok(());
         }
         self.check(at, into.len() as u64)?;
-        while !into.is_empty() {
-            let here = ((at.line().offset() + LINE_BYTES - at.offset()) / 8).min(into.len() as u64);
-            let (now, rest) = into.split_at_mut(here as usize);
-            match self.concurrency {
-                Concurrency::Stm => self.read_line_stm(at, now)?,
-                Concurrency::SingleWriter => self.read_line_single_writer(at, now)?,
-                Concurrency::Locks => self.read_line_locks(at, now)?,
+        // Mostly one line.
+        loop {
+            let here = LINE_WORDS as usize - LineEntry::word_of(at);
+            if into.len() <= here {
+                return self.read_line(at, into);
             }
+            let (now, rest) = into.split_at_mut(here);
+            self.read_line(at, now)?;
+            at = at.word(here as u64);
             into = rest;
-            at = at.word(here);
         }
-        Ok(())
     }
 
     #[inline(always)]
