@@ -126,15 +126,17 @@ impl Exhaustion<'_> {
             let failed = self.live(&pool, seed, operation, &mut oracle)?;
             self.failures(&pool, &oracle, self.bounds.failures)?;
             progress(&self.counts);
-            if self.started.elapsed() > self.bounds.limit {
-                self.stopped = true;
-                return Ok(());
-            }
-            if !failed {
+            if self.is_over() || !failed {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Whether the time is up.
+    fn is_over(&mut self) -> bool {
+        self.stopped |= self.started.elapsed() > self.bounds.limit;
+        self.stopped
     }
 
     /// The threads run; the power fails during `operation` of the device, or, if there are not so many, at the end.
@@ -210,10 +212,13 @@ impl Exhaustion<'_> {
                     self.counts.failed_recoveries += 1;
                     self.failures(&again, oracle, failures - 1)?;
                     self.journal.shorten(middle);
+                    if self.is_over() {
+                        return Ok(());
+                    }
                 }
             }
             self.journal.shorten(before);
-            if !choices.next() {
+            if !choices.next() || self.is_over() {
                 return Ok(());
             }
             if self.counts.states - first >= self.bounds.states {
