@@ -142,10 +142,10 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &Path) -> Resu
         Concurrency::Locks => return Err(Error::Unsupported("a backup of an open pool with locks".into())),
     };
     let heap = create(to)?;
+    memory.lock(token);
     // Nobody leases a log, so that the scheme stays what it is.
     memory.lock(SharedLayout::LEASES);
     let is_redo = scheme::current(view).map(SchemeKind::in_sync);
-    memory.lock(token);
     let copied = match is_redo {
         Ok(true) => loop {
             let clock = memory.load(SharedLayout::CLOCK);
@@ -165,8 +165,8 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &Path) -> Resu
         }
         Err(error) => Err(error),
     };
-    memory.unlock(token);
     memory.unlock(SharedLayout::LEASES);
+    memory.unlock(token);
     let copied = copied?;
     heap.sync_all().map_err(cannot("flush", to))?;
     Ok((copied, 0))
