@@ -124,7 +124,19 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
     assert!(report.roots[0].what.contains("Bank, version 1"), "{}", report.roots[0].what);
     assert!(report.classes.iter().map(|class| class.allocated).sum::<u64>() > 0);
 
-    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    // A size in the root's description that cannot be (found by the fuzzer).
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, layout.root(0).offset()).unwrap();
+    let size_at = u64::from_le_bytes(word) + 3 * 8;
+    file.read_exact_at(&mut word, size_at).unwrap();
+    for size in [u64::MAX, 1 << 20] {
+        file.write_all_at(&size.to_le_bytes(), size_at).unwrap();
+        let damage = strandline::pool::check(&path).unwrap().damage;
+        assert!(damage.len() == 1 && damage[0].contains("not as large"), "{damage:?}");
+    }
+    file.write_all_at(&word, size_at).unwrap();
+    assert_eq!(strandline::pool::check(&path).unwrap().damage, Vec::<String>::new());
     // A root that leads nowhere.
     file.write_all_at(&u64::MAX.to_le_bytes(), layout.root(3).offset()).unwrap();
     let report = strandline::pool::check(&path).unwrap();

@@ -106,6 +106,10 @@ fn look(path: &Path, report: &mut CheckReport) -> Result<()> {
         }
         let what = match (typed::describe_root(&mut worker, index), collections::describe(first)) {
             (Ok(Some(what)), _) => what,
+            (Err(error @ (Error::Damaged(_) | Error::InvalidAddress(_))), _) => {
+                report.damage.push(format!("root {index}: {error}"));
+                "a store's root, damaged".to_owned()
+            }
             (_, Some(what)) => what.to_owned(),
             _ => "nothing that this library made".to_owned(),
         };

@@ -134,7 +134,8 @@ impl Description {
 }
 
 fn shown(name: &str, version: u64, words: u64, layout: u64) -> String {
-    format!("{name}, version {version}, {} bytes, layout {layout:#x}", 8 * words)
+    // From a damaged description it may be anything.
+    format!("{name}, version {version}, {} bytes, layout {layout:#x}", words.saturating_mul(8))
 }
 
 fn shown_type<'p, T: Persist<'p>>() -> String {
@@ -164,7 +165,16 @@ pub(crate) fn describe_root(runner: &mut impl Runner, index: u64) -> Result<Opti
         return Ok(None);
     }
     transaction::view(runner, |tx| {
-        Ok(description(tx)?.map(|found| format!("a store's root: {}", found.shown())))
+        let Some(found) = description(tx)? else { return Ok(None) };
+        // Its tag and as many words as the description says.
+        tx.words(|tx| match tx.block(found.value())? / 8 {
+            room if found.words[3] < room => Ok(()),
+            _ => Err(tx.fail(Error::Damaged(format!(
+                "the root is not as large as is said of it: {}",
+                found.shown()
+            )))),
+        })?;
+        Ok(Some(format!("a store's root: {}", found.shown())))
     })
 }
 
