@@ -26,6 +26,18 @@ pub const LAYOUT_NAME_BYTES: usize = 32;
 const CHECKED: usize = PAGE_BYTES as usize - 8;
 
 /// What a pool's header says.
+///
+/// ```
+/// # use strandline::{Error, pool::Geometry};
+/// use strandline::pool::Header;
+///
+/// let header = Header::new("orders", Geometry::default())?;
+/// let mut page = header.encode();
+/// assert_eq!(Header::decode(&page, header.geometry.size)?, header);
+/// page[100] ^= 1;
+/// assert!(matches!(Header::decode(&page, header.geometry.size), Err(Error::DamagedHeader(_))));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The format version.

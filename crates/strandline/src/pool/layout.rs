@@ -40,6 +40,18 @@ impl Default for Geometry {
 }
 
 /// Byte offsets of a pool's parts, derived from its [`Geometry`].
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// use strandline::pool::Layout;
+///
+/// let layout = Layout::new(Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 })?;
+/// assert_eq!(layout.log(1), layout.log(0).byte(1 << 14));
+/// // Transactions reach roots and heap, and no logs.
+/// assert!(layout.is_data(layout.root(0), 8));
+/// assert!(!layout.is_data(layout.log(0), 1) && !layout.is_data(layout.end(), 1));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// What it was derived from.
@@ -168,6 +180,16 @@ impl Layout {
 }
 
 /// What a pool's state word says. 0 is a pool that was closed cleanly.
+///
+/// ```
+/// use strandline::pool::PoolState;
+/// use strandline::scheme::SchemeKind;
+///
+/// let in_use = PoolState { domain: 4, scheme: SchemeKind::Base.code(), ..PoolState::default() };
+/// assert_eq!(PoolState::decode(in_use.encode()), in_use);
+/// // A cleanly closed pool.
+/// assert_eq!(PoolState::default().encode(), 0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolState {
     /// Bits 0 to 7: the number of the domain that has it in use; 0 for none.
@@ -198,6 +220,27 @@ impl PoolState {
 }
 
 /// Byte offsets of the volatile synchronisation words.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// // All words of a line have one lock.
+/// let (one, other) = (layout.chunks, layout.chunks.word(7));
+/// assert_eq!(shared.lock_index(one), shared.lock_index(other));
+/// assert_ne!(shared.lock_index(one), shared.lock_index(one.word(8)));
+/// // The clock is the last TxID.
+/// let mut worker = Worker::<_, strandline::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// worker.run(|tx| tx.write(one, 5))?;
+/// assert_eq!(worker.memory().load(SharedLayout::CLOCK), 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLayout {
     lock_mask: u64,
@@ -307,6 +350,26 @@ impl SharedLayout {
 }
 
 /// The volatile words of one log and its worker.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::Blurred;
+///
+/// let leased = |memory: &Hosted| -> Vec<_> { shared.slots().map(|slot| memory.load(slot.leased())).collect() };
+/// let worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// assert_eq!(leased(worker.memory()), [1, 0]);
+/// drop(worker);
+/// assert_eq!(leased(&Hosted::new(recorder, 0)), [0, 0]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Slot(VolatileAddress);
 
@@ -340,18 +403,49 @@ impl Slot {
 }
 
 /// Run number and record count in one word, so that both are read at once.
+///
+/// ```
+/// use strandline::pool::layout::pack;
+///
+/// // A later run is the higher number, whatever its records.
+/// assert!(pack(2, 0) > pack(1, u32::MAX));
+/// ```
 #[inline(always)]
 pub fn pack(run: u32, records: u32) -> u64 {
     u64::from(run) << 32 | u64::from(records)
 }
 
 /// The inverse of [`pack`].
+///
+/// ```
+/// use strandline::pool::layout::{pack, unpack};
+///
+/// assert_eq!(unpack(pack(3, 200)), (3, 200));
+/// ```
 #[inline(always)]
 pub fn unpack(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }
 
 /// A memory together with where everything lies in it: one thread's view of an open pool.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// assert!(view.fits());
+/// // A worker owns its view.
+/// let mut worker = Worker::<_, strandline::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// worker.run(|tx| tx.write(layout.root(0), 5))?;
+/// assert_eq!(worker.memory().load(layout.root(0)), 5);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct View<M> {
     /// The memory.
     pub memory: M,
