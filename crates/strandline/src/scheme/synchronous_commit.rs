@@ -43,6 +43,30 @@ use crate::pool::layout::View;
 use crate::transaction::{LockSet, Statistics};
 
 /// SCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::{EagerSync, SynchronousCommit};
+///
+/// let mut worker = Worker::<_, SynchronousCommit<EagerSync>>::lease(view, Concurrency::Locks, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| {
+///     tx.write(tx.root(0), 5)?;
+///     tx.write(tx.root(1), 6)
+/// })?;
+/// // Three sync barriers, and the commit is durable.
+/// assert_eq!((worker.statistics().total - before).fences, 3);
+/// assert_eq!(worker.statistics().acknowledged, 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct SynchronousCommit<P, const ENTRIES: u64 = 4> {
     worker: UndoWorker,
     model: PhantomData<P>,
