@@ -215,6 +215,13 @@ pub enum Error {
 
 impl Error {
     /// A system call's failure while doing `what`.
+    ///
+    /// ```
+    /// use strandline::Error;
+    ///
+    /// let read = std::fs::read("/no/such/file").map_err(|source| Error::io("read the orders", source));
+    /// assert!(read.unwrap_err().to_string().starts_with("cannot read the orders: "));
+    /// ```
     pub fn io(what: impl Into<String>, source: std::io::Error) -> Self {
         Self::Io { what: what.into(), source }
     }

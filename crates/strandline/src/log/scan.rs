@@ -207,7 +207,8 @@ pub fn scan_fenced<M: Memory>(
 ///
 /// let data = |value| Record::Data { address: 4096, value, mask: 0xff };
 /// let commit = |transaction| Record::CountedCommit { transaction, records: 2 };
-/// let mut records = [data(1), data(2), commit(5), data(3), data(4), commit(6)].map(|record| record.encode(true));
+/// let records = [data(1), data(2), commit(5), data(3), data(4), commit(6)];
+/// let mut records = records.map(|record| record.encode(true));
 /// // Of the second transaction a block never reached memory.
 /// records[4][0] ^= 1;
 /// let mut committed = Vec::new();

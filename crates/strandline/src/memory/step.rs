@@ -229,7 +229,8 @@ impl Step {
 ///     _ => None,
 /// });
 /// assert_eq!(events.next(), Some(Event::Begin));
-/// assert!(events.any(|event| event == Event::Commit(1)) && events.any(|event| event == Event::Acknowledged(1)));
+/// assert!(events.any(|event| event == Event::Commit(1)));
+/// assert!(events.any(|event| event == Event::Acknowledged(1)));
 /// # Ok::<(), strandline::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

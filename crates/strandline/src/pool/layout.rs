@@ -363,7 +363,9 @@ impl SharedLayout {
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::scheme::Blurred;
 ///
-/// let leased = |memory: &Hosted| -> Vec<_> { shared.slots().map(|slot| memory.load(slot.leased())).collect() };
+/// let leased = |memory: &Hosted| {
+///     shared.slots().map(|slot| memory.load(slot.leased())).collect::<Vec<_>>()
+/// };
 /// let worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
 /// assert_eq!(leased(worker.memory()), [1, 0]);
 /// drop(worker);

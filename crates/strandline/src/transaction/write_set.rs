@@ -13,7 +13,8 @@ pub const NONE: u32 = u32::MAX;
 /// use strandline::transaction::LineEntry;
 ///
 /// let at = PersistentAddress::new(4096 + 24);
-/// let mut entry = LineEntry { line: at.line(), version: 0, lock: 0, next: u32::MAX, written: 0, places: [0; 8] };
+/// let (line, next) = (at.line(), u32::MAX);
+/// let mut entry = LineEntry { line, version: 0, lock: 0, next, written: 0, places: [0; 8] };
 /// // The newest value of the line's word 3 is in record 17.
 /// entry.set_place(LineEntry::word_of(at), 17);
 /// assert_eq!([2, 3].map(|word| entry.place(word)), [None, Some(17)]);

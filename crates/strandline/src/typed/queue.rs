@@ -275,7 +275,9 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 ///     waiting.push(tx, &"backup".to_string())?;
 ///     Ok(Jobs { waiting })
 /// })?;
-/// let jobs = store.view(|tx, root| root.get(tx)?.waiting.iter(tx)?.collect::<strandline::Result<Vec<_>>>())?;
+/// let jobs = store.view(|tx, root| {
+///     root.get(tx)?.waiting.iter(tx)?.collect::<strandline::Result<Vec<_>>>()
+/// })?;
 /// assert_eq!(jobs, ["report", "backup"]);
 /// # Ok::<(), strandline::Error>(())
 /// ```
