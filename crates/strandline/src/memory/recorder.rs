@@ -108,6 +108,17 @@ impl Recorder {
     }
 
     /// The events so far, which are taken out.
+    ///
+    /// ```
+    /// # use std::rc::Rc;
+    /// # use strandline::memory::{Hosted, Memory, Operation, PersistentAddress, recorder::Recorder};
+    /// # let at = PersistentAddress::new(64);
+    /// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+    /// # let memory = Hosted::new(recorder.clone(), 0);
+    /// memory.store(at, 5);
+    /// assert_eq!(recorder.take_stream().len(), 1);
+    /// assert!(recorder.take_stream().is_empty(), "taken out");
+    /// ```
     pub fn take_stream(&self) -> Vec<Recorded> {
         self.observer.take()
     }
@@ -136,6 +147,20 @@ impl<O: Observer> Recorder<O> {
     }
 
     /// Starts or stops recording; the contents go on.
+    ///
+    /// ```
+    /// # use std::rc::Rc;
+    /// # use strandline::memory::{Hosted, Memory, Operation, PersistentAddress, recorder::Recorder};
+    /// # let at = PersistentAddress::new(64);
+    /// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+    /// # let memory = Hosted::new(recorder.clone(), 0);
+    /// recorder.set_recording(false);
+    /// // Set-up that is not to be judged.
+    /// memory.store(at, 5);
+    /// recorder.set_recording(true);
+    /// memory.load(at);
+    /// assert!(matches!(recorder.take_stream()[..], [recorded] if recorded.value == 5));
+    /// ```
     pub fn set_recording(&self, on: bool) {
         self.recording.set(on);
     }
@@ -146,6 +171,18 @@ impl<O: Observer> Recorder<O> {
     }
 
     /// A copy of the pool's contents as the threads see them now.
+    ///
+    /// ```
+    /// # use std::rc::Rc;
+    /// # use strandline::memory::{Hosted, Memory, Operation, PersistentAddress, recorder::Recorder};
+    /// # let at = PersistentAddress::new(64);
+    /// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+    /// # let memory = Hosted::new(recorder.clone(), 0);
+    /// memory.store(at, 5);
+    /// // A world that goes on from here.
+    /// let later = Hosted::new(Rc::new(Recorder::new(recorder.contents(), 4096, 0, 1, None)), 0);
+    /// assert_eq!(later.load(at), 5);
+    /// ```
     pub fn contents(&self) -> Vec<u64> {
         self.persistent.borrow().clone()
     }

@@ -84,6 +84,17 @@ impl Layout {
 
     /// The layout for `geometry`.
     ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// let layout = Layout::new(geometry)?;
+    /// // Chunks are aligned to their size, and fill the pool but for its other parts.
+    /// assert_eq!(layout.chunks.offset() % geometry.chunk_bytes, 0);
+    /// assert!(layout.end().offset() <= geometry.size);
+    /// assert!(Layout::new(Geometry { logs: 0, ..geometry }).is_err());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A size is impossible, or the pool too small for a single chunk.
     pub fn new(geometry: Geometry) -> Result<Self> {
@@ -92,6 +103,15 @@ impl Layout {
 
     /// As [`new`](Self::new), but a log may be any number of lines long: for checkers of redo logs, whose short
     /// histories are to fill them. No pool is created so.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// let short = Geometry { log_bytes: 128, ..geometry };
+    /// assert_eq!(Layout::with_short_logs(short)?.log_records(), 8);
+    /// assert!(Layout::new(short).is_err());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -147,16 +167,43 @@ impl Layout {
     }
 
     /// The log number `index`.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// assert_eq!(layout.log(0), Layout::LOG_DIRECTORY.byte(4096));
+    /// assert_eq!(layout.log(1), layout.log(0).byte(geometry.log_bytes));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn log(&self, index: u64) -> PersistentAddress {
         self.logs.byte(index * self.geometry.log_bytes)
     }
 
     /// Records in each log.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// // 16 bytes each.
+    /// assert_eq!(layout.log_records(), 1024);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn log_records(&self) -> u64 {
         self.geometry.log_bytes / RECORD_BYTES
     }
 
     /// The root word number `index`.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// assert_eq!(layout.root(2), layout.root(0).word(2));
+    /// assert!(layout.is_data(layout.root(2), 1));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Panics
     /// There is no such root.
@@ -166,11 +213,32 @@ impl Layout {
     }
 
     /// The first address past the heap.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// let chunks = (layout.end().offset() - layout.chunks.offset()) / geometry.chunk_bytes;
+    /// assert_eq!(chunks, layout.chunk_count);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn end(&self) -> PersistentAddress {
         self.chunks.byte(self.chunk_count * self.geometry.chunk_bytes)
     }
 
     /// Whether `words` words at `at` are aligned and in the part that transactions may read and write.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # use strandline::memory::PersistentAddress;
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// let last = PersistentAddress::new(layout.end().offset() - 8);
+    /// assert!(layout.is_data(last, 1));
+    /// assert!(!layout.is_data(last, 2), "beyond the heap");
+    /// assert!(!layout.is_data(last.byte(1), 1), "misaligned");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     #[inline(always)]
     pub fn is_data(&self, at: PersistentAddress, words: u64) -> bool {
         // Rotated, a misaligned or too small offset becomes larger than any size.
