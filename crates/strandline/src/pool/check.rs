@@ -61,7 +61,7 @@ pub struct RootReport {
 /// pool.worker()?.run(|tx| tx.write(tx.root(0), 12345))?;
 /// pool.close()?;
 /// let report = strandline::pool::check(&path)?;
-/// assert_eq!(report.damage, ["root 0 leads to 0x3039, where no block begins"]);
+/// assert_eq!(report.damage[0], "root 0 leads to 0x3039, where no block begins");
 /// assert_eq!(report.info.unwrap().header.geometry, geometry);
 /// # Ok::<(), strandline::Error>(())
 /// ```
