@@ -1,6 +1,27 @@
 //! What can go wrong, and what to do about it.
 
 /// The result of an operation of this library.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// /// How many times this has run on the pool.
+/// fn runs(pool: &Pool) -> strandline::Result<u64> {
+///     pool.worker()?.run(|tx| {
+///         let runs = tx.read(tx.root(0))? + 1;
+///         tx.write(tx.root(0), runs)?;
+///         Ok(runs)
+///     })
+/// }
+///
+/// let pool = Pool::create(&path, &options)?;
+/// assert_eq!([runs(&pool)?, runs(&pool)?], [1, 2]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation failed. None of these changes what is stored.
@@ -215,6 +236,13 @@ pub enum Error {
 
 impl Error {
     /// A system call's failure while doing `what`.
+    ///
+    /// ```
+    /// use strandline::Error;
+    ///
+    /// let read = std::fs::read("/no/such/file").map_err(|source| Error::io("read the orders", source));
+    /// assert!(read.unwrap_err().to_string().starts_with("cannot read the orders: "));
+    /// ```
     pub fn io(what: impl Into<String>, source: std::io::Error) -> Self {
         Self::Io { what: what.into(), source }
     }

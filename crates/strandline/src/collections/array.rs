@@ -17,6 +17,25 @@ use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Runner, Transaction};
 
 /// A persistent array of fixed length.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline::collections::Array;
+///
+/// // As many transactions as its length takes.
+/// let squares = Array::create(&mut worker, root, 100, |index| index * index)?;
+/// worker.run(|tx| squares.swap(tx, 3, 4))?;
+/// assert_eq!(worker.view(|tx| Ok([squares.get(tx, 3)?, squares.get(tx, 4)?]))?, [16, 9]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Array<T> {
     elements: Words,
     element: PhantomData<fn() -> T>,

@@ -67,6 +67,27 @@ const GUESSES: u64 = 16;
 const MAX_LEVELS: usize = 32;
 
 /// The size of a B+ tree's nodes.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline::collections::{BPlusTree, NodeShape};
+///
+/// // Small nodes, where logs are small.
+/// let shape = NodeShape::of_pairs(14);
+/// assert!(shape.bytes < NodeShape::PAPER.bytes / 10);
+/// worker.run(|tx| BPlusTree::<u64, u64>::create(tx, root, shape))?;
+/// // The tree knows its own.
+/// assert_eq!(worker.view(|tx| BPlusTree::<u64, u64>::open(tx, root))?.shape(), shape);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeShape {
     /// Bytes in a node, a multiple of 8.
@@ -103,6 +124,29 @@ const fn pairs_begin(pairs: u64) -> u64 {
 }
 
 /// A persistent B+ tree.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline::collections::{BPlusTree, NodeShape};
+///
+/// let tree = worker.run(|tx| BPlusTree::<u64, i64>::create(tx, root, NodeShape::of_pairs(14)))?;
+/// worker.run(|tx| (0..100).try_for_each(|key| tree.insert(tx, key, -(key as i64)).map(drop)))?;
+/// let mut found = Vec::new();
+/// worker.view(|tx| {
+///     found.clear();
+///     tree.range(tx, 41..44, |_, value| Ok(found.push(value)))
+/// })?;
+/// assert_eq!(found, [-41, -42, -43]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct BPlusTree<K, V> {
     /// The word that holds the root's address.
     top: PersistentAddress,

@@ -34,6 +34,26 @@ const MAX_WORDS: usize = 1 + MAX_KEYS + MAX_KEYS + MAX_KEYS + 1;
 const MAX_LEVELS: u64 = 48;
 
 /// A persistent B-tree.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline::collections::BTree;
+///
+/// // Up to seven keys in a node.
+/// let tree = worker.run(|tx| BTree::<u64, u64>::create(tx, root, 7))?;
+/// worker.run(|tx| (0..100).try_for_each(|key| tree.insert(tx, key, key + 1).map(drop)))?;
+/// assert_eq!(worker.run(|tx| tree.remove(tx, 50))?, Some(51));
+/// assert_eq!(worker.view(|tx| tree.first(tx, 50..))?, Some((51, 52)));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct BTree<K, V> {
     /// The word that holds the root's address.
     top: PersistentAddress,

@@ -22,6 +22,30 @@ use crate::transaction::{Abort, Read, Runner, Transaction};
 const KIND: Kind = Kind::Graph;
 
 /// A persistent graph.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline::collections::Graph;
+///
+/// // Four vertices; an edge has a weight of one word.
+/// let roads = Graph::<f64>::create(&mut worker, root, 4, 1)?;
+/// worker.run(|tx| {
+///     roads.insert(tx, 0, 1, &2.5)?;
+///     roads.insert(tx, 0, 3, &7.0)
+/// })?;
+/// let mut longest = 0.0;
+/// worker.view(|tx| roads.for_each_from(tx, 0, |_, weight| Ok(longest = weight.max(longest))))?;
+/// assert_eq!(longest, 7.0);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Graph<V> {
     chains: Chains<V>,
 }

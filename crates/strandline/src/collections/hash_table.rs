@@ -24,6 +24,26 @@ use crate::transaction::{Abort, Read, Runner, Transaction};
 const KIND: Kind = Kind::HashTable;
 
 /// A persistent hash table.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline::collections::HashTable;
+///
+/// // 64 buckets; a value is of two words.
+/// let points = HashTable::<u64, [u64; 2]>::create(&mut worker, root, 64, 2)?;
+/// worker.run(|tx| points.insert(tx, 7, &[3, 4]))?;
+/// assert_eq!(worker.run(|tx| points.insert(tx, 7, &[5, 6]))?, Some([3, 4]), "the old value");
+/// assert_eq!(worker.view(|tx| points.get(tx, 7))?, Some([5, 6]));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct HashTable<K, V> {
     chains: Chains<V>,
     key: PhantomData<fn() -> K>,

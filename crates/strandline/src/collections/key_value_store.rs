@@ -46,6 +46,24 @@ const MAX_DEPTH: u32 = 64 / CELL_BITS;
 const TABLE: u64 = 1;
 
 /// A persistent key-value store.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline::collections::KeyValueStore;
+///
+/// let store = KeyValueStore::create(&mut worker, root, 64)?;
+/// assert!(!worker.run(|tx| store.insert(tx, b"colour", b"green"))?, "it had no value before");
+/// assert_eq!(worker.view(|tx| store.get(tx, b"colour"))?.as_deref(), Some(&b"green"[..]));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct KeyValueStore {
     buckets: Words,

@@ -30,6 +30,26 @@ const HEAD: u64 = 16;
 const HEADER_BYTES: u64 = 3 * LINE_BYTES;
 
 /// A persistent queue.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline::collections::Queue;
+///
+/// // Room for two entries of one word.
+/// let queue = worker.run(|tx| Queue::<u64>::create(tx, root, 2, 1))?;
+/// let pushed = worker.run(|tx| Ok([queue.push(tx, &10)?, queue.push(tx, &20)?, queue.push(tx, &30)?]))?;
+/// assert_eq!(pushed, [true, true, false]);
+/// assert_eq!(worker.run(|tx| queue.pop(tx))?, Some(10));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Queue<V> {
     header: PersistentAddress,
     ring: PersistentAddress,

@@ -47,6 +47,25 @@ const RED: u64 = 1;
 const MAX_DEPTH: usize = 96;
 
 /// A persistent red-black tree.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline::collections::RedBlackTree;
+///
+/// let tree = worker.run(|tx| RedBlackTree::<i64, u64>::create(tx, root))?;
+/// worker.run(|tx| (-5..5).try_for_each(|key| tree.insert(tx, key, key.unsigned_abs()).map(drop)))?;
+/// assert_eq!(worker.view(|tx| tree.first(tx, -2..))?, Some((-2, 2)));
+/// assert_eq!(worker.view(|tx| tree.count(tx))?, 10);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct RedBlackTree<K, V> {
     /// The word that links to the root.
     top: PersistentAddress,

@@ -12,6 +12,25 @@ use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
 
 /// A persistent set of words.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline::collections::Set;
+///
+/// let seen = worker.run(|tx| Set::<u64>::create(tx, root))?;
+/// assert!(worker.run(|tx| seen.insert(tx, 42))?);
+/// assert!(!worker.run(|tx| seen.insert(tx, 42))?, "it is there already");
+/// assert_eq!(worker.view(|tx| seen.count(tx))?, 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Set<K>(RedBlackTree<K, ()>);
 
 impl<K> Clone for Set<K> {
@@ -121,6 +140,26 @@ impl Word for Times {
 }
 
 /// A persistent set of words that can be there several times.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline::collections::MultiSet;
+///
+/// let words = worker.run(|tx| MultiSet::<u64>::create(tx, root))?;
+/// worker.run(|tx| [3, 5, 3].into_iter().try_for_each(|word| words.insert(tx, word).map(drop)))?;
+/// assert_eq!(worker.view(|tx| words.times(tx, 3))?, 2);
+/// worker.run(|tx| words.remove(tx, 3))?;
+/// assert_eq!(worker.view(|tx| words.times(tx, 3))?, 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct MultiSet<K>(RedBlackTree<K, Times>);
 
 impl<K> Clone for MultiSet<K> {

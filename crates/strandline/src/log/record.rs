@@ -31,6 +31,17 @@ const FLG_CA: u64 = 1 << 11;
 const ADDRESS_SHIFT: u32 = 16;
 
 /// What a record says, without its torn bits.
+///
+/// ```
+/// use strandline::log::Record;
+///
+/// let record = Record::Data { address: 4096, value: 7, mask: 0xff };
+/// let mut blocks = record.encode(true);
+/// assert_eq!((Record::decode(blocks), Record::torn_bit(blocks)), (record, Some(true)));
+/// // One block was not written in this run.
+/// blocks[0] ^= 1;
+/// assert_eq!(Record::torn_bit(blocks), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// New data of a word: the bytes of `value` in `mask`, at `address`. Mask 0 is an inert record.
@@ -119,6 +130,13 @@ pub fn is_abort(metadata: u64) -> bool {
 }
 
 /// `old` with the bytes of `value` that `mask` names.
+///
+/// ```
+/// use strandline::log::merge;
+///
+/// // The two lower bytes.
+/// assert_eq!(merge(0x1111_1111_1111_1111, 0x2222_2222_2222_2222, 0b11), 0x1111_1111_1111_2222);
+/// ```
 pub fn merge(old: u64, value: u64, mask: u8) -> u64 {
     let bits = (0..8).filter(|byte| mask >> byte & 1 == 1).fold(0, |bits, byte| bits | 0xff << (8 * byte));
     old & !bits | value & bits

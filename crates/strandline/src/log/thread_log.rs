@@ -9,10 +9,58 @@ use crate::pool::layout::{Layout, Slot, View, pack, unpack};
 pub(super) const RECORDS_PER_LINE: u32 = (LINE_BYTES / RECORD_BYTES) as u32;
 
 /// The log has no room for another record.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::log::{LogFull, ThreadLog};
+///
+/// let mut log = ThreadLog::lease(&view, 0, 0);
+/// log.begin();
+/// let full = (0..).find_map(|value| log.append(&view.memory, layout.root(0), value).err());
+/// assert_eq!(full, Some(LogFull));
+/// // There is still room for the commit record.
+/// assert_eq!((u64::from(log.length()), log.records()), (255, 256));
+/// log.commit(&view.memory, 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogFull;
 
 /// The writing end of one log, owned by the worker that leases it.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::log::{ThreadLog, scan};
+///
+/// let (memory, root) = (&view.memory, layout.root(0));
+/// let mut log = ThreadLog::lease(&view, 0, 0);
+/// log.begin();
+/// let position = log.append(memory, root, 7).unwrap();
+/// // The transaction executes in its log.
+/// assert_eq!(log.value(memory, position), 7);
+/// log.commit(memory, 1);
+///
+/// let mut committed = Vec::new();
+/// scan(memory, layout.log(0), layout.log_records(), true, &mut committed);
+/// assert_eq!((committed[0].transaction, committed[0].writes[0].value), (1, 7));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct ThreadLog {
     start: PersistentAddress,
     pub(super) slot: Slot,

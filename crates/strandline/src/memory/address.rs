@@ -8,6 +8,26 @@ pub const WORD_BYTES: u64 = 8;
 pub const LINE_WORDS: u64 = LINE_BYTES / WORD_BYTES;
 
 /// Which of the two address spaces an access goes to.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::memory::{Address, Space};
+///
+/// assert_eq!(PersistentAddress::SPACE, Space::Persistent);
+/// // Each space has offsets of its own.
+/// view.memory.store(VolatileAddress::new(8192), 1);
+/// assert_eq!(view.memory.load(PersistentAddress::new(8192)), 0);
+/// assert_eq!(view.memory.size(Space::Volatile), shared.bytes());
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Space {
     /// The pool: survives a power failure once written back.
@@ -17,6 +37,28 @@ pub enum Space {
 }
 
 /// An address in one of the two spaces, fixed at compile time.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::memory::Address;
+///
+/// /// Adds up `words` words, of the pool or of the volatile ones.
+/// fn sum<A: Address>(memory: &impl Memory, at: A, words: u64) -> u64 {
+///     (0..words).map(|word| memory.load(at.word(word))).sum()
+/// }
+///
+/// view.memory.store_range(layout.root(0), &[1, 2, 3]);
+/// assert_eq!(sum(&view.memory, layout.root(0), 3), 6);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub trait Address: Copy {
     /// The space that the address belongs to.
     const SPACE: Space;
@@ -72,11 +114,41 @@ macro_rules! address {
 address!(
     /// A byte offset into the pool. Offset 0 is the pool's header and never handed out, so 0 serves as
     /// the null pointer of persistent structures.
+    ///
+    /// ```
+    /// use strandline::memory::PersistentAddress;
+    ///
+    /// let node = PersistentAddress::new(4096 + 72);
+    /// assert_eq!(node.word(2), node.byte(16));
+    /// assert_eq!(node.line().offset(), 4096 + 64);
+    /// assert!(!node.is_null() && PersistentAddress::NULL.is_null());
+    /// ```
     PersistentAddress,
     Space::Persistent
 );
 address!(
     /// A byte offset into the volatile synchronisation words of a pool.
+    ///
+    /// ```
+    /// # use std::rc::Rc;
+    /// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, recorder::Recorder};
+    /// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+    /// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+    /// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// # let shared = SharedLayout::new(&layout, 10, 0);
+    /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+    /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+    /// use strandline::memory::VolatileAddress;
+    ///
+    /// // A lock is a volatile word: none is left behind by a crash.
+    /// let lock = VolatileAddress::new(0);
+    /// assert!(view.memory.try_lock(lock));
+    /// assert!(!view.memory.try_lock(lock), "it is taken");
+    /// view.memory.unlock(lock);
+    /// assert!(view.memory.try_lock(lock));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     VolatileAddress,
     Space::Volatile
 );

@@ -11,6 +11,24 @@ use super::{Address, Counters, Event, LINE_BYTES, Memory, PersistentAddress, Spa
 use crate::sync::Device;
 
 /// One operation of a thread on a [`World`]. Offsets are in bytes.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, recorder::Recorder};
+/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// use strandline::memory::{Operation, Space};
+///
+/// let memory = Hosted::new(recorder.clone(), 0);
+/// memory.store(PersistentAddress::new(72), 5);
+/// memory.write_back(PersistentAddress::new(72), Step::HomeWriteBack);
+/// memory.fence(Step::HomeFence);
+/// let operations: Vec<_> = recorder.take_stream().into_iter().map(|recorded| recorded.operation).collect();
+/// assert_eq!(operations, [
+///     Operation::Store(Space::Persistent, 72, 5),
+///     Operation::WriteBack(64, Step::HomeWriteBack),
+///     Operation::Fence(Step::HomeFence),
+/// ]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Loads a word.
@@ -39,6 +57,36 @@ pub enum Operation {
 
 /// What stands behind [`Hosted`] memory: contents, and whatever else the world keeps (events, surviving
 /// states, time). Threads are numbered from 0.
+///
+/// ```
+/// # use std::{cell::Cell, rc::Rc};
+/// # use strandline::memory::{Hosted, Memory, Operation, PersistentAddress, Space, Step, World};
+/// /// A pool of one word; everything else does nothing.
+/// struct OneWord(Cell<u64>);
+///
+/// impl World for OneWord {
+///     fn perform(&self, _thread: usize, operation: Operation) -> u64 {
+///         match operation {
+///             Operation::Load(Space::Persistent, 0) => self.0.get(),
+///             Operation::Store(Space::Persistent, 0, value) => self.0.replace(value),
+///             _ => 0,
+///         }
+///     }
+///     fn switches(&self, _thread: usize) -> bool {
+///         false
+///     }
+///     fn omitted(&self, _step: Step) -> bool {
+///         false
+///     }
+///     fn size(&self, _space: Space) -> u64 {
+///         8
+///     }
+/// }
+///
+/// let memory = Hosted::new(Rc::new(OneWord(Cell::new(0))), 0);
+/// memory.store(PersistentAddress::NULL, 7);
+/// assert_eq!(memory.load(PersistentAddress::NULL), 7);
+/// ```
 pub trait World {
     /// Carries out `operation` of `thread`; the value loaded or the old value, 0 where there is none.
     fn perform(&self, thread: usize, operation: Operation) -> u64;
@@ -102,11 +150,48 @@ thread_local! {
 
 /// Where the code stands whose store a world is performing: the innermost caller of [`Memory`]. Meaningless for
 /// other operations.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, Operation, PersistentAddress};
+/// # use strandline::memory::recorder::{Observer, Recorded, Recorder};
+/// use strandline::memory::hosted::caller;
+///
+/// /// The lines of the program that store.
+/// #[derive(Default)]
+/// struct Lines(Vec<u32>);
+///
+/// impl Observer for Lines {
+///     fn observe(&mut self, recorded: Recorded) {
+///         if let Operation::Store(..) = recorded.operation {
+///             self.0.push(caller().line());
+///         }
+///     }
+/// }
+///
+/// let recorder = Rc::new(Recorder::observed(vec![0; 8], 8, 0, 1, None, Lines::default()));
+/// let memory = Hosted::new(recorder.clone(), 0);
+/// memory.store(PersistentAddress::new(8), 5);
+/// assert_eq!(recorder.observer().0, [line!() - 1]);
+/// ```
 pub fn caller() -> &'static Location<'static> {
     CALLER.get()
 }
 
 /// One coroutine thread's view of a [`World`].
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, recorder::Recorder};
+/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// // Two threads' views of one world.
+/// let (writer, reader) = (Hosted::new(recorder.clone(), 0), Hosted::new(recorder.clone(), 1));
+/// writer.store(PersistentAddress::new(64), 5);
+/// assert_eq!(reader.load(PersistentAddress::new(64)), 5);
+/// // Each counts for itself.
+/// writer.fence(Step::HomeFence);
+/// assert_eq!((writer.counters().fences, reader.counters().fences), (1, 0));
+/// ```
 pub struct Hosted {
     world: Rc<dyn World>,
     thread: usize,
@@ -179,6 +264,28 @@ pub type Thread<'a> = Box<dyn FnOnce(&Hosted) + 'a>;
 
 /// Runs `threads` as coroutines over `world` until all have returned. `choose` picks, among the numbers
 /// of the threads that still run, the position of the one to run until its next switch.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, recorder::Recorder};
+/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// use strandline::memory::World;
+/// use strandline::memory::hosted::{Thread, run};
+///
+/// let (world, counter): (Rc<dyn World>, _) = (recorder, PersistentAddress::new(64));
+/// let increment = |memory: &Hosted| {
+///     let value = memory.load(counter);
+///     memory.pause();
+///     memory.store(counter, value + 1);
+/// };
+/// // The last thread runs until its pause, then the other one: both load before either stores.
+/// let mut turn = 0;
+/// run(&world, vec![Box::new(increment) as Thread, Box::new(increment)], |running| {
+///     turn += 1;
+///     turn % running.len()
+/// });
+/// assert_eq!(Hosted::new(world, 0).load(counter), 1, "an increment is lost");
+/// ```
 ///
 /// # Panics
 /// A thread that panics makes `run` panic.

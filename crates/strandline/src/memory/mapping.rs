@@ -13,6 +13,21 @@ use super::protection::{AllocatedKey, ProtectionKey};
 use crate::error::{Error, Result};
 
 /// How a file's words are mapped.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("words");
+/// # let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+/// # file.set_len(4096).unwrap();
+/// use std::sync::atomic::Ordering;
+/// use strandline::memory::{Mapping, MappingKind};
+///
+/// let shared = Mapping::file(&file, 4096, MappingKind::Shared)?;
+/// let private = Mapping::file(&file, 4096, MappingKind::Private)?;
+/// private.words()[0].store(5, Ordering::Release);
+/// assert_eq!(shared.words()[0].load(Ordering::Acquire), 0, "a private store stays private");
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingKind {
     /// Shared with the file: stores reach it, through the page cache on an ordinary file system.
@@ -24,6 +39,21 @@ pub enum MappingKind {
 }
 
 /// Mapped words, unmapped on drop. All access goes through atomics.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("words");
+/// # let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+/// # file.set_len(4096).unwrap();
+/// use std::sync::atomic::Ordering;
+/// use strandline::memory::{Mapping, MappingKind};
+///
+/// let mapping = Mapping::file(&file, 4096, MappingKind::Shared)?;
+/// mapping.words()[1].store(5, Ordering::Release);
+/// mapping.synchronize()?;
+/// assert_eq!(std::fs::read(&path).unwrap()[8], 5);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Mapping {
     base: *mut AtomicU64,
     words: usize,

@@ -25,6 +25,27 @@ pub use write_back::WriteBackInstruction;
 use crate::sync::{Device, DeviceFile};
 
 /// Operations on persistence that a thread has issued so far.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::Blurred;
+///
+/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.memory().counters();
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// let cost = worker.memory().counters() - before;
+/// // The line with record and commit record.
+/// assert_eq!((cost.lines_written_back, cost.fences), (1, 1));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Cache lines written back by clwb, clflushopt or clflush, or by a non-temporal store's line.
@@ -58,6 +79,25 @@ impl std::ops::AddAssign for Counters {
 ///
 /// Addresses must be 8-byte aligned and inside their space; [`Memory::contains`] tells. An access
 /// elsewhere panics: the transaction layer checks first and returns an error instead.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, recorder::Recorder};
+/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// /// Makes a value durable before the flag that says that it is there. Runs on every memory.
+/// fn publish(memory: &impl Memory, value: (PersistentAddress, u64), flag: PersistentAddress) {
+///     memory.store(value.0, value.1);
+///     memory.write_back(value.0, Step::HomeWriteBack);
+///     memory.fence(Step::HomeFence);
+///     memory.store(flag, 1);
+///     memory.write_back(flag, Step::TruncationWriteBack);
+///     memory.fence(Step::TruncationFence);
+/// }
+///
+/// let memory = Hosted::new(recorder, 0);
+/// publish(&memory, (PersistentAddress::new(64), 5), PersistentAddress::new(128));
+/// assert_eq!((memory.counters().lines_written_back, memory.counters().fences), (2, 2));
+/// ```
 pub trait Memory {
     /// Whoever goes on with a view on another thread than it was made on calls this first, there: natively, a thread may
     /// need permission to read the pool. Once it has done so costs next to nothing.

@@ -19,6 +19,24 @@ use crate::sync::{Device, DeviceFile};
 ///
 /// The domain, the instruction and the protection are values: a predictable branch for each write-back and for each
 /// store to the pool, none for a load beyond the check of its bounds.
+///
+/// ```
+/// use std::sync::Arc;
+/// use strandline::memory::{Mapping, Memory, Native, PersistentAddress};
+///
+/// let words = || Mapping::anonymous(4096).map(Arc::new);
+/// let memory = Native::new(words()?, words()?, strandline::Domain::Process, None, None)?;
+/// let counter = PersistentAddress::new(64);
+/// std::thread::scope(|threads| {
+///     for _ in 0..4 {
+///         // A view for each thread.
+///         let view = memory.fork();
+///         threads.spawn(move || view.fetch_add(counter, 1));
+///     }
+/// });
+/// assert_eq!(memory.load(counter), 4);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Native {
     persistent: Words,
     volatile: Words,

@@ -6,6 +6,20 @@ use super::hosted::{Operation, World};
 use super::{Space, Step};
 
 /// One operation of one thread, in the order in which they took effect (sequentially consistent).
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, recorder::Recorder};
+/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// use strandline::memory::recorder::Recorded;
+/// use strandline::memory::{Operation, Space};
+///
+/// let memory = Hosted::new(recorder.clone(), 3);
+/// memory.fetch_add(PersistentAddress::new(64), 5);
+/// memory.fetch_add(PersistentAddress::new(64), 1);
+/// let operation = Operation::FetchAdd(Space::Persistent, 64, 1);
+/// assert_eq!(recorder.take_stream()[1], Recorded { thread: 3, operation, value: 5 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// The thread that performed it.
@@ -19,6 +33,27 @@ pub struct Recorded {
 
 /// What the operations of a [`Recorder`] go to, in the order in which they took effect. A list keeps them; an
 /// analysis takes them in as they come, so that a run of any length needs no memory for its stream.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, Operation, PersistentAddress, Step};
+/// use strandline::memory::recorder::{Observer, Recorded, Recorder};
+///
+/// /// Counts fences and keeps nothing else.
+/// struct Fences(u64);
+///
+/// impl Observer for Fences {
+///     fn observe(&mut self, recorded: Recorded) {
+///         self.0 += u64::from(matches!(recorded.operation, Operation::Fence(_)));
+///     }
+/// }
+///
+/// let recorder = Rc::new(Recorder::observed(vec![0; 512], 4096, 0, 1, None, Fences(0)));
+/// let memory = Hosted::new(recorder.clone(), 0);
+/// memory.store(PersistentAddress::new(64), 5);
+/// memory.fence(Step::HomeFence);
+/// assert_eq!(recorder.observer().0, 1);
+/// ```
 pub trait Observer {
     /// The next operation.
     fn observe(&mut self, recorded: Recorded);
@@ -31,6 +66,21 @@ impl Observer for Vec<Recorded> {
 }
 
 /// A world that records. Pauses, and a fraction of all operations, let another thread run.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress};
+/// use strandline::memory::recorder::Recorder;
+///
+/// // A pool of 512 words, 4096 bytes of volatile ones; threads switch at pauses only.
+/// let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// let memory = Hosted::new(recorder.clone(), 0);
+/// memory.store(PersistentAddress::new(64), 5);
+/// recorder.set_recording(false);
+/// memory.store(PersistentAddress::new(72), 6);
+/// assert_eq!(recorder.take_stream().len(), 1);
+/// assert_eq!(recorder.contents()[8..10], [5, 6]);
+/// ```
 pub struct Recorder<O = Vec<Recorded>> {
     persistent: RefCell<Vec<u64>>,
     volatile: RefCell<Vec<u64>>,
@@ -58,6 +108,17 @@ impl Recorder {
     }
 
     /// The events so far, which are taken out.
+    ///
+    /// ```
+    /// # use std::rc::Rc;
+    /// # use strandline::memory::{Hosted, Memory, Operation, PersistentAddress, recorder::Recorder};
+    /// # let at = PersistentAddress::new(64);
+    /// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+    /// # let memory = Hosted::new(recorder.clone(), 0);
+    /// memory.store(at, 5);
+    /// assert_eq!(recorder.take_stream().len(), 1);
+    /// assert!(recorder.take_stream().is_empty(), "taken out");
+    /// ```
     pub fn take_stream(&self) -> Vec<Recorded> {
         self.observer.take()
     }
@@ -86,6 +147,20 @@ impl<O: Observer> Recorder<O> {
     }
 
     /// Starts or stops recording; the contents go on.
+    ///
+    /// ```
+    /// # use std::rc::Rc;
+    /// # use strandline::memory::{Hosted, Memory, Operation, PersistentAddress, recorder::Recorder};
+    /// # let at = PersistentAddress::new(64);
+    /// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+    /// # let memory = Hosted::new(recorder.clone(), 0);
+    /// recorder.set_recording(false);
+    /// // Set-up that is not to be judged.
+    /// memory.store(at, 5);
+    /// recorder.set_recording(true);
+    /// memory.load(at);
+    /// assert!(matches!(recorder.take_stream()[..], [recorded] if recorded.value == 5));
+    /// ```
     pub fn set_recording(&self, on: bool) {
         self.recording.set(on);
     }
@@ -96,6 +171,18 @@ impl<O: Observer> Recorder<O> {
     }
 
     /// A copy of the pool's contents as the threads see them now.
+    ///
+    /// ```
+    /// # use std::rc::Rc;
+    /// # use strandline::memory::{Hosted, Memory, Operation, PersistentAddress, recorder::Recorder};
+    /// # let at = PersistentAddress::new(64);
+    /// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+    /// # let memory = Hosted::new(recorder.clone(), 0);
+    /// memory.store(at, 5);
+    /// // A world that goes on from here.
+    /// let later = Hosted::new(Rc::new(Recorder::new(recorder.contents(), 4096, 0, 1, None)), 0);
+    /// assert_eq!(later.load(at), 5);
+    /// ```
     pub fn contents(&self) -> Vec<u64> {
         self.persistent.borrow().clone()
     }

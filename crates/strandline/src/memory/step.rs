@@ -4,6 +4,19 @@ use super::VolatileAddress;
 
 /// A step on which durability rests. Worlds may leave one out ([`Memory::omitted`](super::Memory::omitted))
 /// to make a mutant; the crash checker must find each of them broken.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, recorder::Recorder};
+/// use strandline::memory::Step;
+///
+/// // A mutant whose commits do not fence.
+/// let mutant = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, Some(Step::CommitFence)));
+/// let memory = Hosted::new(mutant, 0);
+/// memory.fence(Step::CommitFence);
+/// memory.fence(Step::HomeFence);
+/// assert_eq!(memory.counters().fences, 1);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
     /// Writing the pool's header, state, tables and zeroed logs when it is created.
@@ -194,6 +207,32 @@ impl Step {
 }
 
 /// A boundary in a thread's execution that records and judges refer to.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::Blurred;
+///
+/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// recorder.take_stream();
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// let mut events = recorder.take_stream().into_iter().filter_map(|recorded| match recorded.operation {
+///     Operation::Event(event) => Some(event),
+///     _ => None,
+/// });
+/// assert_eq!(events.next(), Some(Event::Begin));
+/// assert!(events.any(|event| event == Event::Commit(1)));
+/// assert!(events.any(|event| event == Event::Acknowledged(1)));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A transaction begins (again, after a conflict); one that takes its locks first holds them all.

@@ -3,6 +3,26 @@
 use std::sync::atomic::AtomicU64;
 
 /// The instruction that writes a cache line back.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// use strandline::memory::WriteBackInstruction;
+///
+/// pool.close()?;
+/// for instruction in WriteBackInstruction::ALL {
+///     let options = Options { instruction: Some(instruction), ..options.clone() };
+///     // A pool is not opened with an instruction that the processor lacks.
+///     let opened = Pool::open(&path, &options).is_ok();
+///     assert_eq!(opened, instruction.is_supported(), "{}", instruction.name());
+/// }
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteBackInstruction {
     /// `clwb`: keeps the line cached where the processor can.

@@ -17,6 +17,25 @@ use crate::transaction::{Read, Runner, Transaction};
 use crate::typed;
 
 /// What hangs from a root word.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// pool.worker()?.run(|tx| {
+///     let block = tx.alloc(16)?;
+///     tx.write_range(block, &[7, 8])?;
+///     tx.write(tx.root(3), block.offset())
+/// })?;
+/// pool.close()?;
+/// let report = strandline::pool::check(&path)?;
+/// assert_eq!((report.roots[0].index, &report.roots[0].words[..2]), (3, &[7, 8][..]));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RootReport {
     /// The root's number.
@@ -30,6 +49,22 @@ pub struct RootReport {
 }
 
 /// What a look at a pool found.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// pool.worker()?.run(|tx| tx.write(tx.root(0), 12345))?;
+/// pool.close()?;
+/// let report = strandline::pool::check(&path)?;
+/// assert_eq!(report.damage[0], "root 0 leads to 0x3039, where no block begins");
+/// assert_eq!(report.info.unwrap().header.geometry, geometry);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Header, state, recovery; `None` where they are damaged.

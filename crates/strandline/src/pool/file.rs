@@ -95,6 +95,26 @@ impl Default for Options {
 }
 
 /// What opening a pool had to do, and how long each step took.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.worker()?;
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// // The pool is not closed: it is dropped while a worker exists.
+/// drop(pool);
+/// drop(worker);
+///
+/// let pool = Pool::open(&path, &options)?;
+/// assert_eq!(pool.recovery().replayed(), 1);
+/// println!("{:?} to read the logs, {:?} to replay them", pool.recovery().scan, pool.recovery().replay);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recovery {
     /// What was found and done.
@@ -643,6 +663,22 @@ impl Drop for Pool {
 }
 
 /// What `strandline pool info` shows.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// let info = strandline::pool::inspect(&path)?;
+/// assert_eq!((info.open, info.in_use), (true, Some("process")));
+/// pool.close()?;
+/// let info = strandline::pool::inspect(&path)?;
+/// assert_eq!((info.open, info.in_use, info.usage.unwrap().objects), (false, None, 0));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PoolInfo {
     /// The static header.

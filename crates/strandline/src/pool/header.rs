@@ -26,6 +26,18 @@ pub const LAYOUT_NAME_BYTES: usize = 32;
 const CHECKED: usize = PAGE_BYTES as usize - 8;
 
 /// What a pool's header says.
+///
+/// ```
+/// # use strandline::{Error, pool::Geometry};
+/// use strandline::pool::Header;
+///
+/// let header = Header::new("orders", Geometry::default())?;
+/// let mut page = header.encode();
+/// assert_eq!(Header::decode(&page, header.geometry.size)?, header);
+/// page[100] ^= 1;
+/// assert!(matches!(Header::decode(&page, header.geometry.size), Err(Error::DamagedHeader(_))));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The format version.
@@ -40,6 +52,16 @@ pub struct Header {
 
 impl Header {
     /// A header for a new pool.
+    ///
+    /// ```
+    /// # use strandline::{Error, pool::Geometry};
+    /// use strandline::pool::Header;
+    ///
+    /// assert_eq!(Header::new("orders", Geometry::default())?.layout_name, "orders");
+    /// let small = Geometry { size: 4096, ..Geometry::default() };
+    /// assert!(matches!(Header::new("orders", small), Err(Error::Parameter(_))));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The name is too long or holds a NUL, or the geometry is impossible.
@@ -59,6 +81,13 @@ impl Header {
     }
 
     /// The header's page.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Header};
+    /// let page = Header::new("orders", Geometry::default())?.encode();
+    /// assert_eq!((page.len(), &page[..8], &page[32..38]), (4096, &b"STRANDLN"[..], &b"orders"[..]));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn encode(&self) -> Vec<u8> {
         let mut page = vec![0; PAGE_BYTES as usize];
         page[..8].copy_from_slice(&MAGIC);
@@ -105,6 +134,16 @@ impl Header {
 
     /// Reads the header of a file of `file_bytes` bytes that begins with `page` (as much of a page as the
     /// file has).
+    ///
+    /// ```
+    /// # use strandline::{Error, pool::{Geometry, Header}};
+    /// let header = Header::new("orders", Geometry::default())?;
+    /// let (page, size) = (header.encode(), header.geometry.size);
+    /// assert_eq!(Header::decode(&page, size)?, header);
+    /// assert!(matches!(Header::decode(&page, size - 1), Err(Error::Truncated { .. })));
+    /// assert!(matches!(Header::decode(b"something else", size), Err(Error::NotAPool)));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A distinct one for a foreign, truncated, newer or damaged file.

@@ -40,6 +40,18 @@ impl Default for Geometry {
 }
 
 /// Byte offsets of a pool's parts, derived from its [`Geometry`].
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// use strandline::pool::Layout;
+///
+/// let layout = Layout::new(Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 })?;
+/// assert_eq!(layout.log(1), layout.log(0).byte(1 << 14));
+/// // Transactions reach roots and heap, and no logs.
+/// assert!(layout.is_data(layout.root(0), 8));
+/// assert!(!layout.is_data(layout.log(0), 1) && !layout.is_data(layout.end(), 1));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// What it was derived from.
@@ -72,6 +84,17 @@ impl Layout {
 
     /// The layout for `geometry`.
     ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// let layout = Layout::new(geometry)?;
+    /// // Chunks are aligned to their size, and fill the pool but for its other parts.
+    /// assert_eq!(layout.chunks.offset() % geometry.chunk_bytes, 0);
+    /// assert!(layout.end().offset() <= geometry.size);
+    /// assert!(Layout::new(Geometry { logs: 0, ..geometry }).is_err());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A size is impossible, or the pool too small for a single chunk.
     pub fn new(geometry: Geometry) -> Result<Self> {
@@ -80,6 +103,15 @@ impl Layout {
 
     /// As [`new`](Self::new), but a log may be any number of lines long: for checkers of redo logs, whose short
     /// histories are to fill them. No pool is created so.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// let short = Geometry { log_bytes: 128, ..geometry };
+    /// assert_eq!(Layout::with_short_logs(short)?.log_records(), 8);
+    /// assert!(Layout::new(short).is_err());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -135,16 +167,43 @@ impl Layout {
     }
 
     /// The log number `index`.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// assert_eq!(layout.log(0), Layout::LOG_DIRECTORY.byte(4096));
+    /// assert_eq!(layout.log(1), layout.log(0).byte(geometry.log_bytes));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn log(&self, index: u64) -> PersistentAddress {
         self.logs.byte(index * self.geometry.log_bytes)
     }
 
     /// Records in each log.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// // 16 bytes each.
+    /// assert_eq!(layout.log_records(), 1024);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn log_records(&self) -> u64 {
         self.geometry.log_bytes / RECORD_BYTES
     }
 
     /// The root word number `index`.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// assert_eq!(layout.root(2), layout.root(0).word(2));
+    /// assert!(layout.is_data(layout.root(2), 1));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Panics
     /// There is no such root.
@@ -154,11 +213,32 @@ impl Layout {
     }
 
     /// The first address past the heap.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// let chunks = (layout.end().offset() - layout.chunks.offset()) / geometry.chunk_bytes;
+    /// assert_eq!(chunks, layout.chunk_count);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn end(&self) -> PersistentAddress {
         self.chunks.byte(self.chunk_count * self.geometry.chunk_bytes)
     }
 
     /// Whether `words` words at `at` are aligned and in the part that transactions may read and write.
+    ///
+    /// ```
+    /// # use strandline::pool::{Geometry, Layout};
+    /// # use strandline::memory::PersistentAddress;
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// let last = PersistentAddress::new(layout.end().offset() - 8);
+    /// assert!(layout.is_data(last, 1));
+    /// assert!(!layout.is_data(last, 2), "beyond the heap");
+    /// assert!(!layout.is_data(last.byte(1), 1), "misaligned");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     #[inline(always)]
     pub fn is_data(&self, at: PersistentAddress, words: u64) -> bool {
         // Rotated, a misaligned or too small offset becomes larger than any size.
@@ -168,6 +248,16 @@ impl Layout {
 }
 
 /// What a pool's state word says. 0 is a pool that was closed cleanly.
+///
+/// ```
+/// use strandline::pool::PoolState;
+/// use strandline::scheme::SchemeKind;
+///
+/// let in_use = PoolState { domain: 4, scheme: SchemeKind::Base.code(), ..PoolState::default() };
+/// assert_eq!(PoolState::decode(in_use.encode()), in_use);
+/// // A cleanly closed pool.
+/// assert_eq!(PoolState::default().encode(), 0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolState {
     /// Bits 0 to 7: the number of the domain that has it in use; 0 for none.
@@ -198,6 +288,27 @@ impl PoolState {
 }
 
 /// Byte offsets of the volatile synchronisation words.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// // All words of a line have one lock.
+/// let (one, other) = (layout.chunks, layout.chunks.word(7));
+/// assert_eq!(shared.lock_index(one), shared.lock_index(other));
+/// assert_ne!(shared.lock_index(one), shared.lock_index(one.word(8)));
+/// // The clock is the last TxID.
+/// let mut worker = Worker::<_, strandline::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// worker.run(|tx| tx.write(one, 5))?;
+/// assert_eq!(worker.memory().load(SharedLayout::CLOCK), 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLayout {
     lock_mask: u64,
@@ -307,6 +418,28 @@ impl SharedLayout {
 }
 
 /// The volatile words of one log and its worker.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::Blurred;
+///
+/// let leased = |memory: &Hosted| {
+///     shared.slots().map(|slot| memory.load(slot.leased())).collect::<Vec<_>>()
+/// };
+/// let worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// assert_eq!(leased(worker.memory()), [1, 0]);
+/// drop(worker);
+/// assert_eq!(leased(&Hosted::new(recorder, 0)), [0, 0]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Slot(VolatileAddress);
 
@@ -340,18 +473,49 @@ impl Slot {
 }
 
 /// Run number and record count in one word, so that both are read at once.
+///
+/// ```
+/// use strandline::pool::layout::pack;
+///
+/// // A later run is the higher number, whatever its records.
+/// assert!(pack(2, 0) > pack(1, u32::MAX));
+/// ```
 #[inline(always)]
 pub fn pack(run: u32, records: u32) -> u64 {
     u64::from(run) << 32 | u64::from(records)
 }
 
 /// The inverse of [`pack`].
+///
+/// ```
+/// use strandline::pool::layout::{pack, unpack};
+///
+/// assert_eq!(unpack(pack(3, 200)), (3, 200));
+/// ```
 #[inline(always)]
 pub fn unpack(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }
 
 /// A memory together with where everything lies in it: one thread's view of an open pool.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// assert!(view.fits());
+/// // A worker owns its view.
+/// let mut worker = Worker::<_, strandline::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// worker.run(|tx| tx.write(layout.root(0), 5))?;
+/// assert_eq!(worker.memory().load(layout.root(0)), 5);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct View<M> {
     /// The memory.
     pub memory: M,

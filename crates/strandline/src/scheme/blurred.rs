@@ -45,10 +45,73 @@ use crate::pool::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
 /// BPPM: execution in the log and bulk persistence.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::Blurred;
+///
+/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // One line of the log; the data goes home when many transactions have.
+/// assert_eq!((cost.lines_written_back, cost.fences), (1, 1));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type Blurred = Redo<Executing, BulkPersistence>;
 /// BP(XIL): execution in the log alone.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::ExecutionInLog;
+///
+/// let mut worker = Worker::<_, ExecutionInLog>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // A line of the log, the data, the truncation mark.
+/// assert_eq!((cost.lines_written_back, cost.fences), (3, 3));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type ExecutionInLog = Redo<Executing, EachTransaction>;
 /// BP(VCBP): volatile checkpoint with bulk persistence alone.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::VolatileCheckpoint;
+///
+/// let mut worker = Worker::<_, VolatileCheckpoint>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // The records, and the commit record after them.
+/// assert_eq!((cost.lines_written_back, cost.fences), (2, 2));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type VolatileCheckpoint = Redo<Copying, BulkPersistence>;
 
 const LINE_RECORDS: u64 = LINE_BYTES / RECORD_BYTES;

@@ -21,6 +21,31 @@ use crate::log::ThreadLog;
 use crate::memory::Memory;
 
 /// `bppm-counted`.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::{Abort, scheme::Counted};
+///
+/// let mut worker = Worker::<_, Counted>::lease(view, Concurrency::Stm, None)?;
+/// let given_up = worker.run(|tx| {
+///     tx.write(tx.root(0), 1)?;
+///     Err::<(), _>(Abort::User)
+/// });
+/// assert!(given_up.is_err());
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write(tx.root(0), 2))?;
+/// // What was aborted has left no abort record to be written back.
+/// assert_eq!((worker.statistics().total - before).lines_written_back, 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type Counted = Redo<Counting, BulkPersistence>;
 
 /// Execution in the log with counted commit records: a value's place is its record's position.

@@ -18,6 +18,29 @@ use crate::pool::layout::{Layout, PoolState, SharedLayout, View};
 /// Recovers a pool by the scheme that its state word names; `begins` is told when a step begins. Run by one
 /// thread, before any transaction. Idempotent: a crash inside it is recovered by running it again.
 ///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::{Blurred, recover};
+///
+/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// (1..=3).try_for_each(|value| worker.run(|tx| tx.write(tx.root(0), value)))?;
+///
+/// // The machine stops: the volatile words are lost, the pool's are not.
+/// let after = Recorder::new(recorder.contents(), shared.bytes(), 0, 1, None);
+/// let view = View { memory: Hosted::new(Rc::new(after), 0), layout, shared };
+/// let report = recover(&view, |_| ())?;
+/// assert_eq!((report.replayed, view.memory.load(layout.root(0))), (3, 3));
+/// # Ok::<(), strandline::Error>(())
+/// ```
+///
 /// # Errors
 /// The log directory or a log names an address where none can be, or the state word an unknown scheme; or the
 /// pool was used without persistence. Nothing has been changed then.

@@ -110,6 +110,32 @@ impl<const ENTRIES: u64> Seen<ENTRIES> {
 }
 
 /// DCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::{DeferredCommit, EagerSync};
+///
+/// let mut worker = Worker::<_, DeferredCommit<EagerSync>>::lease(view, Concurrency::Locks, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| {
+///     tx.write(tx.root(0), 5)?;
+///     tx.write(tx.root(1), 6)
+/// })?;
+/// // One sync barrier; that the commit is durable is known later.
+/// assert_eq!((worker.statistics().total - before).fences, 1);
+/// assert_eq!(worker.statistics().acknowledged, 0);
+/// worker.drain()?;
+/// assert_eq!(worker.statistics().acknowledged, 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct DeferredCommit<P, const ENTRIES: u64 = 4> {
     worker: UndoWorker,
     /// Transactions that are not settled, the oldest first. At most one for each log entry.
@@ -135,12 +161,110 @@ const fn kind(model: Persistency) -> SchemeKind {
 }
 
 /// DCT under strict persistency.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::Lock;
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::DeferredStrict;
+///
+/// let mut worker = Worker::<_, DeferredStrict>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
+/// let stream = recorder.take_stream();
+/// let is_barrier = |operation| {
+///     matches!(operation, Operation::Event(Event::PersistBarrier(_)) | Operation::Fence(_))
+/// };
+/// // Every store persists in order anyway.
+/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 0);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type DeferredStrict = DeferredCommit<Strict>;
 /// DCT under epoch persistency.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::Lock;
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::DeferredEpoch;
+///
+/// let mut worker = Worker::<_, DeferredEpoch>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
+/// let stream = recorder.take_stream();
+/// let is_barrier = |operation| matches!(operation, Operation::Event(Event::PersistBarrier(_)));
+/// // Persist barriers, which nobody waits for.
+/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 2);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type DeferredEpoch = DeferredCommit<Epoch>;
 /// DCT under eager sync.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::Lock;
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::DeferredEagerSync;
+///
+/// let mut worker = Worker::<_, DeferredEagerSync>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
+/// let stream = recorder.take_stream();
+/// let is_barrier = |operation| matches!(operation, Operation::Fence(_));
+/// // Sync barriers.
+/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type DeferredEagerSync = DeferredCommit<EagerSync>;
 /// DCT under strand persistency.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::Lock;
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::DeferredStrand;
+///
+/// let mut worker = Worker::<_, DeferredStrand>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
+/// let stream = recorder.take_stream();
+/// let is_strand = |operation| matches!(operation, Operation::Event(Event::NewStrand(_)));
+/// // The transaction's strand, and the one of what follows.
+/// assert_eq!(stream.iter().filter(|recorded| is_strand(recorded.operation)).count(), 2);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type DeferredStrand = DeferredCommit<Strand>;
 
 impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {

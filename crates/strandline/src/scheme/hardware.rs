@@ -27,8 +27,50 @@ pub struct InPlace<const FLUSH: bool> {
 }
 
 /// Plain stores in place.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::HardwareStores;
+///
+/// let mut worker = Worker::<_, HardwareStores>::lease(view, Concurrency::SingleWriter, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // All that is left to do is the hardware's.
+/// assert_eq!((cost.lines_written_back, cost.fences), (0, 0));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type HardwareStores = InPlace<false>;
 /// Plain stores in place, written back before a commit.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::HardwareFlushed;
+///
+/// let mut worker = Worker::<_, HardwareFlushed>::lease(view, Concurrency::SingleWriter, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // The line of the data.
+/// assert_eq!((cost.lines_written_back, cost.fences), (1, 1));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type HardwareFlushed = InPlace<true>;
 
 impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {

@@ -34,8 +34,50 @@ use crate::pool::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
 /// MNE with synchronous truncation.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::MnemosyneSynchronous;
+///
+/// let mut worker = Worker::<_, MnemosyneSynchronous>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // A line of the log past the cache, then data and truncation mark.
+/// assert_eq!((cost.non_temporal_bytes, cost.fences), (64, 3));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type MnemosyneSynchronous = Redo<Streaming, EachTransaction>;
 /// MNE with asynchronous truncation.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::MnemosyneAsynchronous;
+///
+/// let mut worker = Worker::<_, MnemosyneAsynchronous>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // A line of the log past the cache; a helper does the rest.
+/// assert_eq!((cost.non_temporal_bytes, cost.fences), (64, 1));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type MnemosyneAsynchronous = Redo<Streaming, Helper>;
 
 /// Streaming from an execution area: a value's place is its index in the area.

@@ -51,11 +51,55 @@ use crate::pool::layout::View;
 use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 
 /// The scheme has no room for another write of the running transaction.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::{Blurred, Full, Scheme};
+///
+/// let mut scheme = Blurred::lease(&view, 0);
+/// scheme.begin(&view);
+/// let refused = (0..).find_map(|value| scheme.write(&view, layout.root(0), value, None).err());
+/// assert_eq!(refused, Some(Full));
+/// scheme.abort(&view);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 /// A scheme's state for one worker. Concurrency control is not its business. What is implemented here is what a
 /// scheme does that has no redo log.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::{Blurred, Scheme, recover};
+///
+/// // What a worker does with a scheme, without isolation.
+/// let mut scheme = Blurred::lease(&view, 0);
+/// scheme.begin(&view);
+/// let place = scheme.write(&view, layout.root(0), 5, None).unwrap();
+/// assert_eq!((scheme.value(&view, place), view.memory.load(layout.root(0))), (5, 0), "kept apart");
+/// scheme.commit(&view, 1);
+/// // It is durable: should nobody store it home, recovery does.
+/// recover(&view, |_| ())?;
+/// assert_eq!(view.memory.load(layout.root(0)), 5);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub trait Scheme: Sized {
     /// The scheme's line in the table of all schemes.
     const KIND: SchemeKind;

@@ -8,6 +8,29 @@ use crate::memory::{Memory, PersistentAddress};
 use crate::pool::layout::View;
 
 /// The execution area of one worker.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::NoPersistence;
+///
+/// let mut worker = Worker::<_, NoPersistence>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| {
+///     tx.write(tx.root(0), 5)?;
+///     tx.write(tx.root(1), 6)
+/// })?;
+/// // Nothing was made durable.
+/// assert_eq!(worker.statistics().total, before);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct NoPersistence(ExecutionArea);
 
 impl Scheme for NoPersistence {

@@ -7,6 +7,25 @@
 use crate::memory::{Event, LINE_BYTES, Memory, PersistentAddress, Step};
 
 /// The persistency models.
+///
+/// ```
+/// use strandline::Concurrency;
+/// use strandline::scheme::{Persistency, SchemeKind};
+///
+/// /// Synchronous commit as a program for this model issues its barriers.
+/// fn synchronous(model: Persistency) -> SchemeKind {
+///     match model {
+///         Persistency::Strict => SchemeKind::SynchronousStrict,
+///         Persistency::Epoch => SchemeKind::SynchronousEpoch,
+///         Persistency::EagerSync => SchemeKind::SynchronousEagerSync,
+///         Persistency::Strand => SchemeKind::SynchronousStrand,
+///     }
+/// }
+///
+/// // Only sync barriers are real.
+/// assert!(synchronous(Persistency::EagerSync).is_native());
+/// assert!(!synchronous(Persistency::Epoch).is_native());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Persistency {
     /// Stores persist in the order of the consistency model; no barriers.
@@ -20,18 +39,121 @@ pub enum Persistency {
 }
 
 /// A persistency model as a type.
+///
+/// ```
+/// use strandline::Concurrency;
+/// use strandline::scheme::{DeferredCommit, EagerSync, PersistencyModel, Scheme, Strand};
+///
+/// /// The name of deferred commit under a model.
+/// fn name<P: PersistencyModel>() -> &'static str {
+///     <DeferredCommit<P>>::KIND.name(Concurrency::Locks)
+/// }
+///
+/// assert_eq!([name::<EagerSync>(), name::<Strand>()], ["dct-eager-sync", "dct-strand"]);
+/// ```
 pub trait PersistencyModel {
     /// Which.
     const MODEL: Persistency;
 }
 
 /// Strict persistency.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::{Strict, SynchronousCommit};
+///
+/// let mut worker = Worker::<_, SynchronousCommit<Strict>>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run(|tx| tx.write(layout.root(0), 5))?;
+/// let mut operations = recorder.take_stream().into_iter().map(|recorded| recorded.operation);
+/// // No barrier of any kind.
+/// assert!(!operations.any(|operation| {
+///     matches!(operation, Operation::Fence(_) | Operation::Event(Event::PersistBarrier(_)))
+/// }));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Strict;
 /// Epoch persistency.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::{Epoch, SynchronousCommit};
+///
+/// let mut worker = Worker::<_, SynchronousCommit<Epoch>>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run_locked(&[strandline::Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
+/// let stream = recorder.take_stream();
+/// let is_barrier = |operation| matches!(operation, Operation::Event(Event::PersistBarrier(_)));
+/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 4);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Epoch;
 /// Eager sync.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::{EagerSync, SynchronousCommit};
+///
+/// let mut worker = Worker::<_, SynchronousCommit<EagerSync>>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run(|tx| tx.write(layout.root(0), 5))?;
+/// let stream = recorder.take_stream();
+/// let is_barrier = |operation| matches!(operation, Operation::Fence(_));
+/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 3);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct EagerSync;
 /// Strand persistency.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::{Strand, SynchronousCommit};
+///
+/// let mut worker = Worker::<_, SynchronousCommit<Strand>>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run(|tx| tx.write(layout.root(0), 5))?;
+/// let stream = recorder.take_stream();
+/// // A transaction is on a strand of its own, and what follows it on another.
+/// let is_strand = |operation| matches!(operation, Operation::Event(Event::NewStrand(_)));
+/// assert_eq!(stream.iter().filter(|recorded| is_strand(recorded.operation)).count(), 2);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Strand;
 
 impl PersistencyModel for Strict {

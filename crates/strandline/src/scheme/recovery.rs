@@ -24,6 +24,24 @@ pub enum Reading {
 }
 
 /// A step of recovery, for whoever takes the time.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::{RecoveryStep, recover};
+///
+/// let mut steps = Vec::new();
+/// recover(&view, |step| steps.push(step))?;
+/// assert_eq!(steps, [RecoveryStep::Scan, RecoveryStep::Sort, RecoveryStep::Replay, RecoveryStep::Truncate]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryStep {
     /// Reading the logs.
@@ -37,6 +55,25 @@ pub enum RecoveryStep {
 }
 
 /// What recovery found and did.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.worker()?;
+/// (0..3).try_for_each(|value| worker.run(|tx| tx.write(tx.root(value), value)))?;
+/// // Not closed.
+/// drop(pool);
+/// drop(worker);
+/// let pool = Pool::open(&path, &options)?;
+/// let report = pool.recovery().report;
+/// assert_eq!((report.logs, report.replayed, report.words, report.watermark), (1, 3, 3, 3));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// Logs in the directory.

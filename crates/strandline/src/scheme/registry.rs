@@ -14,6 +14,33 @@ use crate::pool::layout::View;
 use crate::transaction::Concurrency;
 
 /// Something to be done with a scheme that is known by its kind alone, for [`SchemeKind::visit`].
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// use strandline::scheme::{Scheme, SchemeKind, SchemeVisitor};
+///
+/// /// Runs a transaction under a scheme that is known while the program runs.
+/// struct Write<'p>(&'p Pool, u64);
+///
+/// impl SchemeVisitor for Write<'_> {
+///     type Output = strandline::Result<()>;
+///     fn visit<S: Scheme + Send + 'static>(self) -> Self::Output {
+///         self.0.worker_with::<S>()?.run(|tx| tx.write(tx.root(0), self.1))
+///     }
+/// }
+///
+/// let name = "base";
+/// let kind = SchemeKind::ALL.iter().find(|kind| kind.name(options.concurrency) == name).unwrap();
+/// kind.visit(Write(&pool, 5))?;
+/// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(0)))?, 5);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub trait SchemeVisitor {
     /// What it gives.
     type Output;
@@ -24,6 +51,17 @@ pub trait SchemeVisitor {
 macro_rules! schemes {
     ($($(#[$doc:meta])* $kind:ident = $code:literal: $scheme:ty, $name:literal in $modes:expr, $source:expr, $description:literal;)*) => {
         /// A scheme, without its mode.
+        ///
+        /// ```
+        /// use strandline::Concurrency;
+        /// use strandline::scheme::SchemeKind;
+        ///
+        /// let kind = SchemeKind::Blurred;
+        /// assert_eq!(kind.name(Concurrency::Stm), "bppm");
+        /// assert_eq!(kind.name(Concurrency::SingleWriter), "bppm+single-writer");
+        /// // The `Sync` domain carries no other.
+        /// assert!(SchemeKind::ALL.iter().all(|&other| other.in_sync() == (other == kind)));
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum SchemeKind {
             $($(#[$doc])* $kind,)*

@@ -35,6 +35,29 @@ const GROUP: u64 = 7;
 const COUNT_BITS: u32 = 20;
 
 /// S-WAL's state for one worker.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::SoftwareWriteAhead;
+///
+/// let mut worker = Worker::<_, SoftwareWriteAhead>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| {
+///     tx.write(tx.root(0), 5)?;
+///     tx.write(tx.root(1), 6)
+/// })?;
+/// // After the log, the commit record, the data and the truncation.
+/// assert_eq!((worker.statistics().total - before).fences, 4);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct SoftwareWriteAhead {
     log: PersistentAddress,
     capacity: u32,

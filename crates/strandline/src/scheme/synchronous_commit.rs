@@ -43,6 +43,30 @@ use crate::pool::layout::View;
 use crate::transaction::{LockSet, Statistics};
 
 /// SCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::{EagerSync, SynchronousCommit};
+///
+/// let mut worker = Worker::<_, SynchronousCommit<EagerSync>>::lease(view, Concurrency::Locks, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| {
+///     tx.write(tx.root(0), 5)?;
+///     tx.write(tx.root(1), 6)
+/// })?;
+/// // Three sync barriers, and the commit is durable.
+/// assert_eq!((worker.statistics().total - before).fences, 3);
+/// assert_eq!(worker.statistics().acknowledged, 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct SynchronousCommit<P, const ENTRIES: u64 = 4> {
     worker: UndoWorker,
     model: PhantomData<P>,
@@ -59,12 +83,110 @@ const fn kind(model: Persistency) -> SchemeKind {
 }
 
 /// SCT under strict persistency.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::Lock;
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::SynchronousStrict;
+///
+/// let mut worker = Worker::<_, SynchronousStrict>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
+/// let stream = recorder.take_stream();
+/// let is_barrier = |operation| {
+///     matches!(operation, Operation::Event(Event::PersistBarrier(_)) | Operation::Fence(_))
+/// };
+/// // Every store persists in order anyway.
+/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 0);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type SynchronousStrict = SynchronousCommit<Strict>;
 /// SCT under epoch persistency.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::Lock;
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::SynchronousEpoch;
+///
+/// let mut worker = Worker::<_, SynchronousEpoch>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
+/// let stream = recorder.take_stream();
+/// let is_barrier = |operation| matches!(operation, Operation::Event(Event::PersistBarrier(_)));
+/// // Persist barriers, which nobody waits for.
+/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 4);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type SynchronousEpoch = SynchronousCommit<Epoch>;
 /// SCT under eager sync.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::Lock;
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::SynchronousEagerSync;
+///
+/// let mut worker = Worker::<_, SynchronousEagerSync>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
+/// let stream = recorder.take_stream();
+/// let is_barrier = |operation| matches!(operation, Operation::Fence(_));
+/// // Sync barriers.
+/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 3);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type SynchronousEagerSync = SynchronousCommit<EagerSync>;
 /// SCT under strand persistency.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::Lock;
+/// use strandline::memory::{Event, Operation};
+/// use strandline::scheme::SynchronousStrand;
+///
+/// let mut worker = Worker::<_, SynchronousStrand>::lease(view, Concurrency::Locks, None)?;
+/// recorder.take_stream();
+/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
+/// let stream = recorder.take_stream();
+/// let is_strand = |operation| matches!(operation, Operation::Event(Event::NewStrand(_)));
+/// // The transaction's strand, and the one of what follows.
+/// assert_eq!(stream.iter().filter(|recorded| is_strand(recorded.operation)).count(), 2);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type SynchronousStrand = SynchronousCommit<Strand>;
 
 impl<P: PersistencyModel, const ENTRIES: u64> Scheme for SynchronousCommit<P, ENTRIES> {

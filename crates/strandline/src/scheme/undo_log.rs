@@ -41,6 +41,29 @@ use crate::transaction::{Concurrency, Statistics};
 const BYTES: u64 = 32;
 
 /// The undo log's state for one worker.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::UndoLogged;
+///
+/// let mut worker = Worker::<_, UndoLogged>::lease(view, Concurrency::SingleWriter, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| {
+///     tx.write(tx.root(0), 5)?;
+///     tx.write(tx.root(1), 6)
+/// })?;
+/// // After each old value, the data and the mark.
+/// assert_eq!((worker.statistics().total - before).fences, 4);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct UndoLogged {
     log: PersistentAddress,
     capacity: u64,
@@ -69,6 +92,30 @@ fn encode(number: u64, place: u64, at: PersistentAddress, old: u64) -> [u64; 3] 
 
 /// The words of a log whose first transaction is under way: it stores to the word `at`, which held `old`. What the crash
 /// checker finds in memory that was used before.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::pool::PoolState;
+/// use strandline::scheme::{SchemeKind, recover, undo_record_words};
+///
+/// let state = PoolState { scheme: SchemeKind::UndoLogged.code(), ..PoolState::default() };
+/// view.memory.store(Layout::STATE, state.encode());
+/// view.memory.store(Layout::LOG_DIRECTORY, layout.log(0).offset());
+/// view.memory.store_range(layout.log(0), &undo_record_words(&layout, layout.root(0), 5));
+/// view.memory.store(layout.root(0), 6);
+/// // The store of a transaction that was under way is taken back.
+/// assert_eq!(recover(&view, |_| ())?.undone, 1);
+/// assert_eq!(view.memory.load(layout.root(0)), 5);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub fn undo_record_words(layout: &Layout, at: PersistentAddress, old: u64) -> Vec<u64> {
     let mut words = vec![0; (layout.geometry.log_bytes / 8) as usize];
     words[0] = 1;

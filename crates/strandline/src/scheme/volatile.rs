@@ -8,6 +8,25 @@ use crate::pool::layout::{Layout, SharedLayout, View};
 use crate::transaction::{Abort, Lock, Read, Runner, Statistics, Transaction};
 
 /// One thread's use of a pool without transactions.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.volatile_worker(0)?;
+/// let given_up: strandline::Result<()> = worker.run(|tx| {
+///     tx.write(tx.root(0), 5)?;
+///     Err(strandline::Abort::User)
+/// });
+/// assert!(given_up.is_err());
+/// // There is no transaction that could be rolled back.
+/// assert_eq!(worker.view(|tx| tx.read(tx.root(0)))?, 5);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct VolatileWorker<M: Memory>(VolatileTx<M>);
 
 struct Direct<M> {
@@ -17,6 +36,27 @@ struct Direct<M> {
 }
 
 /// A stretch of plain loads and stores under the lock.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// use strandline::{Abort, memory::Native, scheme::VolatileTx};
+///
+/// fn next(tx: &mut VolatileTx<Native>) -> Result<u64, Abort> {
+///     let next = tx.read(tx.root(0))? + 1;
+///     tx.write(tx.root(0), next)?;
+///     Ok(next)
+/// }
+///
+/// let mut worker = pool.volatile_worker(0)?;
+/// assert_eq!([worker.run(next)?, worker.run(next)?], [1, 2]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct VolatileTx<M: Memory> {
     direct: Direct<M>,
     arenas: Arenas,

@@ -40,6 +40,27 @@ use crate::pool::layout::{SharedLayout, View};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
 /// WrAP.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::Wrap;
+///
+/// let mut worker = Worker::<_, Wrap>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // A line of the log past the cache; a helper copies home.
+/// assert_eq!((cost.non_temporal_bytes, cost.fences), (64, 1));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type Wrap = Redo<WriteAside, Copy>;
 
 /// Records go to the log as words are written, values to aliases: a value's place is its alias' index.

@@ -34,6 +34,27 @@ use crate::pool::layout::View;
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
 /// BASE.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress, recorder::Recorder};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::{Concurrency, Read, Runner, Transaction, transaction::Worker};
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline::scheme::Base;
+///
+/// let mut worker = Worker::<_, Base>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // The records, the commit record, the data, the truncation mark.
+/// assert_eq!((cost.lines_written_back, cost.fences), (4, 4));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub type Base = Redo<Copying, EachTransaction>;
 
 /// Copying from an execution area, two fences: a value's place is its index in the area.

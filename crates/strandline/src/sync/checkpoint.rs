@@ -35,6 +35,42 @@ use crate::memory::latch::{load_in_order, lock, unlock};
 const BATCH_PAGES: usize = 32;
 
 /// What a checkpoint did.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline::memory::{Mapping, MappingKind, Native};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let uuid = *b"sixteen bytes...";
+/// # let device = Arc::new(FileDevice::new(open("heap"), open("log"), true));
+/// # device.grow(DeviceFile::Heap, geometry.size).unwrap();
+/// # create(&*device, &uuid, parameters, 0)?;
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, SharedLog::volatile_bytes(&layout, parameters));
+/// # let heap = Arc::new(Mapping::file(&open("heap"), geometry.size, MappingKind::Private)?);
+/// # let words = Arc::new(Mapping::anonymous(shared.bytes())?);
+/// # let view = || -> strandline::Result<_> {
+/// #     let memory = Native::new(heap.clone(), words.clone(), Domain::Sync, None, Some(device.clone()))?;
+/// #     Ok(View { memory, layout, shared })
+/// # };
+/// let log = SharedLog::new(&layout, &shared, parameters, &uuid);
+/// log.recover(&view()?)?;
+/// let mut worker = Worker::<_, Blurred>::lease(view()?, Concurrency::Stm, Some(log))?;
+/// worker.run(|tx| tx.write(layout.root(0), 5))?;
+/// let report = log.checkpoint(&view()?)?;
+/// assert_eq!((report.watermark, report.pages, report.blocks), (1, 1, 1));
+/// // Nothing has happened since.
+/// assert_eq!(log.checkpoint(&view()?)?.pages, 0);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointReport {
     /// S: the first block of the log that is still needed.

@@ -10,6 +10,26 @@ use std::io;
 use crate::pool::layout::PAGE_BYTES;
 
 /// Which of a pool's two files.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline::memory::{Mapping, MappingKind, Native};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let uuid = *b"sixteen bytes...";
+/// let device = FileDevice::new(open("heap"), open("log"), true);
+/// device.grow(DeviceFile::Heap, 8192).unwrap();
+/// assert_eq!([DeviceFile::Heap, DeviceFile::Log].map(|file| device.size(file).unwrap()), [8192, 0]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeviceFile {
     /// The heap: what the checkpoint and recovery write.
@@ -31,6 +51,35 @@ impl DeviceFile {
 /// The two files of a `Sync` pool. Offsets and sizes are in bytes.
 ///
 /// Buffers whose address, length and offset are multiples of 4096 ([`AlignedBuffer`]) spare a copy.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline::memory::{Mapping, MappingKind, Native};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let uuid = *b"sixteen bytes...";
+/// /// Changes a few bytes durably, on whatever device.
+/// fn patch(device: &dyn Device, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+///     device.write(DeviceFile::Heap, offset, bytes)?;
+///     device.flush(DeviceFile::Heap)
+/// }
+///
+/// let device = FileDevice::new(open("heap"), open("log"), true);
+/// device.grow(DeviceFile::Heap, 4096).unwrap();
+/// patch(&device, 100, b"here").unwrap();
+/// let mut found = [0; 6];
+/// device.read(DeviceFile::Heap, 99, &mut found).unwrap();
+/// assert_eq!(&found, b"\0here\0");
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub trait Device {
     /// Reads exactly `into.len()` bytes.
     ///
@@ -97,6 +146,14 @@ pub trait Device {
 pub(super) const ALIGNMENT: usize = 4096;
 
 /// Bytes whose address is a multiple of 4096.
+///
+/// ```
+/// use strandline::sync::AlignedBuffer;
+///
+/// let mut page = AlignedBuffer::new(4096);
+/// page[..4].copy_from_slice(b"head");
+/// assert_eq!((page.as_ptr().addr() % 4096, page.len()), (0, 4096));
+/// ```
 pub struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,

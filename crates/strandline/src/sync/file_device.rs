@@ -23,6 +23,28 @@ use super::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
 use crate::pool::layout::PAGE_BYTES;
 
 /// The heap file and the log file of a pool.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline::memory::{Mapping, MappingKind, Native};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let uuid = *b"sixteen bytes...";
+/// let device = FileDevice::new(open("heap"), open("log"), true);
+/// device.grow(DeviceFile::Log, 8192).unwrap();
+/// // On the medium when this returns.
+/// device.write_durable(DeviceFile::Log, 4096, &[7; 4096]).unwrap();
+/// assert_eq!(device.counters().log_bytes, 4096);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct FileDevice {
     heap: OpenFile,
     log: OpenFile,
@@ -30,6 +52,24 @@ pub struct FileDevice {
 }
 
 /// What a pool's device has been asked to do since it was opened.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let sync = strandline::sync::SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
+/// # let options = Options { domain: Domain::Sync, sync, ..options };
+/// # let pool = Pool::create(&path, &options)?;
+/// let before = pool.device_counters().unwrap();
+/// pool.worker()?.run(|tx| tx.write(tx.root(0), 5))?;
+/// let after = pool.device_counters().unwrap();
+/// // One durable write of one block of the log.
+/// assert_eq!((after.log_writes - before.log_writes, after.log_bytes - before.log_bytes), (1, 4096));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounters {
     /// Durable writes to the log: groups of transactions that were made durable together.

@@ -44,6 +44,27 @@ const BATCH_BLOCKS: u64 = 256;
 const AGAIN_BLOCKS: u64 = 4096;
 
 /// What the recovery of a `Sync` pool found and did.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let sync = strandline::sync::SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
+/// # let options = Options { domain: Domain::Sync, sync, ..options };
+/// # let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.worker()?;
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// // Not closed.
+/// drop(pool);
+/// drop(worker);
+/// let pool = Pool::open(&path, &options)?;
+/// let report = pool.recovery().sync.unwrap();
+/// assert_eq!((report.replayed, report.words, report.pages, report.watermark), (1, 1, 1, 1));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncRecoveryReport {
     /// S of the newest slot: the first block read.
@@ -84,6 +105,31 @@ fn cannot(what: &str, file: DeviceFile) -> impl FnOnce(io::Error) -> Error {
 /// writes its header; then writes the first checkpoint slot into the heap file, which is large enough already.
 /// All durable on return. TxIDs will start above `watermark` (0 for a new pool).
 ///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline::memory::{Mapping, MappingKind, Native};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let uuid = *b"sixteen bytes...";
+/// use strandline::sync::{BLOCK_BYTES, read_log_header};
+///
+/// let device = FileDevice::new(open("heap"), open("log"), true);
+/// device.grow(DeviceFile::Heap, geometry.size).unwrap();
+/// create(&device, &uuid, parameters, 0)?;
+/// // A header and the ring.
+/// assert_eq!(device.size(DeviceFile::Log).unwrap(), (1 + 16) * BLOCK_BYTES);
+/// assert_eq!(read_log_header(&device, "log".as_ref(), &uuid)?, 16);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+///
 /// # Errors
 /// The parameters are impossible, or the device fails; `ENOSPC` above all.
 pub fn create(
@@ -118,6 +164,32 @@ pub fn create(
 
 /// Checks that the log file is that of the pool with this UUID, and whole; returns N, the blocks in its ring.
 /// `path` is for messages.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline::memory::{Mapping, MappingKind, Native};
+/// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let uuid = *b"sixteen bytes...";
+/// use strandline::{Error, sync::read_log_header};
+///
+/// let device = FileDevice::new(open("heap"), open("log"), true);
+/// device.grow(DeviceFile::Heap, geometry.size).unwrap();
+/// create(&device, &uuid, parameters, 0)?;
+/// assert_eq!(read_log_header(&device, "log".as_ref(), &uuid)?, parameters.ring_blocks);
+/// // The log of another pool.
+/// let other = read_log_header(&device, "log".as_ref(), &[7; 16]);
+/// assert!(matches!(other, Err(Error::LogFile { .. })));
+/// # Ok::<(), strandline::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`Error::LogFile`] says what is wrong; the device fails.

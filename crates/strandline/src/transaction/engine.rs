@@ -35,6 +35,26 @@ pub enum Concurrency {
 }
 
 /// What a worker has done so far.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.worker()?;
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// worker.view(|tx| tx.read(tx.root(0)))?;
+/// let given_up: strandline::Result<()> = worker.run(|_| Err(strandline::Abort::User));
+/// assert!(given_up.is_err());
+/// let done = worker.statistics();
+/// assert_eq!((done.commits, done.read_only, done.user_aborts), (1, 1, 1));
+/// // A record and the commit record fill a line.
+/// assert_eq!(done.log_bytes, 64);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Committed update transactions.

@@ -83,6 +83,16 @@ impl Lock {
 }
 
 /// A transaction as its successors know it: the log that it used and its number in that log, from 0.
+///
+/// ```
+/// use strandline::transaction::Holder;
+///
+/// // The first transaction of log 3, as its locks name it.
+/// let holder = Holder { log: 3, sequence: 0 };
+/// assert_eq!(Holder::decode(holder.encode()), Some(holder));
+/// // A lock that nobody has held.
+/// assert_eq!(Holder::decode(0), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The log's number.

@@ -73,21 +73,86 @@ pub enum Abort {
 pub trait Read {
     /// Reads the word at `at`.
     ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// worker.run(|tx| tx.write(tx.root(2), 5))?;
+    /// assert_eq!(worker.view(|tx| tx.read(tx.root(2)))?, 5);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A conflict, or an address outside the heap.
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
 
     /// Reads consecutive words.
     ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+    /// let mut words = [0; 2];
+    /// worker.view(|tx| tx.read_range(tx.root(1), &mut words))?;
+    /// assert_eq!(words, [2, 3]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Read::read`].
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort>;
 
     /// The address of root word `index`, one of eight that structures hang from.
+    ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline::pool::ROOTS;
+    ///
+    /// let roots = worker.view(|tx| Ok((0..ROOTS).map(|index| tx.root(index)).collect::<Vec<_>>()))?;
+    /// assert_eq!(roots[7], roots[0].word(7));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     fn root(&self, index: u64) -> PersistentAddress;
 
     /// Ends the transaction with an error; the worker returns it. For structures that find themselves
     /// damaged or misused.
+    ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline::Error;
+    ///
+    /// let withdrawn = worker.run(|tx| match tx.read(tx.root(0))?.checked_sub(10) {
+    ///     Some(rest) => tx.write(tx.root(0), rest),
+    ///     None => Err(tx.fail(Error::Parameter("the account does not have so much".into()))),
+    /// });
+    /// assert!(matches!(withdrawn, Err(Error::Parameter(_))));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     fn fail(&mut self, error: Error) -> Abort;
 }
 
@@ -117,11 +182,48 @@ pub trait Read {
 pub trait Transaction: Read {
     /// Writes the word at `at`.
     ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// worker.run(|tx| {
+    ///     tx.write(tx.root(0), 5)?;
+    ///     // What it has written a transaction reads.
+    ///     let value = tx.read(tx.root(0))?;
+    ///     tx.write(tx.root(1), value + 1)
+    /// })?;
+    /// assert_eq!(worker.view(|tx| tx.read(tx.root(1)))?, 6);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A conflict, a full log, or an address outside the heap.
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort>;
 
     /// Writes consecutive words.
+    ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// let block = worker.run(|tx| {
+    ///     let block = tx.alloc(24)?;
+    ///     tx.write_range(block, &[1, 2, 3])?;
+    ///     Ok(block)
+    /// })?;
+    /// assert_eq!(worker.view(|tx| tx.read(block.word(2)))?, 3);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Transaction::write`].
@@ -130,11 +232,51 @@ pub trait Transaction: Read {
     /// Allocates `bytes` bytes, aligned to 8, and to 64 from 64 bytes on. The contents are whatever was there:
     /// write before you read.
     ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline::{Abort, Error};
+    ///
+    /// // The allocation of a transaction that gives up is undone.
+    /// let given_up = worker.run(|tx| {
+    ///     tx.alloc(100)?;
+    ///     Err::<(), _>(Abort::User)
+    /// });
+    /// assert!(given_up.is_err());
+    /// assert_eq!(pool.usage()?.objects, 0);
+    /// assert!(matches!(worker.run(|tx| tx.alloc(geometry.size)), Err(Error::Full(_))));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The pool is full; as [`Transaction::write`].
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort>;
 
     /// Frees the allocation at `at`; it takes effect when the transaction commits.
+    ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline::Error;
+    ///
+    /// let block = worker.run(|tx| tx.alloc(100))?;
+    /// worker.run(|tx| tx.free(block))?;
+    /// assert_eq!(pool.usage()?.objects, 0);
+    /// assert!(matches!(worker.run(|tx| tx.free(block)), Err(Error::InvalidFree(_))));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Nothing is allocated there; as [`Transaction::write`].
@@ -142,11 +284,55 @@ pub trait Transaction: Read {
 
     /// Bytes of the heap's block that begins at `at`, allocated or not.
     ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// let (block, bytes) = worker.run(|tx| {
+    ///     let block = tx.alloc(100)?;
+    ///     Ok((block, tx.block(block)?))
+    /// })?;
+    /// assert!(bytes >= 100);
+    /// // None begins inside it.
+    /// assert!(worker.view(|tx| tx.block(block.word(1))).is_err());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::InvalidAddress`]: none begins there; as [`Read::read`].
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
 
     /// Runs `body` as a part of this transaction (flat nesting): its abort aborts the whole.
+    ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline::Abort;
+    ///
+    /// /// A transaction, or a part of one.
+    /// fn add(tx: &mut impl Transaction, root: u64, more: u64) -> Result<(), Abort> {
+    ///     let value = tx.read(tx.root(root))?;
+    ///     tx.write(tx.root(root), value + more)
+    /// }
+    ///
+    /// worker.run(|tx| {
+    ///     tx.nested(|tx| add(tx, 0, 5))?;
+    ///     tx.nested(|tx| add(tx, 1, 6))
+    /// })?;
+    /// assert_eq!(worker.view(|tx| tx.read(tx.root(1)))?, 6);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of `body`.

@@ -87,12 +87,53 @@ pub trait Runner {
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
 /// gives both back.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// // Logs for two workers.
+/// let (mut first, second) = (pool.worker()?, pool.worker()?);
+/// assert!(matches!(pool.worker(), Err(strandline::Error::NoFreeLog(2))));
+/// first.run(|tx| tx.write(tx.root(0), 5))?;
+/// // A dropped one gives its log back.
+/// let index = second.log_index();
+/// drop(second);
+/// assert_eq!(pool.worker()?.log_index(), index);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Worker<M: Memory, S: Scheme> {
     tx: Tx<M, S>,
     read_only: bool,
 }
 
 /// A running transaction. A worker has one at a time and lends it to the closure that it runs.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// use strandline::{Abort, memory::Native, scheme::Blurred, transaction::Tx};
+///
+/// /// The next number of a sequence, for the workers of a program that uses one kind of them.
+/// fn next(tx: &mut Tx<Native, Blurred>) -> Result<u64, Abort> {
+///     let next = tx.read(tx.root(0))? + 1;
+///     tx.write(tx.root(0), next)?;
+///     Ok(next)
+/// }
+///
+/// let mut worker = pool.worker()?;
+/// assert_eq!([worker.run(next)?, worker.run(next)?], [1, 2]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 pub struct Tx<M: Memory, S: Scheme> {
     engine: Engine<M, S>,
     arenas: Arenas,

@@ -353,6 +353,33 @@ impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
 }
 
 /// The keys and values of a [`HashMap`].
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::typed::{HashMap, Persist, Queue, Store, Vector};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// #[derive(Persist)]
+/// struct Shop<'p> {
+///     stock: HashMap<'p, String, u64>,
+/// }
+///
+/// let store = Store::<Shop>::create(&path, &options, |tx| {
+///     let stock = HashMap::new(tx)?;
+///     stock.insert(tx, &"pens".to_string(), &3)?;
+///     stock.insert(tx, &"pads".to_string(), &4)?;
+///     Ok(Shop { stock })
+/// })?;
+/// // An item is a `Result`, since reading may fail.
+/// let pieces = store.view(|tx, root| {
+///     root.get(tx)?.stock.iter(tx).map(|item| Ok(item?.1)).sum::<strandline::Result<u64>>()
+/// })?;
+/// assert_eq!(pieces, 7);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct HashMapIter<'v, 'p, K, V> {
     tx: &'v View<'p>,

@@ -61,6 +61,40 @@ impl KeyBytes {
 }
 
 /// What a map can be asked for: a key, or what a key can be borrowed as (`str` for `String`).
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::typed::{HashMap, Persist, Queue, Store, Vector};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// use std::borrow::Borrow;
+/// use strandline::Result;
+/// use strandline::typed::{KeyRef, View};
+///
+/// #[derive(Persist)]
+/// struct Shop<'p> {
+///     stock: HashMap<'p, String, u64>,
+/// }
+///
+/// /// How many pieces there are of a name, which may be a `String` or a `str`.
+/// fn pieces<'p, Q: KeyRef + ?Sized>(tx: &View<'p>, shop: Shop<'p>, name: &Q) -> Result<u64>
+/// where
+///     String: Borrow<Q>,
+/// {
+///     Ok(shop.stock.get(tx, name)?.unwrap_or(0))
+/// }
+///
+/// let store = Store::<Shop>::create(&path, &options, |tx| {
+///     let stock = HashMap::new(tx)?;
+///     stock.insert(tx, &"pens".to_string(), &3)?;
+///     Ok(Shop { stock })
+/// })?;
+/// assert_eq!(store.view(|tx, root| pieces(tx, root.get(tx)?, "pens"))?, 3);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be keys of a map in a pool",
     label = "not a key",

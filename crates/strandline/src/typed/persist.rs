@@ -5,6 +5,13 @@ use std::time::Duration;
 use super::layout;
 
 /// Words that are no value of the type that was expected: the pool is damaged, or holds something else there.
+///
+/// ```
+/// use strandline::typed::{Invalid, Persist};
+///
+/// assert_eq!(bool::load(&[1]), Ok(true));
+/// assert_eq!(bool::load(&[7]), Err(Invalid));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("these words are no value of the type")]
 pub struct Invalid;

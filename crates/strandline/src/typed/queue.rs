@@ -255,6 +255,32 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 }
 
 /// The items of a [`Queue`].
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::typed::{HashMap, Persist, Queue, Store, Vector};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// #[derive(Persist)]
+/// struct Jobs<'p> {
+///     waiting: Queue<'p, String>,
+/// }
+///
+/// let store = Store::<Jobs>::create(&path, &options, |tx| {
+///     let waiting = Queue::new(tx)?;
+///     waiting.push(tx, &"report".to_string())?;
+///     waiting.push(tx, &"backup".to_string())?;
+///     Ok(Jobs { waiting })
+/// })?;
+/// let jobs = store.view(|tx, root| {
+///     root.get(tx)?.waiting.iter(tx)?.collect::<strandline::Result<Vec<_>>>()
+/// })?;
+/// assert_eq!(jobs, ["report", "backup"]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Iter<'v, 'p, T> {
     tx: &'v View<'p>,

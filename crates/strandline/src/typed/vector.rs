@@ -453,6 +453,32 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 }
 
 /// The elements of a [`Vector`].
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::typed::{HashMap, Persist, Queue, Store, Vector};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// #[derive(Persist)]
+/// struct Journal<'p> {
+///     lines: Vector<'p, u64>,
+/// }
+///
+/// let store = Store::<Journal>::create(&path, &options, |tx| {
+///     let lines = Vector::new(tx)?;
+///     (10..15).try_for_each(|line| lines.push(tx, &line))?;
+///     Ok(Journal { lines })
+/// })?;
+/// // The last two.
+/// let last = store.view(|tx, root| {
+///     root.get(tx)?.lines.iter(tx)?.rev().take(2).collect::<strandline::Result<Vec<_>>>()
+/// })?;
+/// assert_eq!(last, [14, 13]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Iter<'v, 'p, T> {
     tx: &'v View<'p>,
