@@ -6,7 +6,9 @@ use comfy_table::{Table, presets};
 use serde_json::json;
 use strandline::Error;
 use strandline_crash::explore::{Counts, Outcome as Explored, Workload};
-use strandline_crash::machine::{Bounds, Case, Omitted, Subject, attempts, exhaust, sample, subjects};
+use strandline_crash::machine::{
+    Bounds, Case, Omitted, Subject, attempts, exhaust, sample, subjects, without_mutant,
+};
 
 use super::Finished;
 use super::schemes::{Arguments, progress_bar};
@@ -81,6 +83,8 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
     let wrong = |row: &Row| match (&row.explored, arguments.mutants) {
         (Err(_), _) => false,
         (Ok(explored), false) => explored.violation.is_some(),
+        // It fails without the mutant.
+        (Ok(_), true) if row.case.omitted.is_none() => true,
         (Ok(explored), true) => explored.violation.is_none() && row.redundant().is_none(),
     };
     let outcome = if rows.iter().any(wrong) { Outcome::Finding } else { Outcome::Success };
@@ -228,6 +232,8 @@ fn one(
                     explored.cpu_seconds += before.cpu_seconds;
                 }
                 let found = explored.violation.is_some();
+                let own = if arguments.exhaustive { None } else { without_mutant(case, &explored)? };
+                let (case, explored) = own.unwrap_or((case, explored));
                 row = Some(Row { case, explored: Ok(explored) });
                 if found {
                     break;
@@ -265,6 +271,7 @@ fn verdict(arguments: &Arguments, row: &Row) -> String {
     match (&row.explored, arguments.mutants, row.violation().is_some(), row.redundant()) {
         (Err(why), ..) => format!("cannot be: {why}"),
         (Ok(_), false, true, _) => "VIOLATED".into(),
+        (Ok(_), true, true, _) if row.case.omitted.is_none() => "VIOLATED without a mutant".into(),
         (Ok(_), false, false, _) => "ok".into(),
         (Ok(_), true, true, _) => "found".into(),
         (Ok(_), true, false, Some(why)) => format!("redundant: {why}"),
@@ -275,7 +282,8 @@ fn verdict(arguments: &Arguments, row: &Row) -> String {
 fn show(arguments: &Arguments, rows: &[Row]) {
     for row in rows {
         // Of a mutant the table says what is wrong.
-        if let (Some(violation), Ok(explored), false) = (row.violation(), &row.explored, arguments.mutants) {
+        let is_mutant = arguments.mutants && row.case.omitted.is_some();
+        if let (Some(violation), Ok(explored), false) = (row.violation(), &row.explored, is_mutant) {
             say!("VIOLATION: {}", violation.what);
             say!("\nhistory up to the crash:");
             violation.history.iter().for_each(|line| say!("  {line}"));
@@ -330,7 +338,7 @@ fn show(arguments: &Arguments, rows: &[Row]) {
     let seconds: f64 = explored().map(|explored| explored.seconds).sum();
     say!("\n{states} states judged on the machine in {seconds:.1} s; seed {}", arguments.seed);
     if arguments.mutants {
-        let found = rows.iter().filter(|row| row.violation().is_some()).count();
+        let found = rows.iter().filter(|row| row.case.omitted.is_some() && row.violation().is_some()).count();
         let missed =
             rows.iter().filter(|row| verdict(arguments, row) == "NOT FOUND").map(|row| row.without());
         let missed: Vec<_> = missed.collect();

@@ -371,6 +371,22 @@ pub fn sample(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> 
     Ok(outcome(judge.counts, violation, bounds, (started, cpu)))
 }
 
+/// What the history that shows a mutant shows without it: a violation there is the scheme's own, and says nothing of the
+/// mutant. `None` if there is none.
+///
+/// # Errors
+/// As [`sample`].
+pub fn without_mutant(case: Case, found: &Outcome) -> Result<Option<(Case, Outcome)>> {
+    if case.omitted.is_none() || found.violation.is_none() {
+        return Ok(None);
+    }
+    let whole = Case { omitted: None, ..case };
+    let bounds =
+        Bounds { histories: 1, seed: found.seed, transactions: found.transactions, limit: Duration::MAX };
+    let again = sample(whole, bounds, |_| ())?;
+    Ok(again.violation.is_some().then_some((whole, again)))
+}
+
 fn outcome(
     counts: Counts,
     violation: Option<(Box<Violation>, u64)>,

@@ -144,15 +144,20 @@ pub struct Head {
 }
 
 impl Head {
-    /// As a line.
+    /// As a line. Its last word tells a head of which only some words were stored, as a power failure in recovery may leave it.
     pub fn encode(self) -> Line {
-        [MAGIC, self.epoch, self.start, u64::from(self.first), 0, 0, 0, 0]
+        let words = [MAGIC, self.epoch, self.start, u64::from(self.first)];
+        let check =
+            words.iter().fold(0, |check: u64, word| (check ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        [words[0], words[1], words[2], words[3], check, 0, 0, 0]
     }
 
-    /// The newest head of a log area; the first one if none was written.
+    /// The newest head of a log area that is whole; the first one if none was written.
     pub fn newest(area: &[u64]) -> Self {
-        let heads = area.chunks(8).take(HEADS as usize).filter(|line| line.len() == 8 && line[0] == MAGIC);
-        let heads = heads.map(|line| Self { epoch: line[1], start: line[2], first: line[3] as u8 });
+        let heads = area.chunks(8).take(HEADS as usize).filter_map(|line| {
+            let head = Self { epoch: *line.get(1)?, start: *line.get(2)?, first: *line.get(3)? as u8 };
+            (head.encode() == line).then_some(head)
+        });
         heads.max_by_key(|head| head.epoch).unwrap_or_default()
     }
 
@@ -205,6 +210,17 @@ mod tests {
             let head = Head { epoch, start: 7 * epoch, first: epoch as u8 };
             area[8 * head.line() as usize..][..8].copy_from_slice(&head.encode());
             assert_eq!(Head::newest(&area), head);
+        }
+        // Whatever part of the next head is there, the one before counts until all of it is.
+        let (old, new) = (Head::newest(&area), Head { epoch: 100, start: 9, first: 3 });
+        for stored in 0..32 {
+            let mut torn = area.clone();
+            for (word, value) in new.encode().into_iter().enumerate().take(5) {
+                if stored >> word & 1 == 1 {
+                    torn[8 * new.line() as usize + word] = value;
+                }
+            }
+            assert_eq!(Head::newest(&torn), if stored == 31 { new } else { old }, "{stored:#b}");
         }
     }
 
