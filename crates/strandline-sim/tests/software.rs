@@ -96,7 +96,7 @@ fn power_may_fail_at_any_cycle() {
                         crash.at
                     );
                     assert_eq!(
-                        sorted_array(&prepared, image),
+                        sorted_array(&prepared, image, 64),
                         (0..64).collect::<Vec<_>>(),
                         "at {}",
                         crash.at
@@ -122,11 +122,11 @@ fn np_does_not_survive() {
     let torn = finished
         .crashes
         .into_iter()
-        .filter(|crash| sorted_array(&prepared, crash.image.clone()) != (0..64).collect::<Vec<_>>());
+        .filter(|crash| sorted_array(&prepared, crash.image.clone(), 64) != (0..64).collect::<Vec<_>>());
     assert!(torn.count() > 0);
 }
 
-fn sorted_array(prepared: &Prepared, image: Vec<u64>) -> Vec<u64> {
+fn sorted_array(prepared: &Prepared, image: Vec<u64>, length: u64) -> Vec<u64> {
     let recorder = Rc::new(Recorder::new(image, 1 << 20, 0, 0, None));
     let world: Rc<dyn World> = recorder;
     let view = prepared.view(Hosted::new(world, 0));
@@ -135,31 +135,35 @@ fn sorted_array(prepared: &Prepared, image: Vec<u64>) -> Vec<u64> {
         .view(|tx| {
             let root = tx.root(0);
             let array = Array::<u64>::open(tx, root)?;
-            (0..64).map(|i| array.get(tx, i)).collect::<Result<Vec<_>, _>>()
+            (0..length).map(|i| array.get(tx, i)).collect::<Result<Vec<_>, _>>()
         })
         .unwrap();
     words.sort_unstable();
     words
 }
 
-/// With warm caches nothing is read from memory, and what a power failure leaves is as good.
+/// With warm caches less is read from memory, and what a power failure leaves is as good.
 #[test]
-fn a_structure_that_is_cached_is_not_read_from_memory() {
+fn a_structure_that_is_cached_is_read_from_there() {
     let none = scheme::find("none").unwrap();
     let machine = support::mesh(4);
-    let sizes = Sizes { array_words: 64, ..Sizes::small() };
-    let pool = PoolSizes { log_bytes: 4096, chunk_bytes: 4096, lock_bits: 8 };
-    let run = Run { warm_up: 0, ..run("bppm", 4, 100) };
+    let words = 1 << 15;
+    let sizes = Sizes { array_words: words, ..Sizes::small() };
+    // Logs that do not fill: bulk persistence empties the caches (wbinvd).
+    let pool = PoolSizes { log_bytes: 1 << 16, chunk_bytes: 1 << 16, lock_bits: 8 };
+    let run = Run { warm_up: 0, ..run("bppm", 4, 200) };
     let reads = |prepared: &Prepared| {
-        let crash_at = (1..100).map(|i| i * 997).collect();
+        let crash_at = (1..10).map(|i| i * 9970).collect();
         let finished = prepared.run(&machine, none, &run, crash_at).unwrap();
         for crash in finished.crashes {
             let (image, _) = recover(prepared, &machine, run.scheme, none, crash.image).unwrap();
-            assert_eq!(sorted_array(prepared, image), (0..64).collect::<Vec<_>>(), "at {}", crash.at);
+            assert!(sorted_array(prepared, image, words).into_iter().eq(0..words), "at {}", crash.at);
         }
         finished.outcome.statistics.channels.iter().map(|channel| channel.reads).sum::<u64>()
     };
     let prepared = Prepared::new(WorkloadName::Sps, &sizes, pool, 4).unwrap();
-    assert!(reads(&prepared) > 8, "the array's lines at least");
-    assert_eq!(reads(&prepared.cached(4)), 0);
+    let cold = reads(&prepared);
+    let warm = reads(&prepared.cached(4));
+    // What is left is the logs' lines, each stored to for the first time.
+    assert!(warm + 400 < cold, "{warm} and {cold} lines are read");
 }

@@ -220,7 +220,8 @@ mod tests {
                     torn[8 * new.line() as usize + word] = value;
                 }
             }
-            assert_eq!(Head::newest(&torn), if stored == 31 { new } else { old }, "{stored:#b}");
+            // The magic is there from the head that the line held before.
+            assert_eq!(Head::newest(&torn), if stored | 1 == 31 { new } else { old }, "{stored:#b}");
         }
     }
 
