@@ -170,13 +170,19 @@ impl Exhaustion<'_> {
         }
         bodies.push(Box::new(|memory: &Hosted| {
             let view = pool.view(memory);
-            while finished.get() < 2 && !pool.log.checkpoint_wanted(&view) {
-                memory.pause();
-            }
-            if let Err(error) = pool.log.checkpoint(&view)
-                && !expected(&error)
-            {
-                *problem.borrow_mut() = Some(format!("a checkpoint fails: {error}"));
+            // The others may wait for room more than once.
+            let mut is_last = false;
+            while !is_last {
+                while finished.get() < 2 && !pool.log.checkpoint_wanted(&view) {
+                    memory.pause();
+                }
+                is_last = finished.get() == 2;
+                if let Err(error) = pool.log.checkpoint(&view) {
+                    if !expected(&error) {
+                        *problem.borrow_mut() = Some(format!("a checkpoint fails: {error}"));
+                    }
+                    return;
+                }
             }
         }));
         let mut rng = Rng::with_seed(seed);

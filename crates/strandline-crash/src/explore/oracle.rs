@@ -187,6 +187,7 @@ impl Expectation {
         };
         if optional.len() > most {
             wrong = Some(format!("{} transactions are in commit at once", optional.len()));
+            optional.truncate(most);
         }
         let sets: Vec<u32> = candidates
             .into_iter()
