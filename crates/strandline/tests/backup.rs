@@ -151,6 +151,19 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
     assert!(damage[0].contains("header"), "{damage:?}");
 }
 
+/// What plain stores leave is no state to keep.
+#[test]
+fn a_pool_without_isolation_is_not_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { domain: Domain::Process, ..options() };
+    let pool = strandline::Pool::create(folder.path().join("pool"), &options).unwrap();
+    let copy = folder.path().join("copy");
+    let worker = pool.volatile_worker(0).unwrap();
+    assert!(matches!(pool.backup(&copy), Err(Error::Unprotected)));
+    assert!(!copy.exists());
+    drop(worker);
+}
+
 /// A pool takes the disk space that it needs, up to the size that was reserved.
 #[test]
 fn a_pool_grows_on_demand() {

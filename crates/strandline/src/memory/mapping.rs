@@ -148,10 +148,7 @@ impl Mapping {
     /// The disk is full. Where the system cannot allocate ahead, the store finds out.
     pub fn allocate(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.is_sparse) else { return Ok(()) };
-        match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, bytes) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        allocate(file, offset, bytes)
     }
 
     /// Waits until every changed page of a shared mapping is in the file (`msync`).
@@ -162,6 +159,14 @@ impl Mapping {
         // SAFETY: the range is exactly this mapping.
         unsafe { rustix::mm::msync(self.base.cast::<c_void>(), self.words * 8, MsyncFlags::SYNC) }
             .map_err(|e| Error::io("msync the pool", e.into()))
+    }
+}
+
+/// Takes disk space for a part of a file that has it already. Where the system cannot allocate ahead, who writes finds out.
+pub(crate) fn allocate(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, bytes) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -17,6 +17,7 @@ mod write_back;
 
 pub use address::{Address, LINE_BYTES, LINE_WORDS, PersistentAddress, Space, VolatileAddress, WORD_BYTES};
 pub use hosted::{Hosted, Operation, World};
+pub(crate) use mapping::allocate;
 pub use mapping::{Mapping, MappingKind};
 pub use native::Native;
 pub use step::{Event, Step};

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use super::Options;
 use super::file::Pool;
-use super::layout::{Layout, SharedLayout, View};
+use super::layout::{Layout, PoolState, SharedLayout, View};
 use super::sync_files::{log_path, synchronize_folder};
 use crate::Domain;
 use crate::error::{Error, Result};
@@ -162,6 +162,8 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &Path) -> Resu
     // Nobody leases a log, so that the scheme stays what it is.
     memory.lock(SharedLayout::LEASES);
     let is_redo = scheme::current(view).map(SchemeKind::in_sync);
+    // What the volatile pseudo-scheme stores nobody isolates.
+    let is_unprotected = || PoolState::decode(memory.load(Layout::STATE)).unprotected;
     let copied = match is_redo {
         Ok(true) => loop {
             let clock = memory.load(SharedLayout::CLOCK);
@@ -173,6 +175,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &Path) -> Resu
             // Whoever has seen a word that a commit has stored home sees its TxID too, which it took before.
             match copy_words(view, clock, &heap).map_err(cannot("write", to)) {
                 Ok(_) if memory.load(SharedLayout::CLOCK) != clock => {}
+                Ok(_) if is_unprotected() => break Err(Error::Unprotected),
                 copied => break copied,
             }
         },

@@ -529,7 +529,7 @@ fn reclaim<A: Access>(tx: &mut A) -> Result<(), Abort> {
         let Some(Chunk::Small { class, .. }) = Chunk::decode(tx.hint(table(&layout, chunk))) else {
             continue;
         };
-        let (division, base) = (*Division::new(&layout, class), start(&layout, chunk));
+        let (division, base) = (Division::new(&layout, class), start(&layout, chunk));
         let words = || (0..division.words()).map(|word| base.word(word));
         if words().any(|at| tx.hint(at) != 0) {
             continue;
@@ -650,7 +650,7 @@ pub(crate) fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
                 if CLASSES[class] > chunk_bytes / 4 {
                     return Err(damaged());
                 }
-                let (division, base) = (*Division::new(layout, class), start(layout, chunk));
+                let (division, base) = (Division::new(layout, class), start(layout, chunk));
                 for word in 0..division.words() {
                     let used = memory.load(base.word(word));
                     if used & !division.mask(word) != 0 {
@@ -729,7 +729,7 @@ pub(crate) fn classes<M: Memory>(view: &View<M>) -> Result<Vec<ClassUsage>> {
         let Some(Chunk::Small { class, .. }) = Chunk::decode(memory.load(table(layout, chunk))) else {
             continue;
         };
-        let (division, base) = (*Division::new(layout, class), start(layout, chunk));
+        let (division, base) = (Division::new(layout, class), start(layout, chunk));
         let used = |word| u64::from(memory.load(base.word(word)).count_ones());
         let usage = &mut classes[class];
         usage.block_bytes = division.block;

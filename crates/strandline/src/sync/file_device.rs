@@ -20,6 +20,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
+use crate::memory::allocate;
 use crate::pool::layout::PAGE_BYTES;
 
 /// The heap file and the log file of a pool.
@@ -313,11 +314,7 @@ impl Device for FileDevice {
     }
 
     fn allocate(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
-        match rustix::fs::fallocate(&self.file(file).buffered, FallocateFlags::empty(), offset, bytes) {
-            // Where the system cannot allocate ahead, a checkpoint finds out.
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        allocate(&self.file(file).buffered, offset, bytes)
     }
 
     fn is_direct(&self, file: DeviceFile) -> bool {
