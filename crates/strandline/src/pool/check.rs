@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::file::{PoolInfo, inspect, open_to_look};
 use super::heap::{self, ClassUsage};
+use super::inspect::{PoolInfo, inspect, open_to_look};
 use super::layout::ROOTS;
 use super::sync_files::log_path;
 use crate::Domain;

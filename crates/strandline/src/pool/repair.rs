@@ -21,9 +21,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 
 use super::check::check;
-use super::file::{Options, Pool, decode_state, open_to_look, read_header, read_word};
+use super::file::{Options, Pool, decode_state, read_header, read_word};
 use super::header::Header;
 use super::heap;
+use super::inspect::open_to_look;
 use super::layout::{Layout, PAGE_BYTES};
 use super::sync_files::{log_path, synchronize_folder, with_suffix};
 use crate::Domain;

@@ -1,0 +1,115 @@
+//! What a pool's file says, without changing it.
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+
+use super::file::{Options, Pool, Recovery, decode_state, read_header, read_word};
+use super::header::Header;
+use super::heap::HeapUsage;
+use super::layout::{Layout, ROOTS};
+use crate::Domain;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+
+/// What `strandline pool info` shows.
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// let info = strandline::pool::inspect(&path)?;
+/// assert_eq!((info.open, info.in_use), (true, Some("process")));
+/// pool.close()?;
+/// let info = strandline::pool::inspect(&path)?;
+/// assert_eq!((info.open, info.in_use, info.usage.unwrap().objects), (false, None, 0));
+/// # Ok::<(), strandline::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PoolInfo {
+    /// The static header.
+    pub header: Header,
+    /// The domain that has or had the pool in use; `None` if it was closed cleanly.
+    pub in_use: Option<&'static str>,
+    /// The scheme whose logs it has then.
+    pub scheme: Option<&'static str>,
+    /// Whether somebody has it open now.
+    pub open: bool,
+    /// Every transaction up to this TxID is in its home locations.
+    pub watermark: u64,
+    /// Logs in the directory.
+    pub logs: u64,
+    /// The root words.
+    pub roots: Vec<u64>,
+    /// How full the heap is, after recovery; `None` while somebody has the pool open.
+    pub usage: Option<HeapUsage>,
+    /// What recovery will have to do, from doing it in a private copy; `None` as above.
+    pub recovery: Option<Recovery>,
+}
+
+/// Looks at the pool at `path` and changes nothing.
+///
+/// ```
+/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// Pool::create(&path, &options)?.close()?;
+/// let info = strandline::pool::inspect(&path)?;
+/// assert_eq!((info.in_use, info.header.geometry.size), (None, options.geometry.size));
+/// # Ok::<(), strandline::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`Pool::open`], but neither the layout name, the domain nor a lock matter.
+pub fn inspect(path: impl AsRef<Path>) -> Result<PoolInfo> {
+    let path = path.as_ref();
+    let file = File::open(path).map_err(|e| Error::io(format!("open the pool {}", path.display()), e))?;
+    let header = read_header(&file)?;
+    let state = read_word(&file, Layout::STATE.offset())?;
+    let (mut in_use, mut scheme) = (None, None);
+    if state != 0 {
+        let (domain, kind) = decode_state(state)?;
+        in_use = Some(domain.name());
+        scheme = Some(kind.name(kind.modes()[0]));
+    }
+    let open = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+    let mut logs = 0;
+    for index in 0..header.geometry.logs {
+        logs += u64::from(read_word(&file, Layout::LOG_DIRECTORY.word(index).offset())? != 0);
+    }
+    let watermark = read_word(&file, Layout::WATERMARK.offset())?;
+    let mut info = PoolInfo {
+        header,
+        in_use,
+        scheme,
+        open,
+        watermark,
+        logs,
+        roots: Vec::new(),
+        usage: None,
+        recovery: None,
+    };
+    if !open {
+        let pool = open_to_look(path, &info.header)?;
+        let view = pool.native_view()?;
+        info.roots = (0..ROOTS).map(|root| view.memory.load(pool.layout().root(root))).collect();
+        info.usage = Some(pool.usage()?);
+        info.recovery = Some(*pool.recovery());
+    }
+    Ok(info)
+}
+
+/// Opens a pool for reading under the domain that wrote it.
+pub(super) fn open_to_look(path: &Path, header: &Header) -> Result<Pool> {
+    let file = File::open(path).map_err(|e| Error::io(format!("open the pool {}", path.display()), e))?;
+    let state = read_word(&file, Layout::STATE.offset())?;
+    let domain = decode_state(state).map_or(Domain::Process, |(domain, _)| domain);
+    let options = Options { domain, layout_name: header.layout_name.clone(), ..Options::default() };
+    Pool::open_read_only(path, &options)
+}
