@@ -6,7 +6,8 @@ use std::path::Path;
 use super::heap::{self, ClassUsage};
 use super::inspect::{PoolInfo, inspect, open_to_look};
 use super::layout::ROOTS;
-use super::sync_files::log_path;
+use super::new_file::cannot;
+use super::open::{FoundLog, OpenFiles, log_path};
 use crate::Domain;
 use crate::collections::{self, KeyValueStore};
 use crate::error::{Error, Result};
@@ -98,7 +99,10 @@ pub fn check(path: impl AsRef<Path>) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     if let Err(error) = look(path, &mut report) {
         match error {
-            Error::Damaged(_) | Error::DamagedHeader(_) | Error::Truncated { .. } | Error::LogFile { .. } => {
+            Error::Damaged(_)
+            | Error::DamagedHeader { .. }
+            | Error::Truncated { .. }
+            | Error::LogFile { .. } => {
                 report.damage.push(error.to_string());
             }
             error => return Err(error),
@@ -110,17 +114,18 @@ pub fn check(path: impl AsRef<Path>) -> Result<CheckReport> {
 fn look(path: &Path, report: &mut CheckReport) -> Result<()> {
     let info = inspect(path)?;
     if info.open {
-        return Err(Error::Locked { held: "writing" });
+        return Err(Error::Locked { path: path.to_owned(), held: "writing", by: info.open_in });
     }
     let pool = open_to_look(path, &info.header)?;
     let uses_log = info.in_use.is_none_or(|domain| domain == Domain::Sync.name());
-    if uses_log && log_path(path).exists() {
-        let open =
-            |path: &Path| File::open(path).map_err(|e| Error::io(format!("open {}", path.display()), e));
-        let device = FileDevice::new(open(path)?, open(&log_path(path))?, false);
-        let uuid = info.header.uuid.as_bytes();
-        sync::read_log_header(&device, &log_path(path), uuid)?;
-        report.damage.extend(sync::damaged_slots(&device, uuid)?);
+    if uses_log && log_path(pool.path()).exists() {
+        let open = |path: &Path| File::open(path).map_err(cannot("open", path));
+        let (path, heap, log) = (pool.path().to_owned(), open(path)?, open(&log_path(pool.path()))?);
+        let device = FileDevice::new(open(&path)?, open(&log_path(&path))?, false);
+        let files = OpenFiles { path, heap, header: info.header.clone(), log: None };
+        if let FoundLog::Own(_) = files.judge_log(log, info.in_use.is_none())? {
+            report.damage.extend(sync::damaged_slots(&device, info.header.uuid.as_bytes())?);
+        }
     }
     report.info = Some(info);
     // In the `Sync` domain nobody needs the directory; the next domain may.

@@ -5,10 +5,13 @@ use std::path::Path;
 
 use rustix::fs::FlockOperation;
 
-use super::file::{Options, Pool, Recovery, decode_state, read_header, read_word};
+use super::file::{Pool, Recovery};
 use super::header::Header;
 use super::heap::HeapUsage;
 use super::layout::{Layout, ROOTS};
+use super::lock::holders;
+use super::open::{decode_state, read_header, read_word};
+use super::options::Options;
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
@@ -40,6 +43,8 @@ pub struct PoolInfo {
     pub scheme: Option<&'static str>,
     /// Whether somebody has it open now.
     pub open: bool,
+    /// Who, in words, where the system tells.
+    pub open_in: Option<String>,
     /// Every transaction up to this TxID is in its home locations.
     pub watermark: u64,
     /// Logs in the directory.
@@ -70,15 +75,16 @@ pub struct PoolInfo {
 pub fn inspect(path: impl AsRef<Path>) -> Result<PoolInfo> {
     let path = path.as_ref();
     let file = File::open(path).map_err(|e| Error::io(format!("open the pool {}", path.display()), e))?;
-    let header = read_header(&file)?;
+    let header = read_header(&file, path)?;
     let state = read_word(&file, Layout::STATE.offset())?;
     let (mut in_use, mut scheme) = (None, None);
     if state != 0 {
-        let (domain, kind) = decode_state(state)?;
+        let (domain, kind) = decode_state(state).map_err(|error| error.in_pool(path))?;
         in_use = Some(domain.name());
         scheme = Some(kind.name(kind.modes()[0]));
     }
     let open = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+    let open_in = if open { holders(&file) } else { None };
     let mut logs = 0;
     for index in 0..header.geometry.logs {
         logs += u64::from(read_word(&file, Layout::LOG_DIRECTORY.word(index).offset())? != 0);
@@ -89,6 +95,7 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<PoolInfo> {
         in_use,
         scheme,
         open,
+        open_in,
         watermark,
         logs,
         roots: Vec::new(),
