@@ -4,11 +4,10 @@ use std::fs::File;
 use std::path::Path;
 
 use super::heap::{self, ClassUsage};
-use super::inspect::{PoolInfo, inspect, open_to_look};
+use super::inspect::{LogFile, PoolInfo, inspect, open_to_look};
 use super::layout::ROOTS;
 use super::new_file::cannot;
-use super::open::{FoundLog, OpenFiles, log_path};
-use crate::Domain;
+use super::open::log_path;
 use crate::collections::{self, KeyValueStore};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
@@ -117,15 +116,14 @@ fn look(path: &Path, report: &mut CheckReport) -> Result<()> {
         return Err(Error::Locked { path: path.to_owned(), held: "writing", by: info.open_in });
     }
     let pool = open_to_look(path, &info.header)?;
-    let uses_log = info.in_use.is_none_or(|domain| domain == Domain::Sync.name());
-    if uses_log && log_path(pool.path()).exists() {
-        let open = |path: &Path| File::open(path).map_err(cannot("open", path));
-        let (path, heap, log) = (pool.path().to_owned(), open(path)?, open(&log_path(pool.path()))?);
-        let device = FileDevice::new(open(&path)?, open(&log_path(&path))?, false);
-        let files = OpenFiles { path, heap, header: info.header.clone(), log: None };
-        if let FoundLog::Own(_) = files.judge_log(log, info.in_use.is_none())? {
+    match &info.log {
+        LogFile::Wrong(problem) => report.damage.push(problem.clone()),
+        LogFile::Own => {
+            let open = |path: &Path| File::open(path).map_err(cannot("open", path));
+            let device = FileDevice::new(open(path)?, open(&log_path(pool.path()))?, false);
             report.damage.extend(sync::damaged_slots(&device, info.header.uuid.as_bytes())?);
         }
+        LogFile::None | LogFile::Missing | LogFile::Unused => {}
     }
     report.info = Some(info);
     // In the `Sync` domain nobody needs the directory; the next domain may.

@@ -22,7 +22,7 @@ pub use check::{CheckReport, RootReport, check};
 pub use file::{Pool, Recovery};
 pub use header::Header;
 pub use heap::{ClassUsage, HeapUsage};
-pub use inspect::{PoolInfo, inspect};
+pub use inspect::{LogFile, PoolInfo, inspect};
 pub use layout::{Geometry, Layout, PoolState, ROOTS, SharedLayout, View};
 pub use open::log_path;
 pub use options::Options;

@@ -159,7 +159,7 @@ impl OpenFiles {
     }
 
     /// The identity of the log that the heap was last used with.
-    fn own_log(&self) -> Result<Option<LogIdentity>> {
+    pub fn own_log(&self) -> Result<Option<LogIdentity>> {
         sync::log_of_heap(&self.heap, self.header.uuid.as_bytes())
             .map_err(cannot("read the checkpoint slots of", &self.path))
     }
