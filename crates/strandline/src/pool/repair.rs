@@ -24,9 +24,8 @@ use super::header::Header;
 use super::heap;
 use super::inspect::open_to_look;
 use super::layout::{Layout, PAGE_BYTES};
-use super::lock::lock;
 use super::new_file::{cannot, create_like, synchronize_folder};
-use super::open::{decode_state, log_path, read_header, read_word, resolve, with_suffix};
+use super::open::{decode_state, log_path, open_locked, read_header, read_word, resolve, with_suffix};
 use super::options::Options;
 use crate::Domain;
 use crate::error::{Error, Result};
@@ -91,14 +90,13 @@ pub struct RepairReport {
 /// changed then.
 pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport> {
     let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
-    let file = OpenOptions::new().read(true).write(true).open(path).map_err(cannot("open the pool", path))?;
     // A header that cannot be read is no reason to give up yet.
     match check(path) {
         Ok(report) if report.damage.is_empty() => return Ok(RepairReport::default()),
         Ok(_) | Err(Error::NotAPool { .. } | Error::NewerFormat { .. } | Error::OlderFormat { .. }) => {}
         Err(error) => return Err(error),
     }
-    lock(&file, path, false)?;
+    let file = open_locked(path, false)?;
     let copy = with_suffix(path, ".repair");
     let kept = with_suffix(path, ".damaged");
     for taken in [&copy, &log_path(&copy), &kept, &log_path(&kept)] {
