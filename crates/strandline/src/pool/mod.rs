@@ -8,6 +8,7 @@ pub(crate) mod heap;
 mod helper;
 mod inspect;
 pub mod layout;
+mod leases;
 mod repair;
 mod sync_files;
 mod ticket;

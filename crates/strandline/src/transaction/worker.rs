@@ -144,9 +144,12 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
     ///
     /// # Errors
     /// [`Error::NoFreeLog`]: as many workers exist as the pool has logs. [`Error::Unsupported`]: a worker under
-    /// another scheme exists.
+    /// another scheme exists. [`Error::Forked`].
     pub fn lease(view: View<M>, concurrency: Concurrency, shared_log: Option<SharedLog>) -> Result<Self> {
         let logs = view.layout.geometry.logs;
+        if view.memory.is_forked() {
+            return Err(Error::Forked);
+        }
         if !S::KIND.modes().contains(&concurrency) {
             let modes: Vec<_> = S::KIND.modes().iter().map(|&mode| S::KIND.name(mode)).collect();
             return Err(Error::Parameter(format!(
@@ -203,37 +206,53 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         mut body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
     ) -> Result<R> {
         let mut attempt = 0;
-        self.tx.engine.view.memory.admit_thread();
-        self.tx.engine.declare(locks);
+        let memory = &self.tx.engine.view.memory;
+        memory.admit_thread();
+        memory.begin_transaction()?;
+        let mut running = Running(&mut self.tx);
+        let Running(tx) = &mut running;
+        tx.engine.declare(locks);
         loop {
-            self.tx.engine.begin(attempt, read_only);
-            let tx = &mut self.tx;
+            tx.engine.begin(attempt, read_only);
             let outcome = catch_unwind(AssertUnwindSafe(|| body(tx)));
+            if tx.engine.view.memory.is_forked() {
+                // The closure forked: this is the child, and what has happened so far is its parent's.
+                return outcome.map_or_else(|panic| resume_unwind(panic), |_| Err(Error::Forked));
+            }
             let why = match outcome {
-                Ok(Ok(value)) => match self.tx.engine.commit() {
+                Ok(Ok(value)) => match tx.engine.commit() {
                     Ok(()) => return Ok(value),
                     Err(why) => why,
                 },
-                Ok(Err(why)) => self.tx.engine.reason(why),
+                Ok(Err(why)) => tx.engine.reason(why),
                 Err(panic) => {
-                    self.tx.engine.roll_back(Abort::User);
+                    tx.engine.roll_back(Abort::User);
                     resume_unwind(panic);
                 }
             };
-            self.tx.engine.roll_back(why);
+            tx.engine.roll_back(why);
             match why {
                 Abort::Conflict => {
                     attempt += 1;
-                    self.tx.engine.back_off(attempt);
+                    tx.engine.back_off(attempt);
                 }
-                Abort::LogFull => self.tx.engine.make_room()?,
+                Abort::LogFull => tx.engine.make_room()?,
                 Abort::User | Abort::Failed => {
-                    let error = self.tx.engine.take_error(why);
-                    self.tx.engine.settle_reads()?;
+                    let error = tx.engine.take_error(why);
+                    tx.engine.settle_reads()?;
                     return Err(error);
                 }
             }
         }
+    }
+}
+
+/// The thread's transaction, until this is dropped.
+struct Running<'w, M: Memory, S: Scheme>(&'w mut Tx<M, S>);
+
+impl<M: Memory, S: Scheme> Drop for Running<'_, M, S> {
+    fn drop(&mut self) {
+        self.0.engine.view.memory.end_transaction();
     }
 }
 
@@ -256,6 +275,9 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
 
     fn drain(&mut self) -> Result<()> {
         let engine = &mut self.tx.engine;
+        if engine.view.memory.is_forked() {
+            return Err(Error::Forked);
+        }
         engine.view.memory.admit_thread();
         engine.scheme.settle(&engine.view, &mut engine.statistics);
         Ok(())
@@ -273,9 +295,16 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
 
 impl<M: Memory, S: Scheme> Drop for Worker<M, S> {
     fn drop(&mut self) {
-        self.tx.engine.view.memory.admit_thread();
-        self.tx.engine.scheme.release(&self.tx.engine.view);
-        self.tx.engine.view.memory.store(self.tx.engine.slot.leased(), 0);
+        let engine = &mut self.tx.engine;
+        let memory = &engine.view.memory;
+        if memory.is_forked() {
+            // The log is the parent's.
+            return;
+        }
+        memory.admit_thread();
+        engine.scheme.release(&engine.view);
+        memory.store(engine.slot.leased(), 0);
+        memory.notify(SharedLayout::RETURNS);
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 use std::path::Path;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::persist::Root;
 use super::pointer::Ptr;
@@ -50,9 +49,6 @@ type PoolWorker = Worker<Native, Blurred>;
 /// # }
 /// ```
 pub struct Store<R> {
-    // Dropped before the pool, which cannot be closed while a worker exists.
-    idle: Mutex<Vec<PoolWorker>>,
-    returned: Condvar,
     pool: Pool,
     /// The root's value.
     root: PersistentAddress,
@@ -82,18 +78,13 @@ pub struct Session<'s, R> {
     worker: Option<PoolWorker>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is in there is whole whoever panicked: a list of workers.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<R: Root> Store<R> {
     /// A store in `pool`, whose root `root` finds.
     fn over(pool: Pool, root: impl FnOnce(&mut PoolWorker) -> Result<PersistentAddress>) -> Result<Self> {
         let mut worker = pool.worker()?;
         let root = root(&mut worker)?;
-        let idle = Mutex::new(vec![worker]);
-        Ok(Self { idle, returned: Condvar::new(), pool, root, root_type: PhantomData })
+        pool.return_worker(worker);
+        Ok(Self { pool, root, root_type: PhantomData })
     }
 
     /// As [`over`](Self::over), with a root that is made by `init` where there is none.
@@ -217,7 +208,8 @@ impl<R: Root> Store<R> {
     /// `body` may run several times; only its last run has an effect. It is given the transaction and a pointer to
     /// the root. An error that it returns ends the transaction without effect, and is returned.
     ///
-    /// While it runs, `body` must not begin another transaction on the same store: each might wait for the other.
+    /// While it runs, its thread cannot begin another transaction on the same store, for which the two might wait for each
+    /// other: that is [`Error::Nested`] at once, and this one goes on.
     ///
     /// ```
     /// # use strandline::typed::Store;
@@ -239,7 +231,8 @@ impl<R: Root> Store<R> {
     /// ```
     ///
     /// # Errors
-    /// The error that `body` returned; what made the transaction fail ([`Error::Full`], [`Error::Poisoned`], …).
+    /// The error that `body` returned; what made the transaction fail ([`Error::Full`], [`Error::Poisoned`], …);
+    /// [`Error::Nested`]: the thread is in a transaction of this store; [`Error::Forked`]: another process opened it.
     /// Nothing has happened then.
     pub fn update<T>(&self, body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
         self.session()?.update(body)
@@ -373,22 +366,9 @@ impl<R: Root> Store<R> {
     /// Keeps one of the pool's workers for several transactions; waits while all are in use.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: the pool is in use by another scheme's workers.
+    /// As [`Pool::wait_for_worker`].
     pub fn session(&self) -> Result<Session<'_, R>> {
-        let mut idle = lock(&self.idle);
-        let worker = loop {
-            if let Some(worker) = idle.pop() {
-                break worker;
-            }
-            match self.pool.worker() {
-                Ok(worker) => break worker,
-                Err(Error::NoFreeLog(_)) => {
-                    idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
-                }
-                Err(error) => return Err(error),
-            }
-        };
-        Ok(Session { store: self, worker: Some(worker) })
+        Ok(Session { store: self, worker: Some(self.pool.borrow_worker()?) })
     }
 
     /// The pool: its recovery, usage and sizes.
@@ -401,9 +381,7 @@ impl<R: Root> Store<R> {
     /// # Errors
     /// As [`Pool::close`].
     pub fn close(self) -> Result<()> {
-        let Self { idle, pool, .. } = self;
-        drop(idle);
-        pool.close()
+        self.pool.close()
     }
 }
 
@@ -492,8 +470,7 @@ impl<R: Root> Session<'_, R> {
 impl<R> Drop for Session<'_, R> {
     fn drop(&mut self) {
         if let Some(worker) = self.worker.take() {
-            lock(&self.store.idle).push(worker);
-            self.store.returned.notify_one();
+            self.store.pool.return_worker(worker);
         }
     }
 }
