@@ -7,7 +7,7 @@ use std::time::Duration;
 use strandline::memory::{Hosted, Memory, hosted};
 use strandline::pool::{Geometry, SharedLayout};
 use strandline::scheme::Blurred;
-use strandline::transaction::Worker;
+use strandline::transaction::{Statistics, Worker};
 use strandline::typed::Store;
 use strandline::{Abort, Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 
@@ -207,15 +207,18 @@ fn after_a_panic_the_thread_may_begin_again() {
     }
 }
 
+fn lease<'m>(pool: &TestPool, memory: &'m Hosted) -> Worker<&'m Hosted, Blurred> {
+    Worker::lease(pool.over(memory), Concurrency::Stm, None).unwrap()
+}
+
 /// Coroutines on one thread of the operating system are threads of their own.
 #[test]
 fn coroutines_have_an_identity_too() {
     let pool = TestPool::new(SMALL, None, 1, 7, None);
-    let lease = |memory| Worker::<&Hosted, Blurred>::lease(pool.over(memory), Concurrency::Stm, None);
     let overlaps = std::cell::Cell::new(0);
     let running = std::cell::Cell::new(0);
     let thread = |memory: &Hosted| {
-        let mut outer = lease(memory).unwrap();
+        let mut outer = lease(&pool, memory);
         for _ in 0..20 {
             outer
                 .run(|tx| {
@@ -236,7 +239,7 @@ fn coroutines_have_an_identity_too() {
     });
     assert!(overlaps.get() > 0);
     let nested = |memory: &Hosted| {
-        let (mut outer, mut inner) = (lease(memory).unwrap(), lease(memory).unwrap());
+        let (mut outer, mut inner) = (lease(&pool, memory), lease(&pool, memory));
         let found =
             outer.run(|tx| Ok((is_nested(inner.run(|tx| tx.write(tx.root(0), 0))), tx.read(tx.root(0))?)));
         assert_eq!(found.unwrap(), (true, 40));
@@ -325,7 +328,7 @@ fn idle_workers_give_up_their_logs() {
     drop((store.session().unwrap(), store.session().unwrap()));
     let workers = [store.pool().worker().unwrap(), store.pool().worker().unwrap()];
     // Fresh ones.
-    assert!(workers.iter().all(|worker| worker.statistics() == strandline::Statistics::default()));
+    assert!(workers.iter().all(|worker| worker.statistics() == Statistics::default()));
     assert!(matches!(store.pool().worker(), Err(Error::NoFreeLog(2))));
     drop(workers);
     store.close().unwrap();
