@@ -12,21 +12,24 @@ use crate::memory::{Memory, Native, latch};
 use crate::scheme::Blurred;
 use crate::transaction::Worker;
 
+/// A worker that goes from hand to hand, large as it is.
+pub(crate) type BoxedWorker = Box<Worker<Native, Blurred>>;
+
 /// Workers that nobody uses and that keep their logs for whoever asks next.
 #[derive(Default)]
-pub(super) struct IdleWorkers(Mutex<Vec<Worker<Native, Blurred>>>);
+pub(super) struct IdleWorkers(Mutex<Vec<BoxedWorker>>);
 
 impl IdleWorkers {
-    fn lock(&self) -> MutexGuard<'_, Vec<Worker<Native, Blurred>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<BoxedWorker>> {
         // What is in there is whole whoever panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn take(&self) -> Option<Worker<Native, Blurred>> {
+    pub fn take(&self) -> Option<BoxedWorker> {
         self.lock().pop()
     }
 
-    fn put(&self, worker: Worker<Native, Blurred>) {
+    fn put(&self, worker: BoxedWorker) {
         let mut idle = self.lock();
         idle.push(worker);
         // Still locked, so that the worker is there.
@@ -76,17 +79,17 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::wait_for_worker`].
-    pub(crate) fn borrow_worker(&self) -> Result<Worker<Native, Blurred>> {
+    pub(crate) fn borrow_worker(&self) -> Result<BoxedWorker> {
         // First of all: in a forked child the lock may be held for ever.
         self.check_process()?;
         match self.idle.take() {
             Some(worker) => Ok(worker),
-            None => self.wait_for_return(|| self.idle.take().map_or_else(|| self.worker(), Ok)),
+            None => self.wait_for_return(|| self.idle.take().map_or_else(|| self.worker().map(Box::new), Ok)),
         }
     }
 
     /// Keeps a worker for whoever asks next.
-    pub(crate) fn return_worker(&self, worker: Worker<Native, Blurred>) {
+    pub(crate) fn return_worker(&self, worker: BoxedWorker) {
         // In a forked child the lock may be held for ever.
         if self.check_process().is_ok() {
             self.idle.put(worker);

@@ -20,6 +20,7 @@ pub use header::Header;
 pub use heap::{ClassUsage, HeapUsage};
 pub use inspect::{PoolInfo, inspect};
 pub use layout::{Geometry, Layout, PoolState, ROOTS, SharedLayout, View};
+pub(crate) use leases::BoxedWorker;
 pub use repair::{RepairReport, repair};
 pub use sync_files::log_path;
 pub use ticket::Ticket;

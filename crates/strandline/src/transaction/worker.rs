@@ -203,47 +203,12 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         &mut self,
         read_only: bool,
         locks: Option<&[Lock]>,
-        mut body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
+        body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
     ) -> Result<R> {
-        let mut attempt = 0;
         let memory = &self.tx.engine.view.memory;
         memory.admit_thread();
         memory.begin_transaction()?;
-        let mut running = Running(&mut self.tx);
-        let Running(tx) = &mut running;
-        tx.engine.declare(locks);
-        loop {
-            tx.engine.begin(attempt, read_only);
-            let outcome = catch_unwind(AssertUnwindSafe(|| body(tx)));
-            if tx.engine.view.memory.is_forked() {
-                // The closure forked: this is the child, and what has happened so far is its parent's.
-                return outcome.map_or_else(|panic| resume_unwind(panic), |_| Err(Error::Forked));
-            }
-            let why = match outcome {
-                Ok(Ok(value)) => match tx.engine.commit() {
-                    Ok(()) => return Ok(value),
-                    Err(why) => why,
-                },
-                Ok(Err(why)) => tx.engine.reason(why),
-                Err(panic) => {
-                    tx.engine.roll_back(Abort::User);
-                    resume_unwind(panic);
-                }
-            };
-            tx.engine.roll_back(why);
-            match why {
-                Abort::Conflict => {
-                    attempt += 1;
-                    tx.engine.back_off(attempt);
-                }
-                Abort::LogFull => tx.engine.make_room()?,
-                Abort::User | Abort::Failed => {
-                    let error = tx.engine.take_error(why);
-                    tx.engine.settle_reads()?;
-                    return Err(error);
-                }
-            }
-        }
+        Running(&mut self.tx).0.attempt(read_only, locks, body)
     }
 }
 
@@ -253,6 +218,52 @@ struct Running<'w, M: Memory, S: Scheme>(&'w mut Tx<M, S>);
 impl<M: Memory, S: Scheme> Drop for Running<'_, M, S> {
     fn drop(&mut self) {
         self.0.engine.view.memory.end_transaction();
+    }
+}
+
+impl<M: Memory, S: Scheme> Tx<M, S> {
+    fn attempt<R>(
+        &mut self,
+        read_only: bool,
+        locks: Option<&[Lock]>,
+        mut body: impl FnMut(&mut Self) -> Result<R, Abort>,
+    ) -> Result<R> {
+        let mut attempt = 0;
+        self.engine.declare(locks);
+        loop {
+            self.engine.begin(attempt, read_only);
+            let outcome = catch_unwind(AssertUnwindSafe(|| body(self)));
+            let why = match outcome {
+                Ok(Ok(value)) => match self.engine.commit() {
+                    Ok(()) => return Ok(value),
+                    Err(why) => why,
+                },
+                Ok(Err(why)) => self.engine.reason(why),
+                Err(panic) => {
+                    if !self.engine.view.memory.is_forked() {
+                        self.engine.roll_back(Abort::User);
+                    }
+                    resume_unwind(panic);
+                }
+            };
+            if self.engine.view.memory.is_forked() {
+                // The closure forked, and this is the child: what has happened so far is its parent's.
+                return Err(Error::Forked);
+            }
+            self.engine.roll_back(why);
+            match why {
+                Abort::Conflict => {
+                    attempt += 1;
+                    self.engine.back_off(attempt);
+                }
+                Abort::LogFull => self.engine.make_room()?,
+                Abort::User | Abort::Failed => {
+                    let error = self.engine.take_error(why);
+                    self.engine.settle_reads()?;
+                    return Err(error);
+                }
+            }
+        }
     }
 }
 

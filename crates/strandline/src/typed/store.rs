@@ -9,7 +9,7 @@ use super::root::{self, Migrations};
 use super::transaction::{self, Tx, View};
 use crate::error::{Error, Result};
 use crate::memory::{Native, PersistentAddress};
-use crate::pool::{Options, Pool, Ticket};
+use crate::pool::{BoxedWorker, Options, Pool, Ticket};
 use crate::scheme::Blurred;
 use crate::transaction::{Runner, Statistics, Worker};
 
@@ -75,7 +75,7 @@ pub struct Store<R> {
 pub struct Session<'s, R> {
     store: &'s Store<R>,
     /// Taken when dropped.
-    worker: Option<PoolWorker>,
+    worker: Option<BoxedWorker>,
 }
 
 impl<R: Root> Store<R> {
@@ -83,7 +83,7 @@ impl<R: Root> Store<R> {
     fn over(pool: Pool, root: impl FnOnce(&mut PoolWorker) -> Result<PersistentAddress>) -> Result<Self> {
         let mut worker = pool.worker()?;
         let root = root(&mut worker)?;
-        pool.return_worker(worker);
+        pool.return_worker(Box::new(worker));
         Ok(Self { pool, root, root_type: PhantomData })
     }
 
@@ -387,7 +387,7 @@ impl<R: Root> Store<R> {
 
 impl<R: Root> Session<'_, R> {
     fn worker(&mut self) -> &mut PoolWorker {
-        self.worker.as_mut().expect("only the drop takes it")
+        self.worker.as_deref_mut().expect("only the drop takes it")
     }
 
     /// As [`Store::update`].
@@ -433,7 +433,7 @@ impl<R: Root> Session<'_, R> {
         mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         let Store { pool, root, .. } = self.store;
-        let worker = self.worker.as_mut().expect("only the drop takes it");
+        let worker = self.worker.as_deref_mut().expect("only the drop takes it");
         let (result, transaction) = transaction::update_later(worker, |tx| body(tx, Ptr::of(*root)))?;
         Ok((result, pool.ticket(transaction)?))
     }
@@ -463,7 +463,7 @@ impl<R: Root> Session<'_, R> {
 
     /// What this session's worker has done so far, in other sessions too.
     pub fn statistics(&self) -> Statistics {
-        self.worker.as_ref().map(Runner::statistics).unwrap_or_default()
+        self.worker.as_deref().map(Runner::statistics).unwrap_or_default()
     }
 }
 
