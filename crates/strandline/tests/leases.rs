@@ -70,7 +70,7 @@ fn a_transaction_within_a_transaction_is_an_error() {
                 })
                 .unwrap();
             assert!(!folder.path().join("copy").exists());
-            assert_eq!(store.view(|_, _| Ok(is_nested(increment(&store)))).unwrap(), true);
+            assert!(store.view(|_, _| Ok(is_nested(increment(&store)))).unwrap());
             // Handed on, it ends the outer one.
             assert!(is_nested(store.update(|tx, root| {
                 root.set(tx, &9)?;
