@@ -192,18 +192,20 @@ fn workers_and_sessions_move_between_threads() {
 #[test]
 fn after_a_panic_the_thread_may_begin_again() {
     for options in variants(2) {
-        let (_folder, store) = store(&options);
-        for _ in 0..3 {
-            let panicked = catch_unwind(AssertUnwindSafe(|| {
-                store.update(|tx, root| {
-                    root.set(tx, &5)?;
-                    if is_nested(increment(&store)) { panic!("in the closure") } else { Ok(()) }
-                })
-            }));
-            assert!(panicked.is_err());
-            increment(&store).unwrap();
-        }
-        assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 3);
+        returning(move || {
+            let (_folder, store) = store(&options);
+            for _ in 0..3 {
+                let panicked = catch_unwind(AssertUnwindSafe(|| {
+                    store.update(|tx, root| {
+                        root.set(tx, &5)?;
+                        if is_nested(increment(&store)) { panic!("in the closure") } else { Ok(()) }
+                    })
+                }));
+                assert!(panicked.is_err());
+                increment(&store).unwrap();
+            }
+            assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 3);
+        });
     }
 }
 
