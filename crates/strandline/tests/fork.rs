@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use strandline::pool::{Geometry, Layout};
+use strandline::scheme::{DeferredCommit, EagerSync};
 use strandline::typed::Store;
-use strandline::{Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline::{Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 
 const FOLDER: &str = "STRANDLINE_FORK_FOLDER";
 
@@ -170,6 +171,28 @@ fn plain_stores_are_refused_too() {
         assert_eq!(worker.run(|tx| tx.read(tx.root(0))).unwrap(), 0);
     };
     in_process("plain_stores_are_refused_too", forking, |_| {});
+}
+
+/// A worker that has deferred a commit makes good for it when it is dropped; not so in the child.
+#[test]
+fn dropping_in_a_child_writes_nothing() {
+    let forking = |folder: &Path| {
+        let options = Options { concurrency: Concurrency::Locks, ..options(Domain::Flush) };
+        let pool = Pool::create(folder.join("pool"), &options).unwrap();
+        let mut worker = pool.worker_with::<DeferredCommit<EagerSync>>().unwrap();
+        worker.run(|tx| tx.write(tx.root(0), 1)).unwrap();
+        let contents = || std::fs::read(folder.join("pool")).unwrap();
+        let before = contents();
+        in_child(|| {
+            // SAFETY: the child never returns to what owns the originals.
+            drop(unsafe { (std::ptr::read(&worker), std::ptr::read(&pool)) });
+        });
+        assert!(before == contents());
+        drop(worker);
+        assert!(before != contents(), "it had something to write");
+        pool.close().unwrap();
+    };
+    in_process("dropping_in_a_child_writes_nothing", forking, |_| {});
 }
 
 #[test]
