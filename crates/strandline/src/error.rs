@@ -248,6 +248,16 @@ pub enum Error {
     /// Every log is leased.
     #[error("all {0} logs of the pool are in use; drop a worker or create the pool with more logs")]
     NoFreeLog(u64),
+    /// A transaction within a transaction of the same pool, by the same thread.
+    #[error(
+        "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the closure has returned, or hand the closure's transaction on to what is to be a part of it"
+    )]
+    Nested,
+    /// The pool was opened by the process that this one was forked from.
+    #[error(
+        "the pool was opened by the process that this one was forked from, and only that one can use it; open it after the fork, in the process that is to use it"
+    )]
+    Forked,
     /// An address that no allocation or root has.
     #[error("address {0:#x} is not an aligned word of the pool's heap")]
     InvalidAddress(u64),

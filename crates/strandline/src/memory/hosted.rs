@@ -8,6 +8,7 @@ use std::rc::Rc;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::{Address, Counters, Event, LINE_BYTES, Memory, PersistentAddress, Space, Step, VolatileAddress};
+use crate::error::{Error, Result};
 use crate::sync::Device;
 
 /// One operation of a thread on a [`World`]. Offsets are in bytes.
@@ -200,6 +201,8 @@ pub struct Hosted {
     counters: Cell<Counters>,
     /// The line of the last non-temporal store since the last fence.
     non_temporal_line: Cell<Option<u64>>,
+    /// Whether its thread runs a transaction.
+    in_transaction: Cell<bool>,
 }
 
 impl Hosted {
@@ -211,6 +214,7 @@ impl Hosted {
             yielder: std::ptr::null(),
             counters: Cell::default(),
             non_temporal_line: Cell::new(None),
+            in_transaction: Cell::new(false),
         }
     }
 
@@ -317,6 +321,14 @@ pub fn run(world: &Rc<dyn World>, threads: Vec<Thread<'_>>, mut choose: impl FnM
 }
 
 impl Memory for Hosted {
+    fn begin_transaction(&self) -> Result<()> {
+        if self.in_transaction.replace(true) { Err(Error::Nested) } else { Ok(()) }
+    }
+
+    fn end_transaction(&self) {
+        self.in_transaction.set(false);
+    }
+
     fn load<A: Address>(&self, at: A) -> u64 {
         self.perform(Operation::Load(A::SPACE, at.offset()))
     }

@@ -55,6 +55,43 @@ pub(crate) fn unlock<M: Memory>(memory: &M, at: VolatileAddress) {
     }
 }
 
+/// Runs `attempt` until it finds something, again after each [`notify`] at `at`. That word counts notifications while somebody
+/// waits; the next one counts those who do.
+pub(crate) fn wait_for<M: Memory, T, E>(
+    memory: &M,
+    at: VolatileAddress,
+    mut attempt: impl FnMut() -> Result<Option<T>, E>,
+) -> Result<T, E> {
+    let waiting = at.word(1);
+    // From here on, either a notifier sees that somebody waits, or the attempt sees what it put there: both add to this
+    // word, one after the other.
+    memory.fetch_add(waiting, 1);
+    let result = loop {
+        let seen = memory.load(at);
+        match attempt() {
+            Ok(None) => memory.wait(at, seen),
+            Ok(Some(found)) => break Ok(found),
+            Err(error) => break Err(error),
+        }
+    };
+    memory.fetch_add(waiting, u64::MAX);
+    if result.is_err() {
+        // What it was woken for is still there.
+        memory.notify(at);
+    }
+    result
+}
+
+/// Something was put where those that [`wait_for`] it at `at` find it; `wake_one` wakes one that waits on that word.
+///
+/// One is enough: whoever is woken looks, and if somebody else was faster, that one will notify in turn.
+pub(crate) fn notify<M: Memory>(memory: &M, at: VolatileAddress, wake_one: impl FnOnce()) {
+    if load_in_order(memory, at.word(1)) != 0 {
+        memory.fetch_add(at, 1);
+        wake_one();
+    }
+}
+
 /// A load that takes its place in the order of the sequentially consistent operations, which a plain load
 /// does not: for "I have written mine, now I read yours" from both sides.
 #[inline]
@@ -80,6 +117,7 @@ mod tests {
 
     const LATCH: VolatileAddress = VolatileAddress::new(0);
     const OTHER: VolatileAddress = VolatileAddress::new(8);
+    const LEASED: VolatileAddress = VolatileAddress::new(16);
 
     /// A few volatile words.
     struct Words {
@@ -93,7 +131,7 @@ mod tests {
 
     impl Words {
         fn new(exchanges: bool) -> Arc<Self> {
-            let words = [LATCH, OTHER].into_iter().map(|at| (at.offset(), AtomicU64::new(0)));
+            let words = [LATCH, OTHER, LEASED].into_iter().map(|at| (at.offset(), AtomicU64::new(0)));
             Arc::new(Self { words: words.collect(), queue: (Mutex::new(()), Condvar::new()), exchanges })
         }
 
@@ -103,6 +141,12 @@ mod tests {
     }
 
     impl Memory for Words {
+        fn begin_transaction(&self) -> crate::Result<()> {
+            unreachable!()
+        }
+        fn end_transaction(&self) {
+            unreachable!()
+        }
         fn load<A: Address>(&self, at: A) -> u64 {
             self.at(at).load(Ordering::Acquire)
         }
@@ -155,7 +199,7 @@ mod tests {
             false
         }
         fn size(&self, _: Space) -> u64 {
-            2 * WORD_BYTES
+            3 * WORD_BYTES
         }
         fn counters(&self) -> Counters {
             Counters::default()
@@ -209,6 +253,45 @@ mod tests {
     #[test]
     fn three_threads_exclude_one_another_with_two_preemptions() {
         guards(3, 1, Some(2));
+    }
+
+    /// Threads each lease what is leased at first, when it has been given back, and give it back in turn: all get it.
+    fn hands_on(threads: usize, preemptions: Option<usize>) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = preemptions;
+        model.check(move || {
+            let words = Words::new(false);
+            words.store(LEASED, 1);
+            let give_back = |words: &Words| {
+                words.store(LEASED, 0);
+                notify(words, LATCH, || {
+                    let _queue = words.queue.0.lock().unwrap();
+                    words.queue.1.notify_one();
+                });
+            };
+            let others = (0..threads).map(|_| {
+                let words = words.clone();
+                thread::spawn(move || {
+                    let lease = || Ok::<_, ()>(words.compare_exchange(LEASED, 0, 1).ok());
+                    wait_for(&*words, LATCH, lease).unwrap();
+                    give_back(&words);
+                })
+            });
+            let others: Vec<_> = others.collect();
+            give_back(&words);
+            others.into_iter().for_each(|other| other.join().unwrap());
+            assert_eq!((words.load(LEASED), words.load(OTHER)), (0, 0));
+        });
+    }
+
+    #[test]
+    fn one_that_waits_for_a_lease_gets_it() {
+        hands_on(1, None);
+    }
+
+    #[test]
+    fn two_that_wait_for_a_lease_get_it_with_two_preemptions() {
+        hands_on(2, Some(2));
     }
 
     /// "I have written mine, now I read yours": one of both sees the other's, as gate and commit need.

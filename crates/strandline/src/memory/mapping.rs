@@ -9,6 +9,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 
+use super::process::Process;
 use super::protection::{AllocatedKey, ProtectionKey};
 use crate::error::{Error, Result};
 
@@ -62,6 +63,8 @@ pub struct Mapping {
     /// Stores reach the file, and it had holes when it was mapped.
     is_sparse: bool,
     key: Option<AllocatedKey>,
+    /// Who mapped it.
+    process: Process,
 }
 
 // SAFETY: the mapping is memory of the process, its words are only reached as atomics, and unmapping needs
@@ -95,7 +98,14 @@ impl Mapping {
             MappingKind::SharedSynchronous => Error::NotPersistentMemory { path: None },
             _ => Error::io("map the pool", e.into()),
         })?;
-        Ok(Self { base: base.cast(), words: length / 8, file: Some(kept), is_sparse, key: None })
+        Ok(Self {
+            base: base.cast(),
+            words: length / 8,
+            file: Some(kept),
+            is_sparse,
+            key: None,
+            process: Process::current(),
+        })
     }
 
     /// Maps `bytes` bytes of zeroed anonymous memory.
@@ -117,7 +127,14 @@ impl Mapping {
         // The lock table is reached at random: large pages spare address translation, where there are any.
         // SAFETY: the advice changes nothing that a program can observe, and the range is the new mapping.
         let _ = unsafe { rustix::mm::madvise(base, length, Advice::LinuxHugepage) };
-        Ok(Self { base: base.cast(), words: length / 8, file: None, is_sparse: false, key: None })
+        Ok(Self {
+            base: base.cast(),
+            words: length / 8,
+            file: None,
+            is_sparse: false,
+            key: None,
+            process: Process::current(),
+        })
     }
 
     /// Protects the mapping against stray writes: from now on only [`Native`](super::Native) stores to it.
@@ -132,6 +149,11 @@ impl Mapping {
     /// The key that lets a thread store to the mapping, if it is protected.
     pub(super) fn key(&self) -> Option<ProtectionKey> {
         self.key.as_ref().map(AllocatedKey::number)
+    }
+
+    /// The process that mapped it.
+    pub(crate) fn process(&self) -> Process {
+        self.process
     }
 
     /// The words of the mapping.

@@ -10,8 +10,10 @@ pub mod hosted;
 pub(crate) mod latch;
 mod mapping;
 mod native;
+mod process;
 mod protection;
 pub mod recorder;
+mod running;
 mod step;
 mod write_back;
 
@@ -20,9 +22,11 @@ pub use hosted::{Hosted, Operation, World};
 pub(crate) use mapping::allocate;
 pub use mapping::{Mapping, MappingKind};
 pub use native::Native;
+pub(crate) use process::Process;
 pub use step::{Event, Step};
 pub use write_back::WriteBackInstruction;
 
+use crate::error::Result;
 use crate::sync::{Device, DeviceFile};
 
 /// Operations on persistence that a thread has issued so far.
@@ -104,6 +108,22 @@ pub trait Memory {
     /// need permission to read the pool. Once it has done so costs next to nothing.
     #[inline(always)]
     fn admit_thread(&self) {}
+    /// The calling thread begins a transaction on this memory, until [`Memory::end_transaction`]. Whose identity counts is the
+    /// world's affair: natively the operating system's thread, whichever view it uses; elsewhere the view's thread.
+    ///
+    /// # Errors
+    /// [`Error::Nested`](crate::Error::Nested): it runs one on it already; [`Error::Forked`](crate::Error::Forked).
+    fn begin_transaction(&self) -> Result<()>;
+    /// The calling thread's transaction on this memory has ended, well or not.
+    fn end_transaction(&self);
+    /// Whether this is a forked child of the process to which the memory belongs: it must not go on with it.
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        false
+    }
+    /// Something that others may wait for was put where it is found: wakes one of those that wait at `at` for that to
+    /// happen. Where threads are coroutines they look again after a pause.
+    fn notify(&self, _at: VolatileAddress) {}
     /// Loads a word (acquire).
     fn load<A: Address>(&self, at: A) -> u64;
     /// Loads a word to decide where to look, or whose lock to take: it may be stale or in the making, nothing that
@@ -232,6 +252,21 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn admit_thread(&self) {
         (**self).admit_thread();
+    }
+    #[inline(always)]
+    fn begin_transaction(&self) -> Result<()> {
+        (**self).begin_transaction()
+    }
+    #[inline(always)]
+    fn end_transaction(&self) {
+        (**self).end_transaction();
+    }
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        (**self).is_forked()
+    }
+    fn notify(&self, at: VolatileAddress) {
+        (**self).notify(at);
     }
     #[inline(always)]
     fn load<A: Address>(&self, at: A) -> u64 {

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::thread::futex;
 
+use super::process::Process;
 use super::protection::ProtectionKey;
 use super::write_back::{self, WriteBackInstruction};
 use super::{
     Address, Counters, Event, Mapping, Memory, PersistentAddress, Space, Step, VolatileAddress, WORD_BYTES,
+    latch, running,
 };
 use crate::Domain;
 use crate::error::{Error, Result};
@@ -42,6 +44,8 @@ pub struct Native {
     volatile: Words,
     /// What lets a thread store to the pool, where that is protected against stray writes.
     key: Option<ProtectionKey>,
+    /// Whose memory it is.
+    process: Process,
     instruction: Option<WriteBackInstruction>,
     fences: bool,
     /// Emulated write latency, in ticks of the time-stamp counter; 0 for none.
@@ -116,7 +120,7 @@ impl Native {
     /// (`None`: the best that the processor has).
     ///
     /// # Errors
-    /// The processor lacks the instruction, or any write-back instruction where the domain needs one.
+    /// The processor lacks the instruction, or any write-back instruction where the domain needs one; [`Error::Forked`].
     pub fn new(
         persistent: Arc<Mapping>,
         volatile: Arc<Mapping>,
@@ -141,9 +145,11 @@ impl Native {
             Domain::Emulated { write_latency_ns } => write_back::ticks_in(write_latency_ns),
             _ => 0,
         };
-        let key = persistent.key();
+        let (key, process) = (persistent.key(), persistent.process());
+        process.check()?;
         let memory = Self {
             key,
+            process,
             persistent: Words::new(persistent),
             volatile: Words::new(volatile),
             instruction: chosen,
@@ -162,6 +168,7 @@ impl Native {
         self.admit_thread();
         Self {
             key: self.key,
+            process: self.process,
             persistent: self.persistent.clone(),
             volatile: self.volatile.clone(),
             instruction: self.instruction,
@@ -176,6 +183,21 @@ impl Native {
     /// The instruction that writes lines back; `None` where the domain needs none.
     pub fn instruction(&self) -> Option<WriteBackInstruction> {
         self.instruction
+    }
+
+    /// What tells this pool from others: where its volatile words are.
+    #[inline(always)]
+    fn pool(&self) -> u64 {
+        self.volatile.base as u64
+    }
+
+    /// Fails where the calling thread would wait for itself.
+    ///
+    /// # Errors
+    /// [`Error::Nested`]: it runs a transaction on this memory; [`Error::Forked`].
+    pub(crate) fn check_outside(&self) -> Result<()> {
+        self.process.check()?;
+        if running::is_running(self.pool()) { Err(Error::Nested) } else { Ok(()) }
     }
 
     #[inline(always)]
@@ -218,6 +240,29 @@ impl Memory for Native {
         if let Some(key) = self.key {
             key.admit();
         }
+    }
+
+    #[inline(always)]
+    fn begin_transaction(&self) -> Result<()> {
+        self.process.check()?;
+        if running::begin(self.pool()) { Ok(()) } else { Err(Error::Nested) }
+    }
+
+    #[inline(always)]
+    fn end_transaction(&self) {
+        running::end(self.pool());
+    }
+
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        !self.process.is_current()
+    }
+
+    fn notify(&self, at: VolatileAddress) {
+        let word = futex_word(self.volatile.at(at.offset()));
+        latch::notify(self, at, || {
+            let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
+        });
     }
 
     #[inline(always)]

@@ -12,6 +12,7 @@ use super::header::Header;
 use super::heap::{self, HeapUsage};
 use super::helper::Helper;
 use super::layout::{Layout, PoolState, SharedLayout, View};
+use super::leases::IdleWorkers;
 use super::open::{OpenFiles, OpenLog};
 use super::options::Options;
 use super::ticket::{Flusher, Ticket};
@@ -77,6 +78,9 @@ impl Recovery {
 /// An open pool. It is closed when dropped; [`Pool::close`] reports errors. A pool dropped while a worker
 /// exists stays locked until the worker is gone, and is recovered when it is next opened.
 ///
+/// A process that is forked from the one that opened the pool cannot use it: everything is [`Error::Forked`] there, and
+/// dropping this changes nothing. But it holds the pool's lock too, as long as it lives or until it executes another program.
+///
 /// ```
 /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
 /// # let folder = tempfile::tempdir().unwrap();
@@ -106,6 +110,7 @@ pub struct Pool {
     sync: Option<SyncPool>,
     /// The helper of the scheme that runs, where it has one.
     helper: Mutex<Option<Helper>>,
+    pub(super) idle: IdleWorkers,
     recovery: Recovery,
     closed: bool,
 }
@@ -231,6 +236,7 @@ impl Pool {
             read_only,
             sync,
             helper: Mutex::new(None),
+            idle: IdleWorkers::default(),
             recovery: Recovery { log_remade, ..Recovery::default() },
             path,
             file,
@@ -285,6 +291,11 @@ impl Pool {
         Ok(())
     }
 
+    /// Fails in a forked child of the process that opened the pool.
+    pub(super) fn check_process(&self) -> Result<()> {
+        self.volatile.process().check()
+    }
+
     pub(super) fn native_view(&self) -> Result<View<Native>> {
         // A reader's own copy needs no durability.
         let domain = if self.read_only { Domain::Process } else { self.options.domain };
@@ -321,7 +332,8 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoFreeLog`]: there are as many workers as the pool has logs.
+    /// [`Error::NoFreeLog`]: there are as many workers as the pool has logs; [`Pool::wait_for_worker`] waits then.
+    /// [`Error::Forked`].
     pub fn worker(&self) -> Result<Worker<Native, Blurred>> {
         self.worker_with()
     }
@@ -345,11 +357,14 @@ impl Pool {
                 S::KIND.name(S::KIND.modes()[0])
             )));
         }
-        let mut worker = Worker::lease(
-            self.native_view()?,
-            self.options.concurrency,
-            self.sync.as_ref().map(|sync| sync.log),
-        )?;
+        let shared_log = self.sync.as_ref().map(|sync| sync.log);
+        let mut worker = loop {
+            match Worker::lease(self.native_view()?, self.options.concurrency, shared_log) {
+                // An idle worker gives its log up.
+                Err(Error::NoFreeLog(_)) if self.idle.take().is_some() => {}
+                leased => break leased?,
+            }
+        };
         if self.read_only {
             worker.make_read_only();
             return Ok(worker);
@@ -397,8 +412,9 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// The system has no thread left for flushing.
+    /// The system has no thread left for flushing. [`Error::Forked`].
     pub fn ticket(&self, transaction: u64) -> Result<Ticket> {
+        self.check_process()?;
         let Some(sync) = self.sync.as_ref().filter(|_| transaction > 0) else { return Ok(Ticket::durable()) };
         let mut flusher = sync.flusher.lock().unwrap_or_else(PoisonError::into_inner);
         let flusher = match &mut *flusher {
@@ -446,8 +462,9 @@ impl Pool {
     /// other means. In domains other than `Sync` it does nothing.
     ///
     /// # Errors
-    /// [`Error::Poisoned`]: the device failed.
+    /// [`Error::Poisoned`]: the device failed. [`Error::Forked`].
     pub fn checkpoint(&self) -> Result<()> {
+        self.check_process()?;
         match &self.sync {
             Some(sync) if !self.read_only => sync.log.checkpoint(&self.native_view()?).map(drop),
             _ => Ok(()),
@@ -458,8 +475,7 @@ impl Pool {
     ///
     /// In the `Sync` domain it has every transaction that was durable when the copy of the heap ended. Checkpoints wait
     /// meanwhile, so that commits may have to wait too when the log is full. In the other domains transactions that begin wait
-    /// until the memory is copied, in single-writer mode updates alone; the copy has every transaction that had committed. Not
-    /// to be called in a transaction's closure, for whose end it may have to wait.
+    /// until the memory is copied, in single-writer mode updates alone; the copy has every transaction that had committed.
     ///
     /// ```
     /// # use strandline::{Options, Result};
@@ -478,6 +494,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Unsupported`]: the pool is open for reading (copy its file), or outside the `Sync` domain in the hands of one
     /// of the laboratory's schemes; there is something at `to`; input or output fails. No file is left then.
+    /// [`Error::Nested`]: it is called in a transaction's closure, for whose end it might have to wait. [`Error::Forked`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         if self.read_only {
             return Err(Error::Unsupported("a backup of a pool that is open for reading".into()));
@@ -487,6 +504,7 @@ impl Pool {
             None => backup::Kind::Mapped(self.options.concurrency),
         };
         let view = self.native_view()?;
+        view.memory.check_outside()?;
         backup::backup(&Source { view, header: &self.header, file: &self.file, kind }, to.as_ref())
     }
 
@@ -526,7 +544,8 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// A worker still exists, or the device failed; the pool is recovered when it is next opened.
+    /// A worker still exists, or the device failed; the pool is recovered when it is next opened. [`Error::Forked`]: the
+    /// parent's pool stays as it is.
     pub fn close(mut self) -> Result<()> {
         self.close_once()
     }
@@ -538,6 +557,8 @@ impl Pool {
     }
 
     fn close_once(&mut self) -> Result<()> {
+        self.check_process()?;
+        self.idle.clear();
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());
         }
@@ -580,8 +601,22 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// In a forked child: the pool's threads are not there, and what they share with it may be locked for ever.
+    fn forget_threads(&mut self) {
+        std::mem::forget(self.helper.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(sync) = &mut self.sync {
+            std::mem::forget(sync.checkpointer.take());
+            std::mem::forget(sync.flusher.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
+        if self.check_process().is_err() {
+            return self.forget_threads();
+        }
         // Whatever fails here, the pool stays marked as in use and is recovered when it is next opened.
         let _ = self.close_once();
         let Ok(view) = self.native_view() else { return };

@@ -338,6 +338,9 @@ impl SharedLayout {
     pub const HOME: VolatileAddress = Self::at_line(7);
     /// 1 while the helper waits for something to do.
     pub const HELPER_WAITS: VolatileAddress = Self::at_line(8);
+    /// Notified when a worker was given back; the word counts such notices while somebody waits, the next one those who
+    /// wait.
+    pub const RETURNS: VolatileAddress = Self::at_line(9);
     const LOCKS: VolatileAddress = Self::at_line(10);
     const SLOT_LINES: u64 = 2;
     const SET_LOCK_WORDS: u64 = 4;

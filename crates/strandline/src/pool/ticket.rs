@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::layout::View;
 use crate::error::{Error, Result};
-use crate::memory::Native;
+use crate::memory::{Native, Process};
 use crate::sync::SharedLog;
 
 /// A committed transaction's durability: to be waited for ([`Ticket::wait`]), awaited (it is a future), asked
@@ -64,7 +64,7 @@ impl Ticket {
     /// Whether the transaction is durable by now.
     ///
     /// # Errors
-    /// [`Error::Poisoned`]: the device failed, and the outcome is unknown until the pool is opened again.
+    /// [`Error::Poisoned`]: the device failed, and the outcome is unknown until the pool is opened again. [`Error::Forked`].
     pub fn is_durable(&self) -> Result<bool> {
         let Some((core, closed)) = &self.flusher else { return Ok(true) };
         match core.upgrade() {
@@ -81,7 +81,9 @@ impl Ticket {
     pub fn wait(&self) -> Result<()> {
         let core = self.flusher.as_ref().and_then(|(core, _)| core.upgrade());
         match core {
-            Some(core) => core.log.wait_durable(&core.fork(), self.transaction),
+            Some(core) => {
+                core.process.check().and_then(|()| core.log.wait_durable(&core.fork(), self.transaction))
+            }
             None => self.is_durable().map(drop),
         }
     }
@@ -93,7 +95,7 @@ impl Future for Ticket {
     /// Ready when the transaction is durable; asks the pool's thread to flush at once.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let core = self.flusher.as_ref().and_then(|(core, _)| core.upgrade());
-        if let Some(core) = core {
+        if let Some(core) = core.filter(|core| core.process.is_current()) {
             // In this order: a flush that ends in between wakes.
             core.ask(true, Some(context.waker()));
         }
@@ -107,6 +109,8 @@ impl Future for Ticket {
 
 /// What the thread and the tickets share.
 struct Core {
+    /// To be asked first: in a forked child the locks may be held for ever.
+    process: Process,
     view: Mutex<View<Native>>,
     log: SharedLog,
     interval: Duration,
@@ -135,6 +139,7 @@ impl Core {
     }
 
     fn is_durable(&self, transaction: u64) -> Result<bool> {
+        self.process.check()?;
         let view = lock(&self.view);
         if self.log.durable_up_to(&view) >= transaction {
             return Ok(true);
@@ -197,6 +202,7 @@ impl Flusher {
     /// The system has no thread left.
     pub fn start(view: View<Native>, log: SharedLog, interval: Duration) -> Result<Self> {
         let core = Arc::new(Core {
+            process: Process::current(),
             view: Mutex::new(view),
             log,
             interval,

@@ -1,6 +1,8 @@
 //! `volatile`: the same structures by plain loads and stores under one lock. No transactions, no recovery;
 //! the in-run reference that every scheme is measured against.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use crate::error::{Error, Result};
 use crate::memory::{Memory, PersistentAddress};
 use crate::pool::heap::{self, Access, Arenas};
@@ -73,9 +75,16 @@ impl<M: Memory> VolatileWorker<M> {
 
     fn locked<R>(&mut self, mut body: impl FnMut(&mut VolatileTx<M>) -> Result<R, Abort>) -> Result<R> {
         self.0.direct.view.memory.admit_thread();
+        self.0.direct.view.memory.begin_transaction()?;
         self.0.direct.view.memory.lock(SharedLayout::WRITER);
-        let result = body(&mut self.0);
+        let outcome = catch_unwind(AssertUnwindSafe(|| body(&mut self.0)));
         self.0.direct.view.memory.unlock(SharedLayout::WRITER);
+        self.0.direct.view.memory.end_transaction();
+        let result = outcome.unwrap_or_else(|panic| resume_unwind(panic));
+        if self.0.direct.view.memory.is_forked() {
+            // The closure forked, and this is the child.
+            return Err(Error::Forked);
+        }
         self.0.direct.statistics.commits += 1;
         result.map_err(|_| self.0.direct.error.take().unwrap_or(Error::Aborted))
     }

@@ -168,11 +168,14 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     }
 
     /// Commits; acknowledged when this returns `Ok`. On an error nothing has happened, and the caller rolls
-    /// back.
+    /// back, but not in a forked child, in which it always fails.
     #[inline]
     pub fn commit(&mut self) -> Result<(), Abort> {
         if let Some(abort) = self.doomed {
             return Err(abort);
+        }
+        if self.view.memory.is_forked() {
+            return Err(Abort::Failed);
         }
         if !self.writes.entries.is_empty() {
             self.scheme.executed(&self.view, &self.writes);

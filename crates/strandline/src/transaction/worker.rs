@@ -144,9 +144,12 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
     ///
     /// # Errors
     /// [`Error::NoFreeLog`]: as many workers exist as the pool has logs. [`Error::Unsupported`]: a worker under
-    /// another scheme exists.
+    /// another scheme exists. [`Error::Forked`].
     pub fn lease(view: View<M>, concurrency: Concurrency, shared_log: Option<SharedLog>) -> Result<Self> {
         let logs = view.layout.geometry.logs;
+        if view.memory.is_forked() {
+            return Err(Error::Forked);
+        }
         if !S::KIND.modes().contains(&concurrency) {
             let modes: Vec<_> = S::KIND.modes().iter().map(|&mode| S::KIND.name(mode)).collect();
             return Err(Error::Parameter(format!(
@@ -200,36 +203,63 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         &mut self,
         read_only: bool,
         locks: Option<&[Lock]>,
-        mut body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
+        body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
+    ) -> Result<R> {
+        let memory = &self.tx.engine.view.memory;
+        memory.admit_thread();
+        memory.begin_transaction()?;
+        Running(&mut self.tx).0.attempt(read_only, locks, body)
+    }
+}
+
+/// The thread's transaction, until this is dropped.
+struct Running<'w, M: Memory, S: Scheme>(&'w mut Tx<M, S>);
+
+impl<M: Memory, S: Scheme> Drop for Running<'_, M, S> {
+    fn drop(&mut self) {
+        self.0.engine.view.memory.end_transaction();
+    }
+}
+
+impl<M: Memory, S: Scheme> Tx<M, S> {
+    fn attempt<R>(
+        &mut self,
+        read_only: bool,
+        locks: Option<&[Lock]>,
+        mut body: impl FnMut(&mut Self) -> Result<R, Abort>,
     ) -> Result<R> {
         let mut attempt = 0;
-        self.tx.engine.view.memory.admit_thread();
-        self.tx.engine.declare(locks);
+        self.engine.declare(locks);
         loop {
-            self.tx.engine.begin(attempt, read_only);
-            let tx = &mut self.tx;
-            let outcome = catch_unwind(AssertUnwindSafe(|| body(tx)));
+            self.engine.begin(attempt, read_only);
+            let outcome = catch_unwind(AssertUnwindSafe(|| body(self)));
             let why = match outcome {
-                Ok(Ok(value)) => match self.tx.engine.commit() {
+                Ok(Ok(value)) => match self.engine.commit() {
                     Ok(()) => return Ok(value),
                     Err(why) => why,
                 },
-                Ok(Err(why)) => self.tx.engine.reason(why),
+                Ok(Err(why)) => self.engine.reason(why),
                 Err(panic) => {
-                    self.tx.engine.roll_back(Abort::User);
+                    if !self.engine.view.memory.is_forked() {
+                        self.engine.roll_back(Abort::User);
+                    }
                     resume_unwind(panic);
                 }
             };
-            self.tx.engine.roll_back(why);
+            if self.engine.view.memory.is_forked() {
+                // The closure forked, and this is the child: what has happened so far is its parent's.
+                return Err(Error::Forked);
+            }
+            self.engine.roll_back(why);
             match why {
                 Abort::Conflict => {
                     attempt += 1;
-                    self.tx.engine.back_off(attempt);
+                    self.engine.back_off(attempt);
                 }
-                Abort::LogFull => self.tx.engine.make_room()?,
+                Abort::LogFull => self.engine.make_room()?,
                 Abort::User | Abort::Failed => {
-                    let error = self.tx.engine.take_error(why);
-                    self.tx.engine.settle_reads()?;
+                    let error = self.engine.take_error(why);
+                    self.engine.settle_reads()?;
                     return Err(error);
                 }
             }
@@ -256,6 +286,9 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
 
     fn drain(&mut self) -> Result<()> {
         let engine = &mut self.tx.engine;
+        if engine.view.memory.is_forked() {
+            return Err(Error::Forked);
+        }
         engine.view.memory.admit_thread();
         engine.scheme.settle(&engine.view, &mut engine.statistics);
         Ok(())
@@ -273,9 +306,16 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
 
 impl<M: Memory, S: Scheme> Drop for Worker<M, S> {
     fn drop(&mut self) {
-        self.tx.engine.view.memory.admit_thread();
-        self.tx.engine.scheme.release(&self.tx.engine.view);
-        self.tx.engine.view.memory.store(self.tx.engine.slot.leased(), 0);
+        let engine = &mut self.tx.engine;
+        let memory = &engine.view.memory;
+        if memory.is_forked() {
+            // The log is the parent's.
+            return;
+        }
+        memory.admit_thread();
+        engine.scheme.release(&engine.view);
+        memory.store(engine.slot.leased(), 0);
+        memory.notify(SharedLayout::RETURNS);
     }
 }
 

@@ -3,7 +3,6 @@
 use std::io::ErrorKind;
 use std::marker::PhantomData;
 use std::path::Path;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::persist::Root;
 use super::pointer::Ptr;
@@ -11,7 +10,7 @@ use super::root::{self, Migrations};
 use super::transaction::{self, Tx, View};
 use crate::error::{Error, Result};
 use crate::memory::{Native, PersistentAddress};
-use crate::pool::{Options, Pool, Ticket};
+use crate::pool::{BoxedWorker, Options, Pool, Ticket};
 use crate::scheme::Blurred;
 use crate::transaction::{Runner, Statistics, Worker};
 
@@ -51,9 +50,6 @@ type PoolWorker = Worker<Native, Blurred>;
 /// # }
 /// ```
 pub struct Store<R> {
-    // Dropped before the pool, which cannot be closed while a worker exists.
-    idle: Mutex<Vec<PoolWorker>>,
-    returned: Condvar,
     pool: Pool,
     /// The root's value.
     root: PersistentAddress,
@@ -80,12 +76,7 @@ pub struct Store<R> {
 pub struct Session<'s, R> {
     store: &'s Store<R>,
     /// Taken when dropped.
-    worker: Option<PoolWorker>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is in there is whole whoever panicked: a list of workers.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    worker: Option<BoxedWorker>,
 }
 
 impl<R: Root> Store<R> {
@@ -93,8 +84,8 @@ impl<R: Root> Store<R> {
     fn over(pool: Pool, root: impl FnOnce(&mut PoolWorker) -> Result<PersistentAddress>) -> Result<Self> {
         let mut worker = pool.worker()?;
         let root = root(&mut worker)?;
-        let idle = Mutex::new(vec![worker]);
-        Ok(Self { idle, returned: Condvar::new(), pool, root, root_type: PhantomData })
+        pool.return_worker(Box::new(worker));
+        Ok(Self { pool, root, root_type: PhantomData })
     }
 
     /// Creates a pool in a new file at `path`, with the root that `init` makes, and opens it. Nobody can find it before it has its
@@ -223,7 +214,8 @@ impl<R: Root> Store<R> {
     /// `body` may run several times; only its last run has an effect. It is given the transaction and a pointer to
     /// the root. An error that it returns ends the transaction without effect, and is returned.
     ///
-    /// While it runs, `body` must not begin another transaction on the same store: each might wait for the other.
+    /// While it runs, its thread cannot begin another transaction on the same store, for which the two might wait for each
+    /// other: that is [`Error::Nested`] at once, and this one goes on.
     ///
     /// ```
     /// # use strandline::typed::Store;
@@ -245,7 +237,8 @@ impl<R: Root> Store<R> {
     /// ```
     ///
     /// # Errors
-    /// The error that `body` returned; what made the transaction fail ([`Error::Full`], [`Error::Poisoned`], …).
+    /// The error that `body` returned; what made the transaction fail ([`Error::Full`], [`Error::Poisoned`], …);
+    /// [`Error::Nested`]: the thread is in a transaction of this store; [`Error::Forked`]: another process opened it.
     /// Nothing has happened then.
     pub fn update<T>(&self, body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
         self.session()?.update(body)
@@ -379,22 +372,9 @@ impl<R: Root> Store<R> {
     /// Keeps one of the pool's workers for several transactions; waits while all are in use.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: the pool is in use by another scheme's workers.
+    /// As [`Pool::wait_for_worker`].
     pub fn session(&self) -> Result<Session<'_, R>> {
-        let mut idle = lock(&self.idle);
-        let worker = loop {
-            if let Some(worker) = idle.pop() {
-                break worker;
-            }
-            match self.pool.worker() {
-                Ok(worker) => break worker,
-                Err(Error::NoFreeLog(_)) => {
-                    idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
-                }
-                Err(error) => return Err(error),
-            }
-        };
-        Ok(Session { store: self, worker: Some(worker) })
+        Ok(Session { store: self, worker: Some(self.pool.borrow_worker()?) })
     }
 
     /// The pool: its recovery, usage and sizes.
@@ -407,15 +387,13 @@ impl<R: Root> Store<R> {
     /// # Errors
     /// As [`Pool::close`].
     pub fn close(self) -> Result<()> {
-        let Self { idle, pool, .. } = self;
-        drop(idle);
-        pool.close()
+        self.pool.close()
     }
 }
 
 impl<R: Root> Session<'_, R> {
     fn worker(&mut self) -> &mut PoolWorker {
-        self.worker.as_mut().expect("only the drop takes it")
+        self.worker.as_deref_mut().expect("only the drop takes it")
     }
 
     /// As [`Store::update`].
@@ -461,7 +439,7 @@ impl<R: Root> Session<'_, R> {
         mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         let Store { pool, root, .. } = self.store;
-        let worker = self.worker.as_mut().expect("only the drop takes it");
+        let worker = self.worker.as_deref_mut().expect("only the drop takes it");
         let (result, transaction) = transaction::update_later(worker, |tx| body(tx, Ptr::of(*root)))?;
         Ok((result, pool.ticket(transaction)?))
     }
@@ -491,15 +469,14 @@ impl<R: Root> Session<'_, R> {
 
     /// What this session's worker has done so far, in other sessions too.
     pub fn statistics(&self) -> Statistics {
-        self.worker.as_ref().map(Runner::statistics).unwrap_or_default()
+        self.worker.as_deref().map(Runner::statistics).unwrap_or_default()
     }
 }
 
 impl<R> Drop for Session<'_, R> {
     fn drop(&mut self) {
         if let Some(worker) = self.worker.take() {
-            lock(&self.store.idle).push(worker);
-            self.store.returned.notify_one();
+            self.store.pool.return_worker(worker);
         }
     }
 }

@@ -145,6 +145,13 @@ impl World for CrashMemory {
 
 /// For recovery, which runs once for each state: without the way through a world.
 impl Memory for CrashMemory {
+    /// Recovery runs none.
+    fn begin_transaction(&self) -> strandline::Result<()> {
+        Ok(())
+    }
+
+    fn end_transaction(&self) {}
+
     #[inline(always)]
     fn load<A: Address>(&self, at: A) -> u64 {
         self.load(A::SPACE, at.offset())
