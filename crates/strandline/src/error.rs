@@ -307,6 +307,9 @@ fn the_pool(path: &Option<PathBuf>) -> String {
     }
 }
 
+/// Why a pool is poisoned whose files somebody else took away.
+pub(crate) const FILE_GONE: &str = "one of the pool's files was deleted or cut short while it was open";
+
 impl Error {
     /// The error of somebody who opens the pool at `at`: it names the file.
     pub(crate) fn in_pool(self, at: &Path) -> Self {

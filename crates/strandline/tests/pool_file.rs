@@ -516,6 +516,25 @@ fn a_file_that_is_deleted_or_cut_short_ends_the_pool() {
 }
 
 #[test]
+fn a_mapped_file_that_is_deleted_ends_the_pool_at_the_next_bulk_persistence() {
+    for domain in [Domain::Process, Domain::Flush, Domain::FlushOnFail] {
+        let options = Options { domain, assume_persistent: true, ..options() };
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("pool");
+        let pool = Pool::create(&path, &options).unwrap();
+        let (mut worker, mut other) = (pool.worker().unwrap(), pool.worker().unwrap());
+        worker.run(|tx| tx.write(tx.root(0), 1)).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        // A log of 16 KB is full after some hundred transactions.
+        let error = (0..1000).find_map(|value| worker.run(|tx| tx.write(tx.root(0), value)).err());
+        assert!(matches!(&error, Some(Error::Poisoned(why)) if why.contains("deleted")), "{error:?}");
+        assert!(matches!(other.run(|tx| tx.write(tx.root(0), 3)), Err(Error::Poisoned(_))));
+        drop((worker, other));
+        assert!(matches!(pool.close(), Err(Error::Poisoned(_))));
+    }
+}
+
+#[test]
 fn all_files_of_a_pool_have_its_permissions() {
     use std::os::unix::fs::PermissionsExt;
     let folder = TempDir::new().unwrap();

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -11,7 +11,7 @@ use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 
 use super::process::Process;
 use super::protection::{AllocatedKey, ProtectionKey};
-use crate::error::{Error, Result};
+use crate::error::{Error, FILE_GONE, Result};
 
 /// How a file's words are mapped.
 ///
@@ -60,8 +60,12 @@ pub struct Mapping {
     words: usize,
     /// The file, and with it the lock that whoever opened it holds, lives as long as its words.
     file: Option<File>,
-    /// Stores reach the file, and it had holes when it was mapped.
+    /// Stores reach the file.
+    is_shared: bool,
+    /// They do, and it had holes when it was mapped.
     is_sparse: bool,
+    /// Whether the file was found deleted or cut short.
+    is_gone: AtomicBool,
     key: Option<AllocatedKey>,
     /// Who mapped it.
     process: Process,
@@ -88,7 +92,8 @@ impl Mapping {
         let length = mappable(bytes)?;
         let kept = file.try_clone().map_err(|e| Error::io("keep the pool's file open", e))?;
         let allocated = 512 * file.metadata().map_err(|e| Error::io("read the pool's size", e))?.blocks();
-        let is_sparse = kind != MappingKind::Private && allocated < bytes;
+        let is_shared = kind != MappingKind::Private;
+        let is_sparse = is_shared && allocated < bytes;
         // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours. Other
         // processes may change a shared file's words at any time, which is why they are atomics.
         let base = unsafe {
@@ -102,7 +107,9 @@ impl Mapping {
             base: base.cast(),
             words: length / 8,
             file: Some(kept),
+            is_shared,
             is_sparse,
+            is_gone: AtomicBool::new(false),
             key: None,
             process: Process::current(),
         })
@@ -131,7 +138,9 @@ impl Mapping {
             base: base.cast(),
             words: length / 8,
             file: None,
+            is_shared: false,
             is_sparse: false,
+            is_gone: AtomicBool::new(false),
             key: None,
             process: Process::current(),
         })
@@ -171,6 +180,29 @@ impl Mapping {
     pub fn allocate(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.is_sparse) else { return Ok(()) };
         allocate(file, offset, bytes)
+    }
+
+    /// Fails if stores go to a file that somebody has deleted or cut short since it was mapped: they are lost with it. From then on
+    /// [`Mapping::check_gone`] fails, too.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]; the file cannot be looked at.
+    pub(super) fn check_file(&self) -> Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
+        let about = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
+        if about.nlink() == 0 || about.len() < 8 * self.words as u64 {
+            self.is_gone.store(true, Ordering::Relaxed);
+        }
+        self.check_gone()
+    }
+
+    /// Fails if the file was found deleted or cut short.
+    #[inline(always)]
+    pub(super) fn check_gone(&self) -> Result<()> {
+        if self.is_gone.load(Ordering::Relaxed) {
+            return Err(Error::Poisoned(FILE_GONE.to_owned()));
+        }
+        Ok(())
     }
 
     /// Waits until every changed page of a shared mapping is in the file (`msync`).

@@ -187,6 +187,15 @@ pub trait Memory {
     /// The device behind the pool, in the `Sync` domain; `None` where a fence makes durable.
     fn device(&self) -> Option<&dyn Device>;
 
+    /// Fails if the file that stores go to was deleted or cut short by somebody else; then every later transaction fails as
+    /// well. To be asked when persisting in bulk.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    fn check_file(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, where it may have holes.
     ///
     /// # Errors
@@ -357,6 +366,9 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn device(&self) -> Option<&dyn Device> {
         (**self).device()
+    }
+    fn check_file(&self) -> Result<()> {
+        (**self).check_file()
     }
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         (**self).make_space(at, bytes)

@@ -245,6 +245,7 @@ impl Memory for Native {
     #[inline(always)]
     fn begin_transaction(&self) -> Result<()> {
         self.process.check()?;
+        self.persistent.mapping.check_gone()?;
         if running::begin(self.pool()) { Ok(()) } else { Err(Error::Nested) }
     }
 
@@ -401,6 +402,10 @@ impl Memory for Native {
     #[inline(always)]
     fn device(&self) -> Option<&dyn Device> {
         self.device.as_deref().map(|device| device as &dyn Device)
+    }
+
+    fn check_file(&self) -> Result<()> {
+        self.persistent.mapping.check_file()
     }
 
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {

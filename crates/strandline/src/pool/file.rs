@@ -579,6 +579,7 @@ impl Pool {
             let device = self.sync.as_ref().map(|sync| sync.device.clone());
             return device.map_or(Ok(()), |device| write_state(&*device, 0, Some(report.watermark)));
         }
+        memory.check_file()?;
         scheme::drain(&view, scheme::current(&view)?);
         // Under any domain but MAP_SYNC's, what a clean pool promises has to be in the file itself.
         let unprotected = PoolState::decode(memory.load(Layout::STATE)).unprotected;

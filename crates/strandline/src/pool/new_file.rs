@@ -14,6 +14,7 @@ use rustix::fs::FlockOperation;
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
+use crate::memory::Process;
 
 const SUFFIX: &str = ".new";
 const RANDOM_CHARACTERS: usize = 8;
@@ -71,8 +72,19 @@ pub(super) fn create_like(path: &Path, like: Option<&Metadata>) -> io::Result<Fi
 
 /// A file that nobody else can find yet. It is removed if it is dropped unpublished.
 pub(super) struct NewFile {
-    file: NamedTempFile,
+    /// Taken when it is published.
+    file: Option<NamedTempFile>,
     name: PathBuf,
+    /// Who makes it: a forked child leaves it alone.
+    process: Process,
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            std::mem::forget(self.file.take());
+        }
+    }
 }
 
 impl NewFile {
@@ -97,36 +109,42 @@ impl NewFile {
             let is_ours = try_lock(file.as_file())
                 && is_at(file.as_file(), file.path()).map_err(cannot("create", name))?;
             if is_ours {
-                return Ok(Self { file, name: name.to_owned() });
+                return Ok(Self { file: Some(file), name: name.to_owned(), process: Process::current() });
             }
         }
     }
 
+    fn temporary(&self) -> &NamedTempFile {
+        self.file.as_ref().expect("only publishing takes it")
+    }
+
     /// The file; a duplicate of it holds its lock, too.
     pub fn file(&self) -> &File {
-        self.file.as_file()
+        self.temporary().as_file()
     }
 
     /// The temporary name.
     pub fn path(&self) -> &Path {
-        self.file.path()
+        self.temporary().path()
     }
 
     /// Gives the file its name, durably. `Some`: something has that name already, and keeps it.
     ///
     /// # Errors
     /// It cannot be given.
-    pub fn publish(self) -> Result<Option<Self>> {
-        let Self { file, name } = self;
-        match file.persist_noclobber(&name) {
+    pub fn publish(mut self) -> Result<Option<Self>> {
+        self.process.check()?;
+        let file = self.file.take().expect("only publishing takes it");
+        match file.persist_noclobber(&self.name) {
             Ok(_) => {
-                synchronize_folder(&name).map_err(cannot("name", &name))?;
+                synchronize_folder(&self.name).map_err(cannot("name", &self.name))?;
                 Ok(None)
             }
             Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
-                Ok(Some(Self { file: refused.file, name }))
+                self.file = Some(refused.file);
+                Ok(Some(self))
             }
-            Err(refused) => Err(cannot("name", &name)(refused.error)),
+            Err(refused) => Err(cannot("name", &self.name)(refused.error)),
         }
     }
 }

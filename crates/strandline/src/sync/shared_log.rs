@@ -41,7 +41,7 @@
 //! A failed write or flush poisons: from then on every operation of everybody answers [`Error::Poisoned`], also
 //! for what was durable before. What became of unacknowledged transactions is for recovery to find out.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, FILE_GONE, Result};
 use crate::log::{RECORD_BLOCKS, Record};
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step, VolatileAddress, WORD_BYTES};
 use crate::pool::layout::{Layout, PAGE_BYTES, SharedLayout, Slot, View};
@@ -185,7 +185,7 @@ impl Failure {
     fn poisoned(code: u64, error: &std::io::Error) -> Error {
         let gone = error.raw_os_error() == Some(rustix::io::Errno::STALE.raw_os_error());
         let why = if gone {
-            "one of the pool's files was deleted or cut short while it was open".to_owned()
+            FILE_GONE.to_owned()
         } else {
             error.to_string()
         };

@@ -336,6 +336,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
 
     /// Makes room in the log after [`Abort::LogFull`].
     pub fn make_room(&mut self) -> Result<(), Error> {
+        self.view.memory.check_file()?;
         let before = self.view.memory.counters();
         let made = self.scheme.make_room(&self.view, self.concurrency, &mut self.statistics);
         self.statistics.bulk += self.view.memory.counters() - before;
