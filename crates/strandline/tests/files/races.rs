@@ -1,0 +1,211 @@
+//! Processes that use the same files at the same time.
+
+use std::path::Path;
+use std::time::Duration;
+
+use strandline::Domain;
+
+use super::child::Process;
+use super::trace::{Stop, Traced};
+use super::{Bounds, Failures, How, cases, holds, leaves_nothing, name, names, pool_in, quick_folder, random};
+
+/// What the processes said went well, and the pool has all that they were told.
+fn judge(path: &Path, domain: Domain, said: &[Vec<String>]) -> Result<(), String> {
+    let mut bounds = Bounds { made: true, ..Bounds::default() };
+    for mark in said.iter().flatten() {
+        if mark.starts_with("error") {
+            return Err(format!("{mark}; all: {said:?}"));
+        }
+        if mark.starts_with("ack") {
+            bounds.least.extend(super::child::counts(mark));
+        }
+    }
+    bounds.most.clone_from(&bounds.least);
+    if bounds.least.is_empty() {
+        return Err(format!("nobody has done anything: {said:?}"));
+    }
+    holds(path, domain, How::Open, &bounds)?;
+    Ok(())
+}
+
+/// One of them: opens or creates, runs a transaction of its own, closes.
+fn turn(path: &Path, domain: Domain, key: usize) -> String {
+    format!("domain {}; open_or_create {}; update {key} 1; close", name(domain), path.display())
+}
+
+#[test]
+fn races_to_create() {
+    let mut random = random("races");
+    let mut failures = Failures::new("races");
+    let folder = quick_folder();
+    let mut processes: Vec<Process> = (0..3).map(|_| Process::start(folder.path())).collect();
+    for round in 0..cases(60) {
+        let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
+        let count = random.usize(2..=3);
+        let place = folder.path().join(format!("{round}"));
+        std::fs::create_dir(&place).unwrap();
+        let path = pool_in(&place);
+        random.shuffle(&mut processes);
+        for (key, process) in processes[..count].iter_mut().enumerate() {
+            process.tell(&turn(&path, domain, key));
+        }
+        let last = |mark: &str| mark.starts_with("done close") || mark.starts_with("error close");
+        let said: Vec<_> = processes[..count].iter_mut().map(|process| process.marks_until(last)).collect();
+        let mut result = judge(&path, domain, &said);
+        if result.is_ok() {
+            result = leaves_nothing(&path, domain);
+        }
+        failures.case(format!("{count} processes, {}", name(domain)), result);
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+    processes.into_iter().for_each(|process| drop(process.end()));
+    failures.end();
+}
+
+/// Runs one process until its call number `call`, another one as far as it gets, and then both to their ends. `None`: there
+/// is no such call.
+fn hold_at(folder: &Path, first: &str, call: usize, second: &str) -> Option<[Vec<String>; 2]> {
+    let mut other = Process::start(folder);
+    let mut traced = Traced::start(folder, &format!("begin; {first}"));
+    let (mut marks, mut calls, mut counting, mut held) = (Vec::new(), 0, false, false);
+    let mut said = Vec::new();
+    loop {
+        match traced.next() {
+            Stop::Entry(entry) => {
+                calls += usize::from(counting);
+                if calls == call && !held {
+                    held = true;
+                    other.tell(second);
+                    // Until it has done all, waits for the lock that the first one holds, or waits without a word.
+                    while other.speaks_within(Duration::from_millis(500)) {
+                        let Some(mark) = other.next_mark() else { break };
+                        let is_end = mark == "locked" || second.ends_with(mark.trim_start_matches("done "));
+                        said.push(mark);
+                        if is_end {
+                            break;
+                        }
+                    }
+                }
+                if let Some(mark) = traced.mark(&entry) {
+                    counting |= mark == "begin";
+                    marks.push(mark);
+                }
+            }
+            Stop::Exit(..) => {}
+            Stop::Ended => break,
+        }
+    }
+    said.extend(other.end());
+    held.then_some([marks, said])
+}
+
+#[test]
+fn creation_beside_one_that_is_held_at_each_system_call() {
+    let mut failures = Failures::new("creation beside one that is held");
+    for domain in [Domain::Sync, Domain::Process] {
+        for call in 1.. {
+            let folder = quick_folder();
+            let path = pool_in(folder.path());
+            let [first, second] = [turn(&path, domain, 1), turn(&path, domain, 2)];
+            let Some(said) = hold_at(folder.path(), &first, call, &second) else { break };
+            let mut result = judge(&path, domain, &said);
+            if result.is_ok() {
+                result = leaves_nothing(&path, domain);
+            }
+            failures.case(format!("{}, the first one held at call {call}", name(domain)), result);
+        }
+    }
+    failures.end();
+}
+
+/// Two pools, two processes, one place for their backups: one of them wins, and the backup is its pool.
+#[test]
+fn races_of_backups_to_one_target() {
+    let (mut random, mut failures) = (random("backups"), Failures::new("backups"));
+    let folder = quick_folder();
+    let mut processes: Vec<Process> = (0..2).map(|_| Process::start(folder.path())).collect();
+    let domains = [Domain::Sync, *random.choice(&[Domain::Sync, Domain::Process]).unwrap()];
+    for (key, process) in processes.iter_mut().enumerate() {
+        let path = folder.path().join(format!("pool {key}").replace(' ', ""));
+        process.tell(&format!("domain {}; create {}; update {key} 4", name(domains[key]), path.display()));
+        let said = process.marks_until(|mark| mark.starts_with("done update"));
+        assert!(!said.iter().any(|mark| mark.starts_with("error")), "{said:?}");
+    }
+    let before = names(folder.path());
+    for _ in 0..cases(40) {
+        let copy = folder.path().join("copy");
+        processes.iter_mut().for_each(|process| process.tell(&format!("backup {}", copy.display())));
+        let said: Vec<_> = processes.iter_mut().map(|process| process.next_mark().unwrap()).collect();
+        let won: Vec<u64> = (0..2).filter(|&key| said[key as usize].starts_with("done")).collect();
+        let result = match won[..] {
+            [key] => {
+                let whole = std::collections::BTreeMap::from([(key, 4)]);
+                let bounds = Bounds { made: true, least: whole.clone(), most: whole, closed: true };
+                holds(&copy, domains[key as usize], How::Open, &bounds).map(drop)
+            }
+            _ => Err(format!("not one has won: {said:?}")),
+        };
+        let _ = std::fs::remove_file(&copy);
+        let _ = std::fs::remove_file(strandline::pool::log_path(&copy));
+        let now = names(folder.path());
+        let left = if now == before { Ok(()) } else { Err(format!("files are left over: {now:?}")) };
+        failures.case("backups", result.and(left));
+        for name in now.iter().filter(|name| !before.contains(name)) {
+            std::fs::remove_file(folder.path().join(name)).unwrap();
+        }
+    }
+    failures.end();
+}
+
+/// Repairs, and whoever opens the pool, at once.
+#[test]
+fn races_of_repairs() {
+    let (mut random, mut failures) = (random("repairs"), Failures::new("repairs"));
+    let folder = quick_folder();
+    let mut processes: Vec<Process> = (0..3).map(|_| Process::start(folder.path())).collect();
+    for round in 0..cases(30) {
+        let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
+        let place = folder.path().join(format!("{round}"));
+        std::fs::create_dir(&place).unwrap();
+        let path = pool_in(&place);
+        let first = if random.bool() { "close" } else { "kill" };
+        let script = format!("domain {}; create {}; update 0 5; {first}", name(domain), path.display());
+        let mut said = vec![Process::run(&place, &script)];
+        let is_damaged = random.bool();
+        if is_damaged {
+            use std::os::unix::fs::FileExt;
+            // The magic number.
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.write_all_at(b"????", 0).unwrap();
+        }
+        let repairs = random.usize(1..=2);
+        for (key, process) in processes.iter_mut().enumerate() {
+            process.tell(&if key < repairs {
+                format!("repair {}", path.display())
+            } else {
+                turn(&path, domain, key)
+            });
+        }
+        let mut repaired = 0;
+        for (key, process) in processes.iter_mut().enumerate() {
+            let mut marks = process.marks_until(|mark| {
+                mark.ends_with("close") || mark.contains("error close") || mark.contains(" repair ") && key < repairs
+            });
+            repaired += marks.iter().filter(|mark| mark.starts_with("done repair")).count();
+            // Whoever comes before the repair, or during one, may be told that the pool is damaged, or locked, or being
+            // repaired; but nothing else happens then.
+            if is_damaged {
+                marks.retain(|mark| !mark.starts_with("error"));
+            }
+            said.push(marks);
+        }
+        let mut result = Ok(());
+        if is_damaged && repaired == 0 {
+            result = Err(format!("nobody has repaired it: {said:?}"));
+        }
+        let result = result.and_then(|()| judge(&path, domain, &said));
+        failures.case(format!("{} {first}, damaged: {is_damaged}, {repairs} repairs", name(domain)), result);
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+    failures.end();
+}
