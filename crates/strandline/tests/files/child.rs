@@ -75,7 +75,8 @@ pub fn contents(store: &Store<Root>) -> Result<Counts, String> {
         let from = root.count.saturating_sub(BLOBS - 1).max(1);
         for number in from..=root.count {
             if root.blobs.get(tx, &(number % BLOBS))?.as_deref() != Some(&blob(number)[..]) {
-                wrong = Some(format!("the blob of transaction {number} of {} is not what it was", root.count));
+                wrong =
+                    Some(format!("the blob of transaction {number} of {} is not what it was", root.count));
             }
         }
         let blobs = root.blobs.iter(tx).count() as u64;
@@ -244,17 +245,6 @@ impl Process {
             }
         }
         all
-    }
-
-    /// Whether it says something within `time`.
-    pub fn speaks_within(&self, time: Duration) -> bool {
-        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-        use std::os::fd::AsFd;
-        if !self.marks.buffer().is_empty() {
-            return true;
-        }
-        let mut descriptors = [PollFd::new(self.marks.get_ref().as_fd(), PollFlags::POLLIN)];
-        poll(&mut descriptors, PollTimeout::try_from(time).unwrap()).unwrap() > 0
     }
 
     /// Tells it that there is no more to do, and waits for its end; the rest of what it says.

@@ -48,7 +48,10 @@ enum Mood {
     /// All up to some time.
     Prefix,
     /// Each sector, or page, on its own, with this probability in percent of being as it was last.
-    Each { unit: usize, percent: u32 },
+    Each {
+        unit: usize,
+        percent: u32,
+    },
 }
 
 impl Mood {
@@ -161,7 +164,8 @@ impl Stored {
 impl Disk {
     /// The disk before any event.
     pub fn new(journal: &Journal) -> Self {
-        let mut disk = Self { files: Vec::new(), names: BTreeMap::new(), pending: Vec::new(), seen: BTreeMap::new() };
+        let mut disk =
+            Self { files: Vec::new(), names: BTreeMap::new(), pending: Vec::new(), seen: BTreeMap::new() };
         for (name, inode, bytes) in &journal.before {
             disk.file(*inode).durable.clone_from(bytes);
             disk.names.insert(name.clone(), *inode);

@@ -36,6 +36,18 @@ pub enum Event {
     FlushFolder,
 }
 
+impl std::fmt::Display for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Write { inode, offset, bytes, durable } => {
+                let kind = if *durable { "durable write" } else { "write" };
+                write!(f, "{kind} of {} bytes at {offset} of file {inode}", bytes.len())
+            }
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
 /// All that a process did, to files that were there before or are new.
 pub struct Journal {
     /// Names and contents at the beginning, durable.
@@ -43,8 +55,14 @@ pub struct Journal {
     pub events: Vec<Event>,
 }
 
-struct Recorder<'t> {
-    traced: &'t mut Traced,
+/// A process that is recorded: what it is told, and after how many events it is killed.
+pub struct Life {
+    pub script: String,
+    pub events: Option<usize>,
+}
+
+struct Recorder {
+    traced: Traced,
     folder: PathBuf,
     folder_identity: (u64, u64),
     inodes: HashMap<(u64, u64), Inode>,
@@ -59,8 +77,9 @@ fn identity(path: impl AsRef<Path>) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|about| (about.dev(), about.ino()))
 }
 
-/// Runs `script` in `folder`, and records what it does there.
-pub fn record(folder: &Path, script: &str) -> Journal {
+/// Runs processes in `folder`, one after the other, and records what they do there. What one that is killed has written is in the
+/// page cache for the next one, durable or not.
+pub fn record(folder: &Path, lives: &[Life]) -> Journal {
     let folder = folder.canonicalize().unwrap();
     let mut before = Vec::new();
     let mut inodes = HashMap::new();
@@ -75,9 +94,10 @@ pub fn record(folder: &Path, script: &str) -> Journal {
     for (_, inode, bytes) in &before {
         contents[*inode].clone_from(bytes);
     }
-    let mut traced = Traced::start(&folder, script);
+    let mut lives = lives.iter();
+    let first = lives.next().expect("a life");
     let mut recorder = Recorder {
-        traced: &mut traced,
+        traced: Traced::start(&folder, &first.script),
         folder_identity: identity(&folder).unwrap(),
         folder,
         inodes,
@@ -85,12 +105,18 @@ pub fn record(folder: &Path, script: &str) -> Journal {
         contents,
         events: Vec::new(),
     };
-    recorder.run();
+    recorder.run(first.events);
+    for life in lives {
+        recorder.traced = Traced::start(&recorder.folder, &life.script);
+        recorder.run(life.events);
+    }
     Journal { before, events: recorder.events }
 }
 
-impl Recorder<'_> {
-    fn run(&mut self) {
+impl Recorder {
+    /// Records one life, of so many events.
+    fn run(&mut self, most: Option<usize>) {
+        let end = most.map_or(usize::MAX, |most| self.events.len() + most);
         // What a call is about is read before it runs, because a path may mean something else afterwards.
         let mut about: HashMap<_, Box<dyn FnOnce(&mut Self, u64)>> = HashMap::new();
         loop {
@@ -105,9 +131,29 @@ impl Recorder<'_> {
                         && result >= 0
                     {
                         then(self, result as u64);
+                        if self.events.len() >= end {
+                            self.traced.kill();
+                            self.cut_short();
+                            return;
+                        }
                     }
                 }
                 Stop::Ended => return,
+            }
+        }
+    }
+
+    /// The last call was under way when the process was killed: it has done its work, but has not waited for the medium.
+    fn cut_short(&mut self) {
+        match self.events.last_mut() {
+            Some(Event::Write { durable, .. }) => *durable = false,
+            Some(Event::Flush(_) | Event::FlushFolder) => drop(self.events.pop()),
+            _ => {}
+        }
+        // Its mappings are gone, and what they held is in the page cache.
+        for inode in std::mem::take(&mut self.mapped) {
+            if let Some(path) = self.path_of(inode) {
+                self.find_stores(inode, &path);
             }
         }
     }
@@ -270,7 +316,9 @@ impl Recorder<'_> {
                 Some(Box::new(move |this, _| this.flush(inode, &path)))
             }
             // Whichever file it is: the pool has only one mapping that it stores to.
-            libc::SYS_msync if a[2] as i32 & libc::MS_SYNC != 0 => Some(Box::new(|this, _| this.flush_mapped())),
+            libc::SYS_msync if a[2] as i32 & libc::MS_SYNC != 0 => {
+                Some(Box::new(|this, _| this.flush_mapped()))
+            }
             libc::SYS_sync | libc::SYS_syncfs => Some(Box::new(|this, _| {
                 (0..this.contents.len()).for_each(|inode| this.events.push(Event::Flush(inode)));
                 this.events.push(Event::FlushFolder);
@@ -290,7 +338,9 @@ impl Recorder<'_> {
                 let kind = a[3] as i32 & libc::MAP_TYPE;
                 let shared = kind == libc::MAP_SHARED || kind == libc::MAP_SHARED_VALIDATE;
                 let inode = self.inode(a[4]).filter(|_| shared)?;
-                Some(Box::new(move |this, _| drop(this.mapped.insert(inode))))
+                Some(Box::new(move |this, _| {
+                    this.mapped.insert(inode);
+                }))
             }
             libc::SYS_truncate | libc::SYS_symlink | libc::SYS_mkdir | libc::SYS_openat2 => {
                 let at = usize::from(call.number == libc::SYS_symlink || call.number == libc::SYS_openat2);
@@ -308,7 +358,11 @@ impl Recorder<'_> {
     /// A call that the recorder does not know must not change the folder.
     fn refuse(&self, call: &Call, path: PathBuf) -> Option<Box<dyn FnOnce(&mut Self, u64)>> {
         let known = identity(&path).is_some_and(|key| self.inodes.contains_key(&key));
-        assert!(!known && self.name(&path).is_none(), "teach the recorder system call {}: {path:?}", call.number);
+        assert!(
+            !known && self.name(&path).is_none(),
+            "teach the recorder system call {}: {path:?}",
+            call.number
+        );
         None
     }
 
@@ -333,9 +387,8 @@ impl Recorder<'_> {
             }));
         }
         let inode = *self.inodes.get(&old?)?;
-        (flags & libc::O_TRUNC != 0).then(|| -> Box<dyn FnOnce(&mut Self, u64)> {
-            Box::new(move |this, _| this.resized(inode, 0))
-        })
+        (flags & libc::O_TRUNC != 0)
+            .then(|| -> Box<dyn FnOnce(&mut Self, u64)> { Box::new(move |this, _| this.resized(inode, 0)) })
     }
 
     fn allocated(&mut self, inode: Inode, mode: i32, offset: u64, bytes: u64) {
@@ -358,13 +411,16 @@ impl Recorder<'_> {
 
     fn flush_mapped(&mut self) {
         for inode in self.mapped.clone() {
-            let name = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
-            let is_it = |path: &PathBuf| identity(path).and_then(|key| self.inodes.get(&key)) == Some(&inode);
             // A file that has no name any more is nobody's pool.
-            if let Some(path) = name.into_iter().find(is_it) {
+            if let Some(path) = self.path_of(inode) {
                 self.flush(inode, &path);
             }
         }
+    }
+
+    fn path_of(&self, inode: Inode) -> Option<PathBuf> {
+        let mut paths = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
+        paths.find(|path| identity(path).and_then(|key| self.inodes.get(&key)) == Some(&inode))
     }
 
     fn rename(&self, from: PathBuf, to: PathBuf, flags: u32) -> Option<Box<dyn FnOnce(&mut Self, u64)>> {

@@ -75,12 +75,20 @@ fn kills_at_each_system_call_of_a_creation() {
         for before in [true, false] {
             for call in 1.. {
                 let folder = quick_folder();
-                let (marks, calls) = run_and_kill(folder.path(), &script(folder.path(), domain), Some(At { call, before }));
+                let (marks, calls) =
+                    run_and_kill(folder.path(), &script(folder.path(), domain), Some(At { call, before }));
                 if calls < call {
                     break;
                 }
                 let result = judge(folder.path(), domain, &[marks]);
-                failures.case(format!("{} killed {} call {call}", name(domain), if before { "before" } else { "after" }), result);
+                failures.case(
+                    format!(
+                        "{} killed {} call {call}",
+                        name(domain),
+                        if before { "before" } else { "after" }
+                    ),
+                    result,
+                );
             }
         }
     }

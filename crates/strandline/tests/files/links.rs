@@ -41,7 +41,6 @@ impl Place {
 
     /// A folder to work in, and a name of the pool there.
     fn way(&self, random: &mut fastrand::Rng) -> (PathBuf, String) {
-        let absolute = |name: &str| self.at(name).display().to_string();
         let (folder, name) = *random
             .choice(&[
                 ("real", "pool"),
@@ -61,19 +60,29 @@ impl Place {
             ])
             .unwrap();
         let is_absolute = random.bool();
-        let name = if is_absolute { absolute(&format!("{folder}/{name}")) } else { name.to_owned() };
-        (self.at(folder), name)
+        let path =
+            if is_absolute { self.at(folder).join(name).display().to_string() } else { name.to_owned() };
+        (self.at(folder), path)
     }
 
     /// A process opens the pool by some name, runs transactions, and closes it or is killed.
     fn live(&mut self, random: &mut fastrand::Rng) -> Result<(), String> {
-        let (folder, path) = self.way(random);
+        // It is created by its own name: what a link that leads nowhere means is not the pool's business.
+        let (folder, path) =
+            if self.bounds.made { self.way(random) } else { (self.at("real"), "pool".to_owned()) };
         let last = *random.choice(&["close", "kill", "kill"]).unwrap();
-        let script =
-            format!("domain {}; open_or_create {path}; update 1 {}; {last}", name(self.domain), random.u32(..40));
+        let script = format!(
+            "domain {}; open_or_create {path}; update 1 {}; {last}",
+            name(self.domain),
+            random.u32(..40)
+        );
         let marks = Process::run(&folder, &script);
         if let Some(error) = marks.iter().find(|mark| mark.starts_with("error")) {
-            return Err(format!("in {}, {path}: {error}; acknowledged: {:?}", folder.display(), self.bounds.least));
+            return Err(format!(
+                "in {}, {path}: {error}; acknowledged: {:?}",
+                folder.display(),
+                self.bounds.least
+            ));
         }
         let opened = marks.iter().find(|mark| mark.starts_with("opened")).ok_or("it has not opened")?;
         self.bounds.admit(&super::child::counts(opened)).map_err(|error| format!("{path}: {error}"))?;
@@ -114,7 +123,9 @@ impl Place {
             match look(path, self.domain, How::OpenOrCreate)? {
                 Ok(_) => return Err(format!("{} opens, a file with two names", path.display())),
                 Err(error) if error.to_string().contains("link") => {}
-                Err(error) => return Err(format!("{}: the error does not speak of links: {error}", path.display())),
+                Err(error) => {
+                    return Err(format!("{}: the error does not speak of links: {error}", path.display()));
+                }
             }
         }
         std::fs::remove_file(&other).unwrap();
@@ -159,7 +170,8 @@ impl Place {
             }
         }
         let opened = self.right_or_error(&self.pool(), &["pool", "pool.log"]);
-        let opened = opened.map_err(|error| format!("with another log, closed: {}: {error}", self.bounds.closed))?;
+        let opened =
+            opened.map_err(|error| format!("with another log, closed: {}: {error}", self.bounds.closed))?;
         if !opened {
             self.rename("real/kept", "real/pool.log");
         } else {

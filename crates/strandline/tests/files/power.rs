@@ -1,12 +1,10 @@
 //! Power failures: images of what the medium may hold, made from recordings of real runs, are opened and read.
 
 use std::path::Path;
-use std::time::Instant;
-
 use strandline::{Domain, Error};
 
 use super::image::{Disk, Image, write};
-use super::journal::{Event, Journal, record};
+use super::journal::{Event, Journal, Life, record};
 use super::{Bounds, Failures, How, cases, holds, leaves_nothing, look, name, pool_in, quick_folder, random};
 
 /// A run, and what may be expected of the pool when it begins.
@@ -29,7 +27,13 @@ fn is_absent(error: &Error) -> bool {
 }
 
 /// Opens an image, whose pool must hold what `bounds` says.
-fn judge(image: &Image, folder: &Path, run: &Run, bounds: &Bounds, random: &mut fastrand::Rng) -> Result<(), String> {
+fn judge(
+    image: &Image,
+    folder: &Path,
+    run: &Run,
+    bounds: &Bounds,
+    random: &mut fastrand::Rng,
+) -> Result<(), String> {
     write(image, folder);
     let path = pool_in(folder);
     if bounds.made {
@@ -52,12 +56,11 @@ fn judge(image: &Image, folder: &Path, run: &Run, bounds: &Bounds, random: &mut 
 }
 
 /// A backup is whole or not there, and there once it has been acknowledged.
-fn judge_backups(folder: &Path, run: &Run, heard: &[&str], random: &mut fastrand::Rng) -> Result<(), String> {
+fn judge_backups(folder: &Path, run: &Run, heard: &[&str]) -> Result<(), String> {
     for backup in run.backups {
-        let at = |prefix: &str| heard.iter().position(|mark| *mark == format!("{prefix}backup {backup}"));
         let path = folder.join(backup);
         // It has what had been acknowledged when it began, which is when the command before it ended.
-        let done = at("done ");
+        let done = heard.iter().position(|mark| mark.starts_with("done backup") && mark.ends_with(backup));
         match look(&path, run.domain, How::Open)? {
             Ok(found) => {
                 let mut bounds = Bounds::default();
@@ -69,7 +72,6 @@ fn judge_backups(folder: &Path, run: &Run, heard: &[&str], random: &mut fastrand
             Err(error) => return Err(format!("{backup}: {error}")),
         }
     }
-    let _ = random;
     Ok(())
 }
 
@@ -94,9 +96,10 @@ impl Run<'_> {
                 let folder = quick_folder();
                 let mut result = judge(&image, folder.path(), self, &bounds, random);
                 if result.is_ok() {
-                    result = judge_backups(folder.path(), self, &heard, random);
+                    result = judge_backups(folder.path(), self, &heard);
                 }
-                let what = format!("{} at event {at} of {}: {event:.100?}", name(self.domain), events.len());
+                let event = event.map_or("the end".into(), Event::to_string);
+                let what = format!("{} at event {at} of {}, {event}", name(self.domain), events.len());
                 failures.case(what, result);
                 if depth > 0 && random.u8(..16) == 0 {
                     self.again(&image, &bounds, depth, random, failures);
@@ -113,30 +116,62 @@ impl Run<'_> {
     }
 
     /// Has the image opened by a process that is recorded, and the power fail in there.
-    fn again(&self, image: &Image, bounds: &Bounds, depth: u32, random: &mut fastrand::Rng, failures: &mut Failures) {
+    fn again(
+        &self,
+        image: &Image,
+        bounds: &Bounds,
+        depth: u32,
+        random: &mut fastrand::Rng,
+        failures: &mut Failures,
+    ) {
         let folder = quick_folder();
         write(image, folder.path());
         let path = pool_in(folder.path());
-        let script = format!("domain {}; open_or_create {}; update 1 3; close", name(self.domain), path.display());
-        let journal = record(folder.path(), &script);
-        let run = Run { journal, before: Bounds { closed: false, ..bounds.clone() }, domain: self.domain, backups: &[] };
+        let script =
+            format!("domain {}; open_or_create {}; update 1 3; close", name(self.domain), path.display());
+        let journal = record(folder.path(), &[Life { script, events: None }]);
+        let run = Run {
+            journal,
+            before: Bounds { closed: false, ..bounds.clone() },
+            domain: self.domain,
+            backups: &[],
+        };
         run.explore(12, depth - 1, random, failures);
     }
 }
 
-/// Runs `script`, in which `POOL` stands for the pool's path and `DIR` for its folder's, and judges images of it.
-fn fail_in(script: &str, domain: Domain, in_memory: bool, backups: &[&str], images: usize, random: &mut fastrand::Rng, failures: &mut Failures) {
-    let folder = if in_memory { quick_folder() } else { tempfile::tempdir().unwrap() };
+/// Runs processes one after the other, of which all but the last are killed somewhere, and judges images of that. In their scripts
+/// `POOL` stands for the pool's path and `DIR` for its folder's.
+fn fail_in(
+    scripts: &[&str],
+    domain: Domain,
+    backups: &[&str],
+    images: usize,
+    random: &mut fastrand::Rng,
+    failures: &mut Failures,
+) {
+    // A file system that writes past the page cache, and one that does not.
+    let folder = if random.bool() { quick_folder() } else { tempfile::tempdir().unwrap() };
     let path = pool_in(folder.path());
-    let script = script.replace("POOL", &path.display().to_string()).replace("DIR", &folder.path().display().to_string());
-    let since = Instant::now();
-    let journal = record(folder.path(), &format!("domain {}; {script}", name(domain)));
-    for event in &journal.events {
-        if let Event::Mark(mark) = event {
-            assert!(!mark.starts_with("error"), "{mark}");
-        }
+    let lives: Vec<Life> = scripts
+        .iter()
+        .enumerate()
+        .map(|(at, script)| {
+            let script = script.replace("POOL", &path.display().to_string());
+            let script = script.replace("DIR", &folder.path().display().to_string());
+            let is_killed = at + 1 < scripts.len();
+            let events = is_killed.then(|| if at == 0 { random.usize(1..200) } else { random.usize(1..20) });
+            Life { script: format!("domain {}; {script}", name(domain)), events }
+        })
+        .collect();
+    let journal = record(folder.path(), &lives);
+    let error =
+        journal.events.iter().find(|event| matches!(event, Event::Mark(mark) if mark.starts_with("error")));
+    if let Some(error) = error {
+        // After a kill, say.
+        failures.case(format!("{scripts:?}"), Err::<(), _>(error.to_string()));
+        return;
     }
-    println!("{} events of {} recorded in {:?}", journal.events.len(), name(domain), since.elapsed());
     let run = Run { journal, before: Bounds::default(), domain, backups };
     run.explore(images, 2, random, failures);
 }
@@ -145,27 +180,25 @@ fn fail_in(script: &str, domain: Domain, in_memory: bool, backups: &[&str], imag
 fn power_failures_lose_nothing() {
     let (mut random, mut failures) = (random("power"), Failures::new("power"));
     let images = cases(400);
+    // Creation alone, which is most of the calls.
+    let creation = "open_or_create POOL; update 1 2; close";
+    // Checkpoints that were asked for and that the full ring asks for; growth; a second life.
+    let long = "create POOL; update 1 45; checkpoint; update 1 30; close; open POOL; update 1 20; close";
+    let again = "open_or_create POOL; update 1 40; checkpoint; update 1 5; close";
+    let backups = "create POOL; update 1 10; backup DIR/copy; update 1 5; backup DIR/other; close";
     while failures.cases < images {
-        let share = (images - failures.cases).div_ceil(12).max(10);
-        for in_memory in [false, true] {
-            let mut fail = |script: &str, domain, backups: &[&str]| {
-                fail_in(script, domain, in_memory, backups, share, &mut random, &mut failures);
-            };
-            // Creation alone, which is most of the calls.
-            fail("open_or_create POOL; update 1 2; close", Domain::Sync, &[]);
-            // Checkpoints that were asked for and that the full ring asks for; growth; a second life.
-            fail(
-                "create POOL; update 1 45; checkpoint; update 1 30; close; open POOL; update 1 20; close",
-                Domain::Sync,
-                &[],
-            );
-            fail("create POOL; update 1 10; close; open POOL; close", Domain::Process, &[]);
-            fail(
-                "create POOL; update 1 10; backup copy; update 1 5; backup other; close",
-                Domain::Sync,
-                &["copy", "other"],
-            );
-        }
+        let share = (images - failures.cases).div_ceil(10).clamp(10, 100);
+        let mut fail = |scripts: &[&str], domain, backups: &[&str]| {
+            fail_in(scripts, domain, backups, share, &mut random, &mut failures);
+        };
+        fail(&[creation], Domain::Sync, &[]);
+        fail(&[creation, creation], Domain::Sync, &[]);
+        fail(&[long], Domain::Sync, &[]);
+        fail(&[long, again], Domain::Sync, &[]);
+        fail(&[long, again, again], Domain::Sync, &[]);
+        fail(&["create POOL; update 1 10; close; open POOL; close"], Domain::Process, &[]);
+        fail(&[creation, creation], Domain::Process, &[]);
+        fail(&[backups], Domain::Sync, &["copy", "other"]);
     }
     failures.end();
 }

@@ -1,13 +1,17 @@
 //! Processes that use the same files at the same time.
 
 use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use strandline::Domain;
 
 use super::child::Process;
 use super::trace::{Stop, Traced};
-use super::{Bounds, Failures, How, cases, holds, leaves_nothing, name, names, pool_in, quick_folder, random};
+use super::{
+    Bounds, Failures, How, cases, holds, leaves_nothing, name, names, pool_in, quick_folder, random,
+};
 
 /// What the processes said went well, and the pool has all that they were told.
 fn judge(path: &Path, domain: Domain, said: &[Vec<String>]) -> Result<(), String> {
@@ -46,74 +50,168 @@ fn races_to_create() {
         std::fs::create_dir(&place).unwrap();
         let path = pool_in(&place);
         random.shuffle(&mut processes);
+        let mut said = Vec::new();
+        let before = *random.choice(&["", "", "", "close", "kill"]).unwrap();
+        if !before.is_empty() {
+            let script = format!("domain {}; create {}; update 9 3; {before}", name(domain), path.display());
+            said.push(Process::run(&place, &script));
+        }
         for (key, process) in processes[..count].iter_mut().enumerate() {
             process.tell(&turn(&path, domain, key));
         }
         let last = |mark: &str| mark.starts_with("done close") || mark.starts_with("error close");
-        let said: Vec<_> = processes[..count].iter_mut().map(|process| process.marks_until(last)).collect();
+        said.extend(processes[..count].iter_mut().map(|process| process.marks_until(last)));
         let mut result = judge(&path, domain, &said);
         if result.is_ok() {
             result = leaves_nothing(&path, domain);
         }
-        failures.case(format!("{count} processes, {}", name(domain)), result);
+        failures.case(format!("{count} processes, {}, before that {before:?}", name(domain)), result);
         std::fs::remove_dir_all(&place).unwrap();
     }
     processes.into_iter().for_each(|process| drop(process.end()));
     failures.end();
 }
 
-/// Runs one process until its call number `call`, another one as far as it gets, and then both to their ends. `None`: there
-/// is no such call.
-fn hold_at(folder: &Path, first: &str, call: usize, second: &str) -> Option<[Vec<String>; 2]> {
-    let mut other = Process::start(folder);
-    let mut traced = Traced::start(folder, &format!("begin; {first}"));
-    let (mut marks, mut calls, mut counting, mut held) = (Vec::new(), 0, false, false);
-    let mut said = Vec::new();
-    loop {
-        match traced.next() {
-            Stop::Entry(entry) => {
-                calls += usize::from(counting);
-                if calls == call && !held {
-                    held = true;
-                    other.tell(second);
-                    // Until it has done all, waits for the lock that the first one holds, or waits without a word.
-                    while other.speaks_within(Duration::from_millis(500)) {
-                        let Some(mark) = other.next_mark() else { break };
-                        let is_end = mark == "locked" || second.ends_with(mark.trim_start_matches("done "));
-                        said.push(mark);
-                        if is_end {
-                            break;
+/// Where a process is held.
+#[derive(Clone, Copy, Debug)]
+enum Hold {
+    /// Before its system call of this number.
+    Call(usize),
+    /// When it has opened or created the pool.
+    Opened,
+    /// Nowhere.
+    Never,
+}
+
+/// What became of a process.
+enum News {
+    /// It is held.
+    Held,
+    /// It has found the pool locked.
+    Locked,
+    Ended,
+}
+
+/// A process that is traced, by a thread of its own.
+struct Held {
+    news: Receiver<News>,
+    go: Sender<()>,
+    tracer: JoinHandle<(Vec<String>, usize)>,
+}
+
+impl Held {
+    fn start(folder: &Path, script: &str, hold: Hold) -> Self {
+        let (folder, script) = (folder.to_owned(), format!("begin; {script}"));
+        let ((tell, news), (go, wait)) = (channel(), channel::<()>());
+        let tracer = std::thread::spawn(move || {
+            let mut traced = Traced::start(&folder, &script);
+            let (mut marks, mut calls) = (Vec::<String>::new(), 0);
+            let mut is_held = false;
+            loop {
+                match traced.next() {
+                    Stop::Entry(call) => {
+                        calls += usize::from(!marks.is_empty());
+                        is_held = is_held || {
+                            let is_here = match hold {
+                                Hold::Call(number) => calls == number,
+                                Hold::Opened => marks.iter().any(|mark| mark.starts_with("opened")),
+                                Hold::Never => false,
+                            };
+                            if is_here {
+                                // Nobody listens any more when the test has failed.
+                                let _ = tell.send(News::Held);
+                                let _ = wait.recv();
+                            }
+                            is_here
+                        };
+                        if let Some(mark) = traced.mark(&call) {
+                            if mark == "locked" {
+                                let _ = tell.send(News::Locked);
+                            }
+                            marks.push(mark);
                         }
                     }
-                }
-                if let Some(mark) = traced.mark(&entry) {
-                    counting |= mark == "begin";
-                    marks.push(mark);
+                    Stop::Exit(..) => {}
+                    Stop::Ended => break,
                 }
             }
-            Stop::Exit(..) => {}
-            Stop::Ended => break,
-        }
+            let _ = tell.send(News::Ended);
+            (marks, calls)
+        });
+        Self { news, go, tracer }
     }
-    said.extend(other.end());
-    held.then_some([marks, said])
+
+    /// Waits until there is something to tell of it, or long enough to see that it waits for the other one without a word.
+    fn listen(&self) -> Option<News> {
+        self.news.recv_timeout(Duration::from_millis(500)).ok()
+    }
+
+    /// Lets it run to its end.
+    fn finish(self) -> (Vec<String>, usize) {
+        let _ = self.go.send(());
+        self.tracer.join().unwrap()
+    }
+}
+
+/// Runs one process until it is held, another one until it is held or has come as far as it gets; then the first one as far as it
+/// gets, and then both to their ends. What they say, and the number of the first one's calls, if it was held at all.
+fn hold(folder: &Path, scripts: &[String; 2], holds: [Hold; 2]) -> (Option<[Vec<String>; 2]>, [usize; 2]) {
+    let first = Held::start(folder, &scripts[0], holds[0]);
+    let is_held = matches!(first.news.recv(), Ok(News::Held));
+    let second = Held::start(folder, &scripts[1], holds[1]);
+    second.listen();
+    let _ = first.go.send(());
+    first.listen();
+    let (said_second, calls_second) = second.finish();
+    let (said_first, calls_first) = first.finish();
+    (is_held.then_some([said_first, said_second]), [calls_first, calls_second])
 }
 
 #[test]
 fn creation_beside_one_that_is_held_at_each_system_call() {
     let mut failures = Failures::new("creation beside one that is held");
     for domain in [Domain::Sync, Domain::Process] {
-        for call in 1.. {
-            let folder = quick_folder();
-            let path = pool_in(folder.path());
-            let [first, second] = [turn(&path, domain, 1), turn(&path, domain, 2)];
-            let Some(said) = hold_at(folder.path(), &first, call, &second) else { break };
-            let mut result = judge(&path, domain, &said);
-            if result.is_ok() {
-                result = leaves_nothing(&path, domain);
+        for other in [Hold::Never, Hold::Opened] {
+            for call in 1.. {
+                let folder = quick_folder();
+                let path = pool_in(folder.path());
+                let scripts = [turn(&path, domain, 1), turn(&path, domain, 2)];
+                let (said, _) = hold(folder.path(), &scripts, [Hold::Call(call), other]);
+                let Some(said) = said else { break };
+                let mut result = judge(&path, domain, &said);
+                if result.is_ok() {
+                    result = leaves_nothing(&path, domain);
+                }
+                failures.case(format!("{}, held at {call}, the other one {other:?}", name(domain)), result);
             }
-            failures.case(format!("{}, the first one held at call {call}", name(domain)), result);
         }
+    }
+    failures.end();
+}
+
+/// Any two system calls of two processes.
+#[test]
+fn creation_beside_another_both_held() {
+    let (mut random, mut failures) = (random("both held"), Failures::new("both held"));
+    let mut lengths = [[200; 2]; 2];
+    for _ in 0..cases(60) {
+        let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
+        let length = &mut lengths[usize::from(domain == Domain::Sync)];
+        let folder = quick_folder();
+        let path = pool_in(folder.path());
+        let scripts = [turn(&path, domain, 1), turn(&path, domain, 2)];
+        // Most of what matters happens early.
+        let mut call =
+            |length: usize| if random.bool() { random.usize(1..=length) } else { random.usize(1..=60) };
+        let calls = [call(length[0]), call(length[1])];
+        let (said, lived) = hold(folder.path(), &scripts, calls.map(Hold::Call));
+        *length = lived;
+        let Some(said) = said else { continue };
+        let mut result = judge(&path, domain, &said);
+        if result.is_ok() {
+            result = leaves_nothing(&path, domain);
+        }
+        failures.case(format!("{}, held at {calls:?}", name(domain)), result);
     }
     failures.end();
 }
@@ -189,7 +287,9 @@ fn races_of_repairs() {
         let mut repaired = 0;
         for (key, process) in processes.iter_mut().enumerate() {
             let mut marks = process.marks_until(|mark| {
-                mark.ends_with("close") || mark.contains("error close") || mark.contains(" repair ") && key < repairs
+                mark.ends_with("close")
+                    || mark.contains("error close")
+                    || mark.contains(" repair ") && key < repairs
             });
             repaired += marks.iter().filter(|mark| mark.starts_with("done repair")).count();
             // Whoever comes before the repair, or during one, may be told that the pool is damaged, or locked, or being

@@ -99,7 +99,8 @@ impl Traced {
         // Stopped at its exec.
         let status = waitpid(main, Some(WaitPidFlag::__WALL)).unwrap();
         assert!(matches!(status, WaitStatus::Stopped(..)), "{status:?}");
-        let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_EXITKILL;
+        let options =
+            Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_EXITKILL;
         ptrace::setoptions(main, options).unwrap();
         let lines: String = script.split(';').map(|line| format!("{}\n", line.trim())).collect();
         child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
@@ -207,7 +208,9 @@ impl Traced {
     /// What it is saying, if this call is a mark.
     pub fn mark(&self, call: &Call) -> Option<String> {
         let is_mark = call.number == libc::SYS_write && call.arguments[0] == 2;
-        is_mark.then(|| String::from_utf8_lossy(&self.read(call.arguments[1], call.arguments[2])).trim_end().into())
+        is_mark.then(|| {
+            String::from_utf8_lossy(&self.read(call.arguments[1], call.arguments[2])).trim_end().into()
+        })
     }
 
     /// Its identity, for paths in `/proc`.
