@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use strandline::pool::Geometry;
 use strandline::sync::SyncParameters;
-use strandline::typed::{HashMap, Persist, Store, Tx};
+use strandline::typed::{HashMap, Persist, Ptr, Store, Tx};
 use strandline::{Domain, Error, Options, Result};
 
 /// Names the process as one that takes commands.
@@ -48,19 +48,26 @@ fn blob(number: u64) -> Vec<u8> {
     (0..bytes).map(|at| (number * 31 + at) as u8).collect()
 }
 
-/// One transaction of process `key`: how many it has done.
-fn update(store: &Store<Root>, key: u64) -> Result<u64> {
-    store.update(|tx, root| {
-        let number = root.update(tx, |root| {
-            root.count += 1;
-            root.count
-        })?;
-        let root = root.get(tx)?;
-        let done = root.keys.get(tx, &key)?.unwrap_or(0) + 1;
-        root.keys.insert(tx, &key, &done)?;
-        root.blobs.insert(tx, &(number % BLOBS), &blob(number))?;
-        Ok(done)
-    })
+/// What a transaction of process `key` does; how many it has done with it.
+fn change<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64> {
+    let number = root.update(tx, |root| {
+        root.count += 1;
+        root.count
+    })?;
+    let root = root.get(tx)?;
+    let done = root.keys.get(tx, &key)?.unwrap_or(0) + 1;
+    root.keys.insert(tx, &key, &done)?;
+    root.blobs.insert(tx, &(number % BLOBS), &blob(number))?;
+    Ok(done)
+}
+
+/// Runs so many transactions of process `key`, each of which it says is done when it is.
+fn update(store: &Store<Root>, key: u64, count: u64) -> Result<()> {
+    for _ in 0..count {
+        let done = store.update(|tx, root| change(tx, root, key))?;
+        mark(&format!("ack {key}={done}"));
+    }
+    Ok(())
 }
 
 /// Reads all that the store holds and holds it against itself.
@@ -155,10 +162,20 @@ impl State {
                 let open = || Store::<Root>::open_or_create(words[1], &options, make);
                 self.opened(patiently(&mut locked, open)?)?;
             }
-            "update" => {
+            "update" => update(self.store()?, number(1), number(2))?,
+            // By two threads, of which the second has the next key.
+            "together" => {
+                let (store, key, count) = (self.store()?, number(1), number(2));
+                std::thread::scope(|threads| {
+                    let other = threads.spawn(move || update(store, key + 1, count));
+                    update(store, key, count).and(other.join().expect("it does not panic"))
+                })?;
+            }
+            // Of which a power failure may take some.
+            "later" => {
+                mark(&format!("more {}={}", words[1], words[2]));
                 for _ in 0..number(2) {
-                    let done = update(self.store()?, number(1))?;
-                    mark(&format!("ack {}={done}", words[1]));
+                    drop(self.store()?.update_later(|tx, root| change(tx, root, number(1)))?);
                 }
             }
             "checkpoint" => self.store()?.pool().checkpoint()?,
@@ -270,7 +287,7 @@ impl Drop for Process {
     }
 }
 
-/// The counts in a mark `opened 1=3 2=4` or `ack 1=3`.
+/// The counts in a mark `opened 1=3 2=4`, `ack 1=3` or `more 1=3`.
 pub fn counts(mark: &str) -> Counts {
     let pair = |word: &str| {
         let (key, count) = word.split_once('=')?;

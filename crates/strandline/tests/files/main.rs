@@ -13,6 +13,7 @@ mod power;
 mod races;
 mod trace;
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -48,34 +49,39 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What went wrong in many cases, of which the first are told.
+/// What went wrong in many cases: how often each kind of error, and the first of each.
 struct Failures {
     test: String,
     since: Instant,
     cases: usize,
-    wrong: Vec<String>,
+    wrong: BTreeMap<String, (usize, String)>,
 }
 
 impl Failures {
     fn new(test: &str) -> Self {
-        Self { test: test.into(), since: Instant::now(), cases: 0, wrong: Vec::new() }
+        Self { test: test.into(), since: Instant::now(), cases: 0, wrong: BTreeMap::new() }
     }
 
     fn case<T>(&mut self, what: impl Display, result: Result<T, String>) {
         self.cases += 1;
         if let Err(error) = result {
-            self.wrong.push(format!("case {}, {what}: {error}", self.cases));
+            // Of one kind are errors that differ in numbers and in the names of folders.
+            let kind = error.split('/').filter(|part| !part.starts_with(".tmp")).collect::<String>();
+            let kind = kind.chars().filter(|letter| !letter.is_ascii_digit()).take(70).collect();
+            let first = || (0, format!("case {}, {what}: {error}", self.cases));
+            self.wrong.entry(kind).or_insert_with(first).0 += 1;
         }
     }
 
     /// # Panics
     /// Something went wrong.
     fn end(self) {
-        let (seconds, wrong) = (self.since.elapsed().as_secs_f64(), self.wrong.len());
+        let seconds = self.since.elapsed().as_secs_f64();
+        let wrong: usize = self.wrong.values().map(|(count, _)| count).sum();
         let rate = self.cases as f64 / seconds;
-        println!("{}: {} cases in {seconds:.1} s, {rate:.0}/s, {wrong} wrong", self.test, self.cases);
-        let first: Vec<_> = self.wrong.iter().take(12).cloned().collect();
-        assert!(wrong == 0, "{}: {wrong} of {} cases wrong:\n{}", self.test, self.cases, first.join("\n"));
+        println!("{}: {} cases in {seconds:.1} s, {rate:.0} a second, {wrong} wrong", self.test, self.cases);
+        let kinds: Vec<_> = self.wrong.values().map(|(count, first)| format!("{count} times: {first}")).collect();
+        assert!(wrong == 0, "{}: {wrong} of {} cases wrong:\n{}", self.test, self.cases, kinds.join("\n"));
     }
 }
 
@@ -100,12 +106,19 @@ impl Bounds {
             self.most.clear();
         } else if mark.starts_with("ack") {
             self.least.extend(&told);
+        } else if mark.starts_with("more") {
+            for (key, more) in told {
+                *self.most.entry(key).or_default() += more;
+            }
         } else if mark.starts_with("done close") {
             self.closed = true;
         }
         if mark.starts_with("opened") || mark.starts_with("ack") {
-            // One more may be under way, of a process that has none yet, too.
-            self.most = self.least.iter().map(|(&key, &count)| (key, count + 1)).collect();
+            // One more may be under way.
+            for (&key, &count) in &self.least {
+                let most = self.most.entry(key).or_default();
+                *most = (*most).max(count + 1);
+            }
         }
     }
 

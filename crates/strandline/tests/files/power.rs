@@ -183,8 +183,8 @@ fn power_failures_lose_nothing() {
     // Creation alone, which is most of the calls.
     let creation = "open_or_create POOL; update 1 2; close";
     // Checkpoints that were asked for and that the full ring asks for; growth; a second life.
-    let long = "create POOL; update 1 45; checkpoint; update 1 30; close; open POOL; update 1 20; close";
-    let again = "open_or_create POOL; update 1 40; checkpoint; update 1 5; close";
+    let long = "create POOL; update 1 45; checkpoint; together 1 20; close; open POOL; update 1 20; close";
+    let again = "open_or_create POOL; together 1 20; later 1 9; checkpoint; update 1 5; later 1 30; update 1 1; close";
     let backups = "create POOL; update 1 10; backup DIR/copy; update 1 5; backup DIR/other; close";
     while failures.cases < images {
         let share = (images - failures.cases).div_ceil(10).clamp(10, 100);
