@@ -97,15 +97,17 @@ impl Place {
         holds(&self.pool(), self.domain, How::Open, &self.bounds)
     }
 
-    /// Opening gives the right data, or an error that names all of `named`. `true`: it has opened.
-    fn right_or_error(&self, path: &Path, named: &[&str]) -> Result<bool, String> {
+    /// Opening gives the right data, or an error that names heap and log. `true`: it has opened.
+    fn right_or_error(&self, path: &Path) -> Result<bool, String> {
         match look(path, self.domain, How::Open)? {
             Ok(found) => self.bounds.admit(&found).map(|()| true),
             Err(error) => {
-                let text = error.to_string();
-                match named.iter().find(|name| !text.contains(**name)) {
-                    Some(name) => Err(format!("the error does not name {name}: {text}")),
-                    None => Ok(false),
+                let (text, log) = (error.to_string(), log_path(path).display().to_string());
+                let without_log = text.replace(&log, "");
+                if without_log.len() < text.len() && without_log.contains(&path.display().to_string()) {
+                    Ok(false)
+                } else {
+                    Err(format!("the error does not name both files: {text}"))
                 }
             }
         }
@@ -140,7 +142,7 @@ impl Place {
             self.rename("real/pool.log", "real/moved.log");
         }
         let path = self.at("real/moved");
-        let opened = self.right_or_error(&path, &["moved", "moved.log"])?;
+        let opened = self.right_or_error(&path)?;
         if with_log && !opened {
             return Err("a heap that was moved with its log does not open".into());
         }
@@ -169,7 +171,7 @@ impl Place {
                 std::fs::remove_file(path).unwrap();
             }
         }
-        let opened = self.right_or_error(&self.pool(), &["pool", "pool.log"]);
+        let opened = self.right_or_error(&self.pool());
         let opened =
             opened.map_err(|error| format!("with another log, closed: {}: {error}", self.bounds.closed))?;
         if !opened {
@@ -178,7 +180,7 @@ impl Place {
             // It was clean and has a new log: the old one is a stranger now.
             self.rename("real/pool.log", "real/new");
             self.rename("real/kept", "real/pool.log");
-            let old = self.right_or_error(&self.pool(), &["pool", "pool.log"]);
+            let old = self.right_or_error(&self.pool());
             if !old.map_err(|error| format!("with a log from before: {error}"))? {
                 self.rename("real/new", "real/pool.log");
             }

@@ -80,7 +80,8 @@ impl Failures {
         let wrong: usize = self.wrong.values().map(|(count, _)| count).sum();
         let rate = self.cases as f64 / seconds;
         println!("{}: {} cases in {seconds:.1} s, {rate:.0} a second, {wrong} wrong", self.test, self.cases);
-        let kinds: Vec<_> = self.wrong.values().map(|(count, first)| format!("{count} times: {first}")).collect();
+        let kinds: Vec<_> =
+            self.wrong.values().map(|(count, first)| format!("{count} times: {first}")).collect();
         assert!(wrong == 0, "{}: {wrong} of {} cases wrong:\n{}", self.test, self.cases, kinds.join("\n"));
     }
 }

@@ -1,11 +1,16 @@
 //! Power failures: images of what the medium may hold, made from recordings of real runs, are opened and read.
 
 use std::path::Path;
+
+use strandline::pool::log_path;
 use strandline::{Domain, Error};
 
+use super::child::{Process, patiently};
 use super::image::{Disk, Image, write};
 use super::journal::{Event, Journal, Life, record};
-use super::{Bounds, Failures, How, cases, holds, leaves_nothing, look, name, pool_in, quick_folder, random};
+use super::{
+    Bounds, Failures, How, cases, holds, leaves_nothing, look, name, names, pool_in, quick_folder, random,
+};
 
 /// A run, and what may be expected of the pool when it begins.
 struct Run<'r> {
@@ -14,6 +19,8 @@ struct Run<'r> {
     domain: Domain,
     /// Backups that the script makes.
     backups: &'r [&'r str],
+    /// The pool is damaged when the run begins, and is repaired.
+    is_repair: bool,
 }
 
 /// Whether an error says that there is no pool yet.
@@ -55,6 +62,32 @@ fn judge(
     Ok(())
 }
 
+/// Opens an image of a repair: the pool is as damaged as it was, and can be repaired, or is whole.
+fn judge_repair(
+    image: &Image,
+    folder: &Path,
+    run: &Run,
+    bounds: &Bounds,
+    is_done: bool,
+) -> Result<(), String> {
+    write(image, folder);
+    let path = pool_in(folder);
+    match look(&path, run.domain, How::Open)? {
+        Ok(found) => return bounds.admit(&found),
+        Err(error) if is_done => return Err(format!("after its repair: {error}")),
+        Err(_) => {}
+    }
+    // As the error of a repair says that finds them.
+    for name in names(folder).iter().map(|name| folder.join(name)) {
+        if name != path && name != log_path(&path) {
+            std::fs::remove_file(name).unwrap();
+        }
+    }
+    let repair = patiently(|| (), || strandline::pool::repair(&path));
+    repair.map_err(|error| format!("a repair after one that was cut short: {error}"))?;
+    holds(&path, run.domain, How::Open, bounds).map(drop)
+}
+
 /// A backup is whole or not there, and there once it has been acknowledged.
 fn judge_backups(folder: &Path, run: &Run, heard: &[&str]) -> Result<(), String> {
     for backup in run.backups {
@@ -90,18 +123,23 @@ impl Run<'_> {
             let event = events.get(at);
             event.into_iter().for_each(|event| disk.begin(event));
             // What a mapping holds survives a power failure as it likes, until it is flushed.
-            let promised = self.domain == Domain::Sync || !bounds.made || bounds.closed;
+            let promised = self.domain == Domain::Sync || self.is_repair || !bounds.made || bounds.closed;
             for _ in 0..if promised { share } else { 0 } {
                 let image = disk.draw(random);
                 let folder = quick_folder();
-                let mut result = judge(&image, folder.path(), self, &bounds, random);
+                let mut result = if self.is_repair {
+                    let is_done = heard.iter().any(|mark: &&str| mark.starts_with("repaired"));
+                    judge_repair(&image, folder.path(), self, &bounds, is_done)
+                } else {
+                    judge(&image, folder.path(), self, &bounds, random)
+                };
                 if result.is_ok() {
                     result = judge_backups(folder.path(), self, &heard);
                 }
                 let event = event.map_or("the end".into(), Event::to_string);
                 let what = format!("{} at event {at} of {}, {event}", name(self.domain), events.len());
                 failures.case(what, result);
-                if depth > 0 && random.u8(..16) == 0 {
+                if depth > 0 && !self.is_repair && random.u8(..16) == 0 {
                     self.again(&image, &bounds, depth, random, failures);
                 }
             }
@@ -135,6 +173,7 @@ impl Run<'_> {
             before: Bounds { closed: false, ..bounds.clone() },
             domain: self.domain,
             backups: &[],
+            is_repair: false,
         };
         run.explore(12, depth - 1, random, failures);
     }
@@ -172,8 +211,40 @@ fn fail_in(
         failures.case(format!("{scripts:?}"), Err::<(), _>(error.to_string()));
         return;
     }
-    let run = Run { journal, before: Bounds::default(), domain, backups };
+    let run = Run { journal, before: Bounds::default(), domain, backups, is_repair: false };
     run.explore(images, 2, random, failures);
+}
+
+/// Damages a pool, has a process repair it, and judges images of that.
+fn fail_in_repair(images: usize, random: &mut fastrand::Rng, failures: &mut Failures) {
+    use std::os::unix::fs::FileExt;
+    let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
+    let folder = if random.bool() { quick_folder() } else { tempfile::tempdir().unwrap() };
+    let path = pool_in(folder.path());
+    let last = if random.bool() { "close" } else { "kill" };
+    let script = format!("domain {}; create {}; update 1 12; {last}", name(domain), path.display());
+    let mut before = Bounds::default();
+    Process::run(folder.path(), &script).iter().for_each(|mark| before.hear(mark));
+    before.most.clone_from(&before.least);
+    // The magic number of the heap, or of the log.
+    let damaged = if domain == Domain::Sync && random.bool() { log_path(&path) } else { path.clone() };
+    std::fs::File::options().write(true).open(damaged).unwrap().write_all_at(b"????", 0).unwrap();
+    let script = format!("domain {}; repair {}", name(domain), path.display());
+    let journal = record(folder.path(), &[Life { script, events: None }]);
+    let has_repaired = |event: &Event| matches!(event, Event::Mark(mark) if mark.starts_with("repaired"));
+    assert!(journal.events.iter().any(has_repaired), "{:?}", journal.events.last());
+    let run = Run { journal, before, domain, backups: &[], is_repair: true };
+    run.explore(images, 0, random, failures);
+}
+
+#[test]
+fn power_failures_in_repairs_lose_nothing() {
+    let (mut random, mut failures) = (random("repairs and power"), Failures::new("repairs and power"));
+    let images = cases(80);
+    while failures.cases < images {
+        fail_in_repair((images - failures.cases).clamp(10, 40), &mut random, &mut failures);
+    }
+    failures.end();
 }
 
 #[test]
