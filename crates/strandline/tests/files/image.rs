@@ -27,12 +27,18 @@ struct Stored {
     pending: Vec<(Change, bool)>,
 }
 
+/// A change of names.
+struct Renaming {
+    gone: Vec<String>,
+    given: Vec<(String, Inode)>,
+}
+
 /// A folder on a disk.
 pub struct Disk {
     files: Vec<Stored>,
     names: BTreeMap<String, Inode>,
-    /// Changes of names that are not known to be durable, as what each takes away and what it gives.
-    pending: Vec<(Vec<String>, Vec<(String, Inode)>)>,
+    /// Changes that are not known to be durable.
+    pending: Vec<Renaming>,
     /// Names as the running system sees them.
     seen: BTreeMap<String, Inode>,
 }
@@ -186,7 +192,7 @@ impl Disk {
             self.seen.remove(name);
         }
         self.seen.extend(given.iter().cloned());
-        self.pending.push((gone, given));
+        self.pending.push(Renaming { gone, given });
     }
 
     /// The event has begun: a failure may find it done, undone or in between.
@@ -243,7 +249,7 @@ impl Disk {
         let mut names = self.names.clone();
         let ordered = random.bool();
         let upto = random.usize(..=self.pending.len());
-        for (at, (gone, given)) in self.pending.iter().enumerate() {
+        for (at, Renaming { gone, given }) in self.pending.iter().enumerate() {
             if if ordered { at < upto } else { random.bool() } {
                 for name in gone {
                     names.remove(name);

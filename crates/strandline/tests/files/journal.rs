@@ -55,6 +55,9 @@ pub struct Journal {
     pub events: Vec<Event>,
 }
 
+/// What is to be recorded when a call has returned, and what it returned.
+type Then = Box<dyn FnOnce(&mut Recorder, u64)>;
+
 /// A process that is recorded: what it is told, and after how many events it is killed.
 pub struct Life {
     pub script: String,
@@ -118,7 +121,7 @@ impl Recorder {
     fn run(&mut self, most: Option<usize>) {
         let end = most.map_or(usize::MAX, |most| self.events.len() + most);
         // What a call is about is read before it runs, because a path may mean something else afterwards.
-        let mut about: HashMap<_, Box<dyn FnOnce(&mut Self, u64)>> = HashMap::new();
+        let mut about: HashMap<_, Then> = HashMap::new();
         loop {
             match self.traced.next() {
                 Stop::Entry(call) => {
@@ -245,13 +248,7 @@ impl Recorder {
     }
 
     /// What a write with these buffers does.
-    fn write(
-        &self,
-        call: &Call,
-        bytes: Vec<u8>,
-        offset: Option<u64>,
-        flags: u64,
-    ) -> Option<Box<dyn FnOnce(&mut Self, u64)>> {
+    fn write(&self, call: &Call, bytes: Vec<u8>, offset: Option<u64>, flags: u64) -> Option<Then> {
         let descriptor = call.arguments[0];
         let inode = self.inode(descriptor)?;
         let (mode, position) = self.status(descriptor);
@@ -277,7 +274,7 @@ impl Recorder {
     }
 
     /// Looks at a call before it runs; what is to be recorded when it has succeeded.
-    fn enter(&mut self, call: &Call) -> Option<Box<dyn FnOnce(&mut Self, u64)>> {
+    fn enter(&mut self, call: &Call) -> Option<Then> {
         let a = call.arguments;
         let here = libc::AT_FDCWD as u64;
         if let Some(mark) = self.traced.mark(call) {
@@ -356,7 +353,7 @@ impl Recorder {
     }
 
     /// A call that the recorder does not know must not change the folder.
-    fn refuse(&self, call: &Call, path: PathBuf) -> Option<Box<dyn FnOnce(&mut Self, u64)>> {
+    fn refuse(&self, call: &Call, path: PathBuf) -> Option<Then> {
         let known = identity(&path).is_some_and(|key| self.inodes.contains_key(&key));
         assert!(
             !known && self.name(&path).is_none(),
@@ -366,7 +363,7 @@ impl Recorder {
         None
     }
 
-    fn open(&self, folder: u64, text: u64, flags: i32) -> Option<Box<dyn FnOnce(&mut Self, u64)>> {
+    fn open(&self, folder: u64, text: u64, flags: i32) -> Option<Then> {
         let path = self.path(folder, text);
         if flags & libc::O_TMPFILE == libc::O_TMPFILE {
             if identity(&path)? != self.folder_identity {
@@ -387,8 +384,7 @@ impl Recorder {
             }));
         }
         let inode = *self.inodes.get(&old?)?;
-        (flags & libc::O_TRUNC != 0)
-            .then(|| -> Box<dyn FnOnce(&mut Self, u64)> { Box::new(move |this, _| this.resized(inode, 0)) })
+        (flags & libc::O_TRUNC != 0).then(|| -> Then { Box::new(move |this, _| this.resized(inode, 0)) })
     }
 
     fn allocated(&mut self, inode: Inode, mode: i32, offset: u64, bytes: u64) {
@@ -423,7 +419,7 @@ impl Recorder {
         paths.find(|path| identity(path).and_then(|key| self.inodes.get(&key)) == Some(&inode))
     }
 
-    fn rename(&self, from: PathBuf, to: PathBuf, flags: u32) -> Option<Box<dyn FnOnce(&mut Self, u64)>> {
+    fn rename(&self, from: PathBuf, to: PathBuf, flags: u32) -> Option<Then> {
         let event = match (self.name(&from), self.name(&to)) {
             (Some(one), Some(other)) if flags & libc::RENAME_EXCHANGE != 0 => Event::Exchange { one, other },
             (Some(from), Some(to)) => Event::Rename { from, to },
@@ -433,13 +429,13 @@ impl Recorder {
         Some(Box::new(|this, _| this.events.push(event)))
     }
 
-    fn link(&self, from: PathBuf, to: PathBuf) -> Option<Box<dyn FnOnce(&mut Self, u64)>> {
+    fn link(&self, from: PathBuf, to: PathBuf) -> Option<Then> {
         let name = self.name(&to)?;
         let inode = *self.inodes.get(&identity(&from)?).expect("a link into the folder from elsewhere");
         Some(Box::new(move |this, _| this.events.push(Event::Link { name, inode })))
     }
 
-    fn unlink(&self, path: PathBuf) -> Option<Box<dyn FnOnce(&mut Self, u64)>> {
+    fn unlink(&self, path: PathBuf) -> Option<Then> {
         let name = self.name(&path)?;
         Some(Box::new(|this, _| this.events.push(Event::Unlink { name })))
     }

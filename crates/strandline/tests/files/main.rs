@@ -65,9 +65,11 @@ impl Failures {
     fn case<T>(&mut self, what: impl Display, result: Result<T, String>) {
         self.cases += 1;
         if let Err(error) = result {
-            // Of one kind are errors that differ in numbers and in the names of folders.
-            let kind = error.split('/').filter(|part| !part.starts_with(".tmp")).collect::<String>();
-            let kind = kind.chars().filter(|letter| !letter.is_ascii_digit()).take(70).collect();
+            // Of one kind are errors that differ in numbers and paths.
+            let words = error.split(' ').filter(|word| !word.contains('/'));
+            let kind =
+                words.flat_map(|word| word.chars().chain([' '])).filter(|letter| !letter.is_ascii_digit());
+            let kind = kind.take(60).collect();
             let first = || (0, format!("case {}, {what}: {error}", self.cases));
             self.wrong.entry(kind).or_insert_with(first).0 += 1;
         }
