@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use strandline::pool::Geometry;
 use strandline::sync::SyncParameters;
@@ -149,6 +149,13 @@ impl State {
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
         match words[0] {
             "begin" => mark("begin"),
+            // Waits for a time, to the microsecond.
+            "at" => {
+                let until = SystemTime::UNIX_EPOCH + Duration::from_nanos(number(1));
+                while SystemTime::now() < until {
+                    std::hint::spin_loop();
+                }
+            }
             "domain" => self.domain = Some(if words[1] == "sync" { Domain::Sync } else { Domain::Process }),
             "create" => self.opened(Store::<Root>::create(words[1], &options, make)?)?,
             "open" => self.opened(Store::<Root>::open(words[1], &options)?)?,

@@ -108,7 +108,9 @@ fn kills_of_several_lives() {
         let mut lives = Vec::new();
         let mut where_killed = Vec::new();
         for _ in 0..random.usize(1..=3) {
-            let at = At { call: random.usize(1..=*length), before: random.bool() };
+            // Half of them where pools are created and recovered.
+            let last = if random.bool() { 60.min(*length) } else { *length };
+            let at = At { call: random.usize(1..=last), before: random.bool() };
             let (marks, calls) = run_and_kill(folder.path(), &script(folder.path(), domain), Some(at));
             // Not longer than it lives.
             *length = if calls < at.call { calls } else { (*length).max(at.call + 5) };

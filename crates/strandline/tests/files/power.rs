@@ -113,9 +113,17 @@ impl Run<'_> {
     /// whose images are judged in turn.
     fn explore(&self, images: usize, depth: u32, random: &mut fastrand::Rng, failures: &mut Failures) {
         let events = &self.journal.events;
-        // How many images are drawn while each event runs, and after the last.
+        // Half of the images are of times when a process creates or recovers a pool.
+        let is_start =
+            |at: &usize| matches!(&events[*at], Event::Mark(mark) if mark.starts_with("done domain"));
+        let starts: Vec<usize> = (0..events.len()).filter(is_start).collect();
+        let mut time = || match random.choice(&starts) {
+            Some(start) if random.bool() => (start + random.usize(1..30)).min(events.len()),
+            _ => random.usize(..=events.len()),
+        };
+        // How many are drawn while each event runs, and after the last.
         let mut shares = vec![0; events.len() + 1];
-        (0..images).for_each(|_| shares[random.usize(..=events.len())] += 1);
+        (0..images).for_each(|_| shares[time()] += 1);
         let mut disk = Disk::new(&self.journal);
         let mut bounds = self.before.clone();
         let mut heard = Vec::new();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use strandline::Domain;
 
@@ -41,12 +41,13 @@ fn turn(path: &Path, domain: Domain, key: usize) -> String {
 fn races_to_create() {
     let mut random = random("races");
     let mut failures = Failures::new("races");
-    let folder = quick_folder();
-    let mut processes: Vec<Process> = (0..3).map(|_| Process::start(folder.path())).collect();
+    // Where flushes take no time, and where they take most of it.
+    let folders = [quick_folder(), tempfile::tempdir().unwrap()];
+    let mut processes: Vec<Process> = (0..3).map(|_| Process::start(folders[0].path())).collect();
     for round in 0..cases(60) {
         let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
         let count = random.usize(2..=3);
-        let place = folder.path().join(format!("{round}"));
+        let place = random.choice(&folders).unwrap().path().join(format!("{round}"));
         std::fs::create_dir(&place).unwrap();
         let path = pool_in(&place);
         random.shuffle(&mut processes);
@@ -56,8 +57,12 @@ fn races_to_create() {
             let script = format!("domain {}; create {}; update 9 3; {before}", name(domain), path.display());
             said.push(Process::run(&place, &script));
         }
+        // At the same time, to a few calls.
+        let time = SystemTime::now() + Duration::from_micros(400);
         for (key, process) in processes[..count].iter_mut().enumerate() {
-            process.tell(&turn(&path, domain, key));
+            let time = time + Duration::from_micros(random.u64(..60));
+            let nanoseconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
+            process.tell(&format!("at {nanoseconds}; {}", turn(&path, domain, key)));
         }
         let last = |mark: &str| mark.starts_with("done close") || mark.starts_with("error close");
         said.extend(processes[..count].iter_mut().map(|process| process.marks_until(last)));
