@@ -195,6 +195,25 @@ fn leaves_nothing(path: &Path, domain: Domain) -> Result<(), String> {
     }
 }
 
+/// A damaged pool whose repair was cut short is as damaged as it was, and can be repaired, or is whole; whole, when it is done.
+fn repaired_or_repairable(path: &Path, domain: Domain, bounds: &Bounds, is_done: bool) -> Result<(), String> {
+    match look(path, domain, How::Open)? {
+        Ok(found) => return bounds.admit(&found),
+        Err(error) if is_done => return Err(format!("after its repair: {error}")),
+        Err(_) => {}
+    }
+    // As the error of a repair says that finds them.
+    let folder = path.parent().unwrap();
+    for name in names(folder).iter().map(|name| folder.join(name)) {
+        if name != path && name != strandline::pool::log_path(path) {
+            std::fs::remove_file(name).unwrap();
+        }
+    }
+    let repair = patiently(|| (), || strandline::pool::repair(path));
+    repair.map_err(|error| format!("a repair after one that was cut short: {error}"))?;
+    holds(path, domain, How::Open, bounds).map(drop)
+}
+
 /// `pool` in the folder.
 fn pool_in(folder: &Path) -> PathBuf {
     folder.join("pool")

@@ -5,11 +5,12 @@ use std::path::Path;
 use strandline::pool::log_path;
 use strandline::{Domain, Error};
 
-use super::child::{Process, patiently};
+use super::child::Process;
 use super::image::{Disk, Image, write};
 use super::journal::{Event, Journal, Life, record};
 use super::{
-    Bounds, Failures, How, cases, holds, leaves_nothing, look, name, names, pool_in, quick_folder, random,
+    Bounds, Failures, How, cases, holds, leaves_nothing, look, name, pool_in, quick_folder, random,
+    repaired_or_repairable,
 };
 
 /// A run, and what may be expected of the pool when it begins.
@@ -62,32 +63,6 @@ fn judge(
     Ok(())
 }
 
-/// Opens an image of a repair: the pool is as damaged as it was, and can be repaired, or is whole.
-fn judge_repair(
-    image: &Image,
-    folder: &Path,
-    run: &Run,
-    bounds: &Bounds,
-    is_done: bool,
-) -> Result<(), String> {
-    write(image, folder);
-    let path = pool_in(folder);
-    match look(&path, run.domain, How::Open)? {
-        Ok(found) => return bounds.admit(&found),
-        Err(error) if is_done => return Err(format!("after its repair: {error}")),
-        Err(_) => {}
-    }
-    // As the error of a repair says that finds them.
-    for name in names(folder).iter().map(|name| folder.join(name)) {
-        if name != path && name != log_path(&path) {
-            std::fs::remove_file(name).unwrap();
-        }
-    }
-    let repair = patiently(|| (), || strandline::pool::repair(&path));
-    repair.map_err(|error| format!("a repair after one that was cut short: {error}"))?;
-    holds(&path, run.domain, How::Open, bounds).map(drop)
-}
-
 /// A backup is whole or not there, and there once it has been acknowledged.
 fn judge_backups(folder: &Path, run: &Run, heard: &[&str]) -> Result<(), String> {
     for backup in run.backups {
@@ -137,7 +112,8 @@ impl Run<'_> {
                 let folder = quick_folder();
                 let mut result = if self.is_repair {
                     let is_done = heard.iter().any(|mark: &&str| mark.starts_with("repaired"));
-                    judge_repair(&image, folder.path(), self, &bounds, is_done)
+                    write(&image, folder.path());
+                    repaired_or_repairable(&pool_in(folder.path()), self.domain, &bounds, is_done)
                 } else {
                     judge(&image, folder.path(), self, &bounds, random)
                 };
