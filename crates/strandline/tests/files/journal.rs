@@ -2,7 +2,7 @@
 //!
 //! Stores to a shared mapping cannot be seen when they happen. What they have changed is found when the file is flushed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -113,6 +113,7 @@ pub fn record(folder: &Path, lives: &[Life]) -> Journal {
         recorder.traced = Traced::start(&recorder.folder, &life.script);
         recorder.run(life.events);
     }
+    recorder.verify(&before);
     Journal { before, events: recorder.events }
 }
 
@@ -143,6 +144,34 @@ impl Recorder {
                 }
                 Stop::Ended => return,
             }
+        }
+    }
+
+    /// What the journal says is what is there: no call was missed.
+    fn verify(&self, before: &[(String, Inode, Vec<u8>)]) {
+        let mut names: BTreeMap<String, Inode> =
+            before.iter().map(|(name, inode, _)| (name.clone(), *inode)).collect();
+        for event in &self.events {
+            match event {
+                Event::Link { name, inode } => drop(names.insert(name.clone(), *inode)),
+                Event::Unlink { name } => drop(names.remove(name)),
+                Event::Rename { from, to } if names[from] != *names.get(to).unwrap_or(&Inode::MAX) => {
+                    let inode = names.remove(from).expect("looked up");
+                    names.insert(to.clone(), inode);
+                }
+                Event::Exchange { one, other } => {
+                    let (first, second) = (names[one], names[other]);
+                    names.extend([(one.clone(), second), (other.clone(), first)]);
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(names.keys().cloned().collect::<Vec<_>>(), super::names(&self.folder));
+        for (name, inode) in names {
+            // Stores to a mapping after its last flush are nobody's.
+            let is_mapped = self.mapped.contains(&inode);
+            let found = std::fs::read(self.folder.join(&name)).unwrap();
+            assert!(is_mapped || found == self.contents[inode], "the recorder has missed a change of {name}");
         }
     }
 
