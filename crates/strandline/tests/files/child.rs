@@ -42,10 +42,11 @@ pub fn options(domain: Domain) -> Options {
     Options { geometry, domain, sync, lock_bits: 10, initial_size: Some(0), ..Options::default() }
 }
 
-/// The blob of transaction `number`: a few bytes, or more than a chunk.
-fn blob(number: u64) -> Vec<u8> {
-    let bytes = if number % 7 == 3 { 5000 } else { 40 + number * 131 % 1500 };
-    (0..bytes).map(|at| (number * 31 + at) as u8).collect()
+/// The blob of transaction `number`, of process `key`: a few bytes, or more than a chunk. It begins with the key.
+fn blob(number: u64, key: u64) -> Vec<u8> {
+    let bytes = if (number + key) % 7 == 3 { 5000 } else { 40 + (number + 5 * key) * 131 % 1500 };
+    let rest = (0..bytes).map(|at| (number * 31 + key * 57 + at) as u8);
+    [key as u8].into_iter().chain(rest).collect()
 }
 
 /// What a transaction of process `key` does; how many it has done with it.
@@ -57,7 +58,7 @@ fn change<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64> {
     let root = root.get(tx)?;
     let done = root.keys.get(tx, &key)?.unwrap_or(0) + 1;
     root.keys.insert(tx, &key, &done)?;
-    root.blobs.insert(tx, &(number % BLOBS), &blob(number))?;
+    root.blobs.insert(tx, &(number % BLOBS), &blob(number, key))?;
     Ok(done)
 }
 
@@ -81,7 +82,8 @@ pub fn contents(store: &Store<Root>) -> Result<Counts, String> {
         let mut wrong = None;
         let from = root.count.saturating_sub(BLOBS - 1).max(1);
         for number in from..=root.count {
-            if root.blobs.get(tx, &(number % BLOBS))?.as_deref() != Some(&blob(number)[..]) {
+            let found = root.blobs.get(tx, &(number % BLOBS))?.unwrap_or_default();
+            if found.first().is_none_or(|&key| found != blob(number, key.into())) {
                 wrong =
                     Some(format!("the blob of transaction {number} of {} is not what it was", root.count));
             }

@@ -123,7 +123,7 @@ impl Run<'_> {
                 let event = event.map_or("the end".into(), Event::to_string);
                 let what = format!("{} at event {at} of {}, {event}", name(self.domain), events.len());
                 failures.case(what, result);
-                if depth > 0 && !self.is_repair && random.u8(..16) == 0 {
+                if depth > 0 && !self.is_repair && random.u8(..8) == 0 {
                     self.again(&image, &bounds, depth, random, failures);
                 }
             }
@@ -149,8 +149,12 @@ impl Run<'_> {
         let folder = quick_folder();
         write(image, folder.path());
         let path = pool_in(folder.path());
-        let script =
-            format!("domain {}; open_or_create {}; update 1 3; close", name(self.domain), path.display());
+        let script = format!(
+            "domain {}; open_or_create {}; update {} 3; close",
+            name(self.domain),
+            path.display(),
+            random.u8(1..9)
+        );
         let journal = record(folder.path(), &[Life { script, events: None }]);
         let run = Run {
             journal,
@@ -159,12 +163,12 @@ impl Run<'_> {
             backups: &[],
             is_repair: false,
         };
-        run.explore(12, depth - 1, random, failures);
+        run.explore(8, depth - 1, random, failures);
     }
 }
 
 /// Runs processes one after the other, of which all but the last are killed somewhere, and judges images of that. In their scripts
-/// `POOL` stands for the pool's path and `DIR` for its folder's.
+/// `POOL` stands for the pool's path, `DIR` for its folder's and `KEY` for a key.
 fn fail_in(
     scripts: &[&str],
     domain: Domain,
@@ -180,6 +184,8 @@ fn fail_in(
         .iter()
         .enumerate()
         .map(|(at, script)| {
+            // Other transactions than those of the life before, of which the medium may have remains.
+            let script = script.replace("KEY", &random.u8(1..9).to_string());
             let script = script.replace("POOL", &path.display().to_string());
             let script = script.replace("DIR", &folder.path().display().to_string());
             let is_killed = at + 1 < scripts.len();
@@ -236,11 +242,12 @@ fn power_failures_lose_nothing() {
     let (mut random, mut failures) = (random("power"), Failures::new("power"));
     let images = cases(400);
     // Creation alone, which is most of the calls.
-    let creation = "open_or_create POOL; update 1 2; close";
+    let creation = "open_or_create POOL; update KEY 2; close";
     // Checkpoints that were asked for and that the full ring asks for; growth; a second life.
-    let long = "create POOL; update 1 45; checkpoint; together 1 20; close; open POOL; update 1 20; close";
-    let again = "open_or_create POOL; together 1 20; later 1 9; checkpoint; update 1 5; later 1 30; update 1 1; close";
-    let backups = "create POOL; update 1 10; backup DIR/copy; update 1 5; backup DIR/other; close";
+    let long =
+        "create POOL; update KEY 45; checkpoint; together KEY 20; close; open POOL; update KEY 20; close";
+    let again = "open_or_create POOL; together KEY 20; later KEY 9; checkpoint; update KEY 5; later KEY 30; update KEY 1; close";
+    let backups = "create POOL; update KEY 10; backup DIR/copy; update KEY 5; backup DIR/other; close";
     while failures.cases < images {
         let share = (images - failures.cases).div_ceil(10).clamp(10, 100);
         let mut fail = |scripts: &[&str], domain, backups: &[&str]| {
@@ -251,7 +258,7 @@ fn power_failures_lose_nothing() {
         fail(&[long], Domain::Sync, &[]);
         fail(&[long, again], Domain::Sync, &[]);
         fail(&[long, again, again], Domain::Sync, &[]);
-        fail(&["create POOL; update 1 10; close; open POOL; close"], Domain::Process, &[]);
+        fail(&["create POOL; update KEY 10; close; open POOL; close"], Domain::Process, &[]);
         fail(&[creation, creation], Domain::Process, &[]);
         fail(&[backups], Domain::Sync, &["copy", "other"]);
     }
