@@ -122,8 +122,9 @@ impl Run<'_> {
                 }
                 let event = event.map_or("the end".into(), Event::to_string);
                 let what = format!("{} at event {at} of {}, {event}", name(self.domain), events.len());
+                let is_right = result.is_ok();
                 failures.case(what, result);
-                if depth > 0 && !self.is_repair && random.u8(..8) == 0 {
+                if is_right && depth > 0 && !self.is_repair && random.u8(..8) == 0 {
                     self.again(&image, &bounds, depth, random, failures);
                 }
             }
