@@ -38,7 +38,7 @@ impl Failure {
                 Error::Parameter(_)
                 | Error::Unsupported(_)
                 | Error::UnsupportedInstruction(_)
-                | Error::NotPersistentMemory
+                | Error::NotPersistentMemory { .. }
                 | Error::TransactionTooLarge { .. }
                 | Error::NoFreeLog(_),
             ) => 2,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::json;
 use strandline::pool::{
-    CheckReport, Geometry, Options, Pool, PoolInfo, RepairReport, check, inspect, repair,
+    CheckReport, Geometry, LogFile, Options, Pool, PoolInfo, RepairReport, check, inspect, repair,
 };
 use strandline::{Domain, Error};
 
@@ -225,6 +225,16 @@ fn show_dump(report: &CheckReport) {
     }
 }
 
+fn log_file(log: &LogFile) -> &str {
+    match log {
+        LogFile::None => "none",
+        LogFile::Own => "the pool's own",
+        LogFile::Missing => "missing; a cleanly closed pool gets a new one when it is opened",
+        LogFile::Unused => "of a creation that was cut short; replaced when the pool is opened",
+        LogFile::Wrong(problem) => problem,
+    }
+}
+
 fn show(info: &PoolInfo, json: bool) {
     let (header, geometry) = (&info.header, &info.header.geometry);
     let usage = info.usage.as_ref();
@@ -248,14 +258,17 @@ fn show(info: &PoolInfo, json: bool) {
             "size": geometry.size, "logs": geometry.logs, "log_bytes": geometry.log_bytes,
             "chunk_bytes": geometry.chunk_bytes, "state": if info.in_use.is_some() { "in-use" } else { "clean" },
             "domain": info.in_use, "scheme": info.scheme, "open": info.open, "watermark": info.watermark,
-            "logs_in_directory": info.logs, "roots": info.roots, "heap": heap, "recovery": recovery,
+            "open_in": info.open_in, "log_file": log_file(&info.log), "logs_in_directory": info.logs, "roots": info.roots, "heap": heap, "recovery": recovery,
         });
         say!("{object:#}");
         return;
     }
     let state = match (info.in_use, info.open) {
         (None, _) => "closed cleanly; opens under any domain".to_owned(),
-        (Some(domain), true) => format!("open now, under domain {domain}"),
+        (Some(domain), true) => {
+            let by = info.open_in.as_deref().map(|by| format!(", in {by}")).unwrap_or_default();
+            format!("open now, under domain {domain}{by}")
+        }
         (Some(domain), false) => format!("not closed; open it under domain {domain} to recover it"),
     };
     say!("format version    {}", header.version);
@@ -265,6 +278,7 @@ fn show(info: &PoolInfo, json: bool) {
     say!("logs              {} of {} bytes, {} in use so far", geometry.logs, geometry.log_bytes, info.logs);
     say!("chunks            {} bytes each", geometry.chunk_bytes);
     say!("state             {state}");
+    say!("log file          {}", log_file(&info.log));
     say!("watermark         transaction {}", info.watermark);
     let roots: Vec<_> = info.roots.iter().map(|root| format!("{root:#x}")).collect();
     match usage {

@@ -142,7 +142,7 @@ impl Prepared {
         let mut options = setting.options(0);
         options.assume_persistent = self.assumed_persistent;
         let opened = match Pool::open(&self.path, &options) {
-            Err(Error::NotPersistentMemory) => {
+            Err(Error::NotPersistentMemory { .. }) => {
                 self.assumed_persistent = true;
                 options.assume_persistent = true;
                 Pool::open(&self.path, &options)

@@ -1,5 +1,7 @@
 //! What can go wrong, and what to do about it.
 
+use std::path::{Path, PathBuf};
+
 /// The result of an operation of this library.
 ///
 /// ```
@@ -56,30 +58,62 @@ pub enum Error {
     Parameter(String),
     /// The file does not begin with a pool's magic number.
     #[error(
-        "this is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool elsewhere"
+        "{path} is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool elsewhere"
     )]
-    NotAPool,
-    /// The pool was written in a later format.
-    #[error(
-        "the pool has format version {found}, this library reads up to {supported}; open it with a newer Strandline"
-    )]
+    NotAPool {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The pool was written in a later format, or with a feature that this library does not know and that must be known.
+    #[error("the pool {path} has {found}, this library knows {supported}; open it with a newer Strandline")]
     NewerFormat {
+        /// The pool's file.
+        path: PathBuf,
+        /// The pool's format version, or its features.
+        found: String,
+        /// The latest version, or the features, that this library knows.
+        supported: String,
+    },
+    /// The pool was written in a format that is no longer read.
+    #[error(
+        "the pool {path} has format version {found}, this library reads version {supported}; read its data with the Strandline that wrote it, and put them into a new pool"
+    )]
+    OlderFormat {
+        /// The pool's file.
+        path: PathBuf,
         /// The pool's format version.
         found: u64,
-        /// The latest version that this library knows.
+        /// The version that this library reads.
         supported: u64,
     },
     /// The header's checksum does not match.
-    #[error("the pool's header is damaged ({0}); restore the pool from a backup")]
-    DamagedHeader(String),
+    #[error("the header of the pool {path} is damaged ({problem}); restore the pool from a backup")]
+    DamagedHeader {
+        /// The pool's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The pool's file has several names, each of which would lead to a log of its own.
+    #[error(
+        "the pool {path} has {links} hard links; its log is found by its name, so that it must have one name only: remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`)"
+    )]
+    SeveralLinks {
+        /// The pool's file.
+        path: PathBuf,
+        /// The names that it has.
+        links: u64,
+    },
     /// The file is shorter than its header says.
     #[error(
-        "the pool file has {found} bytes but its header says {expected}: it was truncated; restore it from a backup"
+        "the pool {path} has {found} bytes but its header says {expected}: it was truncated; restore it from a backup"
     )]
     Truncated {
-        /// Bytes that the header promises.
+        /// The pool's file.
+        path: PathBuf,
+        /// The size that the header says.
         expected: u64,
-        /// Bytes that are there.
+        /// The size that the file has.
         found: u64,
     },
     /// A log, a table or a structure contradicts itself.
@@ -117,14 +151,25 @@ pub enum Error {
         root: u64,
     },
     /// Another process or handle has the pool open.
-    #[error("the pool is in use: it is open elsewhere for {held}; close it there first")]
+    #[error(
+        "{path} is in use: it is open for {held} in {}; close it there first",
+        .by.as_deref().unwrap_or("another process, or elsewhere in this one")
+    )]
     Locked {
+        /// The pool's file, or its log's.
+        path: PathBuf,
         /// How it is held: reading or writing.
         held: &'static str,
+        /// Who holds it, in words, where the system tells.
+        by: Option<String>,
     },
     /// The pool holds something else.
-    #[error("the pool's layout is named {found:?}, not {expected:?}: it belongs to another program")]
+    #[error(
+        "the layout of the pool {path} is named {found:?}, not {expected:?}: it belongs to another program"
+    )]
     WrongLayout {
+        /// The pool's file.
+        path: PathBuf,
         /// The name asked for.
         expected: String,
         /// The name in the header.
@@ -132,9 +177,11 @@ pub enum Error {
     },
     /// The pool was not closed, and what its last writes mean depends on the domain.
     #[error(
-        "the pool was not closed cleanly and was written under domain {wrote}; open it once under {wrote} to recover it (asked: {asked})"
+        "the pool {path} was not closed cleanly and was written under domain {wrote}; open it once under {wrote} to recover it (asked: {asked})"
     )]
     WrongDomain {
+        /// The pool's file.
+        path: PathBuf,
         /// The domain that wrote it.
         wrote: String,
         /// The domain asked for.
@@ -142,17 +189,25 @@ pub enum Error {
     },
     /// The pool was used without persistence and not closed afterwards.
     #[error(
-        "the pool was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is undefined; restore it from a backup, or create it anew"
+        "{} was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is undefined; restore it from a backup, or create it anew",
+        the_pool(.path)
     )]
-    Unprotected,
+    Unprotected {
+        /// The pool's file, where it was opened.
+        path: Option<PathBuf>,
+    },
     /// `Flush` and `FlushOnFail` need memory that is persistent.
     #[error(
-        "the file is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system"
+        "{} is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system",
+        the_pool(.path)
     )]
-    NotPersistentMemory,
-    /// The log file that belongs to a `Sync` pool is absent or another pool's.
+    NotPersistentMemory {
+        /// The pool's file, where it was opened.
+        path: Option<PathBuf>,
+    },
+    /// The log file that belongs to a `Sync` pool is absent, another pool's, or an older one of this pool.
     #[error(
-        "the pool's log file {path} {problem}; heap and log belong together: put the pool's own log back beside it"
+        "the log file {path} {problem}; a pool and its log belong together: put the pool's own log back beside it"
     )]
     LogFile {
         /// Where it should be.
@@ -234,7 +289,31 @@ pub enum Error {
     Poisoned(String),
 }
 
+/// The pool, by its file's name if that is known.
+fn the_pool(path: &Option<PathBuf>) -> String {
+    match path {
+        Some(path) => format!("the pool {}", path.display()),
+        None => "the pool".to_owned(),
+    }
+}
+
 impl Error {
+    /// The error of somebody who opens the pool at `at`: it names the file.
+    pub(crate) fn in_pool(self, at: &Path) -> Self {
+        let shown = at.display().to_string();
+        match self {
+            Self::Io { what, source } if !what.contains(&shown) => {
+                Self::Io { what: format!("{what} ({shown})"), source }
+            }
+            Self::Damaged(what) if !what.contains(&shown) => Self::Damaged(format!("{what} (in {shown})")),
+            Self::Unprotected { path: None } => Self::Unprotected { path: Some(at.to_owned()) },
+            Self::NotPersistentMemory { path: None } => {
+                Self::NotPersistentMemory { path: Some(at.to_owned()) }
+            }
+            other => other,
+        }
+    }
+
     /// A system call's failure while doing `what`.
     ///
     /// ```

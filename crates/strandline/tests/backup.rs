@@ -159,7 +159,7 @@ fn a_pool_without_isolation_is_not_copied() {
     let pool = strandline::Pool::create(folder.path().join("pool"), &options).unwrap();
     let copy = folder.path().join("copy");
     let worker = pool.volatile_worker(0).unwrap();
-    assert!(matches!(pool.backup(&copy), Err(Error::Unprotected)));
+    assert!(matches!(pool.backup(&copy), Err(Error::Unprotected { .. })));
     assert!(!copy.exists());
     drop(worker);
 }

@@ -76,7 +76,7 @@ fn damaged_truncated_foreign_and_newer_pools_are_told_apart() {
     };
     let damaged = copy("damaged");
     patch(&damaged, 33, b"X");
-    assert!(matches!(refused(&damaged, &options()), Error::DamagedHeader(_)));
+    assert!(matches!(refused(&damaged, &options()), Error::DamagedHeader { .. }));
     let truncated = copy("truncated");
     File::options().write(true).open(&truncated).unwrap().set_len(GEOMETRY.size - 4096).unwrap();
     assert!(matches!(refused(&truncated, &options()), Error::Truncated { .. }));
@@ -84,12 +84,12 @@ fn damaged_truncated_foreign_and_newer_pools_are_told_apart() {
     assert!(matches!(refused(&truncated, &options()), Error::Truncated { .. }));
     let foreign = copy("foreign");
     patch(&foreign, 0, b"SQLite");
-    assert!(matches!(refused(&foreign, &options()), Error::NotAPool));
+    assert!(matches!(refused(&foreign, &options()), Error::NotAPool { .. }));
     File::create(&foreign).unwrap();
-    assert!(matches!(refused(&foreign, &options()), Error::NotAPool));
+    assert!(matches!(refused(&foreign, &options()), Error::NotAPool { .. }));
     let newer = copy("newer");
     patch(&newer, 8, &9u64.to_le_bytes());
-    assert!(matches!(refused(&newer, &options()), Error::NewerFormat { found: 9, .. }));
+    assert!(matches!(refused(&newer, &options()), Error::NewerFormat { .. }));
     let layout = Options { layout_name: "other".into(), ..options() };
     assert!(matches!(refused(&path, &layout), Error::WrongLayout { .. }));
     let directory = copy("directory");
@@ -108,7 +108,7 @@ fn one_writer_or_several_readers() {
     let folder = TempDir::new().unwrap();
     let (path, pool) = new_pool(&folder);
     set(&pool, 5);
-    assert!(matches!(refused(&path, &options()), Error::Locked { held: "writing" }));
+    assert!(matches!(refused(&path, &options()), Error::Locked { held: "writing", .. }));
     assert!(matches!(Pool::open_read_only(&path, &options()), Err(Error::Locked { .. })));
     // The lock outlives a pool that is dropped while a worker exists.
     let worker = pool.worker().unwrap();
@@ -120,7 +120,7 @@ fn one_writer_or_several_readers() {
     assert_eq!(readers.iter().map(get).collect::<Vec<_>>(), [5, 5]);
     let mut worker = readers[0].worker().unwrap();
     assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 6)), Err(Error::ReadOnly)));
-    assert!(matches!(refused(&path, &options()), Error::Locked { held: "reading" }));
+    assert!(matches!(refused(&path, &options()), Error::Locked { held: "reading", .. }));
     drop(worker);
     drop(readers);
     assert!(std::fs::read(&path).unwrap() == before, "readers write nothing");
@@ -144,7 +144,7 @@ fn an_unclean_pool_opens_only_under_its_domain() {
     let info = inspect(&killed).unwrap();
     assert_eq!((info.in_use, info.roots[0], info.open), (Some("process"), 5, false));
     let strict = Options { domain: Domain::Flush, ..options() };
-    assert!(matches!(refused(&path, &strict), Error::NotPersistentMemory));
+    assert!(matches!(refused(&path, &strict), Error::NotPersistentMemory { .. }));
 }
 
 #[test]
@@ -306,9 +306,22 @@ fn a_sync_pool_is_two_files_that_belong_together() {
     pool.close().unwrap();
     // Another pool's log.
     let other = folder.path().join("other");
-    Pool::create(&other, &sync_options()).unwrap().close().unwrap();
+    let unused = Pool::create(&other, &sync_options()).unwrap();
+    std::fs::copy(strandline::pool::log_path(&other), folder.path().join("unused")).unwrap();
+    set(&unused, 7);
+    unused.close().unwrap();
     std::fs::copy(strandline::pool::log_path(&other), &log).unwrap();
-    assert!(matches!(refused(&path, &sync_options()), Error::LogFile { .. }));
+    let Error::LogFile { path: shown, problem } = refused(&path, &sync_options()) else {
+        panic!("another pool's log")
+    };
+    assert!(shown.ends_with("pool.log") && problem.ends_with(path.to_str().unwrap()), "{shown} {problem}");
+    assert!(matches!(Pool::open_read_only(&path, &sync_options()), Err(Error::LogFile { .. })));
+    // One that was never used holds nothing.
+    std::fs::copy(folder.path().join("unused"), &log).unwrap();
+    assert_eq!(get(&Pool::open_read_only(&path, &sync_options()).unwrap()), 5);
+    let pool = Pool::open(&path, &sync_options()).unwrap();
+    assert_eq!((get(&pool), pool.recovery().log_remade), (5, true));
+    pool.close().unwrap();
     std::fs::write(&log, b"not a log").unwrap();
     assert!(matches!(refused(&path, &sync_options()), Error::LogFile { .. }));
     // Neither a pool nor a log that is there is written over.
@@ -410,5 +423,144 @@ fn transfers_keep_the_sum() {
             });
         });
         assert_eq!(pool.usage().unwrap().objects, 0);
+    }
+}
+
+#[test]
+fn a_pool_is_found_by_its_one_name() {
+    let folder = TempDir::new().unwrap();
+    let (path, link) = (folder.path().join("pool"), folder.path().join("link"));
+    let dangling = folder.path().join("dangling");
+    std::os::unix::fs::symlink("pool", &dangling).unwrap();
+    // A link to what does not exist yet leads there.
+    let pool = Pool::create(&dangling, &sync_options()).unwrap();
+    set(&pool, 1);
+    pool.close().unwrap();
+    assert!(path.is_file() && strandline::pool::log_path(&path).is_file());
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let pool = Pool::open(&link, &sync_options()).unwrap();
+    assert_eq!(pool.path(), path.canonicalize().unwrap());
+    set(&pool, 2);
+    // What a killed process leaves is found by either name.
+    let killed = TempDir::new().unwrap();
+    for file in [&path, &strandline::pool::log_path(&path)] {
+        std::fs::copy(file, killed.path().join(file.file_name().unwrap())).unwrap();
+    }
+    std::os::unix::fs::symlink("pool", killed.path().join("link")).unwrap();
+    for name in ["link", "pool"] {
+        let pool = Pool::open(killed.path().join(name), &sync_options()).unwrap();
+        assert_eq!(get(&pool), 2, "{name}");
+    }
+    pool.close().unwrap();
+    let hard = folder.path().join("hard");
+    std::fs::hard_link(&path, &hard).unwrap();
+    for name in [&path, &hard, &link] {
+        assert!(matches!(refused(name, &sync_options()), Error::SeveralLinks { links: 2, .. }));
+        assert!(matches!(refused(name, &options()), Error::SeveralLinks { .. }));
+    }
+    std::fs::remove_file(&hard).unwrap();
+    assert_eq!(get(&Pool::open(&link, &sync_options()).unwrap()), 2);
+}
+
+#[test]
+fn two_lives_after_one_older_copy_are_kept_apart() {
+    let folder = TempDir::new().unwrap();
+    let (path, kept) = (folder.path().join("pool"), folder.path().join("kept"));
+    let pool = Pool::create(&path, &sync_options()).unwrap();
+    set(&pool, 1);
+    pool.close().unwrap();
+    std::fs::copy(&path, &kept).unwrap();
+    let log = strandline::pool::log_path(&path);
+    // Two lives go on from the same copy, and use the same numbers in the same log.
+    let life = |values: std::ops::Range<u64>| {
+        std::fs::copy(&kept, &path).unwrap();
+        let pool = Pool::open(&path, &sync_options()).unwrap();
+        assert_eq!(get(&pool), 1);
+        values.for_each(|value| set(&pool, value));
+        // What a kill leaves.
+        let killed = TempDir::new().unwrap();
+        std::fs::copy(&path, killed.path().join("pool")).unwrap();
+        std::fs::copy(&log, killed.path().join("pool.log")).unwrap();
+        drop(pool);
+        std::fs::copy(killed.path().join("pool.log"), &log).unwrap();
+        get(&Pool::open(killed.path().join("pool"), &sync_options()).unwrap())
+    };
+    assert_eq!(life(10..20), 19);
+    assert_eq!(life(30..33), 32, "blocks of the other life are no part of this one");
+}
+
+#[test]
+fn a_file_that_is_deleted_or_cut_short_ends_the_pool() {
+    for cut_short in [false, true] {
+        for heap in [true, false] {
+            let folder = TempDir::new().unwrap();
+            let path = folder.path().join("pool");
+            let pool = Pool::create(&path, &sync_options()).unwrap();
+            set(&pool, 1);
+            let file = if heap { path.clone() } else { strandline::pool::log_path(&path) };
+            if cut_short {
+                let length = file.metadata().unwrap().len();
+                File::options().write(true).open(&file).unwrap().set_len(length - 4096).unwrap();
+            } else {
+                std::fs::remove_file(&file).unwrap();
+            }
+            let mut worker = pool.worker().unwrap();
+            let error = worker.run(|tx| tx.write(tx.root(0), 2)).unwrap_err();
+            let Error::Poisoned(why) = error else { panic!("{error}") };
+            assert!(why.contains("deleted or cut short"), "{why}");
+            assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 3)), Err(Error::Poisoned(_))));
+            drop(worker);
+            assert!(matches!(pool.close(), Err(Error::Poisoned(_))));
+        }
+    }
+}
+
+#[test]
+fn all_files_of_a_pool_have_its_permissions() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().unwrap();
+    let (path, copy) = (folder.path().join("pool"), folder.path().join("copy"));
+    let log = strandline::pool::log_path(&path);
+    Pool::create(&path, &sync_options()).unwrap().close().unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), mode(&log));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::remove_file(&log).unwrap();
+    let pool = Pool::open(&path, &sync_options()).unwrap();
+    pool.backup(&copy).unwrap();
+    drop(pool);
+    Pool::open(&copy, &sync_options()).unwrap().close().unwrap();
+    for file in [&log, &copy, &strandline::pool::log_path(&copy)] {
+        assert_eq!(mode(file), 0o600, "{}", file.display());
+    }
+}
+
+#[test]
+fn impossible_options_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let (path, pool) = new_pool(&folder);
+    drop(pool);
+    let options = Options { lock_bits: 64, ..options() };
+    assert!(matches!(refused(&path, &options), Error::Parameter(_)));
+    let new = folder.path().join("new");
+    assert!(matches!(Pool::create(&new, &options), Err(Error::Parameter(_))));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left of it");
+}
+
+#[test]
+fn errors_of_opening_name_the_file_and_who_has_it() {
+    let folder = TempDir::new().unwrap();
+    let (path, pool) = new_pool(&folder);
+    let shown = path.canonicalize().unwrap().display().to_string();
+    let error = refused(&path, &options()).to_string();
+    assert!(error.contains(&shown) && error.contains("this process itself"), "{error}");
+    pool.close().unwrap();
+    for (offset, bytes) in [(3 * 4096, 77u64), (4 * 4096, 4096), (8, 1), (0, 5)] {
+        let damaged = folder.path().join("damaged");
+        std::fs::copy(&path, &damaged).unwrap();
+        patch(&damaged, offset, &bytes.to_le_bytes());
+        let shown = damaged.canonicalize().unwrap().display().to_string();
+        let error = refused(&damaged, &options()).to_string();
+        assert!(error.contains(&shown), "{error}");
     }
 }

@@ -159,7 +159,7 @@ fn a_stray_write_is_a_segmentation_fault() {
     pool.close().unwrap();
     // Without protection the same write goes unnoticed until the header is next read.
     assert!(run(false).success());
-    assert!(matches!(Pool::open(&path, &options(Domain::Process)), Err(Error::DamagedHeader(_))));
+    assert!(matches!(Pool::open(&path, &options(Domain::Process)), Err(Error::DamagedHeader { .. })));
 }
 
 /// `cargo test --release -p strandline --test protection -- --ignored --nocapture cost`

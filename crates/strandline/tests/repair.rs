@@ -182,7 +182,7 @@ fn a_header_is_repaired_where_it_is_known() {
 fn other_files_are_told_apart() {
     let made = Made::new(Domain::Process, true);
     patch(&made.pool(), 0, &[7; 4096]);
-    assert!(matches!(repair(made.pool()), Err(Error::NotAPool)));
+    assert!(matches!(repair(made.pool()), Err(Error::NotAPool { .. })));
     let made = Made::new(Domain::Process, true);
     let store = Store::<Root>::open(made.pool(), &options(made.domain)).unwrap();
     assert!(matches!(repair(made.pool()), Err(Error::Locked { .. })));

@@ -68,7 +68,7 @@ impl SchemeVisitor for LeaveAndReturn<'_> {
             assert_eq!(inspect(&copy).unwrap().scheme, Some(S::KIND.name(S::KIND.modes()[0])));
             assert_eq!(found(&Pool::open(&copy, &options).unwrap()), value + 1099);
         } else {
-            assert!(matches!(Pool::open(&copy, &options), Err(Error::Unprotected)));
+            assert!(matches!(Pool::open(&copy, &options), Err(Error::Unprotected { .. })));
         }
         write::<S>(&pool, value + 2000).unwrap();
         pool.close().unwrap();

@@ -13,7 +13,7 @@ use strandline::{Concurrency, Error, Read, Runner, Transaction};
 use super::faulty_device::{EIO, ENOSPC};
 use super::journal::Journal;
 use super::transactions::cell;
-use super::world::{DeviceWorld, Pool, UUID};
+use super::world::{DeviceWorld, IDENTITY, Pool};
 use super::*;
 use crate::explore::Workload;
 
@@ -191,24 +191,23 @@ fn damaged_slots_and_read_errors_are_errors() {
 fn a_log_file_is_the_pools_own_and_whole() {
     let pool = small_pool(4, Concurrency::Stm);
     let path = Path::new("pool.log");
-    assert_eq!(read_log_header(&*pool.device, path, &UUID).unwrap(), 4);
-    let problem = |device: &dyn Device, uuid| match read_log_header(device, path, uuid) {
+    assert_eq!(read_log_header(&*pool.device, path).unwrap(), (IDENTITY, 4));
+    let problem = |device: &dyn Device| match read_log_header(device, path) {
         Err(Error::LogFile { path, problem }) => {
             assert_eq!(path, "pool.log");
             problem
         }
         other => panic!("{other:?}"),
     };
-    assert!(problem(&*pool.device, &[1; 16]).contains("another pool"));
     let other = FaultyDevice::new(1, false, Journal::default());
-    assert!(problem(&other, &UUID).contains("too few"));
+    assert!(problem(&other).contains("too few"));
     other.grow(DeviceFile::Log, 8192).unwrap();
-    assert!(problem(&other, &UUID).contains("not a Strandline log"));
+    assert!(problem(&other).contains("not a Strandline log"));
     let header = &pool.device.contents(DeviceFile::Log)[..4096];
     other.write(DeviceFile::Log, 0, header).unwrap();
-    assert!(problem(&other, &UUID).contains("truncated"));
+    assert!(problem(&other).contains("truncated"));
     assert!(
-        create(&other, &UUID, SyncParameters { ring_blocks: 1, dirty_pages: 1, staging_blocks: 1 }, 0)
+        create(&other, IDENTITY, SyncParameters { ring_blocks: 1, dirty_pages: 1, staging_blocks: 1 }, 0)
             .is_err()
     );
 }

@@ -9,7 +9,7 @@ use strandline::memory::recorder::Recorder;
 use strandline::memory::{Event, Hosted, Memory, Space, Step, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
 use strandline::scheme::Blurred;
-use strandline::sync::{Device, DeviceFile, SharedLog, SyncParameters, create};
+use strandline::sync::{Device, DeviceFile, LogIdentity, SharedLog, SyncParameters, create};
 use strandline::transaction::Worker;
 use strandline::{Concurrency, Result};
 
@@ -17,7 +17,7 @@ use super::faulty_device::FaultyDevice;
 use super::journal::Journal;
 
 /// Binds the two files.
-pub(super) const UUID: [u8; 16] = *b"strandline crash";
+pub(super) const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline crash", nonce: 1 };
 
 /// Threads that run transactions, at most.
 pub(super) const THREADS: usize = 3;
@@ -135,10 +135,10 @@ impl Pool {
         let device = Rc::new(FaultyDevice::new(seed, direct, journal.clone()));
         let grown = device.grow(DeviceFile::Heap, geometry.size);
         grown.map_err(|error| strandline::Error::io("grow the heap", error))?;
-        create(&*device, &UUID, parameters, 0)?;
+        create(&*device, IDENTITY, parameters, 0)?;
         journal.take();
         let shared = SharedLayout::new(&layout, 6, SharedLog::volatile_bytes(&layout, parameters));
-        let log = SharedLog::new(&layout, &shared, parameters, &UUID);
+        let log = SharedLog::new(&layout, &shared, parameters, IDENTITY, 1);
         Ok(Self { device, layout, shared, log, concurrency, omitted, journal })
     }
 

@@ -92,7 +92,7 @@ impl Mapping {
             rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)
         };
         let base = base.map_err(|e| match kind {
-            MappingKind::SharedSynchronous => Error::NotPersistentMemory,
+            MappingKind::SharedSynchronous => Error::NotPersistentMemory { path: None },
             _ => Error::io("map the pool", e.into()),
         })?;
         Ok(Self { base: base.cast(), words: length / 8, file: Some(kept), is_sparse, key: None })

@@ -9,19 +9,22 @@
 //!
 //! The copy is opened and closed at once, which proves that it can be, and leaves one file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::Options;
 use super::file::Pool;
+use super::header::Header;
 use super::layout::{Layout, PoolState, SharedLayout, View};
-use super::sync_files::{log_path, synchronize_folder};
+use super::new_file::{NewFile, cannot, remove_leavings};
+use super::open::{OpenFiles, OpenLog, log_path, resolve};
+use super::options::Options;
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, Native, PersistentAddress};
 use crate::scheme::{self, SchemeKind};
-use crate::sync::{AlignedBuffer, BLOCK_BYTES, Device, DeviceFile, FileDevice, SharedLog};
+use crate::sync::{self, AlignedBuffer, BLOCK_BYTES, Device, DeviceFile, FileDevice, SharedLog};
 use crate::transaction::Concurrency;
 
 /// Bytes copied at a time.
@@ -57,7 +60,9 @@ pub struct BackupReport {
 /// A pool, as the backup needs it.
 pub(super) struct Source<'p> {
     pub view: View<Native>,
-    pub layout_name: String,
+    pub header: &'p Header,
+    /// Whose owner and permissions the copy gets.
+    pub file: &'p File,
     pub kind: Kind<'p>,
 }
 
@@ -69,38 +74,33 @@ pub(super) enum Kind<'p> {
     Mapped(Concurrency),
 }
 
-fn cannot(what: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
-    move |source| Error::io(format!("{what} {}", path.display()), source)
-}
-
-fn create(path: &Path) -> Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(cannot("create", path))
-}
-
 pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
-    let mut name = to.as_os_str().to_owned();
-    name.push(".partial");
-    let partial = PathBuf::from(name);
-    if to.exists() {
-        let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-        return Err(cannot("create the backup", to)(exists));
+    let to = resolve(to).map_err(cannot("create the backup", to))?;
+    let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
+    // A log that lies there already would be taken for the backup's.
+    if to.exists() || log_path(&to).exists() {
+        return Err(exists());
     }
-    let copied = match source.kind {
-        Kind::Sync(device, log) => copy_files(&source.view, device, log, &partial),
-        Kind::Mapped(concurrency) => copy_memory(&source.view, concurrency, &partial),
+    remove_leavings(&to);
+    remove_leavings(&log_path(&to));
+    let like = source.file.metadata().map_err(|e| Error::io("look at the pool", e))?;
+    let heap = NewFile::create(&to, Some(&like))?;
+    let (heap_bytes, log_blocks, replayed) = match source.kind {
+        Kind::Sync(device, shared_log) => {
+            // The copy holds everything without its log once it is closed, so that this one never gets its name.
+            let log = NewFile::create(&log_path(&to), Some(&like))?;
+            let (heap_bytes, log_blocks) = copy_files(&source.view, device, shared_log, (&heap, &log))?;
+            (heap_bytes, log_blocks, settle(source, &heap, Some(&log))?)
+        }
+        Kind::Mapped(concurrency) => {
+            let heap_bytes = copy_memory(&source.view, concurrency, heap.file())?;
+            (heap_bytes, 0, settle(source, &heap, None)?)
+        }
     };
-    let made = copied.and_then(|(heap_bytes, log_blocks)| {
-        let replayed = settle(source, &partial)?;
-        std::fs::rename(&partial, to).map_err(cannot("name the backup", to))?;
-        synchronize_folder(to).map_err(cannot("name the backup", to))?;
-        Ok(BackupReport { heap_bytes, log_blocks, replayed })
-    });
-    // After a success the copy's log is of no more use; after a failure nothing is.
-    let _ = std::fs::remove_file(log_path(&partial));
-    if made.is_err() {
-        let _ = std::fs::remove_file(&partial);
+    match heap.publish()? {
+        None => Ok(BackupReport { heap_bytes, log_blocks, replayed }),
+        Some(_) => Err(exists()),
     }
-    made
 }
 
 /// Copies heap and log as they are; bytes and blocks copied.
@@ -108,10 +108,10 @@ fn copy_files(
     view: &View<Native>,
     device: &FileDevice,
     shared_log: SharedLog,
-    to: &Path,
+    (heap, log): (&NewFile, &NewFile),
 ) -> Result<(u64, u64)> {
-    let log_name = log_path(to);
-    let (heap, log) = (create(to)?, create(&log_name)?);
+    let (to, log_name) = (heap.path(), log.path());
+    let (heap, log) = (heap.file(), log.file());
     shared_log.hold_checkpoints(view, || {
         let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", to))?;
         heap.set_len(size).map_err(cannot("size", to))?;
@@ -128,14 +128,14 @@ fn copy_files(
                 copied += piece.len() as u64;
             }
         }
-        let size = device.size(DeviceFile::Log).map_err(cannot("read the size of", &log_name))?;
-        log.set_len(size).map_err(cannot("size", &log_name))?;
+        let size = device.size(DeviceFile::Log).map_err(cannot("read the size of", log_name))?;
+        log.set_len(size).map_err(cannot("size", log_name))?;
         let mut block = AlignedBuffer::new(BLOCK_BYTES as usize);
         let mut copy_block = |at: u64| {
             device
                 .read(DeviceFile::Log, at, &mut block)
                 .map_err(|e| Error::io("read the log for a backup", e))?;
-            log.write_all_at(&block, at).map_err(cannot("write", &log_name))
+            log.write_all_at(&block, at).map_err(cannot("write", log_name))
         };
         copy_block(0)?;
         // As far as it is durable by now, that is after the heap was copied.
@@ -144,20 +144,20 @@ fn copy_files(
             copy_block(shared_log.block_offset(number))?;
         }
         heap.sync_all().map_err(cannot("flush", to))?;
-        log.sync_all().map_err(cannot("flush", &log_name))?;
+        log.sync_all().map_err(cannot("flush", log_name))?;
         Ok((copied, blocks.end - blocks.start))
     })
 }
 
-/// Copies what is at home in memory, as of a time at which all of it is committed; bytes copied, and no blocks.
-fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &Path) -> Result<(u64, u64)> {
+/// Copies what is at home in memory, as of a time at which all of it is committed; bytes copied.
+fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Result<u64> {
     let memory = &view.memory;
     let token = match concurrency {
         Concurrency::Stm => SharedLayout::SERIAL,
         Concurrency::SingleWriter => SharedLayout::WRITER,
         Concurrency::Locks => return Err(Error::Unsupported("a backup of an open pool with locks".into())),
     };
-    let heap = create(to)?;
+    let write = |source| Error::io("write the backup", source);
     memory.lock(token);
     // Nobody leases a log, so that the scheme stays what it is.
     memory.lock(SharedLayout::LEASES);
@@ -173,9 +173,9 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &Path) -> Resu
                 }
             }
             // Whoever has seen a word that a commit has stored home sees its TxID too, which it took before.
-            match copy_words(view, clock, &heap).map_err(cannot("write", to)) {
+            match copy_words(view, clock, to).map_err(write) {
                 Ok(_) if memory.load(SharedLayout::CLOCK) != clock => {}
-                Ok(_) if is_unprotected() => break Err(Error::Unprotected),
+                Ok(_) if is_unprotected() => break Err(Error::Unprotected { path: None }),
                 copied => break copied,
             }
         },
@@ -187,8 +187,8 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &Path) -> Resu
     memory.unlock(SharedLayout::LEASES);
     memory.unlock(token);
     let copied = copied?;
-    heap.sync_all().map_err(cannot("flush", to))?;
-    Ok((copied, 0))
+    to.sync_all().map_err(write)?;
+    Ok(copied)
 }
 
 /// Copies all but the logs, as a cleanly closed pool whose last TxID is `clock`; bytes copied.
@@ -218,15 +218,26 @@ fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64
 }
 
 /// Recovers the copy and closes it; transactions replayed.
-fn settle(source: &Source<'_>, at: &Path) -> Result<u64> {
+fn settle(source: &Source<'_>, heap: &NewFile, log: Option<&NewFile>) -> Result<u64> {
     let options = Options {
-        layout_name: source.layout_name.clone(),
+        layout_name: source.header.layout_name.clone(),
         // A copy of memory is cleanly closed, and opens under any domain.
-        domain: if matches!(source.kind, Kind::Sync(..)) { Domain::Sync } else { Domain::Process },
+        domain: if log.is_some() { Domain::Sync } else { Domain::Process },
         lock_bits: 10,
         ..Options::default()
     };
-    let pool = Pool::open(at, &options)?;
+    let keep = |file: &NewFile| file.file().try_clone().map_err(cannot("keep open", file.path()));
+    let log = match log {
+        Some(log) => {
+            let device = FileDevice::new(keep(heap)?, keep(log)?, false);
+            let (identity, ring_blocks) = sync::read_log_header(&device, log.path())?;
+            Some(OpenLog { file: keep(log)?, identity, ring_blocks, remade: false })
+        }
+        None => None,
+    };
+    let files =
+        OpenFiles { path: heap.path().to_owned(), heap: keep(heap)?, header: source.header.clone(), log };
+    let pool = Pool::open_files(files, &options, false)?;
     let replayed = pool.recovery().replayed();
     pool.close()?;
     Ok(replayed)

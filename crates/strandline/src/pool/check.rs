@@ -4,10 +4,10 @@ use std::fs::File;
 use std::path::Path;
 
 use super::heap::{self, ClassUsage};
-use super::inspect::{PoolInfo, inspect, open_to_look};
+use super::inspect::{LogFile, PoolInfo, inspect, open_to_look};
 use super::layout::ROOTS;
-use super::sync_files::log_path;
-use crate::Domain;
+use super::new_file::cannot;
+use super::open::log_path;
 use crate::collections::{self, KeyValueStore};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
@@ -98,7 +98,10 @@ pub fn check(path: impl AsRef<Path>) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     if let Err(error) = look(path, &mut report) {
         match error {
-            Error::Damaged(_) | Error::DamagedHeader(_) | Error::Truncated { .. } | Error::LogFile { .. } => {
+            Error::Damaged(_)
+            | Error::DamagedHeader { .. }
+            | Error::Truncated { .. }
+            | Error::LogFile { .. } => {
                 report.damage.push(error.to_string());
             }
             error => return Err(error),
@@ -110,17 +113,17 @@ pub fn check(path: impl AsRef<Path>) -> Result<CheckReport> {
 fn look(path: &Path, report: &mut CheckReport) -> Result<()> {
     let info = inspect(path)?;
     if info.open {
-        return Err(Error::Locked { held: "writing" });
+        return Err(Error::Locked { path: path.to_owned(), held: "writing", by: info.open_in });
     }
     let pool = open_to_look(path, &info.header)?;
-    let uses_log = info.in_use.is_none_or(|domain| domain == Domain::Sync.name());
-    if uses_log && log_path(path).exists() {
-        let open =
-            |path: &Path| File::open(path).map_err(|e| Error::io(format!("open {}", path.display()), e));
-        let device = FileDevice::new(open(path)?, open(&log_path(path))?, false);
-        let uuid = info.header.uuid.as_bytes();
-        sync::read_log_header(&device, &log_path(path), uuid)?;
-        report.damage.extend(sync::damaged_slots(&device, uuid)?);
+    match &info.log {
+        LogFile::Wrong(problem) => report.damage.push(problem.clone()),
+        LogFile::Own => {
+            let open = |path: &Path| File::open(path).map_err(cannot("open", path));
+            let device = FileDevice::new(open(path)?, open(&log_path(pool.path()))?, false);
+            report.damage.extend(sync::damaged_slots(&device, info.header.uuid.as_bytes())?);
+        }
+        LogFile::None | LogFile::Missing | LogFile::Unused => {}
     }
     report.info = Some(info);
     // In the `Sync` domain nobody needs the directory; the next domain may.

@@ -1,98 +1,26 @@
 //! A pool in a file: creating, opening, recovering and closing it.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, FlockOperation};
-
 use super::backup::{self, BackupReport, Source};
+use super::checkpointer::{Checkpointer, write_state};
+use super::create::{NewPool, random};
 use super::header::Header;
 use super::heap::{self, HeapUsage};
 use super::helper::Helper;
-use super::layout::{Geometry, Layout, PAGE_BYTES, PoolState, SharedLayout, View};
+use super::layout::{Layout, PoolState, SharedLayout, View};
+use super::open::{OpenFiles, OpenLog};
+use super::options::Options;
+use super::ticket::{Flusher, Ticket};
 use crate::Domain;
 use crate::error::{Error, Result};
-use crate::memory::{Mapping, MappingKind, Memory, Native, Step, WriteBackInstruction};
-use crate::scheme::{self, Blurred, RecoveryReport, RecoveryStep, Scheme, SchemeKind, VolatileWorker};
-use crate::sync::{Device, DeviceCounters, FileDevice, SharedLog, SyncParameters, SyncRecoveryReport};
-use crate::transaction::{Concurrency, Worker};
-
-use super::ticket::{Flusher, Ticket};
-
-use super::sync_files::{Checkpointer, create_log, log_path, open_device, synchronize_folder, write_state};
-
-/// How a pool is created or opened.
-///
-/// ```
-/// use strandline::pool::Geometry;
-/// use strandline::{Concurrency, Domain, Options};
-///
-/// let options = Options {
-///     geometry: Geometry { size: 1 << 30, ..Geometry::default() },
-///     layout_name: "orders".into(),
-///     domain: Domain::Sync,
-///     concurrency: Concurrency::SingleWriter,
-///     // Take disk space as the heap grows.
-///     initial_size: Some(0),
-///     ..Options::default()
-/// };
-/// # let _ = options;
-/// ```
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Sizes; for creating only, an existing pool has its own.
-    pub geometry: Geometry,
-    /// Names what the program keeps in the pool; a pool of another name is refused.
-    pub layout_name: String,
-    /// Where the line between what survives and what does not runs.
-    pub domain: Domain,
-    /// How transactions are isolated.
-    pub concurrency: Concurrency,
-    /// The instruction that writes lines back; `None` for the best there is.
-    pub instruction: Option<WriteBackInstruction>,
-    /// Opens a file that is not on persistent memory under `Flush` or `FlushOnFail` all the same: for tests
-    /// and benchmarks, where nothing has to survive a power failure.
-    pub assume_persistent: bool,
-    /// Protects the mapped pool against stray writes: a store to it by anything but the library, a wild pointer of the
-    /// program's or of a C library's, is a segmentation fault instead of silent damage. Off by default: it costs two
-    /// writes of a processor register for each of the library's stores (`docs/guide.md` has a figure), and needs a
-    /// memory protection key ([`Error::NoProtectionKey`]): x86-64 with `ospke` in `/proc/cpuinfo`.
-    pub protect: bool,
-    /// The STM has 2 to this power stripe locks, 8 bytes each.
-    pub lock_bits: u32,
-    /// `Sync`: the log's size, for making it only, and when checkpoints run.
-    pub sync: SyncParameters,
-    /// Bytes of disk space (or of persistent memory) to take when the pool is created; the rest, up to the geometry's size, is taken as
-    /// the heap grows, and where the disk is full then, the allocation is an error like any other. `None`: all of it at
-    /// once. Address space is reserved for the whole size in any case.
-    pub initial_size: Option<u64>,
-    /// `Sync`: how long a transaction that is to be durable later ([`Pool::ticket`]) may stay in memory before it is
-    /// flushed, if nobody flushes before. What a power failure can take is what was committed in this time and in one
-    /// flush; a killed process loses as much.
-    pub flush_interval: Duration,
-}
-
-impl Default for Options {
-    /// The `Sync` domain with STM, the default geometry and no layout name.
-    fn default() -> Self {
-        Self {
-            geometry: Geometry::default(),
-            layout_name: String::new(),
-            domain: Domain::Sync,
-            concurrency: Concurrency::Stm,
-            instruction: None,
-            assume_persistent: false,
-            protect: false,
-            lock_bits: 20,
-            sync: SyncParameters::default(),
-            initial_size: None,
-            flush_interval: Duration::from_millis(10),
-        }
-    }
-}
+use crate::memory::{Mapping, MappingKind, Memory, Native, Step};
+use crate::scheme::{self, Blurred, RecoveryReport, RecoveryStep, Scheme, VolatileWorker};
+use crate::sync::{Device, DeviceCounters, FileDevice, SharedLog, SyncRecoveryReport};
+use crate::transaction::Worker;
 
 /// What opening a pool had to do, and how long each step took.
 ///
@@ -129,6 +57,9 @@ pub struct Recovery {
     pub replay: Duration,
     /// Raising the watermark and zeroing the logs.
     pub truncate: Duration,
+    /// Whether the log file that the pool had was missing, and has been made anew; for a pool that is only read, whether it will
+    /// be. It happens to a cleanly closed pool alone, which holds everything without its log.
+    pub log_remade: bool,
 }
 
 impl Recovery {
@@ -161,6 +92,8 @@ impl Recovery {
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct Pool {
+    path: PathBuf,
+    file: File,
     header: Header,
     layout: Layout,
     shared: SharedLayout,
@@ -187,37 +120,30 @@ struct SyncPool {
 }
 
 impl Pool {
-    /// Creates a pool in a new file at `path`, allocates all of its space, and opens it.
+    /// Creates a pool in a new file at `path`, allocates all of its space, and opens it. The file gets its name when it is
+    /// complete and durable, so that nobody ever finds half a pool; what is at `path` already stays.
     ///
     /// # Errors
-    /// The file exists (in the `Sync` domain its log file too), the disk is full, or an option is impossible.
-    /// No file is left then.
+    /// The file exists, in the `Sync` domain also a log file that holds another pool's transactions or is none; the disk is full;
+    /// an option is impossible. No file is left then.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        let path = path.as_ref();
-        if options.domain == Domain::Sync && !path.exists() && log_path(path).exists() {
-            return Err(Error::LogFile {
-                path: log_path(path).display().to_string(),
-                problem: "exists already; move it away, or create the pool elsewhere".into(),
-            });
-        }
-        let header = Header::new(&options.layout_name, options.geometry)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)
-            .map_err(|e| Error::io(format!("create the pool {}", path.display()), e))?;
-        let made = fill_new_file(&file, path, &header, options.initial_size);
-        drop(file);
-        let opened = made.and_then(|()| Self::open(path, options));
-        if opened.is_err() {
-            // Nobody has seen the pool yet.
-            let _ = std::fs::remove_file(path);
-            if options.domain == Domain::Sync {
-                let _ = std::fs::remove_file(log_path(path));
-            }
-        }
-        opened
+        Self::create_with(path.as_ref(), options, |_| Ok(())).map(|(pool, ())| pool)
+    }
+
+    /// As [`Pool::create`]; `init` makes what the pool is to hold before anybody can find it.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; those of `init`. No file is left then.
+    pub(crate) fn create_with<T>(
+        path: &Path,
+        options: &Options,
+        init: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<(Self, T)> {
+        let new = NewPool::create(path, options)?;
+        let pool = Self::open_files(new.open()?, options, false)?;
+        let made = init(&pool)?;
+        new.publish()?;
+        Ok((pool, made))
     }
 
     /// Opens the pool at `path` for reading and writing, and recovers it.
@@ -250,36 +176,35 @@ impl Pool {
     }
 
     fn open_as(path: &Path, options: &Options, read_only: bool) -> Result<Self> {
-        let (file, header) = open_file(path, read_only)?;
-        if header.layout_name != options.layout_name {
-            return Err(Error::WrongLayout {
-                expected: options.layout_name.clone(),
-                found: header.layout_name,
-            });
-        }
-        let state = read_word(&file, Layout::STATE.offset())?;
-        check_state(state, options.domain)?;
+        Self::open_files(OpenFiles::open(path, options, read_only)?, options, read_only)
+    }
+
+    /// Opens the pool in these files, which are locked.
+    pub(super) fn open_files(files: OpenFiles, options: &Options, read_only: bool) -> Result<Self> {
+        let path = files.path.clone();
+        Self::map(files, options, read_only).map_err(|error| error.in_pool(&path))
+    }
+
+    fn map(files: OpenFiles, options: &Options, read_only: bool) -> Result<Self> {
+        options.check()?;
+        let OpenFiles { path, heap: file, header, log } = files;
         let layout = Layout::new(header.geometry)?;
-        let uuid = *header.uuid.as_bytes();
         let mut parameters = options.sync;
-        let mut device = None;
-        if options.domain == Domain::Sync {
-            // All of a cleanly closed pool is in the one file; another domain has closed it, or it is new.
-            if state == 0 && !log_path(path).exists() && !read_only {
-                let watermark = read_word(&file, Layout::WATERMARK.offset())?;
-                create_log(&file, path, &uuid, parameters, watermark)?;
-            }
-            if state != 0 || log_path(path).exists() {
-                let (opened, ring_blocks) = open_device(&file, path, &uuid, read_only)?;
+        let mut log_remade = false;
+        let device = match log {
+            Some(OpenLog { file: log, identity, ring_blocks, remade }) => {
                 parameters.ring_blocks = ring_blocks;
-                device = Some(Arc::new(opened));
+                log_remade = remade;
+                let heap = file.try_clone().map_err(|e| Error::io("keep the pool's file open", e))?;
+                Some((FileDevice::new(heap, log, !read_only), identity))
             }
-        }
+            None => None,
+        };
         let sync_bytes = if device.is_some() { SharedLog::volatile_bytes(&layout, parameters) } else { 0 };
         let shared = SharedLayout::new(&layout, options.lock_bits, sync_bytes);
-        let sync = device.map(|device| SyncPool {
-            device,
-            log: SharedLog::new(&layout, &shared, parameters, &uuid),
+        let sync = device.map(|(device, identity)| SyncPool {
+            device: Arc::new(device),
+            log: SharedLog::new(&layout, &shared, parameters, identity, random()),
             checkpointer: None,
             flusher: Mutex::default(),
         });
@@ -306,7 +231,9 @@ impl Pool {
             read_only,
             sync,
             helper: Mutex::new(None),
-            recovery: Recovery::default(),
+            recovery: Recovery { log_remade, ..Recovery::default() },
+            path,
+            file,
             // Until recovery has succeeded there is nothing to close.
             closed: true,
         };
@@ -321,7 +248,7 @@ impl Pool {
             let since = Instant::now();
             let report =
                 if self.read_only { sync.log.recover_read_only(&view) } else { sync.log.recover(&view) }?;
-            self.recovery = Recovery { sync: Some(report), replay: since.elapsed(), ..Recovery::default() };
+            self.recovery = Recovery { sync: Some(report), replay: since.elapsed(), ..self.recovery };
             if !self.read_only {
                 write_state(&*sync.device, self.options.domain.code(), None)?;
                 sync.checkpointer = Some(Checkpointer::start(view, sync.log)?);
@@ -347,7 +274,7 @@ impl Pool {
         };
         tick(None);
         let [scan, sort, replay, truncate] = times;
-        self.recovery = Recovery { report, sync: None, scan, sort, replay, truncate };
+        self.recovery = Recovery { report, scan, sort, replay, truncate, ..self.recovery };
         if !self.read_only {
             let state = PoolState { domain: self.options.domain.code(), ..state };
             view.memory.store(Layout::STATE, state.encode());
@@ -494,6 +421,11 @@ impl Pool {
         &self.recovery
     }
 
+    /// The pool's file, all symbolic links resolved.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The pool's header.
     pub fn header(&self) -> &Header {
         &self.header
@@ -555,7 +487,7 @@ impl Pool {
             None => backup::Kind::Mapped(self.options.concurrency),
         };
         let view = self.native_view()?;
-        backup::backup(&Source { view, layout_name: self.header.layout_name.clone(), kind }, to.as_ref())
+        backup::backup(&Source { view, header: &self.header, file: &self.file, kind }, to.as_ref())
     }
 
     /// How full the heap is. Exact while no transaction runs.
@@ -660,87 +592,4 @@ impl Drop for Pool {
             log.abandon(&view.memory);
         }
     }
-}
-
-/// Opens and locks the file, and reads its header.
-fn open_file(path: &Path, read_only: bool) -> Result<(File, Header)> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(!read_only)
-        .open(path)
-        .map_err(|e| Error::io(format!("open the pool {}", path.display()), e))?;
-    let header = read_header(&file)?;
-    let wanted = if read_only {
-        FlockOperation::NonBlockingLockShared
-    } else {
-        FlockOperation::NonBlockingLockExclusive
-    };
-    if rustix::fs::flock(&file, wanted).is_err() {
-        let readers = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
-        return Err(Error::Locked { held: if readers { "reading" } else { "writing" } });
-    }
-    // A repair puts a new file in the place of the one that it holds locked.
-    let is_at_path = || -> std::io::Result<bool> {
-        let (locked, found) = (file.metadata()?, std::fs::metadata(path)?);
-        Ok((locked.dev(), locked.ino()) == (found.dev(), found.ino()))
-    };
-    if !is_at_path().map_err(|e| Error::io(format!("open the pool {}", path.display()), e))? {
-        return Err(Error::Locked { held: "repair" });
-    }
-    Ok((file, header))
-}
-
-pub(super) fn read_header(file: &File) -> Result<Header> {
-    let length = file.metadata().map_err(|e| Error::io("read the pool's size", e))?.len();
-    let mut page = vec![0; PAGE_BYTES.min(length) as usize];
-    file.read_exact_at(&mut page, 0).map_err(|e| Error::io("read the pool's header", e))?;
-    Header::decode(&page, length)
-}
-
-pub(super) fn read_word(file: &File, offset: u64) -> Result<u64> {
-    let mut bytes = [0; 8];
-    file.read_exact_at(&mut bytes, offset).map_err(|e| Error::io("read the pool", e))?;
-    Ok(u64::from_le_bytes(bytes))
-}
-
-/// The domain and the scheme of a pool in use.
-pub(super) fn decode_state(word: u64) -> Result<(Domain, SchemeKind)> {
-    let state = PoolState::decode(word);
-    match Domain::of_code(state.domain) {
-        Some(domain) if state.unknown == 0 => Ok((domain, SchemeKind::of_code(state.scheme)?)),
-        _ => Err(Error::Damaged(format!("its state word is {word:#x}"))),
-    }
-}
-
-/// A cleanly closed pool opens under any domain, otherwise only under the one that wrote it.
-fn check_state(word: u64, domain: Domain) -> Result<()> {
-    if word == 0 {
-        return Ok(());
-    }
-    let (wrote, _) = decode_state(word)?;
-    if PoolState::decode(word).unprotected {
-        return Err(Error::Unprotected);
-    }
-    if wrote.code() != domain.code() {
-        return Err(Error::WrongDomain { wrote: wrote.name().into(), asked: domain.name().into() });
-    }
-    Ok(())
-}
-
-/// Allocates the file's space, all of it or the first `initial_size` bytes, and writes its header last: a file without
-/// it is not a pool.
-fn fill_new_file(file: &File, path: &Path, header: &Header, initial_size: Option<u64>) -> Result<()> {
-    let size = header.geometry.size;
-    // What lies before the chunks is used from the beginning.
-    let initial = initial_size.unwrap_or(size).max(Layout::new(header.geometry)?.chunks.offset()).min(size);
-    file.set_len(size).map_err(|e| Error::io(format!("reserve {size} bytes for the pool"), e))?;
-    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, initial)
-        .map_err(|e| Error::io(format!("allocate {initial} bytes for the pool"), e.into()))?;
-    let write = || {
-        file.sync_all()?;
-        file.write_all_at(&header.encode(), 0)?;
-        file.sync_all()?;
-        synchronize_folder(path)
-    };
-    write().map_err(|e| Error::io("write the pool's header", e))
 }

@@ -9,9 +9,13 @@
 //!       9       number of logs
 //!       10      bytes in a log
 //!       11      bytes in a chunk
-//!       12..510 zero
+//!       12      required features: who does not know one of them must not open the pool
+//!       13      optional features: who does not know one of them may open it all the same
+//!       14..510 zero
 //!       511     CRC-32C of the 4088 bytes before it
 //! ```
+
+use std::path::Path;
 
 use uuid::Uuid;
 
@@ -20,7 +24,9 @@ use crate::error::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"STRANDLN";
 /// The format version that this library writes.
-pub const FORMAT_VERSION: u64 = 1;
+pub const FORMAT_VERSION: u64 = 2;
+/// The required features that this library knows: none yet.
+pub const REQUIRED_FEATURES: u64 = 0;
 /// The longest layout name, in bytes.
 pub const LAYOUT_NAME_BYTES: usize = 32;
 const CHECKED: usize = PAGE_BYTES as usize - 8;
@@ -33,9 +39,11 @@ const CHECKED: usize = PAGE_BYTES as usize - 8;
 ///
 /// let header = Header::new("orders", Geometry::default())?;
 /// let mut page = header.encode();
-/// assert_eq!(Header::decode(&page, header.geometry.size)?, header);
+/// let path = std::path::Path::new("orders.pool");
+/// assert_eq!(Header::decode(&page, header.geometry.size, path)?, header);
 /// page[100] ^= 1;
-/// assert!(matches!(Header::decode(&page, header.geometry.size), Err(Error::DamagedHeader(_))));
+/// let damaged = Header::decode(&page, header.geometry.size, path);
+/// assert!(matches!(damaged, Err(Error::DamagedHeader { .. })));
 /// # Ok::<(), strandline::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +56,10 @@ pub struct Header {
     pub layout_name: String,
     /// The sizes that determine the layout.
     pub geometry: Geometry,
+    /// Bits of features without which the pool cannot be understood.
+    pub required_features: u64,
+    /// Bits of features that may be ignored.
+    pub optional_features: u64,
 }
 
 impl Header {
@@ -77,6 +89,8 @@ impl Header {
             uuid: Uuid::new_v4(),
             layout_name: layout_name.to_owned(),
             geometry,
+            required_features: 0,
+            optional_features: 0,
         })
     }
 
@@ -94,7 +108,9 @@ impl Header {
         page[16..32].copy_from_slice(self.uuid.as_bytes());
         page[32..32 + self.layout_name.len()].copy_from_slice(self.layout_name.as_bytes());
         let Geometry { size, logs, log_bytes, chunk_bytes } = self.geometry;
-        for (word, value) in [(1, self.version), (8, size), (9, logs), (10, log_bytes), (11, chunk_bytes)] {
+        let features = [(12, self.required_features), (13, self.optional_features)];
+        let sizes = [(1, self.version), (8, size), (9, logs), (10, log_bytes), (11, chunk_bytes)];
+        for (word, value) in sizes.into_iter().chain(features) {
             page[8 * word..8 * word + 8].copy_from_slice(&value.to_le_bytes());
         }
         let checksum = u64::from(crc32c::crc32c(&page[..CHECKED]));
@@ -111,7 +127,7 @@ impl Header {
         }
         let mut known = page.to_vec();
         known[..8].copy_from_slice(&MAGIC);
-        known[96..CHECKED].fill(0);
+        known[112..CHECKED].fill(0);
         known[CHECKED + 4..].fill(0);
         let sources = (0..8).map(|choice| {
             let mut page = known.clone();
@@ -127,32 +143,35 @@ impl Header {
             page
         });
         // A file that was cut short as well is for others to judge.
-        sources
-            .into_iter()
-            .find(|page| matches!(Self::decode(page, file_bytes), Ok(_) | Err(Error::Truncated { .. })))
+        let fits = |page: &Vec<u8>| {
+            matches!(Self::decode(page, file_bytes, Path::new("")), Ok(_) | Err(Error::Truncated { .. }))
+        };
+        sources.into_iter().find(fits)
     }
 
     /// Reads the header of a file of `file_bytes` bytes that begins with `page` (as much of a page as the
-    /// file has).
+    /// file has). `path` is for messages.
     ///
     /// ```
     /// # use strandline::{Error, pool::{Geometry, Header}};
     /// let header = Header::new("orders", Geometry::default())?;
     /// let (page, size) = (header.encode(), header.geometry.size);
-    /// assert_eq!(Header::decode(&page, size)?, header);
-    /// assert!(matches!(Header::decode(&page, size - 1), Err(Error::Truncated { .. })));
-    /// assert!(matches!(Header::decode(b"something else", size), Err(Error::NotAPool)));
+    /// let path = std::path::Path::new("orders.pool");
+    /// assert_eq!(Header::decode(&page, size, path)?, header);
+    /// assert!(matches!(Header::decode(&page, size - 1, path), Err(Error::Truncated { .. })));
+    /// assert!(matches!(Header::decode(b"something else", size, path), Err(Error::NotAPool { .. })));
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
     /// # Errors
-    /// A distinct one for a foreign, truncated, newer or damaged file.
-    pub fn decode(page: &[u8], file_bytes: u64) -> Result<Self> {
+    /// A distinct one for a foreign, truncated, newer, older or damaged file.
+    pub fn decode(page: &[u8], file_bytes: u64, path: &Path) -> Result<Self> {
+        let path = || path.to_owned();
         if page.len() < 8 || page[..8] != MAGIC {
-            return Err(Error::NotAPool);
+            return Err(Error::NotAPool { path: path() });
         }
         if page.len() < PAGE_BYTES as usize {
-            return Err(Error::Truncated { expected: PAGE_BYTES, found: file_bytes });
+            return Err(Error::Truncated { path: path(), expected: PAGE_BYTES, found: file_bytes });
         }
         let word = |number: usize| {
             let mut bytes = [0; 8];
@@ -161,23 +180,46 @@ impl Header {
         };
         let version = word(1);
         if version > FORMAT_VERSION {
-            return Err(Error::NewerFormat { found: version, supported: FORMAT_VERSION });
+            return Err(Error::NewerFormat {
+                path: path(),
+                found: format!("format version {version}"),
+                supported: format!("version {FORMAT_VERSION}"),
+            });
         }
+        let damaged = |what: &str| Error::DamagedHeader { path: path(), problem: what.into() };
         if word(511) != u64::from(crc32c::crc32c(&page[..CHECKED])) {
-            return Err(Error::DamagedHeader("its checksum does not match".into()));
+            return Err(damaged("its checksum does not match"));
         }
-        let damaged = |what: &str| Error::DamagedHeader(what.into());
+        // Whatever the format, a damaged version is damage.
+        if version < FORMAT_VERSION {
+            return Err(Error::OlderFormat { path: path(), found: version, supported: FORMAT_VERSION });
+        }
+        let (required_features, optional_features) = (word(12), word(13));
+        if required_features & !REQUIRED_FEATURES != 0 {
+            return Err(Error::NewerFormat {
+                path: path(),
+                found: format!("the required features {required_features:#x}"),
+                supported: format!("{REQUIRED_FEATURES:#x}"),
+            });
+        }
         let geometry = Geometry { size: word(8), logs: word(9), log_bytes: word(10), chunk_bytes: word(11) };
         Layout::new(geometry).map_err(|_| damaged("its sizes are impossible"))?;
         if file_bytes < geometry.size {
-            return Err(Error::Truncated { expected: geometry.size, found: file_bytes });
+            return Err(Error::Truncated { path: path(), expected: geometry.size, found: file_bytes });
         }
         let name = &page[32..32 + LAYOUT_NAME_BYTES];
         let length = name.iter().position(|&byte| byte == 0).unwrap_or(LAYOUT_NAME_BYTES);
         let layout_name = std::str::from_utf8(&name[..length]).map_err(|_| damaged("its layout name"))?;
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&page[16..32]);
-        Ok(Self { version, uuid: Uuid::from_bytes(uuid), layout_name: layout_name.to_owned(), geometry })
+        Ok(Self {
+            version,
+            uuid: Uuid::from_bytes(uuid),
+            layout_name: layout_name.to_owned(),
+            geometry,
+            required_features,
+            optional_features,
+        })
     }
 }
 
@@ -195,7 +237,7 @@ mod tests {
             damaged[at] ^= 0x81;
             let is_known = match at / 8 {
                 // The name, the logs and the chunks stand nowhere else; nor does the checksum.
-                4..=7 | 9..=11 => false,
+                4..=7 | 9..=13 => false,
                 511 => at % 8 >= 4,
                 _ => true,
             };
@@ -213,11 +255,26 @@ mod tests {
         let header = Header::new("bank", Geometry::default()).unwrap();
         let page = header.encode();
         let size = header.geometry.size;
-        assert_eq!(Header::decode(&page, size).unwrap(), header);
+        assert_eq!(Header::decode(&page, size, Path::new("bank")).unwrap(), header);
         for at in 0..page.len() {
             let mut damaged = page.clone();
             damaged[at] ^= 1;
-            assert!(Header::decode(&damaged, size).is_err(), "byte {at}");
+            assert!(Header::decode(&damaged, size, Path::new("bank")).is_err(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn an_unknown_feature_counts_only_if_it_is_required() {
+        let header = Header::new("bank", Geometry::default()).unwrap();
+        let size = header.geometry.size;
+        let decode = |header: &Header| Header::decode(&header.encode(), size, Path::new("bank"));
+        let optional = Header { optional_features: 1 << 63, ..header.clone() };
+        assert_eq!(decode(&optional).unwrap(), optional);
+        let required = Header { required_features: 1 << 63, ..header.clone() };
+        assert!(matches!(decode(&required), Err(Error::NewerFormat { .. })));
+        let older = Header { version: FORMAT_VERSION - 1, ..header };
+        let error = decode(&older).unwrap_err();
+        assert!(matches!(error, Error::OlderFormat { .. }));
+        assert!(error.to_string().starts_with("the pool bank has format version 1"), "{error}");
     }
 }

@@ -2,23 +2,29 @@
 
 mod backup;
 mod check;
+mod checkpointer;
+mod create;
 mod file;
 pub mod header;
 pub(crate) mod heap;
 mod helper;
 mod inspect;
 pub mod layout;
+mod lock;
+mod new_file;
+mod open;
+mod options;
 mod repair;
-mod sync_files;
 mod ticket;
 
 pub use backup::BackupReport;
 pub use check::{CheckReport, RootReport, check};
-pub use file::{Options, Pool, Recovery};
+pub use file::{Pool, Recovery};
 pub use header::Header;
 pub use heap::{ClassUsage, HeapUsage};
-pub use inspect::{PoolInfo, inspect};
+pub use inspect::{LogFile, PoolInfo, inspect};
 pub use layout::{Geometry, Layout, PoolState, ROOTS, SharedLayout, View};
+pub use open::log_path;
+pub use options::Options;
 pub use repair::{RepairReport, repair};
-pub use sync_files::log_path;
 pub use ticket::Ticket;

@@ -18,15 +18,15 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
-
 use super::check::check;
-use super::file::{Options, Pool, decode_state, read_header, read_word};
+use super::file::Pool;
 use super::header::Header;
 use super::heap;
 use super::inspect::open_to_look;
 use super::layout::{Layout, PAGE_BYTES};
-use super::sync_files::{log_path, synchronize_folder, with_suffix};
+use super::new_file::{cannot, create_like, synchronize_folder};
+use super::open::{decode_state, log_path, open_locked, read_header, read_word, resolve, with_suffix};
+use super::options::Options;
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::sync::{self, FileDevice, SyncParameters};
@@ -60,10 +60,6 @@ pub struct RepairReport {
     pub kept: Vec<PathBuf>,
 }
 
-fn cannot(what: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
-    move |source| Error::io(format!("{what} {}", path.display()), source)
-}
-
 /// Repairs the pool at `path`, if all its damage can be repaired without losing anything that is stored in it. The files as
 /// they were stay beside it, `.damaged` appended to the pool's name.
 ///
@@ -93,17 +89,14 @@ fn cannot(what: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
 /// [`Error::Irreparable`]: something would be lost, or is. The pool is in use, or cannot be read or copied. Nothing has
 /// changed then.
 pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport> {
-    let path = path.as_ref();
-    let file = OpenOptions::new().read(true).write(true).open(path).map_err(cannot("open the pool", path))?;
+    let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
     // A header that cannot be read is no reason to give up yet.
     match check(path) {
         Ok(report) if report.damage.is_empty() => return Ok(RepairReport::default()),
-        Ok(_) | Err(Error::NotAPool | Error::NewerFormat { .. }) => {}
+        Ok(_) | Err(Error::NotAPool { .. } | Error::NewerFormat { .. } | Error::OlderFormat { .. }) => {}
         Err(error) => return Err(error),
     }
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return Err(Error::Locked { held: "reading or writing" });
-    }
+    let file = open_locked(path, false)?;
     let copy = with_suffix(path, ".repair");
     let kept = with_suffix(path, ".damaged");
     for taken in [&copy, &log_path(&copy), &kept, &log_path(&kept)] {
@@ -149,7 +142,7 @@ fn mend_copy(path: &Path, file: &File, copy: &Path) -> Result<Vec<String>> {
         return Err(Error::Irreparable(report.damage.join("; ")));
     }
     if let Some(from) = missing_from {
-        let header = read_header(&open(copy)?)?;
+        let header = read_header(&open(copy)?, copy)?;
         let pool = open_to_look(copy, &header)?;
         if !heap::is_free_from(&pool.native_view()?, from) {
             return Err(Error::Irreparable(format!("what lay behind byte {from} is missing and was in use")));
@@ -184,12 +177,9 @@ fn open(path: &Path) -> Result<File> {
 
 /// A copy with the same owner and permissions; holes stay holes.
 fn copy_file(from: &File, name: &Path, to: &Path) -> Result<()> {
-    use std::os::unix::fs::MetadataExt;
     let copy = || {
         let about = from.metadata()?;
-        let new = OpenOptions::new().write(true).create_new(true).open(to)?;
-        new.set_permissions(about.permissions())?;
-        std::os::unix::fs::fchown(&new, Some(about.uid()), Some(about.gid()))?;
+        let new = create_like(to, Some(&about))?;
         new.set_len(about.len())?;
         let mut piece = vec![0; 1 << 20];
         let mut at = 0;
@@ -226,13 +216,16 @@ impl Mended<'_> {
         let length = file.metadata().map_err(cannot("look at", self.path))?.len();
         let mut page = vec![0; PAGE_BYTES.min(length) as usize];
         file.read_exact_at(&mut page, 0).map_err(cannot("read", self.path))?;
-        let Err(error) = Header::decode(&page, length) else { return Ok(()) };
-        let log_uuid = File::open(log_path(self.path)).ok().and_then(|log| sync::log_uuid(&log));
+        let Err(error) = Header::decode(&page, length, self.path) else { return Ok(()) };
+        let log = File::open(log_path(self.path)).ok().and_then(|log| sync::log_identity(&log));
+        let log_uuid = log.map(|log| log.pool);
         match Header::mend(&page, length, log_uuid) {
             Some(good) if good == page => Ok(()),
             Some(good) => self.write(0, &good, format!("the header: {error}")),
             None => Err(match error {
-                Error::DamagedHeader(what) => Error::Irreparable(format!("the header is damaged: {what}")),
+                Error::DamagedHeader { problem, .. } => {
+                    Error::Irreparable(format!("the header is damaged: {problem}"))
+                }
                 error => error,
             }),
         }
@@ -241,9 +234,9 @@ impl Mended<'_> {
     /// Gives a file that was cut short its length again; from where it was missing.
     fn length(&mut self) -> Result<Option<u64>> {
         let file = open(self.path)?;
-        match read_header(&file) {
+        match read_header(&file, self.path) {
             Ok(_) => Ok(None),
-            Err(Error::Truncated { expected, found }) => {
+            Err(Error::Truncated { expected, found, .. }) => {
                 file.set_len(expected).map_err(cannot("extend", self.path))?;
                 self.what.push(format!("{} bytes at the file's end were missing", expected - found));
                 Ok(Some(found))
@@ -260,14 +253,17 @@ impl Mended<'_> {
         if !name.exists() || !needs_log(state) {
             return Ok(());
         }
-        let uuid = *read_header(&file)?.uuid.as_bytes();
+        let uuid = *read_header(&file, self.path)?.uuid.as_bytes();
         let log = open(&name)?;
         let length = log.metadata().map_err(cannot("look at", &name))?.len();
         self.ring = Some((length / PAGE_BYTES).saturating_sub(1));
-        let other_pool = sync::log_uuid(&log).is_some_and(|other| other != uuid);
+        let own = sync::log_of_heap(&file, &uuid).map_err(cannot("read", self.path))?;
+        let found = sync::log_identity(&log);
+        let is_foreign = found.is_some_and(|found| found.pool != uuid || own.is_some_and(|own| own != found));
         let device = FileDevice::new(file, log, true);
         let is_clean = state == 0;
-        match sync::read_log_header(&device, &name, &uuid) {
+        match sync::read_log_header(&device, &name) {
+            _ if is_foreign => Err(Error::Irreparable("its log is another pool's, or an older one".into())),
             Ok(_) => {
                 let slots = sync::damaged_slots(&device, &uuid)?;
                 if is_clean && !slots.is_empty() {
@@ -276,14 +272,13 @@ impl Mended<'_> {
                 self.what.extend(slots);
                 Ok(())
             }
-            Err(Error::LogFile { problem, .. }) if other_pool => {
-                Err(Error::Irreparable(format!("its log {problem}")))
-            }
             Err(Error::LogFile { problem, .. }) => {
                 self.what.push(format!("the log {problem}"));
                 if is_clean {
                     self.forget_log(&name)
-                } else if sync::mend_log_header(&device, &uuid).map_err(cannot("repair", &name))? {
+                } else if let Some(own) = own
+                    && sync::mend_log_header(&device, own).map_err(cannot("repair", &name))?
+                {
                     self.what.extend(sync::damaged_slots(&device, &uuid)?);
                     Ok(())
                 } else {
@@ -300,7 +295,7 @@ impl Mended<'_> {
 
     fn directory(&mut self) -> Result<()> {
         let file = open(self.path)?;
-        let layout = Layout::new(read_header(&file)?.geometry)?;
+        let layout = Layout::new(read_header(&file, self.path)?.geometry)?;
         for index in 0..layout.geometry.logs {
             let at = Layout::LOG_DIRECTORY.word(index).offset();
             let (found, log) = (read_word(&file, at)?, layout.log(index).offset());
@@ -319,7 +314,7 @@ impl Mended<'_> {
     /// Recovers and closes the copy.
     fn recover(&mut self) -> Result<()> {
         let file = open(self.path)?;
-        let header = read_header(&file)?;
+        let header = read_header(&file, self.path)?;
         let state = read_word(&file, Layout::STATE.offset())?;
         let domain = match state {
             // Both would do; the first one sees to log and checkpoint slots.
@@ -343,7 +338,7 @@ impl Mended<'_> {
 
     fn chunk_table(&mut self) -> Result<()> {
         let file = open(self.path)?;
-        let layout = Layout::new(read_header(&file)?.geometry)?;
+        let layout = Layout::new(read_header(&file, self.path)?.geometry)?;
         let mut table = (0..layout.chunk_count)
             .map(|chunk| read_word(&file, layout.chunk_table.word(chunk).offset()))
             .collect::<Result<Vec<_>>>()?;

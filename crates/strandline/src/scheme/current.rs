@@ -47,7 +47,7 @@ use crate::pool::layout::{Layout, PoolState, SharedLayout, View};
 pub fn recover<M: Memory>(view: &View<M>, mut begins: impl FnMut(RecoveryStep)) -> Result<RecoveryReport> {
     let state = PoolState::decode(view.memory.load(Layout::STATE));
     if state.unprotected {
-        return Err(Error::Unprotected);
+        return Err(Error::Unprotected { path: None });
     }
     SchemeKind::of_code(state.scheme)?.recover(view, &mut begins)
 }

@@ -64,7 +64,7 @@ impl Scheme for NoPersistence {
     }
 
     fn recover<M: Memory>(_: &View<M>, _: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport, Error> {
-        Err(Error::Unprotected)
+        Err(Error::Unprotected { path: None })
     }
 
     /// Nothing tells what it has stored: its pools are made durable as a whole, when they are closed.

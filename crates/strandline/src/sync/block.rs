@@ -4,15 +4,24 @@
 //! byte 0          the header
 //! 4096 * (1 + n mod N)   block number n, for the newest n written there
 //!
-//! header   word 0 magic, 1 version, 2-3 the pool's UUID, 4 N, 5 CRC-32C of words 0-4
+//! header   word 0 magic, 1 version, 2-3 the pool's UUID, 4 the log's nonce, 5 N, 6 CRC-32C of words 0-5
 //! block    word 0      its number n
-//!          word 1      records in it (low half), checksum (high half)
+//!          word 1      records in it (bits 0-7), the life that wrote it (bits 8-31), checksum (bits 32-63)
 //!          words 2..   records of two words each, as in `log/record.rs`; what follows them is undefined
 //! ```
 //!
-//! The checksum is the CRC-32C of the pool's UUID, the number, the count and the records, in that order, so
-//! that neither another pool's block nor a torn one fits. Records run on from block to block, and a
-//! transaction is its data records and a commit record. All numbers are little-endian.
+//! The checksum is the CRC-32C of the log's identity (the pool's UUID and the log's nonce), the number, the low half of word 1 and the
+//! records, in that order. Records run on from block to block, and a transaction is its data records and a commit
+//! record. All numbers are little-endian.
+//!
+//! # What a block cannot be taken for
+//!
+//! - *Torn*, or one of *another pool*: its checksum is wrong.
+//! - One of *an earlier log of this pool*: each log file has a nonce of its own, which stands in the heap's checkpoint slots as well. A
+//!   log whose nonce is another is refused before a block of it is read, and its blocks' checksums are wrong.
+//! - One of *an earlier life of this log*: recovery draws a new life and begins S + N blocks further on, above every number that a
+//!   block in the file can have. The number alone would do, but for a heap file that was put back from an older copy: two lives that both
+//!   went on from that copy use the same numbers, and differ in what was drawn.
 
 use crate::memory::WORD_BYTES;
 
@@ -51,27 +60,64 @@ fn used_bytes(records: u64) -> usize {
     (WORD_BYTES * (HEADER_WORDS + 2 * records)) as usize
 }
 
+/// Of a block whose number, life and records are in place.
 fn checksum(block: &[u8], records: u64, seed: u32) -> u32 {
-    let number = crc32c::crc32c_append(seed, &block[..8]);
-    let count = crc32c::crc32c_append(number, &(records as u32).to_le_bytes());
-    crc32c::crc32c_append(count, &block[16..used_bytes(records)])
+    let head = crc32c::crc32c_append(seed, &block[..12]);
+    crc32c::crc32c_append(head, &block[16..used_bytes(records)])
 }
 
-/// Completes a block whose `records` records are in place: number, count, checksum, zeros after them.
-pub(super) fn seal(block: &mut [u8], number: u64, records: u64, seed: u32) {
+/// Completes a block whose `records` records are in place: number, life, count, checksum, zeros after them.
+pub(super) fn seal(block: &mut [u8], number: u64, life: u64, records: u64, seed: u32) {
     block[..8].copy_from_slice(&number.to_le_bytes());
+    block[8..16].copy_from_slice(&(life << RECORD_BITS | records).to_le_bytes());
     block[used_bytes(records)..].fill(0);
     let checksum = checksum(block, records, seed);
-    block[8..16].copy_from_slice(&(u64::from(checksum) << 32 | records).to_le_bytes());
+    block[12..16].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The number of records in a block, if it is the one with this number and whole.
-pub(super) fn check(block: &[u8], number: u64, seed: u32) -> Option<u64> {
-    let (records, found) = (word(block, 1) & 0xffff_ffff, word(block, 1) >> 32);
+/// The number of records in a block and the life that wrote it, if it is the one with this number and whole.
+pub(super) fn check_any_life(block: &[u8], number: u64, seed: u32) -> Option<(u64, u64)> {
+    let head = word(block, 1);
+    let (records, life) = (head & 0xff, head >> RECORD_BITS & MAXIMAL_LIFE);
     let whole = word(block, 0) == number
         && (1..=RECORDS_PER_BLOCK).contains(&records)
-        && u64::from(checksum(block, records, seed)) == found;
-    whole.then_some(records)
+        && u64::from(checksum(block, records, seed)) == head >> 32;
+    whole.then_some((records, life))
+}
+
+/// The number of records in a block, if it is the one that this life wrote with this number, and whole.
+pub(super) fn check(block: &[u8], number: u64, life: u64, seed: u32) -> Option<u64> {
+    check_any_life(block, number, seed).filter(|&(_, found)| found == life).map(|(records, _)| records)
+}
+
+/// Bits of a block's word 1 that count its records; those that follow, up to the checksum, are the life.
+const RECORD_BITS: u32 = 8;
+/// The highest number of a life.
+pub(super) const MAXIMAL_LIFE: u64 = (1 << (32 - RECORD_BITS)) - 1;
+const _: () = assert!(RECORDS_PER_BLOCK < 1 << RECORD_BITS);
+
+/// What makes a log this one and no other: the pool that it belongs to, and a nonce of its own.
+///
+/// ```
+/// use strandline::sync::LogIdentity;
+///
+/// // A pool whose log was made anew: the old one is not taken for it.
+/// let pool = *b"sixteen bytes...";
+/// assert_ne!(LogIdentity { pool, nonce: 1 }, LogIdentity { pool, nonce: 2 });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogIdentity {
+    /// The pool's UUID.
+    pub pool: [u8; 16],
+    /// Drawn when the log file was made.
+    pub nonce: u64,
+}
+
+impl LogIdentity {
+    /// What the checksums of the log's blocks begin with.
+    pub(super) fn seed(self) -> u32 {
+        crc32c::crc32c_append(crc32c::crc32c(&self.pool), &self.nonce.to_le_bytes())
+    }
 }
 
 /// The two words of record `index` of a block.
@@ -81,55 +127,58 @@ pub(super) fn record(block: &[u8], index: u64) -> [u64; 2] {
 }
 
 const MAGIC: u64 = u64::from_le_bytes(*b"StrndLog");
-const VERSION: u64 = 1;
-const HEADER_FIELDS: usize = 5;
+const VERSION: u64 = 2;
+const HEADER_FIELDS: usize = 6;
 
 fn header_checksum(header: &[u8]) -> u64 {
     crc32c::crc32c(&header[..8 * HEADER_FIELDS]).into()
 }
 
 /// The log file's header block.
-pub(super) fn header(uuid: &[u8; 16], ring: u64) -> Vec<u8> {
+pub(super) fn header(identity: LogIdentity, ring: u64) -> Vec<u8> {
     let mut header = vec![0; BLOCK_BYTES as usize];
-    to_bytes(&[MAGIC, VERSION, word(uuid, 0), word(uuid, 1), ring], &mut header);
+    let uuid = &identity.pool;
+    to_bytes(&[MAGIC, VERSION, word(uuid, 0), word(uuid, 1), identity.nonce, ring], &mut header);
     let checksum = header_checksum(&header);
     to_bytes(&[checksum], &mut header[8 * HEADER_FIELDS..]);
     header
 }
 
-/// The UUID in a header, if its checksum fits.
-pub(super) fn header_uuid(header: &[u8]) -> Option<[u8; 16]> {
-    let whole = word(header, 0) == MAGIC && word(header, HEADER_FIELDS) == header_checksum(header);
-    whole.then(|| header[16..32].try_into().ok()).flatten()
+/// The identity and the ring's size in a header, or what is wrong with it.
+pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64), String> {
+    if word(header, 0) != MAGIC {
+        return Err("is not a Strandline log".into());
+    }
+    match word(header, 1) {
+        VERSION => {}
+        newer if newer > VERSION => {
+            return Err(format!(
+                "has format version {newer}, this library reads up to {VERSION}; a newer Strandline wrote it"
+            ));
+        }
+        older => {
+            return Err(format!(
+                "has format version {older}, this library reads {VERSION}; an older Strandline wrote it"
+            ));
+        }
+    }
+    if word(header, HEADER_FIELDS) != header_checksum(header) {
+        return Err("has a damaged header".into());
+    }
+    let mut pool = [0; 16];
+    pool.copy_from_slice(&header[16..32]);
+    match word(header, 5) {
+        ring if (MINIMAL_RING..=MAXIMAL_RING).contains(&ring) => {
+            Ok((LogIdentity { pool, nonce: word(header, 4) }, ring))
+        }
+        ring => Err(format!("has an impossible size of {ring} blocks")),
+    }
 }
 
 /// Whether a damaged header was `good`: its checksum, or everything but its checksum.
 pub(super) fn may_have_been(damaged: &[u8], good: &[u8]) -> bool {
     let fields = 8 * HEADER_FIELDS;
     damaged[..fields] == good[..fields] || word(damaged, HEADER_FIELDS) == word(good, HEADER_FIELDS)
-}
-
-/// The ring's size in a header, or what is wrong with it.
-pub(super) fn check_header(header: &[u8], uuid: &[u8; 16]) -> Result<u64, String> {
-    if word(header, 0) != MAGIC {
-        return Err("is not a Strandline log".into());
-    }
-    if word(header, 1) > VERSION {
-        return Err(format!(
-            "has format version {}, this library reads up to {VERSION}; a newer Strandline wrote it",
-            word(header, 1)
-        ));
-    }
-    if word(header, HEADER_FIELDS) != header_checksum(header) {
-        return Err("has a damaged header".into());
-    }
-    if header[16..32] != uuid[..] {
-        return Err("belongs to another pool".into());
-    }
-    match word(header, 4) {
-        ring if (MINIMAL_RING..=MAXIMAL_RING).contains(&ring) => Ok(ring),
-        ring => Err(format!("has an impossible size of {ring} blocks")),
-    }
 }
 
 /// The fewest blocks in a ring: a transaction takes two.
@@ -142,32 +191,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_fits_only_with_its_number_its_pool_and_all_its_bytes() {
+    fn a_block_fits_only_with_its_number_its_life_its_log_and_all_its_bytes() {
         let mut block = vec![7; BLOCK_BYTES as usize];
-        seal(&mut block, 42, 3, 99);
-        assert_eq!(check(&block, 42, 99), Some(3));
-        assert_eq!(check(&block, 43, 99), None);
-        assert_eq!(check(&block, 42, 98), None);
+        seal(&mut block, 42, 5, 3, 99);
+        assert_eq!(check(&block, 42, 5, 99), Some(3));
+        assert_eq!(check_any_life(&block, 42, 99), Some((3, 5)));
+        assert_eq!(check(&block, 43, 5, 99), None);
+        assert_eq!(check(&block, 42, 6, 99), None);
+        assert_eq!(check(&block, 42, 5, 98), None);
         for at in 0..used_bytes(3) {
             block[at] ^= 0x10;
-            assert_eq!(check(&block, 42, 99), None, "byte {at}");
+            assert_eq!(check_any_life(&block, 42, 99), None, "byte {at}");
             block[at] ^= 0x10;
         }
-        assert_eq!(check(&[0; 4096], 0, 0), None);
+        assert_eq!(check_any_life(&[0; 4096], 0, 0), None);
+        seal(&mut block, 42, MAXIMAL_LIFE, RECORDS_PER_BLOCK, 99);
+        assert_eq!(check_any_life(&block, 42, 99), Some((RECORDS_PER_BLOCK, MAXIMAL_LIFE)));
     }
 
     #[test]
     fn a_header_says_what_is_wrong_with_it() {
-        let uuid = [3; 16];
-        let good = header(&uuid, 16);
-        assert_eq!(check_header(&good, &uuid), Ok(16));
-        assert!(check_header(&good, &[4; 16]).unwrap_err().contains("another pool"));
-        assert!(check_header(&[0; 4096], &uuid).unwrap_err().contains("not a Strandline log"));
-        let mut damaged = good.clone();
-        damaged[33] ^= 1;
-        assert!(check_header(&damaged, &uuid).unwrap_err().contains("damaged"));
-        let mut newer = good;
-        newer[8] = 2;
-        assert!(check_header(&newer, &uuid).unwrap_err().contains("version 2"));
+        let identity = LogIdentity { pool: [3; 16], nonce: 77 };
+        let good = header(identity, 16);
+        assert_eq!(read_header(&good), Ok((identity, 16)));
+        assert!(read_header(&[0; 4096]).unwrap_err().contains("not a Strandline log"));
+        for at in [16, 32, 40, 48] {
+            let mut damaged = good.clone();
+            damaged[at] ^= 1;
+            assert!(read_header(&damaged).unwrap_err().contains("damaged"), "byte {at}");
+        }
+        for (version, what) in [(1, "older"), (3, "newer")] {
+            let mut other = good.clone();
+            other[8] = version;
+            assert!(read_header(&other).unwrap_err().contains(what));
+        }
+    }
+
+    #[test]
+    fn logs_of_one_pool_differ_by_their_nonces() {
+        let seed = |nonce| LogIdentity { pool: [3; 16], nonce }.seed();
+        assert_ne!(seed(1), seed(2));
     }
 }

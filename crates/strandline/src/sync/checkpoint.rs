@@ -40,7 +40,7 @@ const BATCH_PAGES: usize = 32;
 /// # use std::sync::Arc;
 /// # use strandline::memory::{Mapping, MappingKind, Native};
 /// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
-/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, LogIdentity, SharedLog, SyncParameters, create};
 /// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let open = |name: &str| {
@@ -49,10 +49,10 @@ const BATCH_PAGES: usize = 32;
 /// # };
 /// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
 /// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let uuid = *b"sixteen bytes...";
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
 /// # let device = Arc::new(FileDevice::new(open("heap"), open("log"), true));
 /// # device.grow(DeviceFile::Heap, geometry.size).unwrap();
-/// # create(&*device, &uuid, parameters, 0)?;
+/// # create(&*device, identity, parameters, 0)?;
 /// # let layout = Layout::new(geometry)?;
 /// # let shared = SharedLayout::new(&layout, 10, SharedLog::volatile_bytes(&layout, parameters));
 /// # let heap = Arc::new(Mapping::file(&open("heap"), geometry.size, MappingKind::Private)?);
@@ -61,7 +61,7 @@ const BATCH_PAGES: usize = 32;
 /// #     let memory = Native::new(heap.clone(), words.clone(), Domain::Sync, None, Some(device.clone()))?;
 /// #     Ok(View { memory, layout, shared })
 /// # };
-/// let log = SharedLog::new(&layout, &shared, parameters, &uuid);
+/// let log = SharedLog::new(&layout, &shared, parameters, identity, 1);
 /// log.recover(&view()?)?;
 /// let mut worker = Worker::<_, Blurred>::lease(view()?, Concurrency::Stm, Some(log))?;
 /// worker.run(|tx| tx.write(layout.root(0), 5))?;
@@ -231,8 +231,9 @@ impl SharedLog {
         let memory = &view.memory;
         let older = 1 - memory.load(self.newest_slot());
         let generation = memory.load(self.generation()) + 1;
-        CheckpointSlot { generation, start, watermark }
-            .write(device, older, self.seed)
+        let (nonce, life) = (self.identity.nonce, memory.load(self.life()));
+        CheckpointSlot { generation, start, watermark, nonce, life }
+            .write(device, older, &self.identity.pool)
             .map_err(|error| self.poison(memory, Failure::SlotWrite, &error))?;
         if !memory.omitted(Step::SyncSlotFlush) {
             device.flush(DeviceFile::Heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;

@@ -15,7 +15,7 @@ use crate::pool::layout::PAGE_BYTES;
 /// # use std::sync::Arc;
 /// # use strandline::memory::{Mapping, MappingKind, Native};
 /// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
-/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, LogIdentity, SharedLog, SyncParameters, create};
 /// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let open = |name: &str| {
@@ -24,7 +24,7 @@ use crate::pool::layout::PAGE_BYTES;
 /// # };
 /// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
 /// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let uuid = *b"sixteen bytes...";
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
 /// let device = FileDevice::new(open("heap"), open("log"), true);
 /// device.grow(DeviceFile::Heap, 8192).unwrap();
 /// assert_eq!([DeviceFile::Heap, DeviceFile::Log].map(|file| device.size(file).unwrap()), [8192, 0]);
@@ -56,7 +56,7 @@ impl DeviceFile {
 /// # use std::sync::Arc;
 /// # use strandline::memory::{Mapping, MappingKind, Native};
 /// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
-/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, LogIdentity, SharedLog, SyncParameters, create};
 /// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let open = |name: &str| {
@@ -65,7 +65,7 @@ impl DeviceFile {
 /// # };
 /// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
 /// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let uuid = *b"sixteen bytes...";
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
 /// /// Changes a few bytes durably, on whatever device.
 /// fn patch(device: &dyn Device, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
 ///     device.write(DeviceFile::Heap, offset, bytes)?;

@@ -13,7 +13,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rustix::fs::{FallocateFlags, OFlags};
@@ -29,7 +29,7 @@ use crate::pool::layout::PAGE_BYTES;
 /// # use std::sync::Arc;
 /// # use strandline::memory::{Mapping, MappingKind, Native};
 /// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
-/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, LogIdentity, SharedLog, SyncParameters, create};
 /// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let open = |name: &str| {
@@ -38,7 +38,7 @@ use crate::pool::layout::PAGE_BYTES;
 /// # };
 /// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
 /// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let uuid = *b"sixteen bytes...";
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
 /// let device = FileDevice::new(open("heap"), open("log"), true);
 /// device.grow(DeviceFile::Log, 8192).unwrap();
 /// // On the medium when this returns.
@@ -49,6 +49,8 @@ use crate::pool::layout::PAGE_BYTES;
 pub struct FileDevice {
     heap: OpenFile,
     log: OpenFile,
+    /// Bytes that the files have at least.
+    sizes: [AtomicU64; 2],
     counts: Counts,
 }
 
@@ -163,20 +165,34 @@ impl FileDevice {
     /// The device of these two files, open for reading, and for writing where `writable`. The caller has
     /// locked them.
     pub fn new(heap: File, log: File, writable: bool) -> Self {
-        Self {
-            heap: OpenFile::with_direct(heap, writable, OFlags::empty()),
-            log: OpenFile::with_direct(log, writable, OFlags::DSYNC),
-            counts: Counts::default(),
-        }
+        Self::over(
+            OpenFile::with_direct(heap, writable, OFlags::empty()),
+            OpenFile::with_direct(log, writable, OFlags::DSYNC),
+        )
     }
 
     /// The same through the page cache only, as where `O_DIRECT` is refused.
     pub fn buffered(heap: File, log: File) -> Self {
-        Self {
-            heap: OpenFile { buffered: heap, direct: None },
-            log: OpenFile { buffered: log, direct: None },
-            counts: Counts::default(),
+        let buffered = |buffered| OpenFile { buffered, direct: None };
+        Self::over(buffered(heap), buffered(log))
+    }
+
+    fn over(heap: OpenFile, log: OpenFile) -> Self {
+        // Of a file that cannot be looked at nothing is known, and the next access says why.
+        let size = |file: &OpenFile| file.buffered.metadata().map_or(0, |about| about.len()).into();
+        let sizes = [size(&heap), size(&log)];
+        Self { heap, log, sizes, counts: Counts::default() }
+    }
+
+    /// Fails if one of the files was deleted or cut short by somebody else: what is written to it would be lost.
+    fn check_files(&self) -> io::Result<()> {
+        for file in [DeviceFile::Heap, DeviceFile::Log] {
+            let about = self.file(file).buffered.metadata()?;
+            if about.nlink() == 0 || about.len() < self.sizes[file as usize].load(Ordering::Relaxed) {
+                return Err(Errno::STALE.into());
+            }
         }
+        Ok(())
     }
 
     /// What it has been asked to do.
@@ -263,6 +279,7 @@ impl Device for FileDevice {
     }
 
     fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.check_files()?;
         self.count_write(file, from);
         let open = self.file(file);
         match (file, open.direct_for(offset, from.len())) {
@@ -283,6 +300,7 @@ impl Device for FileDevice {
         if file == DeviceFile::Heap {
             count(&self.counts.heap_flushes, 1);
         }
+        self.check_files()?;
         self.file(file).buffered.sync_data()
     }
 
@@ -310,6 +328,7 @@ impl Device for FileDevice {
             }
             Err(error) => return Err(error.into()),
         }
+        self.sizes[file as usize].store(bytes, Ordering::Relaxed);
         buffered.sync_all()
     }
 

@@ -15,8 +15,9 @@
 //!    would do no harm; it costs one write.)
 //! 4. The transactions are replayed into memory, and every page that they touch, changed or not, is written to the
 //!    heap file; flush. Unchanged pages too: that the page cache already shows the new contents says nothing.
-//! 5. A slot with S + N and the highest TxID accepted goes over the older slot; flush. Every number of an
-//!    earlier life is below the S + N of its durable slot, so that no block it left can ever fit again.
+//! 5. A slot with S + N, the highest TxID accepted and the life that begins goes over the older slot; flush. Every number of an
+//!    earlier life is below the S + N of its durable slot, and marked with another life, so that no block it left can
+//!    ever fit again ([`block`](super::block)).
 //!
 //! Only then does open return. A crash anywhere repeats it, to the same result: until the new slot is durable
 //! the old one and its blocks stand.
@@ -31,7 +32,7 @@ use crate::log::{Record, Write, merge};
 use crate::memory::{Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, PAGE_BYTES, SharedLayout, View};
 
-use super::block::{self, BLOCK_BYTES, FIRST_BLOCK};
+use super::block::{self, BLOCK_BYTES, FIRST_BLOCK, LogIdentity};
 use super::checkpoint::copy_page;
 use super::device::{AlignedBuffer, Device, DeviceFile};
 use super::repair::highest_block;
@@ -103,13 +104,14 @@ fn cannot(what: &str, file: DeviceFile) -> impl FnOnce(io::Error) -> Error {
 
 /// Begins a pool's log: fills the log file with zeros, really written, so that no later append allocates, and
 /// writes its header; then writes the first checkpoint slot into the heap file, which is large enough already.
-/// All durable on return. TxIDs will start above `watermark` (0 for a new pool).
+/// All durable on return. TxIDs will start above `watermark` (0 for a new pool). The nonce in `identity` is to be
+/// drawn anew for each log.
 ///
 /// ```
 /// # use std::sync::Arc;
 /// # use strandline::memory::{Mapping, MappingKind, Native};
 /// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
-/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, LogIdentity, SharedLog, SyncParameters, create};
 /// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let open = |name: &str| {
@@ -118,15 +120,15 @@ fn cannot(what: &str, file: DeviceFile) -> impl FnOnce(io::Error) -> Error {
 /// # };
 /// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
 /// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let uuid = *b"sixteen bytes...";
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
 /// use strandline::sync::{BLOCK_BYTES, read_log_header};
 ///
 /// let device = FileDevice::new(open("heap"), open("log"), true);
 /// device.grow(DeviceFile::Heap, geometry.size).unwrap();
-/// create(&device, &uuid, parameters, 0)?;
+/// create(&device, identity, parameters, 0)?;
 /// // A header and the ring.
 /// assert_eq!(device.size(DeviceFile::Log).unwrap(), (1 + 16) * BLOCK_BYTES);
-/// assert_eq!(read_log_header(&device, "log".as_ref(), &uuid)?, 16);
+/// assert_eq!(read_log_header(&device, "log".as_ref())?, (identity, 16));
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
@@ -134,7 +136,7 @@ fn cannot(what: &str, file: DeviceFile) -> impl FnOnce(io::Error) -> Error {
 /// The parameters are impossible, or the device fails; `ENOSPC` above all.
 pub fn create(
     device: &dyn Device,
-    uuid: &[u8; 16],
+    identity: LogIdentity,
     parameters: SyncParameters,
     watermark: u64,
 ) -> Result<()> {
@@ -150,26 +152,24 @@ pub fn create(
         at += length;
     }
     device.flush(log).map_err(cannot("flush", log))?;
-    let header = block::header(uuid, parameters.ring_blocks);
+    let header = block::header(identity, parameters.ring_blocks);
     device.write_durable(log, 0, &header).map_err(cannot("write", log))?;
-    let seed = SharedLog::seed(uuid);
     // Both, so that no slot of an earlier log is left; the one with the higher generation counts.
     for (index, generation) in [(1, 1), (0, 2)] {
-        CheckpointSlot { generation, start: FIRST_BLOCK, watermark }
-            .write(device, index, seed)
+        CheckpointSlot { generation, start: FIRST_BLOCK, watermark, nonce: identity.nonce, life: 0 }
+            .write(device, index, &identity.pool)
             .map_err(cannot("write", heap))?;
     }
     device.flush(heap).map_err(cannot("flush", heap))
 }
 
-/// Checks that the log file is that of the pool with this UUID, and whole; returns N, the blocks in its ring.
-/// `path` is for messages.
+/// Whose log the log file is, if it is whole, and N, the blocks in its ring. `path` is for messages.
 ///
 /// ```
 /// # use std::sync::Arc;
 /// # use strandline::memory::{Mapping, MappingKind, Native};
 /// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
-/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, LogIdentity, SharedLog, SyncParameters, create};
 /// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let open = |name: &str| {
@@ -178,22 +178,19 @@ pub fn create(
 /// # };
 /// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
 /// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let uuid = *b"sixteen bytes...";
-/// use strandline::{Error, sync::read_log_header};
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
+/// use strandline::sync::read_log_header;
 ///
 /// let device = FileDevice::new(open("heap"), open("log"), true);
 /// device.grow(DeviceFile::Heap, geometry.size).unwrap();
-/// create(&device, &uuid, parameters, 0)?;
-/// assert_eq!(read_log_header(&device, "log".as_ref(), &uuid)?, parameters.ring_blocks);
-/// // The log of another pool.
-/// let other = read_log_header(&device, "log".as_ref(), &[7; 16]);
-/// assert!(matches!(other, Err(Error::LogFile { .. })));
+/// create(&device, identity, parameters, 0)?;
+/// assert_eq!(read_log_header(&device, "log".as_ref())?, (identity, parameters.ring_blocks));
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
 /// # Errors
 /// [`Error::LogFile`] says what is wrong; the device fails.
-pub fn read_log_header(device: &dyn Device, path: &Path, uuid: &[u8; 16]) -> Result<u64> {
+pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<(LogIdentity, u64)> {
     let wrong = |problem: String| Error::LogFile { path: path.display().to_string(), problem };
     let log = DeviceFile::Log;
     let size = device.size(log).map_err(cannot("look at", log))?;
@@ -202,12 +199,12 @@ pub fn read_log_header(device: &dyn Device, path: &Path, uuid: &[u8; 16]) -> Res
     }
     let mut header = AlignedBuffer::new(BLOCK_BYTES as usize);
     device.read(log, 0, &mut header).map_err(cannot("read", log))?;
-    let ring = block::check_header(&header, uuid).map_err(wrong)?;
+    let (identity, ring) = block::read_header(&header).map_err(wrong)?;
     let expected = BLOCK_BYTES * (1 + ring);
     if size < expected {
         return Err(wrong(format!("has {size} bytes but its header says {expected}: it was truncated")));
     }
-    Ok(ring)
+    Ok((identity, ring))
 }
 
 /// Collects the writes of committed transactions from a run of records.
@@ -268,7 +265,7 @@ impl SharedLog {
         let device = self.device(view)?;
         let mut found = self.find(view, device)?;
         let heap = DeviceFile::Heap;
-        found.slot.write(device, found.index, self.seed).map_err(cannot("write", heap))?;
+        found.slot.write(device, found.index, &self.identity.pool).map_err(cannot("write", heap))?;
         if !memory.omitted(Step::SyncRecoveryBlocks) {
             self.write_again(device, found.slot.start, &found.blocks)?;
         }
@@ -295,11 +292,12 @@ impl SharedLog {
         if !memory.omitted(Step::SyncRecoveryHeapFlush) {
             device.flush(heap).map_err(cannot("flush", heap))?;
         }
-        let next = if memory.omitted(Step::SyncRecoveryNumbers) {
-            found.slot.start + found.report.blocks
+        let (next, life) = if memory.omitted(Step::SyncRecoveryNumbers) {
+            (found.slot.start + found.report.blocks, found.slot.life)
         } else {
-            found.slot.start + self.ring
+            (found.slot.start + self.ring, self.life_after(found.slot.life))
         };
+        memory.store(self.life(), life);
         memory.store(self.generation(), found.slot.generation);
         memory.store(self.newest_slot(), found.index);
         self.write_slot(view, device, next, found.report.watermark).map_err(|error| match error {
@@ -324,6 +322,11 @@ impl SharedLog {
         Ok(found.report)
     }
 
+    /// The life that begins, which is not the last one.
+    fn life_after(&self, last: u64) -> u64 {
+        if self.next_life == last { (last + 1) & block::MAXIMAL_LIFE } else { self.next_life }
+    }
+
     fn begin_at<M: Memory>(&self, memory: &M, block: u64, watermark: u64) {
         for word in [self.filling(), self.claimed(), self.durable(), self.start()] {
             memory.store(word, block);
@@ -343,8 +346,9 @@ impl SharedLog {
         let mut newest: Option<(CheckpointSlot, u64)> = None;
         let mut valid = 0;
         for index in 0..2 {
-            let slot = CheckpointSlot::read(device, index, self.seed)
+            let slot = CheckpointSlot::read(device, index, &self.identity.pool)
                 .map_err(cannot("read", DeviceFile::Heap))?
+                .filter(|slot| slot.nonce == self.identity.nonce)
                 // An impossible number: a slot with a fitting checksum never has one.
                 .filter(|slot| slot.start >= FIRST_BLOCK && slot.start.checked_add(2 * self.ring).is_some());
             valid += u64::from(slot.is_some());
@@ -369,7 +373,7 @@ impl SharedLog {
             let offset = block::offset(number, self.ring);
             device.read(DeviceFile::Log, offset, batch).map_err(cannot("read", DeviceFile::Log))?;
             for block in batch.chunks_exact(BLOCK_BYTES as usize) {
-                let Some(records) = block::check(block, number, self.seed) else { break 'log };
+                let Some(records) = block::check(block, number, slot.life, self.seed) else { break 'log };
                 for record in 0..records {
                     replay.take(Record::decode(block::record(block, record)), &mut report)?;
                 }

@@ -46,7 +46,7 @@ use crate::log::{RECORD_BLOCKS, Record};
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step, VolatileAddress, WORD_BYTES};
 use crate::pool::layout::{Layout, PAGE_BYTES, SharedLayout, Slot, View};
 
-use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, HEADER_WORDS, RECORDS_PER_BLOCK};
+use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
 use super::device::{AlignedBuffer, Device, DeviceFile, Page};
 use crate::memory::latch::{load_in_order, lock, unlock};
 
@@ -116,7 +116,7 @@ const COPY_WORDS: usize = 64;
 /// # use std::sync::Arc;
 /// # use strandline::memory::{Mapping, MappingKind, Native};
 /// # use strandline::pool::{Geometry, Layout, SharedLayout, View};
-/// # use strandline::sync::{Device, DeviceFile, FileDevice, SharedLog, SyncParameters, create};
+/// # use strandline::sync::{Device, DeviceFile, FileDevice, LogIdentity, SharedLog, SyncParameters, create};
 /// # use strandline::{Concurrency, Domain, Runner, Transaction, scheme::Blurred, transaction::Worker};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let open = |name: &str| {
@@ -125,10 +125,10 @@ const COPY_WORDS: usize = 64;
 /// # };
 /// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
 /// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let uuid = *b"sixteen bytes...";
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
 /// # let device = Arc::new(FileDevice::new(open("heap"), open("log"), true));
 /// # device.grow(DeviceFile::Heap, geometry.size).unwrap();
-/// # create(&*device, &uuid, parameters, 0)?;
+/// # create(&*device, identity, parameters, 0)?;
 /// # let layout = Layout::new(geometry)?;
 /// # let shared = SharedLayout::new(&layout, 10, SharedLog::volatile_bytes(&layout, parameters));
 /// # let heap = Arc::new(Mapping::file(&open("heap"), geometry.size, MappingKind::Private)?);
@@ -137,7 +137,7 @@ const COPY_WORDS: usize = 64;
 /// #     let memory = Native::new(heap.clone(), words.clone(), Domain::Sync, None, Some(device.clone()))?;
 /// #     Ok(View { memory, layout, shared })
 /// # };
-/// let log = SharedLog::new(&layout, &shared, parameters, &uuid);
+/// let log = SharedLog::new(&layout, &shared, parameters, identity, 1);
 /// log.recover(&view()?)?;
 /// let mut worker = Worker::<_, Blurred>::lease(view()?, Concurrency::Stm, Some(log))?;
 /// // Committed, and durable when somebody flushes.
@@ -155,8 +155,12 @@ pub struct SharedLog {
     dirty_bound: u64,
     /// Words in each of the two bitmaps of dirty pages.
     pub(super) bitmap_words: u64,
-    /// The checksum of the pool's UUID, with which all others begin.
+    /// The log's.
+    pub(super) identity: LogIdentity,
+    /// What its blocks' checksums begin with.
     pub(super) seed: u32,
+    /// The life that recovery begins.
+    pub(super) next_life: u64,
 }
 
 /// Room in the log for one transaction.
@@ -178,6 +182,16 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    fn poisoned(code: u64, error: &std::io::Error) -> Error {
+        let gone = error.raw_os_error() == Some(rustix::io::Errno::STALE.raw_os_error());
+        let why = if gone {
+            "one of the pool's files was deleted or cut short while it was open".to_owned()
+        } else {
+            error.to_string()
+        };
+        Error::Poisoned(format!("{}: {why}", Self::what(code)))
+    }
+
     fn what(code: u64) -> &'static str {
         match code {
             1 => "writing the log",
@@ -201,15 +215,25 @@ enum Room {
 impl SharedLog {
     const LINES: u64 = 20;
 
-    /// The shared log of a pool with this layout, these parameters and this UUID.
-    pub fn new(layout: &Layout, shared: &SharedLayout, parameters: SyncParameters, uuid: &[u8; 16]) -> Self {
+    /// The log with this identity, of a pool with this layout and these parameters. What it writes after recovery is marked with
+    /// the low 24 bits of `life`, which is to be drawn anew for each opening of the pool, so that blocks of one life are not
+    /// taken for another's.
+    pub fn new(
+        layout: &Layout,
+        shared: &SharedLayout,
+        parameters: SyncParameters,
+        identity: LogIdentity,
+        life: u64,
+    ) -> Self {
         Self {
             words: shared.sync(),
             ring: parameters.ring_blocks,
             staging: Self::staging_blocks(layout, parameters),
             dirty_bound: parameters.dirty_pages,
             bitmap_words: Self::bitmap_words(layout),
-            seed: Self::seed(uuid),
+            identity,
+            seed: identity.seed(),
+            next_life: life & block::MAXIMAL_LIFE,
         }
     }
 
@@ -218,10 +242,6 @@ impl SharedLog {
         Self::LINES * LINE_BYTES
             + 2 * WORD_BYTES * Self::bitmap_words(layout)
             + BLOCK_BYTES * Self::staging_blocks(layout, parameters)
-    }
-
-    pub(super) fn seed(uuid: &[u8; 16]) -> u32 {
-        crc32c::crc32c(uuid)
     }
 
     fn bitmap_words(layout: &Layout) -> u64 {
@@ -257,6 +277,10 @@ impl SharedLog {
     /// The TxID of the last commit record appended. Written under the latch.
     pub(super) fn last_transaction(&self) -> VolatileAddress {
         self.line(1).word(2)
+    }
+    /// The life that blocks are marked with; set by recovery.
+    pub(super) fn life(&self) -> VolatileAddress {
+        self.line(1).word(3)
     }
     /// C: blocks below it are used or reserved.
     pub(super) fn claimed(&self) -> VolatileAddress {
@@ -343,11 +367,10 @@ impl SharedLog {
     pub(crate) fn check_poison<M: Memory>(&self, memory: &M) -> Result<()> {
         match memory.load(self.poison_word()) {
             0 => Ok(()),
-            code => Err(Error::Poisoned(format!(
-                "{}: {}",
-                Failure::what(code & 0xff),
-                std::io::Error::from_raw_os_error((code >> 8) as i32)
-            ))),
+            code => {
+                let error = std::io::Error::from_raw_os_error((code >> 8) as i32);
+                Err(Failure::poisoned(code & 0xff, &error))
+            }
         }
     }
 
@@ -362,7 +385,7 @@ impl SharedLog {
             memory.wake(word);
         }
         self.request_checkpoint(memory);
-        Error::Poisoned(format!("{}: {error}", Failure::what(what as u64)))
+        Failure::poisoned(what as u64, error)
     }
 
     /// Ends the log under workers that outlive their pool: nobody would run checkpoints for them.
@@ -655,7 +678,7 @@ impl SharedLog {
         let words = &mut words[..(HEADER_WORDS + records * RECORD_BLOCKS) as usize];
         memory.load_range(staged, words);
         block::to_bytes(words, into);
-        block::seal(into, number, records, self.seed);
+        block::seal(into, number, memory.load(self.life()), records, self.seed);
     }
 
     fn write_blocks<M: Memory>(

@@ -12,7 +12,7 @@ use crate::pool::layout::{Geometry, Layout, SharedLayout, View};
 use crate::scheme::Blurred;
 use crate::transaction::{Concurrency, Read, Runner, Transaction, Worker};
 
-const UUID: [u8; 16] = *b"strandline tests";
+const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline tests", nonce: 1 };
 
 struct Files {
     folder: tempfile::TempDir,
@@ -36,12 +36,12 @@ impl Files {
     fn create(geometry: Geometry, parameters: SyncParameters, buffered: bool) -> Self {
         let layout = Layout::new(geometry).unwrap();
         let shared = SharedLayout::new(&layout, 12, SharedLog::volatile_bytes(&layout, parameters));
-        let log = SharedLog::new(&layout, &shared, parameters, &UUID);
+        let log = SharedLog::new(&layout, &shared, parameters, IDENTITY, 1);
         let folder = tempfile::tempdir().unwrap();
         let files = Self { folder, layout, shared, log, buffered };
         let device = files.device();
         device.grow(DeviceFile::Heap, geometry.size).unwrap();
-        super::create(&device, &UUID, parameters, 0).unwrap();
+        super::create(&device, IDENTITY, parameters, 0).unwrap();
         files
     }
 
@@ -51,7 +51,7 @@ impl Files {
         let volatile = Mapping::anonymous(self.shared.bytes()).unwrap();
         let device = Arc::new(self.device());
         let path = self.folder.path().join("log");
-        read_log_header(&*device, &path, &UUID).unwrap();
+        assert_eq!(read_log_header(&*device, &path).unwrap().0, IDENTITY);
         let memory =
             Native::new(Arc::new(heap), Arc::new(volatile), Domain::Sync, None, Some(device)).unwrap();
         let view = View { memory, layout: self.layout, shared: self.shared };

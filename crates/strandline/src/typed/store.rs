@@ -1,5 +1,6 @@
 //! A store: a pool with a typed root.
 
+use std::io::ErrorKind;
 use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -96,15 +97,8 @@ impl<R: Root> Store<R> {
         Ok(Self { idle, returned: Condvar::new(), pool, root, root_type: PhantomData })
     }
 
-    /// As [`over`](Self::over), with a root that is made by `init` where there is none.
-    fn initialised(pool: Pool, init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>) -> Result<Self> {
-        Self::over(pool, |worker| {
-            root::initialise::<R>(worker, init)?;
-            root::check::<R>(worker, &Migrations::new())
-        })
-    }
-
-    /// Creates a pool in a new file at `path`, with the root that `init` makes, and opens it.
+    /// Creates a pool in a new file at `path`, with the root that `init` makes, and opens it. Nobody can find it before it has its
+    /// root.
     ///
     /// # Errors
     /// As [`Pool::create`]; what `init` returns. No file is left then.
@@ -113,12 +107,9 @@ impl<R: Root> Store<R> {
         options: &Options,
         init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
-        let path = path.as_ref();
-        Self::initialised(Pool::create(path, options)?, init).inspect_err(|_| {
-            // Nobody has seen the pool yet.
-            let _ = std::fs::remove_file(path);
-            let _ = std::fs::remove_file(crate::pool::log_path(path));
-        })
+        let made = |pool: &Pool| root::initialise::<R>(&mut pool.worker()?, init);
+        let (pool, ()) = Pool::create_with(path.as_ref(), options, made)?;
+        Self::over(pool, |worker| root::check::<R>(worker, &Migrations::new()))
     }
 
     /// Opens the pool at `path`, and recovers it.
@@ -142,8 +133,8 @@ impl<R: Root> Store<R> {
         Self::open_and_migrate(path, options, &Migrations::new())
     }
 
-    /// Opens the pool at `path`, or creates it if there is no such file. A root that is not there yet, because its
-    /// creation was cut short, is made.
+    /// Opens the pool at `path`, or creates it if there is no such file. Of several processes that do this at once, one creates the
+    /// pool, and the others find it.
     ///
     /// ```
     /// # use strandline::typed::Store;
@@ -165,13 +156,28 @@ impl<R: Root> Store<R> {
     pub fn open_or_create(
         path: impl AsRef<Path>,
         options: &Options,
-        init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+        mut init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
         let path = path.as_ref();
-        if !path.exists() {
-            return Self::create(path, options, init);
+        let is = |error: &Error, wanted| matches!(error, Error::Io { source, .. } if source.kind() == wanted);
+        loop {
+            match Pool::open(path, options) {
+                Ok(pool) => {
+                    return Self::over(pool, |worker| {
+                        // A pool that was created without a root.
+                        root::initialise::<R>(worker, init)?;
+                        root::check::<R>(worker, &Migrations::new())
+                    });
+                }
+                Err(error) if is(&error, ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+            match Self::create(path, options, &mut init) {
+                // Somebody else was quicker.
+                Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
+                done => return done,
+            }
         }
-        Self::initialised(Pool::open(path, options)?, init)
     }
 
     /// Opens the pool at `path`; a root of another type becomes an `R` by the migration from that type.

@@ -1,0 +1,81 @@
+//! Locks on a pool's files, and who holds them.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+
+use crate::error::{Error, Result};
+
+/// Locks `file`, found at `path`: for this process alone, or, to read, beside other readers.
+///
+/// # Errors
+/// [`Error::Locked`] names who holds it, as far as the system tells.
+pub(super) fn lock(file: &File, path: &Path, read_only: bool) -> Result<()> {
+    let wanted = if read_only {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
+    };
+    if rustix::fs::flock(file, wanted).is_ok() {
+        return Ok(());
+    }
+    // Who holds it, before a lock of our own stands in the list, too.
+    let by = holders(file);
+    let readers = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared).is_ok();
+    Err(Error::Locked { path: path.to_owned(), held: if readers { "reading" } else { "writing" }, by })
+}
+
+/// The processes that hold a lock on `file`, in words; `None` where the system does not tell.
+pub(super) fn holders(file: &File) -> Option<String> {
+    let about = file.metadata().ok()?;
+    let (major, minor) = (rustix::fs::major(about.dev()), rustix::fs::minor(about.dev()));
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let mut holders: Vec<String> = locks
+        .lines()
+        .filter_map(|line| holder(line, (major, minor, about.ino())))
+        .map(|process| match std::fs::read_to_string(format!("/proc/{process}/comm")) {
+            _ if process == std::process::id() => "this process itself".to_owned(),
+            Ok(command) => format!("process {process} ({})", command.trim_end()),
+            Err(_) => format!("process {process}"),
+        })
+        .collect();
+    holders.dedup();
+    (!holders.is_empty()).then(|| holders.join(", "))
+}
+
+/// The process in a line of `/proc/locks`, if it holds a lock on this file: device numbers and inode.
+///
+/// ```text
+/// 1: FLOCK  ADVISORY  WRITE 708 00:13:1234 0 EOF
+/// ```
+fn holder(line: &str, file: (u32, u32, u64)) -> Option<u32> {
+    let mut fields = line.split_whitespace().skip(1);
+    let is_flock = fields.next()? == "FLOCK";
+    let process = fields.nth(2)?;
+    let mut place = fields.next()?.split(':');
+    let major = u32::from_str_radix(place.next()?, 16).ok()?;
+    let minor = u32::from_str_radix(place.next()?, 16).ok()?;
+    let inode = place.next()?.parse().ok()?;
+    if is_flock && (major, minor, inode) == file { process.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_is_in_the_line_of_its_file() {
+        let line = "12: FLOCK  ADVISORY  WRITE 708 fe:1a:264341 0 EOF";
+        assert_eq!(holder(line, (0xfe, 0x1a, 264_341)), Some(708));
+        assert_eq!(holder(line, (0xfe, 0x1a, 264_342)), None);
+        // Somebody who waits has another form of line.
+        assert_eq!(
+            holder("12: -> FLOCK  ADVISORY  WRITE 708 fe:1a:264341 0 EOF", (0xfe, 0x1a, 264_341)),
+            None
+        );
+        assert_eq!(holder("12: POSIX  ADVISORY  WRITE 708 fe:1a:264341 0 EOF", (0xfe, 0x1a, 264_341)), None);
+        assert_eq!(holder("nonsense", (0, 0, 0)), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! The one place that makes files: with the pool's permissions and owner, and complete before they have a name.
+//!
+//! A new file lies under a temporary name, `.NAME.XXXXXXXX.new`, in the folder that it is for, and is locked before
+//! anything is written to it. When it is complete and durable it gets its name, and never replaces what has that name
+//! already. Whoever can lock a file under such a temporary name has found what a killed process left, and may
+//! remove it. So nothing is ever removed by a name under which another process works.
+
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use tempfile::NamedTempFile;
+
+use crate::error::{Error, Result};
+
+const SUFFIX: &str = ".new";
+const RANDOM_CHARACTERS: usize = 8;
+
+pub(super) fn cannot(what: &str, path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::io(format!("{what} {}", path.display()), source)
+}
+
+/// The folder of `path`.
+pub(super) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Waits until the folder of `path` is durable, and with it the file's name.
+pub(super) fn synchronize_folder(path: &Path) -> io::Result<()> {
+    File::open(folder_of(path))?.sync_all()
+}
+
+/// Whether `file` is what is found at `path`.
+pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let found = match std::fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let file = file.metadata()?;
+    Ok((file.dev(), file.ino()) == (found.dev(), found.ino()))
+}
+
+/// Locks the file for this process alone; whether nobody else has it.
+pub(super) fn try_lock(file: &File) -> bool {
+    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Removes the file at `path`, if it is `file`, which the caller has locked: nobody else works with it then.
+pub(super) fn remove_locked(file: &File, path: &Path) -> io::Result<()> {
+    if is_at(file, path)? { std::fs::remove_file(path) } else { Ok(()) }
+}
+
+/// Makes an empty file at `path`, where there must be none, with the permissions and the owner of `like`; `None`: with those of any new
+/// file of this process.
+pub(super) fn create_like(path: &Path, like: Option<&Metadata>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    let Some(like) = like else { return options.open(path) };
+    // For its owner alone until it is whose it is to be.
+    let file = options.mode(0o600).open(path)?;
+    let made = file.metadata()?;
+    if (made.uid(), made.gid()) != (like.uid(), like.gid()) {
+        fchown(&file, Some(like.uid()), Some(like.gid()))?;
+    }
+    file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
+    Ok(file)
+}
+
+/// A file that nobody else can find yet. It is removed if it is dropped unpublished.
+pub(super) struct NewFile {
+    file: NamedTempFile,
+    name: PathBuf,
+}
+
+impl NewFile {
+    /// An empty file that will be `name`, as [`create_like`] makes it, locked.
+    ///
+    /// # Errors
+    /// It cannot be made, or not with this owner.
+    pub fn create(name: &Path, like: Option<&Metadata>) -> Result<Self> {
+        let Some(own_name) = name.file_name() else {
+            return Err(Error::Parameter(format!("{} is not the name of a file", name.display())));
+        };
+        let mut prefix = std::ffi::OsString::from(".");
+        prefix.push(own_name);
+        prefix.push(".");
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix).suffix(SUFFIX).rand_bytes(RANDOM_CHARACTERS);
+        loop {
+            let file = builder
+                .make_in(folder_of(name), |path| create_like(path, like))
+                .map_err(cannot("create", name))?;
+            // Somebody who looks for what killed processes left may have been quicker.
+            let is_ours = try_lock(file.as_file())
+                && is_at(file.as_file(), file.path()).map_err(cannot("create", name))?;
+            if is_ours {
+                return Ok(Self { file, name: name.to_owned() });
+            }
+        }
+    }
+
+    /// The file; a duplicate of it holds its lock, too.
+    pub fn file(&self) -> &File {
+        self.file.as_file()
+    }
+
+    /// The temporary name.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Gives the file its name, durably. `Some`: something has that name already, and keeps it.
+    ///
+    /// # Errors
+    /// It cannot be given.
+    pub fn publish(self) -> Result<Option<Self>> {
+        let Self { file, name } = self;
+        match file.persist_noclobber(&name) {
+            Ok(_) => {
+                synchronize_folder(&name).map_err(cannot("name", &name))?;
+                Ok(None)
+            }
+            Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
+                Ok(Some(Self { file: refused.file, name }))
+            }
+            Err(refused) => Err(cannot("name", &name)(refused.error)),
+        }
+    }
+}
+
+/// Removes the temporary files that killed processes left when they were making `name`. What cannot be removed stays.
+pub(super) fn remove_leavings(name: &Path) {
+    let Some(own_name) = name.file_name().map(|name| name.as_encoded_bytes()) else { return };
+    let Ok(entries) = std::fs::read_dir(folder_of(name)) else { return };
+    for entry in entries.flatten() {
+        let found = entry.file_name();
+        let random = found
+            .as_encoded_bytes()
+            .strip_prefix(b".")
+            .and_then(|rest| rest.strip_prefix(own_name))
+            .and_then(|rest| rest.strip_prefix(b"."))
+            .and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
+        let is_temporary = random.is_some_and(|random| {
+            random.len() == RANDOM_CHARACTERS && random.iter().all(u8::is_ascii_alphanumeric)
+        });
+        if is_temporary
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+            && let Ok(file) = File::open(entry.path())
+            && try_lock(&file)
+        {
+            let _ = remove_locked(&file, &entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_file_has_its_name_when_it_is_published_and_replaces_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("pool");
+        let (first, second) = (NewFile::create(&name, None).unwrap(), NewFile::create(&name, None).unwrap());
+        assert!(!name.exists() && names(folder.path()).len() == 2);
+        // Nobody removes what is being made.
+        remove_leavings(&name);
+        assert_eq!(names(folder.path()).len(), 2);
+        assert!(first.publish().unwrap().is_none());
+        let refused = second.publish().unwrap();
+        assert!(refused.is_some());
+        drop(refused);
+        assert_eq!(names(folder.path()), ["pool"]);
+    }
+
+    #[test]
+    fn what_killed_processes_left_is_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("pool");
+        let others = [".pool.log.abcdefgh.new", ".pool.abc.new", "pool.abcdefgh.new", ".other.abcdefgh.new"];
+        for name in others.iter().chain(&[".pool.abcdefgh.new"]) {
+            std::fs::write(folder.path().join(name), b"left").unwrap();
+        }
+        remove_leavings(&name);
+        let mut left = names(folder.path());
+        left.sort();
+        let mut expected = others.to_vec();
+        expected.sort_unstable();
+        assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn permissions_are_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = folder.path().join("pool");
+        let pool = create_like(&pool, None).unwrap();
+        for mode in [0o600, 0o640, 0o666] {
+            pool.set_permissions(Permissions::from_mode(mode)).unwrap();
+            let log = NewFile::create(&folder.path().join("log"), Some(&pool.metadata().unwrap())).unwrap();
+            assert_eq!(log.file().metadata().unwrap().mode() & 0o7777, mode);
+        }
+    }
+}
