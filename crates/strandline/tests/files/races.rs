@@ -148,7 +148,7 @@ impl Held {
 
     /// Waits until there is something to tell of it, or long enough to see that it waits for the other one without a word.
     fn listen(&self) -> Option<News> {
-        self.news.recv_timeout(Duration::from_millis(500)).ok()
+        self.news.recv_timeout(Duration::from_millis(100)).ok()
     }
 
     /// Lets it run to its end.
