@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use strandline::Domain;
 
 use super::child::Process;
-use super::trace::{Stop, Traced};
+use super::trace::{Stop, Traced, concerns_others};
 use super::{
     Bounds, Failures, How, cases, holds, leaves_nothing, name, names, pool_in, quick_folder, random,
 };
@@ -80,7 +80,7 @@ fn races_to_create() {
 /// Where a process is held.
 #[derive(Clone, Copy, Debug)]
 enum Hold {
-    /// Before its system call of this number.
+    /// Before its system call of this number, of those that concern others.
     Call(usize),
     /// When it has opened or created the pool.
     Opened,
@@ -115,7 +115,7 @@ impl Held {
             loop {
                 match traced.next() {
                     Stop::Entry(call) => {
-                        calls += usize::from(!marks.is_empty());
+                        calls += usize::from(!marks.is_empty() && concerns_others(call.number));
                         is_held = is_held || {
                             let is_here = match hold {
                                 Hold::Call(number) => calls == number,

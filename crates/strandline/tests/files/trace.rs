@@ -87,6 +87,35 @@ pub fn changes_files(number: i64) -> bool {
     .contains(&number)
 }
 
+/// Whether other processes may see that a process makes this call, or it may see them by it.
+pub fn concerns_others(number: i64) -> bool {
+    let own = [
+        libc::SYS_mmap,
+        libc::SYS_munmap,
+        libc::SYS_mprotect,
+        libc::SYS_mremap,
+        libc::SYS_madvise,
+        libc::SYS_brk,
+        libc::SYS_futex,
+        libc::SYS_clone,
+        libc::SYS_clone3,
+        libc::SYS_exit,
+        libc::SYS_rt_sigaction,
+        libc::SYS_rt_sigprocmask,
+        libc::SYS_sigaltstack,
+        libc::SYS_set_robust_list,
+        libc::SYS_rseq,
+        libc::SYS_getrandom,
+        libc::SYS_prctl,
+        libc::SYS_gettid,
+        libc::SYS_getpid,
+        libc::SYS_sched_yield,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_clock_nanosleep,
+    ];
+    !own.contains(&number)
+}
+
 impl Traced {
     /// Starts a process in `folder` that runs `script`. It is stopped, and goes on with [`Traced::next`].
     pub fn start(folder: &Path, script: &str) -> Self {
