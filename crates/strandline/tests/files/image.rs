@@ -1,0 +1,288 @@
+//! What a power failure may leave of a folder.
+//!
+//! A file has sectors of 512 bytes. Of each one, the medium has any of the contents that it had in the page cache since it was
+//! last durable; so sectors are lost, kept, torn out of larger writes and kept in another order than they were written. The
+//! size is lost or kept on its own. A name is durable by a flush of the folder alone: of the changes of names since, a prefix
+//! survives (journaling file systems), or any of them; a rename happens whole or not at all.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::journal::{Event, Inode, Journal};
+
+pub const SECTOR: usize = 512;
+/// Sectors in a page, the unit that a page cache writes.
+const PAGE: usize = 8;
+
+enum Change {
+    Write { offset: usize, bytes: Vec<u8> },
+    Resize(usize),
+}
+
+/// A file on a disk.
+#[derive(Default)]
+struct Stored {
+    durable: Vec<u8>,
+    /// What is not known to be durable, in order; each with whether it is after all.
+    pending: Vec<(Change, bool)>,
+}
+
+/// A change of names.
+struct Renaming {
+    gone: Vec<String>,
+    given: Vec<(String, Inode)>,
+}
+
+/// A folder on a disk.
+pub struct Disk {
+    files: Vec<Stored>,
+    names: BTreeMap<String, Inode>,
+    /// Changes that are not known to be durable.
+    pending: Vec<Renaming>,
+    /// Names as the running system sees them.
+    seen: BTreeMap<String, Inode>,
+}
+
+/// Names and contents.
+pub type Image = BTreeMap<String, (Inode, std::rc::Rc<Vec<u8>>)>;
+
+/// How much survives.
+#[derive(Clone, Copy)]
+enum Mood {
+    Nothing,
+    Everything,
+    /// All up to some time.
+    Prefix,
+    /// Each sector, or page, on its own, with this probability in percent of being as it was last.
+    Each {
+        unit: usize,
+        percent: u32,
+    },
+}
+
+impl Mood {
+    fn draw(random: &mut fastrand::Rng) -> Self {
+        match random.u32(..8) {
+            0 => Self::Nothing,
+            1 => Self::Everything,
+            2 | 3 => Self::Prefix,
+            _ => Self::Each {
+                unit: if random.bool() { 1 } else { PAGE },
+                percent: *random.choice(&[5, 30, 50, 70, 95]).unwrap(),
+            },
+        }
+    }
+}
+
+impl Stored {
+    /// Contents as a power failure may leave them.
+    fn draw(&self, random: &mut fastrand::Rng) -> Vec<u8> {
+        let mood = Mood::draw(random);
+        let last = self.pending.len();
+        let upto = random.usize(..=last);
+        // For any of several times: `cut` is how many of the pending changes it has seen, and `from` the fewest it can have.
+        let cut = |from: usize, random: &mut fastrand::Rng, percent: u32| match mood {
+            Mood::Nothing => from,
+            Mood::Everything => last,
+            Mood::Prefix => upto.max(from),
+            Mood::Each { .. } if random.u32(..100) < percent => last,
+            Mood::Each { .. } => random.usize(from..=last),
+        };
+        let percent = if let Mood::Each { percent, .. } = mood { percent } else { 0 };
+        // The size after each change, the sectors that each touches, and the earliest state that each can be in.
+        let mut sizes = vec![self.durable.len()];
+        let mut durable_size = 0;
+        let mut touched: BTreeMap<usize, usize> = BTreeMap::new();
+        for (at, (change, durable)) in self.pending.iter().enumerate() {
+            let size = *sizes.last().unwrap();
+            let (range, size) = match change {
+                Change::Write { offset, bytes } => {
+                    let end = offset + bytes.len();
+                    // What makes a write durable makes the size durable that is needed to read it.
+                    if *durable && end > sizes[durable_size] {
+                        durable_size = at + 1;
+                    }
+                    (*offset..end, size.max(end))
+                }
+                Change::Resize(new) => (*new..size.max(*new), *new),
+            };
+            sizes.push(size);
+            for sector in range.start / SECTOR..range.end.div_ceil(SECTOR) {
+                let from = touched.entry(sector).or_default();
+                if *durable {
+                    *from = at + 1;
+                }
+            }
+        }
+        let unit = if let Mood::Each { unit, .. } = mood { unit } else { 1 };
+        let mut cuts: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut drawn = (usize::MAX, 0);
+        for (&sector, &from) in &touched {
+            if drawn.0 != sector / unit {
+                drawn = (sector / unit, cut(0, random, percent));
+            }
+            cuts.insert(sector, drawn.1.max(from));
+        }
+        let size = sizes[cut(durable_size, random, percent)];
+        let most = sizes.iter().copied().max().unwrap_or(0);
+        let mut contents = self.durable.clone();
+        contents.resize(most.next_multiple_of(SECTOR), 0);
+        for (at, (change, _)) in self.pending.iter().enumerate() {
+            let zeros;
+            let (offset, bytes) = match change {
+                Change::Write { offset, bytes } => (*offset, bytes),
+                Change::Resize(new) => {
+                    zeros = vec![0; sizes[at].saturating_sub(*new)];
+                    (*new, &zeros)
+                }
+            };
+            let mut done = 0;
+            while done < bytes.len() {
+                let position = offset + done;
+                let length = (SECTOR - position % SECTOR).min(bytes.len() - done);
+                if at < cuts[&(position / SECTOR)] {
+                    contents[position..position + length].copy_from_slice(&bytes[done..done + length]);
+                }
+                done += length;
+            }
+        }
+        contents.resize(size, 0);
+        contents
+    }
+
+    /// Everything is durable.
+    fn flush(&mut self) {
+        for (change, _) in self.pending.drain(..) {
+            match change {
+                Change::Write { offset, bytes } => {
+                    let end = offset + bytes.len();
+                    if self.durable.len() < end {
+                        self.durable.resize(end, 0);
+                    }
+                    self.durable[offset..end].copy_from_slice(&bytes);
+                }
+                Change::Resize(size) => self.durable.resize(size, 0),
+            }
+        }
+    }
+}
+
+impl Disk {
+    /// The disk before any event.
+    pub fn new(journal: &Journal) -> Self {
+        let mut disk =
+            Self { files: Vec::new(), names: BTreeMap::new(), pending: Vec::new(), seen: BTreeMap::new() };
+        for (name, inode, bytes) in &journal.before {
+            disk.file(*inode).durable.clone_from(bytes);
+            disk.names.insert(name.clone(), *inode);
+        }
+        disk.seen.clone_from(&disk.names);
+        disk
+    }
+
+    fn file(&mut self, inode: Inode) -> &mut Stored {
+        if self.files.len() <= inode {
+            self.files.resize_with(inode + 1, Stored::default);
+        }
+        &mut self.files[inode]
+    }
+
+    fn change_names(&mut self, gone: Vec<String>, given: Vec<(String, Inode)>) {
+        for name in &gone {
+            self.seen.remove(name);
+        }
+        self.seen.extend(given.iter().cloned());
+        self.pending.push(Renaming { gone, given });
+    }
+
+    /// The event has begun: a failure may find it done, undone or in between.
+    pub fn begin(&mut self, event: &Event) {
+        match event {
+            Event::Write { inode, offset, bytes, .. } => {
+                let change = Change::Write { offset: *offset as usize, bytes: bytes.clone() };
+                self.file(*inode).pending.push((change, false));
+            }
+            Event::Resize { inode, size } => {
+                self.file(*inode).pending.push((Change::Resize(*size as usize), false));
+            }
+            Event::Link { name, inode } => {
+                self.file(*inode);
+                self.change_names(vec![], vec![(name.clone(), *inode)]);
+            }
+            Event::Unlink { name } => self.change_names(vec![name.clone()], vec![]),
+            Event::Rename { from, to } => {
+                let (one, other) = (self.seen[from], self.seen.get(to));
+                // Two names of one file: then it does nothing.
+                if other != Some(&one) {
+                    self.change_names(vec![from.clone()], vec![(to.clone(), one)]);
+                }
+            }
+            Event::Exchange { one, other } => {
+                let given = vec![(one.clone(), self.seen[other]), (other.clone(), self.seen[one])];
+                self.change_names(vec![], given);
+            }
+            Event::Mark(_) | Event::Flush(_) | Event::FlushFolder => {}
+        }
+    }
+
+    /// The event has ended.
+    pub fn end(&mut self, event: &Event) {
+        match event {
+            Event::Write { inode, durable: true, .. } => {
+                let file = self.file(*inode);
+                file.pending.last_mut().expect("begun").1 = true;
+                if file.pending.iter().all(|(_, durable)| *durable) {
+                    file.flush();
+                }
+            }
+            Event::Flush(inode) => self.file(*inode).flush(),
+            Event::FlushFolder => {
+                self.names.clone_from(&self.seen);
+                self.pending.clear();
+            }
+            _ => {}
+        }
+    }
+
+    /// What a power failure may leave.
+    pub fn draw(&self, random: &mut fastrand::Rng) -> Image {
+        let mut names = self.names.clone();
+        let ordered = random.bool();
+        let upto = random.usize(..=self.pending.len());
+        for (at, Renaming { gone, given }) in self.pending.iter().enumerate() {
+            if if ordered { at < upto } else { random.bool() } {
+                for name in gone {
+                    names.remove(name);
+                }
+                names.extend(given.iter().cloned());
+            }
+        }
+        let mut drawn: BTreeMap<Inode, std::rc::Rc<Vec<u8>>> = BTreeMap::new();
+        let mut content = |inode: Inode| {
+            drawn.entry(inode).or_insert_with(|| self.files[inode].draw(random).into()).clone()
+        };
+        names.into_iter().map(|(name, inode)| (name, (inode, content(inode)))).collect()
+    }
+}
+
+/// Puts the image's files into `folder`, which is empty.
+pub fn write(image: &Image, folder: &Path) {
+    use std::os::unix::fs::FileExt;
+    let mut names: BTreeMap<Inode, &str> = BTreeMap::new();
+    for (name, (inode, bytes)) in image {
+        let path = folder.join(name);
+        if let Some(other) = names.get(inode) {
+            std::fs::hard_link(folder.join(other), path).unwrap();
+            continue;
+        }
+        names.insert(*inode, name);
+        let file = std::fs::File::create_new(path).unwrap();
+        file.set_len(bytes.len() as u64).unwrap();
+        // Zeros stay holes.
+        for (at, piece) in bytes.chunks(1 << 14).enumerate() {
+            if piece.iter().any(|&byte| byte != 0) {
+                file.write_all_at(piece, (at << 14) as u64).unwrap();
+            }
+        }
+    }
+}

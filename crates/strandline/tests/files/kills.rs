@@ -1,0 +1,207 @@
+//! Kills at each system call, from the first of a creation on.
+
+use std::path::Path;
+
+use strandline::Domain;
+use strandline::pool::log_path;
+
+use super::child::{Counts, Process};
+use super::trace::{Stop, Traced, changes_files};
+use super::{
+    Bounds, Failures, How, cases, holds, leaves_nothing, name, names, pool_in, quick_folder, random,
+    repaired_or_repairable,
+};
+
+/// Where in its system calls a process is killed, counted from the first after the mark `begin`.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    call: usize,
+    /// Before the call runs, or after it.
+    before: bool,
+    /// Only calls that may change files are counted: between two of them a kill does always the same.
+    changes: bool,
+}
+
+/// Runs `script` in `folder` and kills it; what it said, and how many calls it made after it said `begin`.
+fn run_and_kill(folder: &Path, script: &str, at: Option<At>) -> (Vec<String>, usize) {
+    let mut traced = Traced::start(folder, script);
+    let (mut marks, mut calls, mut said) = (Vec::new(), 0, None);
+    let mut counting = false;
+    loop {
+        match traced.next() {
+            Stop::Entry(call) => {
+                calls +=
+                    usize::from(counting && (changes_files(call.number) || at.is_none_or(|at| !at.changes)));
+                if at.is_some_and(|at| at.before && at.call == calls && counting) {
+                    traced.kill();
+                    return (marks, calls);
+                }
+                said = traced.mark(&call).or(said);
+            }
+            Stop::Exit(call, _) => {
+                if call.number == libc::SYS_write
+                    && call.arguments[0] == 2
+                    && let Some(mark) = said.take()
+                {
+                    counting |= mark == "begin";
+                    marks.push(mark);
+                }
+                if at.is_some_and(|at| !at.before && at.call == calls && counting) {
+                    traced.kill();
+                    return (marks, calls);
+                }
+            }
+            Stop::Ended => return (marks, calls),
+        }
+    }
+}
+
+fn script(folder: &Path, domain: Domain) -> String {
+    format!("begin; domain {}; open_or_create {}; update 1 2; close", name(domain), pool_in(folder).display())
+}
+
+/// The pool that the killed processes have left, opened, and what else they have left.
+fn judge(folder: &Path, domain: Domain, lives: &[Vec<String>]) -> Result<(), String> {
+    let mut bounds = Bounds::default();
+    lives.iter().flatten().for_each(|mark| bounds.hear(mark));
+    if let Some(error) = lives.iter().flatten().find(|mark| mark.starts_with("error")) {
+        return Err(error.clone());
+    }
+    // One more of each life that did not say what it had opened.
+    for most in bounds.most.values_mut() {
+        *most += lives.len() as u64;
+    }
+    bounds.most.entry(1).or_insert(lives.len() as u64);
+    holds(&pool_in(folder), domain, How::OpenOrCreate, &bounds)?;
+    leaves_nothing(&pool_in(folder), domain)
+}
+
+/// Kills a process that runs `script` before and after each of its calls, or before each that may change files; each time in a
+/// new folder, which `prepare` fills.
+fn at_each_call(
+    test: &str,
+    changes: bool,
+    prepare: impl Fn(&Path, Domain),
+    script: impl Fn(&Path, Domain) -> String,
+    judge: impl Fn(&Path, Domain, &[Vec<String>]) -> Result<(), String>,
+) {
+    let mut failures = Failures::new(test);
+    for domain in [Domain::Sync, Domain::Process] {
+        for before in if changes { vec![true] } else { vec![true, false] } {
+            for call in 1.. {
+                let folder = quick_folder();
+                prepare(folder.path(), domain);
+                let at = At { call, before, changes };
+                let (marks, calls) = run_and_kill(folder.path(), &script(folder.path(), domain), Some(at));
+                if calls < call {
+                    break;
+                }
+                let when = if before { "before" } else { "after" };
+                let result = judge(folder.path(), domain, &[marks]);
+                failures.case(format!("{} killed {when} call {call}", name(domain)), result);
+            }
+        }
+    }
+    failures.end();
+}
+
+#[test]
+fn kills_at_each_system_call_of_a_creation() {
+    at_each_call("kills of a creation", false, |_, _| (), script, judge);
+}
+
+/// A pool with these many transactions.
+fn create(folder: &Path, domain: Domain, transactions: u64, last: &str) -> Bounds {
+    let path = pool_in(folder).display().to_string();
+    let script = format!("domain {}; create {path}; update 1 {transactions}; {last}", name(domain));
+    let mut bounds = Bounds::default();
+    Process::run(folder, &script).iter().for_each(|mark| bounds.hear(mark));
+    bounds.most.clone_from(&bounds.least);
+    bounds
+}
+
+/// The backup is whole or not there; one more can be made, and leaves nothing of the one that was cut short.
+#[test]
+fn kills_at_each_system_call_of_a_backup() {
+    let prepare = |folder: &Path, domain| drop(create(folder, domain, 5, "close"));
+    let script = |folder: &Path, domain| {
+        let (path, copy) = (pool_in(folder), folder.join("copy"));
+        format!("domain {}; open {}; begin; backup {}", name(domain), path.display(), copy.display())
+    };
+    let judge = |folder: &Path, domain, lives: &[Vec<String>]| {
+        let all = [(1, 5)].into();
+        let whole = Bounds { made: true, least: Counts::clone(&all), most: all, closed: true };
+        let copy = folder.join("copy");
+        let is_done = lives[0].iter().any(|mark| mark.starts_with("done backup"));
+        if is_done || copy.exists() {
+            holds(&copy, domain, How::Open, &whole).map_err(|error| format!("the backup: {error}"))?;
+            std::fs::remove_file(&copy).unwrap();
+            // Opening it may have given it a log.
+            let _ = std::fs::remove_file(log_path(&copy));
+        }
+        let again = script(folder, domain);
+        let marks = Process::run(folder, &format!("{again}; close"));
+        if let Some(error) = marks.iter().find(|mark| mark.starts_with("error")) {
+            return Err(format!("the next backup: {error}"));
+        }
+        let found = names(folder);
+        if found.iter().any(|name| !["pool", "pool.log", "copy"].contains(&name.as_str())) {
+            return Err(format!("files are left over: {found:?}"));
+        }
+        holds(&copy, domain, How::Open, &whole).map_err(|error| format!("the next backup: {error}"))?;
+        holds(&pool_in(folder), domain, How::Open, &whole).map(drop)
+    };
+    at_each_call("kills of a backup", true, prepare, script, judge);
+}
+
+/// The pool is as damaged as it was, and can be repaired, or is whole.
+#[test]
+fn kills_at_each_system_call_of_a_repair() {
+    let prepare = |folder: &Path, domain| {
+        use std::os::unix::fs::FileExt;
+        create(folder, domain, 5, "kill");
+        // The magic number.
+        let file = std::fs::File::options().write(true).open(pool_in(folder)).unwrap();
+        file.write_all_at(b"????", 0).unwrap();
+    };
+    let script = |folder: &Path, domain| {
+        format!("begin; domain {}; repair {}", name(domain), pool_in(folder).display())
+    };
+    let judge = |folder: &Path, domain, lives: &[Vec<String>]| {
+        let all = [(1, 5)].into();
+        let whole = Bounds { made: true, least: Counts::clone(&all), most: all, closed: false };
+        let is_done = lives[0].iter().any(|mark| mark.starts_with("repaired"));
+        repaired_or_repairable(&pool_in(folder), domain, &whole, is_done)
+    };
+    at_each_call("kills of a repair", true, prepare, script, judge);
+}
+
+/// Up to three processes, one after the other, each killed somewhere.
+#[test]
+fn kills_of_several_lives() {
+    let (mut random, mut failures) = (random("kills"), Failures::new("kills"));
+    let mut killed = 0;
+    let mut lengths = [300; 2];
+    while killed < cases(60) {
+        let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
+        let length = &mut lengths[usize::from(domain == Domain::Sync)];
+        let folder = quick_folder();
+        let mut lives = Vec::new();
+        let mut where_killed = Vec::new();
+        for _ in 0..random.usize(1..=3) {
+            // Half of them where pools are created and recovered.
+            let last = if random.bool() { 60.min(*length) } else { *length };
+            let at = At { call: random.usize(1..=last), before: random.bool(), changes: false };
+            let (marks, calls) = run_and_kill(folder.path(), &script(folder.path(), domain), Some(at));
+            // Not longer than it lives.
+            *length = if calls < at.call { calls } else { (*length).max(at.call + 5) };
+            lives.push(marks);
+            where_killed.push(at.call);
+            killed += 1;
+        }
+        let result = judge(folder.path(), domain, &lives);
+        failures.case(format!("{} killed at {where_killed:?}", name(domain)), result);
+    }
+    println!("{killed} kills");
+    failures.end();
+}

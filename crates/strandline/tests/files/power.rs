@@ -1,0 +1,267 @@
+//! Power failures: images of what the medium may hold, made from recordings of real runs, are opened and read.
+
+use std::path::Path;
+
+use strandline::pool::log_path;
+use strandline::{Domain, Error};
+
+use super::child::Process;
+use super::image::{Disk, Image, write};
+use super::journal::{Event, Journal, Life, record};
+use super::{
+    Bounds, Failures, How, cases, holds, leaves_nothing, look, name, pool_in, quick_folder, random,
+    repaired_or_repairable,
+};
+
+/// A run, and what may be expected of the pool when it begins.
+struct Run<'r> {
+    journal: Journal,
+    before: Bounds,
+    domain: Domain,
+    /// Backups that the script makes.
+    backups: &'r [&'r str],
+    /// The pool is damaged when the run begins, and is repaired.
+    is_repair: bool,
+}
+
+/// Whether an error says that there is no pool yet.
+fn is_absent(error: &Error) -> bool {
+    match error {
+        Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+        // A pool whose first transaction has not happened.
+        Error::Missing { .. } => true,
+        _ => false,
+    }
+}
+
+/// Opens an image, whose pool must hold what `bounds` says.
+fn judge(
+    image: &Image,
+    folder: &Path,
+    run: &Run,
+    bounds: &Bounds,
+    random: &mut fastrand::Rng,
+) -> Result<(), String> {
+    write(image, folder);
+    let path = pool_in(folder);
+    if bounds.made {
+        let how = if random.bool() { How::Open } else { How::OpenOrCreate };
+        holds(&path, run.domain, how, bounds)?;
+    } else {
+        if random.bool() {
+            match look(&path, run.domain, How::Open)? {
+                Ok(found) => bounds.admit(&found)?,
+                Err(error) if is_absent(&error) => {}
+                Err(error) => return Err(format!("open, before its creation was acknowledged: {error}")),
+            }
+        }
+        holds(&path, run.domain, How::OpenOrCreate, bounds)?;
+        if random.u8(..4) == 0 {
+            leaves_nothing(&path, run.domain)?;
+        }
+    }
+    Ok(())
+}
+
+/// A backup is whole or not there, and there once it has been acknowledged.
+fn judge_backups(folder: &Path, run: &Run, heard: &[&str]) -> Result<(), String> {
+    for backup in run.backups {
+        let path = folder.join(backup);
+        // It has what had been acknowledged when it began, which is when the command before it ended.
+        let done = heard.iter().position(|mark| mark.starts_with("done backup") && mark.ends_with(backup));
+        match look(&path, run.domain, How::Open)? {
+            Ok(found) => {
+                let mut bounds = Bounds::default();
+                let begun = done.unwrap_or(heard.len());
+                heard[..begun].iter().for_each(|mark| bounds.hear(mark));
+                bounds.admit(&found).map_err(|error| format!("{backup}: {error}"))?;
+            }
+            Err(error) if is_absent(&error) && done.is_none() => {}
+            Err(error) => return Err(format!("{backup}: {error}")),
+        }
+    }
+    Ok(())
+}
+
+impl Run<'_> {
+    /// Draws `images` images from the whole run and judges them; for `depth` levels, some are opened by a recorded process
+    /// whose images are judged in turn.
+    fn explore(&self, images: usize, depth: u32, random: &mut fastrand::Rng, failures: &mut Failures) {
+        let events = &self.journal.events;
+        // Half of the images are of times when a process creates or recovers a pool.
+        let is_start =
+            |at: &usize| matches!(&events[*at], Event::Mark(mark) if mark.starts_with("done domain"));
+        let starts: Vec<usize> = (0..events.len()).filter(is_start).collect();
+        let mut time = || match random.choice(&starts) {
+            Some(start) if random.bool() => (start + random.usize(1..30)).min(events.len()),
+            _ => random.usize(..=events.len()),
+        };
+        // How many are drawn while each event runs, and after the last.
+        let mut shares = vec![0; events.len() + 1];
+        (0..images).for_each(|_| shares[time()] += 1);
+        let mut disk = Disk::new(&self.journal);
+        let mut bounds = self.before.clone();
+        let mut heard = Vec::new();
+        for (at, share) in shares.into_iter().enumerate() {
+            let event = events.get(at);
+            event.into_iter().for_each(|event| disk.begin(event));
+            // What a mapping holds survives a power failure as it likes, until it is flushed.
+            let promised = self.domain == Domain::Sync || self.is_repair || !bounds.made || bounds.closed;
+            for _ in 0..if promised { share } else { 0 } {
+                let image = disk.draw(random);
+                let folder = quick_folder();
+                let mut result = if self.is_repair {
+                    let is_done = heard.iter().any(|mark: &&str| mark.starts_with("repaired"));
+                    write(&image, folder.path());
+                    repaired_or_repairable(&pool_in(folder.path()), self.domain, &bounds, is_done)
+                } else {
+                    judge(&image, folder.path(), self, &bounds, random)
+                };
+                if result.is_ok() {
+                    result = judge_backups(folder.path(), self, &heard);
+                }
+                let event = event.map_or("the end".into(), Event::to_string);
+                let what = format!("{} at event {at} of {}, {event}", name(self.domain), events.len());
+                let is_right = result.is_ok();
+                failures.case(what, result);
+                if is_right && depth > 0 && !self.is_repair && random.u8(..8) == 0 {
+                    self.again(&image, &bounds, depth, random, failures);
+                }
+            }
+            if let Some(event) = event {
+                disk.end(event);
+                if let Event::Mark(mark) = event {
+                    bounds.hear(mark);
+                    heard.push(mark);
+                }
+            }
+        }
+    }
+
+    /// Has the image opened by a process that is recorded, and the power fail in there.
+    fn again(
+        &self,
+        image: &Image,
+        bounds: &Bounds,
+        depth: u32,
+        random: &mut fastrand::Rng,
+        failures: &mut Failures,
+    ) {
+        let folder = quick_folder();
+        write(image, folder.path());
+        let path = pool_in(folder.path());
+        let script = format!(
+            "domain {}; open_or_create {}; update {} 3; close",
+            name(self.domain),
+            path.display(),
+            random.u8(1..9)
+        );
+        let journal = record(folder.path(), &[Life { script, events: None }]);
+        let run = Run {
+            journal,
+            before: Bounds { closed: false, ..bounds.clone() },
+            domain: self.domain,
+            backups: &[],
+            is_repair: false,
+        };
+        run.explore(8, depth - 1, random, failures);
+    }
+}
+
+/// Runs processes one after the other, of which all but the last are killed somewhere, and judges images of that. In their scripts
+/// `POOL` stands for the pool's path, `DIR` for its folder's and `KEY` for a key.
+fn fail_in(
+    scripts: &[&str],
+    domain: Domain,
+    backups: &[&str],
+    images: usize,
+    random: &mut fastrand::Rng,
+    failures: &mut Failures,
+) {
+    // A file system that writes past the page cache, and one that does not.
+    let folder = if random.bool() { quick_folder() } else { tempfile::tempdir().unwrap() };
+    let path = pool_in(folder.path());
+    let lives: Vec<Life> = scripts
+        .iter()
+        .enumerate()
+        .map(|(at, script)| {
+            // Other transactions than those of the life before, of which the medium may have remains.
+            let script = script.replace("KEY", &random.u8(1..9).to_string());
+            let script = script.replace("POOL", &path.display().to_string());
+            let script = script.replace("DIR", &folder.path().display().to_string());
+            let is_killed = at + 1 < scripts.len();
+            let events = is_killed.then(|| if at == 0 { random.usize(1..200) } else { random.usize(1..20) });
+            Life { script: format!("domain {}; {script}", name(domain)), events }
+        })
+        .collect();
+    let journal = record(folder.path(), &lives);
+    let error =
+        journal.events.iter().find(|event| matches!(event, Event::Mark(mark) if mark.starts_with("error")));
+    if let Some(error) = error {
+        // After a kill, say.
+        failures.case(format!("{scripts:?}"), Err::<(), _>(error.to_string()));
+        return;
+    }
+    let run = Run { journal, before: Bounds::default(), domain, backups, is_repair: false };
+    run.explore(images, 2, random, failures);
+}
+
+/// Damages a pool, has a process repair it, and judges images of that.
+fn fail_in_repair(images: usize, random: &mut fastrand::Rng, failures: &mut Failures) {
+    use std::os::unix::fs::FileExt;
+    let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
+    let folder = if random.bool() { quick_folder() } else { tempfile::tempdir().unwrap() };
+    let path = pool_in(folder.path());
+    let last = if random.bool() { "close" } else { "kill" };
+    let script = format!("domain {}; create {}; update 1 12; {last}", name(domain), path.display());
+    let mut before = Bounds::default();
+    Process::run(folder.path(), &script).iter().for_each(|mark| before.hear(mark));
+    before.most.clone_from(&before.least);
+    // The magic number of the heap, or of the log.
+    let damaged = if domain == Domain::Sync && random.bool() { log_path(&path) } else { path.clone() };
+    std::fs::File::options().write(true).open(damaged).unwrap().write_all_at(b"????", 0).unwrap();
+    let script = format!("domain {}; repair {}", name(domain), path.display());
+    let journal = record(folder.path(), &[Life { script, events: None }]);
+    let has_repaired = |event: &Event| matches!(event, Event::Mark(mark) if mark.starts_with("repaired"));
+    assert!(journal.events.iter().any(has_repaired), "{:?}", journal.events.last());
+    let run = Run { journal, before, domain, backups: &[], is_repair: true };
+    run.explore(images, 0, random, failures);
+}
+
+#[test]
+fn power_failures_in_repairs_lose_nothing() {
+    let (mut random, mut failures) = (random("repairs and power"), Failures::new("repairs and power"));
+    let images = cases(80);
+    while failures.cases < images {
+        fail_in_repair((images - failures.cases).clamp(10, 40), &mut random, &mut failures);
+    }
+    failures.end();
+}
+
+#[test]
+fn power_failures_lose_nothing() {
+    let (mut random, mut failures) = (random("power"), Failures::new("power"));
+    let images = cases(400);
+    // Creation alone, which is most of the calls.
+    let creation = "open_or_create POOL; update KEY 2; close";
+    // Checkpoints that were asked for and that the full ring asks for; growth; a second life.
+    let long =
+        "create POOL; update KEY 45; checkpoint; together KEY 20; close; open POOL; update KEY 20; close";
+    let again = "open_or_create POOL; together KEY 20; later KEY 9; checkpoint; update KEY 5; later KEY 30; update KEY 1; close";
+    let backups = "create POOL; update KEY 10; backup DIR/copy; update KEY 5; backup DIR/other; close";
+    while failures.cases < images {
+        let share = (images - failures.cases).div_ceil(10).clamp(10, 100);
+        let mut fail = |scripts: &[&str], domain, backups: &[&str]| {
+            fail_in(scripts, domain, backups, share, &mut random, &mut failures);
+        };
+        fail(&[creation], Domain::Sync, &[]);
+        fail(&[creation, creation], Domain::Sync, &[]);
+        fail(&[long], Domain::Sync, &[]);
+        fail(&[long, again], Domain::Sync, &[]);
+        fail(&[long, again, again], Domain::Sync, &[]);
+        fail(&["create POOL; update KEY 10; close; open POOL; close"], Domain::Process, &[]);
+        fail(&[creation, creation], Domain::Process, &[]);
+        fail(&[backups], Domain::Sync, &["copy", "other"]);
+    }
+    failures.end();
+}
