@@ -72,8 +72,9 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 match self { #(#writes)* }
             }
         }
+        // SAFETY: the fields' bytes one after another, each with its own layout.
         #[automatically_derived]
-        impl #impl_generics ::strandline::typed::Key for #ident #type_generics #where_clause {
+        unsafe impl #impl_generics ::strandline::typed::Key for #ident #type_generics #where_clause {
             const NAME: &'static str = #name;
             const LAYOUT: u64 = {
                 let mut hash = ::strandline::typed::layout::begin(#name, 1);

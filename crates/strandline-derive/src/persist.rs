@@ -101,7 +101,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             });
             load.extend(quote! {
                 let (now, rest) = rest.split_at(#this::WORDS);
-                let #variable = #this::load(now)?;
+                let #variable = #this::load(now, stored)?;
             });
         }
         if is_enum {
@@ -149,8 +149,9 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     });
 
     Ok(quote! {
+        // SAFETY: each field stores and loads its own words, and their layouts, with the type's name and version, are its own.
         #[automatically_derived]
-        impl #impl_generics ::strandline::typed::Persist<#brand> for #ident #type_generics #where_clause {
+        unsafe impl #impl_generics ::strandline::typed::Persist<#brand> for #ident #type_generics #where_clause {
             const WORDS: usize = #words;
             const NAME: &'static str = #name;
             const VERSION: u32 = #version;
@@ -162,7 +163,11 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             fn store(&self, into: &mut [u64]) {
                 #store
             }
-            fn load(from: &[u64]) -> ::core::result::Result<Self, ::strandline::typed::Invalid> {
+            fn load(
+                from: &[u64],
+                stored: ::strandline::typed::Stored<#brand>,
+            ) -> ::core::result::Result<Self, ::strandline::typed::Invalid> {
+                let _ = stored;
                 #load
             }
         }

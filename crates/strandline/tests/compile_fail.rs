@@ -2,5 +2,7 @@
 
 #[test]
 fn the_compiler_refuses() {
-    trybuild::TestCases::new().compile_fail("tests/compile_fail/*.rs");
+    let cases = trybuild::TestCases::new();
+    cases.compile_fail("tests/compile_fail/*.rs");
+    cases.pass("tests/compile_pass/*.rs");
 }

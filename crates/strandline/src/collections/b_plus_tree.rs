@@ -492,6 +492,7 @@ impl Node {
 
     /// Writes what has changed of groups and link.
     fn store(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        KIND.check_block(tx, self.at, self.shape.bytes / 8)?;
         if self.link != self.stored_link {
             tx.write(self.at.word(LINK), self.link)?;
             self.stored_link = self.link;
@@ -814,6 +815,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             let at = leaf.pair(number).word(1);
             let old = tx.read(at)?;
             if old != pair[1] {
+                self.check_node(tx, leaf.at)?;
                 tx.write(at, pair[1])?;
             }
             return Ok(Some(V::from_word(old)));
@@ -821,6 +823,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         if let Some(number) = leaf.guess_free_number(pair[0]) {
             let groups = &mut leaf.words[GROUPS..GROUPS + self.shape.group_words()];
             if let Some(changed) = insert_number(groups, behind(found), number) {
+                self.check_node(tx, leaf.at)?;
                 tx.write_range(leaf.pair(number), &pair)?;
                 let at = leaf.at.word((GROUPS + changed.start) as u64);
                 tx.write_range(at, &leaf.groups()[changed])?;
@@ -829,6 +832,12 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         }
         self.insert_whole(tx, key, pair)?;
         Ok(None)
+    }
+
+    /// Fails unless this node, which has the magic, may be written.
+    #[inline]
+    fn check_node(&self, tx: &mut impl Transaction, at: PersistentAddress) -> Result<(), Abort> {
+        KIND.check_block(tx, at, self.shape.bytes / 8)
     }
 
     /// Inserts a key that is not there, with nodes loaded whole.
@@ -911,6 +920,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         let old = tx.read(leaf.pair(number).word(1))?;
         let count: usize = leaf.groups().iter().map(|&group| group_count(group)).sum();
         if is_root || count > self.least() {
+            self.check_node(tx, leaf.at)?;
             let (less, _) = group_remove(leaf.groups()[group], offset);
             tx.write(leaf.at.word((GROUPS + group) as u64), less)?;
         } else {
@@ -949,6 +959,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             let inner = usize::from(left.level > 0);
             if left.count + right.count + inner > self.shape.pairs as usize * 3 / 4 {
                 let separator = Self::even_out(tx, &mut left, &mut right, separator)?;
+                self.check_node(tx, parent.at)?;
                 tx.write(parent.place(parent.order[between]), separator)?;
                 break;
             }

@@ -8,7 +8,7 @@
 
 use crate::error::Error;
 use crate::memory::PersistentAddress;
-use crate::transaction::{Abort, Read};
+use crate::transaction::{Abort, Read, Transaction};
 
 const MAGIC: u64 = 0x5c1d;
 /// The parameter's largest value.
@@ -67,6 +67,22 @@ impl Kind {
 
     pub fn incomplete(self, root: PersistentAddress) -> Error {
         Error::Incomplete { what: self.name(), root: root.offset() }
+    }
+
+    /// Fails unless a block of the heap with room for `words` words begins at `at`, so that a damaged link does not lead a write
+    /// anywhere else. Where that is asked does not matter as long as the transaction ends with the answer.
+    #[inline]
+    pub fn check_block(
+        self,
+        tx: &mut impl Transaction,
+        at: PersistentAddress,
+        words: u64,
+    ) -> Result<(), Abort> {
+        if tx.block(at)? / 8 < words {
+            Err(self.damaged(tx, at, "a block that is too small"))
+        } else {
+            Ok(())
+        }
     }
 
     /// Ends the transaction because a structure of this kind contradicts itself at `at`.

@@ -77,6 +77,8 @@ struct Cell {
     head: u64,
     /// Tables above it.
     depth: u32,
+    /// The table, or the buckets, that it is in.
+    table: PersistentAddress,
 }
 
 /// How far a walk over all chains has come: the number of the cell in each table on the way to the last one.
@@ -167,6 +169,24 @@ impl KeyValueStore {
         Ok(Self { buckets: Words::create_at(tx, at, KIND.tag(0, 0), buckets)? })
     }
 
+    /// Fails unless the cell may be written.
+    #[inline]
+    fn check_cell(&self, tx: &mut impl Transaction, cell: Cell) -> Result<(), Abort> {
+        let words = if cell.depth == 0 { self.buckets.length } else { CELLS };
+        KIND.check_block(tx, cell.table, words)
+    }
+
+    /// Fails unless `word`, the cell or the first word of a node in its chain, may be written.
+    #[inline]
+    fn check_link(
+        &self,
+        tx: &mut impl Transaction,
+        cell: Cell,
+        word: PersistentAddress,
+    ) -> Result<(), Abort> {
+        if word == cell.at { self.check_cell(tx, cell) } else { KIND.check_block(tx, word, KEY) }
+    }
+
     /// Words in a header.
     pub(crate) const HEADER_WORDS: usize = words::HEADER_WORDS;
 
@@ -189,16 +209,17 @@ impl KeyValueStore {
     #[inline]
     fn cell(&self, tx: &mut impl Read, hash: u64) -> Result<Cell, Abort> {
         let mut at = self.buckets.word(bucket(hash, self.buckets.length));
-        let mut depth = 0;
+        let (mut table, mut depth) = (self.buckets.first(), 0);
         loop {
             let head = tx.read(at)?;
             if head & TABLE == 0 {
-                return Ok(Cell { at, head, depth });
+                return Ok(Cell { at, head, depth, table });
             }
             if depth == MAX_DEPTH {
                 return Err(KIND.damaged(tx, at, "too many tables below one another"));
             }
-            at = cell_in(PersistentAddress::new(head & !TABLE), hash, depth);
+            table = PersistentAddress::new(head & !TABLE);
+            at = cell_in(table, hash, depth);
             depth += 1;
         }
     }
@@ -353,13 +374,15 @@ impl KeyValueStore {
                 if node.value_bytes != value_bytes {
                     tx.write(node.at.word(LENGTHS), lengths)?;
                 }
+                KIND.check_block(tx, node.at, KEY + key_bytes.div_ceil(8) + value_bytes.div_ceil(8))?;
                 rewrite(tx, node.value(), value)?;
                 return Ok(before);
             }
         } else if others >= LONG_CHAIN && cell.depth < MAX_DEPTH {
-            cell = Self::split(tx, cell, hash)?;
+            cell = self.split(tx, cell, hash)?;
         }
         let (word, next) = found.map_or((cell.at, cell.head), |node| (node.cell, node.next));
+        self.check_link(tx, cell, word)?;
         let at = tx.alloc(8 * (KEY + key_bytes.div_ceil(8) + value_bytes.div_ceil(8)))?;
         tx.write_range(at, &[next, hash, lengths])?;
         write_bytes(tx, at.word(KEY), key)?;
@@ -373,7 +396,7 @@ impl KeyValueStore {
 
     /// Makes `cell` a table and shares its nodes out; returns the cell of `hash` there.
     #[cold]
-    fn split(tx: &mut impl Transaction, cell: Cell, hash: u64) -> Result<Cell, Abort> {
+    fn split(&self, tx: &mut impl Transaction, cell: Cell, hash: u64) -> Result<Cell, Abort> {
         let table = tx.alloc(8 * CELLS)?;
         let mut heads = [0; CELLS as usize];
         let mut nodes = Vec::with_capacity(LONG_CHAIN as usize);
@@ -381,7 +404,9 @@ impl KeyValueStore {
             nodes.push(*node);
             Ok(false)
         })?;
+        self.check_cell(tx, cell)?;
         for node in &nodes {
+            KIND.check_block(tx, node.at, KEY)?;
             let index = (node.hash >> (CELL_BITS * cell.depth) & (CELLS - 1)) as usize;
             if node.next != heads[index] {
                 tx.write(node.at.word(NEXT), heads[index])?;
@@ -391,7 +416,7 @@ impl KeyValueStore {
         tx.write_range(table, &heads)?;
         tx.write(cell.at, table.offset() | TABLE)?;
         let index = (hash >> (CELL_BITS * cell.depth) & (CELLS - 1)) as usize;
-        Ok(Cell { at: table.word(index as u64), head: heads[index], depth: cell.depth + 1 })
+        Ok(Cell { at: table.word(index as u64), head: heads[index], depth: cell.depth + 1, table })
     }
 
     /// Removes `key`; whether it was there.
@@ -409,8 +434,11 @@ impl KeyValueStore {
         key: &[u8],
         old: impl FnOnce(&[u64], u64) -> R,
     ) -> Result<Option<R>, Abort> {
-        let Some(node) = self.look_up(tx, key)? else { return Ok(None) };
+        let hash = hash(key);
+        let cell = self.cell(tx, hash)?;
+        let Some(node) = Self::find(tx, cell, hash, key)?.0 else { return Ok(None) };
         let old = Self::with_value(tx, &node, old)?;
+        self.check_link(tx, cell, node.cell)?;
         tx.write(node.cell, node.next)?;
         tx.free(node.at)?;
         Ok(Some(old))
@@ -435,11 +463,12 @@ impl KeyValueStore {
             return Ok(None);
         }
         let (mut at, mut depth) = (self.buckets.word(path[0]), 0);
+        let mut table = self.buckets.first();
         loop {
             let head = tx.read(at)?;
             if head & TABLE == 0 {
                 path.truncate(depth + 1);
-                return Ok(Some(Cell { at, head, depth: depth as u32 }));
+                return Ok(Some(Cell { at, head, depth: depth as u32, table }));
             }
             depth += 1;
             if depth > MAX_DEPTH as usize {
@@ -448,7 +477,8 @@ impl KeyValueStore {
             if path.len() <= depth {
                 path.push(0);
             }
-            at = PersistentAddress::new(head & !TABLE).word(path[depth]);
+            table = PersistentAddress::new(head & !TABLE);
+            at = table.word(path[depth]);
         }
     }
 
@@ -524,7 +554,7 @@ impl KeyValueStore {
         let head = tx.read(at)?;
         if head & TABLE == 0 {
             let mut nodes = Vec::new();
-            Self::walk(tx, Cell { at, head, depth }, |_, node| {
+            Self::walk(tx, Cell { at, head, depth, table: at }, |_, node| {
                 nodes.push(node.at);
                 Ok(false)
             })?;

@@ -176,6 +176,12 @@ impl Words {
         Ok(())
     }
 
+    /// The block that they are in.
+    #[inline(always)]
+    pub fn first(&self) -> PersistentAddress {
+        self.first
+    }
+
     /// The address of word `index`, which must be less than the length.
     #[inline(always)]
     pub fn word(&self, index: u64) -> PersistentAddress {

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! header   word 0 tag · word 1 bytes · word 2 address of the content, 0 if there is none
+//! content  word 0 tag · then the bytes
 //! ```
 
 use super::layout;
-use super::persist::{Invalid, Persist, to_words};
-use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
+use super::persist::{Invalid, Persist, Stored, to_words};
+use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
 use crate::collections::bytes::{read_bytes, rewrite, write_bytes};
 use crate::collections::with_buffer;
@@ -15,6 +16,7 @@ use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Transaction};
 
 const TAG: u64 = layout::tag(layout::begin("bytes", 1));
+const CONTENT_TAG: u64 = layout::tag(layout::begin("bytes content", 1));
 const HEADER_WORDS: usize = 3;
 const LENGTH: u64 = 1;
 const CONTENT: u64 = 2;
@@ -48,7 +50,26 @@ persist_handle!('p, Bytes<>, "Bytes");
 
 fn header(tx: &mut Words<'_>, at: PersistentAddress) -> Result<(u64, PersistentAddress), Abort> {
     let [_, bytes, content] = read_tagged::<HEADER_WORDS>(tx, at, TAG, "Bytes")?;
+    // No pool is as large.
+    if bytes >> 48 != 0 {
+        return Err(invalid(tx, at, "Bytes"));
+    }
     Ok((bytes, PersistentAddress::new(content)))
+}
+
+/// Fails unless `content` may be written, with `bytes` bytes.
+fn check_content(tx: &mut Words<'_>, content: PersistentAddress, bytes: u64) -> Result<(), Abort> {
+    check_tagged(tx, content, 1 + bytes.div_ceil(8), CONTENT_TAG, "Bytes")
+}
+
+/// Frees the content, if there is any.
+fn free_content(tx: &mut Words<'_>, content: PersistentAddress) -> Result<(), Abort> {
+    if content.is_null() {
+        return Ok(());
+    }
+    check_content(tx, content, 0)?;
+    tx.write(content, 0)?;
+    tx.free(content)
 }
 
 impl<'p> Bytes<'p> {
@@ -70,8 +91,9 @@ impl<'p> Bytes<'p> {
         if bytes.is_empty() {
             return Ok(PersistentAddress::NULL);
         }
-        let content = tx.alloc(8 * (bytes.len() as u64).div_ceil(8))?;
-        write_bytes(tx, content, bytes)?;
+        let content = tx.alloc(8 * (1 + (bytes.len() as u64).div_ceil(8)))?;
+        tx.write(content, CONTENT_TAG)?;
+        write_bytes(tx, content.word(1), bytes)?;
         Ok(content)
     }
 
@@ -99,7 +121,7 @@ impl<'p> Bytes<'p> {
         tx.words(|tx| {
             let (bytes, content) = header(tx, self.raw.at)?;
             let mut all = Vec::new();
-            read_bytes(tx, content, bytes, &mut all)?;
+            read_bytes(tx, content.word(1), bytes, &mut all)?;
             Ok(all)
         })
     }
@@ -118,14 +140,16 @@ impl<'p> Bytes<'p> {
                 tx.write(at.word(LENGTH), new)?;
             }
             if old.div_ceil(8) == new.div_ceil(8) {
+                if new == 0 {
+                    return Ok(());
+                }
+                check_content(tx, content, new)?;
                 return with_buffer(new.div_ceil(8), |words| {
                     to_words(bytes, words);
-                    rewrite(tx, content, words)
+                    rewrite(tx, content.word(1), words)
                 });
             }
-            if !content.is_null() {
-                tx.free(content)?;
-            }
+            free_content(tx, content)?;
             let content = Self::put(tx, bytes)?;
             tx.write(at.word(CONTENT), content.offset())
         })
@@ -145,27 +169,28 @@ impl<'p> Bytes<'p> {
             check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
             let (old, mut content) = header(tx, self.raw.at)?;
             let new = old + bytes.len() as u64;
-            let room = if content.is_null() { 0 } else { tx.block(content)? };
+            let room = if content.is_null() { 0 } else { tx.block(content)? - 8 };
             if new > room {
-                let larger = tx.alloc((new + new / 2).next_multiple_of(8))?;
+                let larger = tx.alloc((8 + new + new / 2).next_multiple_of(8))?;
+                tx.write(larger, CONTENT_TAG)?;
                 let mut piece = [0; 64];
                 let words = old.div_ceil(8);
                 for first in (0..words).step_by(piece.len()) {
                     let piece = &mut piece[..(words - first).min(64) as usize];
-                    crate::transaction::Read::read_range(tx, content.word(first), piece)?;
-                    tx.write_range(larger.word(first), piece)?;
+                    crate::transaction::Read::read_range(tx, content.word(1 + first), piece)?;
+                    tx.write_range(larger.word(1 + first), piece)?;
                 }
-                if !content.is_null() {
-                    tx.free(content)?;
-                }
+                free_content(tx, content)?;
                 tx.write(self.raw.at.word(CONTENT), larger.offset())?;
                 content = larger;
+            } else {
+                check_content(tx, content, new)?;
             }
             // From the last word that is in use, which the new bytes may complete.
             let (full, mut joined) = (old / 8, Vec::new());
-            read_bytes(tx, content.word(full), old % 8, &mut joined)?;
+            read_bytes(tx, content.word(1 + full), old % 8, &mut joined)?;
             joined.extend_from_slice(bytes);
-            write_bytes(tx, content.word(full), &joined)?;
+            write_bytes(tx, content.word(1 + full), &joined)?;
             tx.write(self.raw.at.word(LENGTH), new)
         })
     }
@@ -178,9 +203,7 @@ impl<'p> Bytes<'p> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
             let (_, content) = header(tx, self.raw.at)?;
-            if !content.is_null() {
-                tx.free(content)?;
-            }
+            free_content(tx, content)?;
             tx.write(self.raw.at, 0)?;
             tx.free(self.raw.at)
         })
@@ -207,7 +230,8 @@ impl<'p> Bytes<'p> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<'p>(Bytes<'p>);
 
-impl<'p> Persist<'p> for Text<'p> {
+// SAFETY: a handle, stored as its address, with a layout of its own.
+unsafe impl<'p> Persist<'p> for Text<'p> {
     const WORDS: usize = 1;
     const NAME: &'static str = "Text";
     const LAYOUT: u64 = layout::begin("Text", 0);
@@ -215,8 +239,8 @@ impl<'p> Persist<'p> for Text<'p> {
     fn store(&self, into: &mut [u64]) {
         self.0.store(into);
     }
-    fn load(from: &[u64]) -> Result<Self, Invalid> {
-        Bytes::load(from).map(Self)
+    fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        Bytes::load(from, stored).map(Self)
     }
 }
 

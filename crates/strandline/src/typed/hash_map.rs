@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use super::entry::{Entry, Map};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::layout;
-use super::persist::Item;
+use super::persist::{Item, Stored};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
 use crate::collections::{KeyValueStore, Position, with_buffer};
@@ -111,6 +111,11 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
         KeyValueStore::of_header(tx, self.raw.at, &header[1..])
     }
 
+    fn store_to_write(self, tx: &mut Words<'_>) -> Result<KeyValueStore, Abort> {
+        check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
+        self.store(tx)
+    }
+
     fn decode(
         tx: &mut Words<'_>,
         at: PersistentAddress,
@@ -152,7 +157,8 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
             let store = self.store(tx)?;
-            let value = store.get_words(tx, key.as_slice(), |words, bytes| V::decode(words, bytes).ok())?;
+            let value = store
+                .get_words(tx, key.as_slice(), |words, bytes| V::decode(words, bytes, Stored::new()).ok())?;
             Self::decode(tx, self.raw.at, value)
         })
     }
@@ -192,11 +198,11 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     pub fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
-            let store = self.store(tx)?;
+            let store = self.store_to_write(tx)?;
             let bytes = value.bytes();
             let old = with_buffer(bytes.div_ceil(8), |words| {
                 value.encode(words);
-                let old = |words: &[u64], bytes| V::decode(words, bytes).ok();
+                let old = |words: &[u64], bytes| V::decode(words, bytes, Stored::new()).ok();
                 store.insert_words(tx, key.as_slice(), words, bytes, old)
             })?;
             Self::decode(tx, self.raw.at, old)
@@ -228,8 +234,10 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
-            let store = self.store(tx)?;
-            let old = store.remove_words(tx, key.as_slice(), |words, bytes| V::decode(words, bytes).ok())?;
+            let store = self.store_to_write(tx)?;
+            let old = store.remove_words(tx, key.as_slice(), |words, bytes| {
+                V::decode(words, bytes, Stored::new()).ok()
+            })?;
             Self::decode(tx, self.raw.at, old)
         })
     }
@@ -332,8 +340,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// As [`HashMap::insert`].
     pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
         tx.words(|tx| {
-            check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
-            self.store(tx)?.destroy(tx)?;
+            self.store_to_write(tx)?.destroy(tx)?;
             tx.write(self.raw.at, 0)?;
             tx.free(self.raw.at)
         })
@@ -398,7 +405,7 @@ impl<'p, K: Key, V: Item<'p>> HashMapIter<'_, 'p, K, V> {
             let Some(here) = position else { return Ok(()) };
             let mut is_invalid = false;
             let more = store.visit_next(tx, here, |mut key, words, bytes| {
-                match (K::read_key(&mut key), V::decode(words, bytes)) {
+                match (K::read_key(&mut key), V::decode(words, bytes, Stored::new())) {
                     (Ok(decoded), Ok(value)) if key.is_empty() => found.push_back((decoded, value)),
                     _ => is_invalid = true,
                 }

@@ -118,12 +118,17 @@ pub trait KeyRef {
 ///     Name(String),
 /// }
 /// ```
+///
+/// # Safety
+/// `#[derive(Key)]` sees to all of this. An implementation by hand promises that [`LAYOUT`](Key::LAYOUT) is of this type alone, and that
+/// [`read_key`](Key::read_key) is the inverse of [`write_key`](KeyRef::write_key), which keeps its own promise: a map's keys would be out of order
+/// otherwise, for every program that reads it.
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be keys of a map in a pool",
     label = "not a key",
     note = "possible are integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays of them, and types with `#[derive(Key)]`"
 )]
-pub trait Key: KeyRef + Sized {
+pub unsafe trait Key: KeyRef + Sized {
     /// The type's name.
     const NAME: &'static str;
     /// A hash of the type's layout.
@@ -159,7 +164,8 @@ macro_rules! key_integers {
                 into.push(&(*self as $unsigned ^ $flip).to_be_bytes());
             }
         }
-        impl Key for $type {
+        // SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+        unsafe impl Key for $type {
             const NAME: &'static str = stringify!($type);
             const LAYOUT: u64 = layout::begin(stringify!($type), 0);
             const ONE_WORD: bool = size_of::<$type>() == 8;
@@ -183,7 +189,8 @@ impl KeyRef for bool {
     }
 }
 
-impl Key for bool {
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for bool {
     const NAME: &'static str = "bool";
     const LAYOUT: u64 = layout::begin("bool", 0);
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
@@ -201,7 +208,8 @@ impl KeyRef for char {
     }
 }
 
-impl Key for char {
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for char {
     const NAME: &'static str = "char";
     const LAYOUT: u64 = layout::begin("char", 0);
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
@@ -213,7 +221,8 @@ impl KeyRef for () {
     fn write_key(&self, _: &mut KeyBytes) {}
 }
 
-impl Key for () {
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for () {
     const NAME: &'static str = "()";
     const LAYOUT: u64 = layout::begin("()", 0);
     fn read_key(_: &mut &[u8]) -> Result<Self, Invalid> {
@@ -258,7 +267,8 @@ macro_rules! key_strings {
 
 key_strings!(str, String, [u8], Vec<u8>);
 
-impl Key for String {
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for String {
     const NAME: &'static str = "String";
     const LAYOUT: u64 = layout::begin("String", 0);
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
@@ -266,7 +276,8 @@ impl Key for String {
     }
 }
 
-impl Key for Vec<u8> {
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for Vec<u8> {
     const NAME: &'static str = "Vec<u8>";
     const LAYOUT: u64 = layout::begin("Vec<u8>", 0);
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
@@ -280,7 +291,8 @@ impl<T: KeyRef, const N: usize> KeyRef for [T; N] {
     }
 }
 
-impl<T: Key, const N: usize> Key for [T; N] {
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl<T: Key, const N: usize> Key for [T; N] {
     const NAME: &'static str = "array";
     const LAYOUT: u64 = layout::field(layout::begin("array", N as u32), "", T::LAYOUT);
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
@@ -300,7 +312,8 @@ macro_rules! key_tuples {
                 $(self.$index.write_key(into);)+
             }
         }
-        impl<$($name: Key),+> Key for ($($name,)+) {
+        // SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+        unsafe impl<$($name: Key),+> Key for ($($name,)+) {
             const NAME: &'static str = "tuple";
             const LAYOUT: u64 = {
                 let hash = layout::begin("tuple", 0);

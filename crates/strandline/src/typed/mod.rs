@@ -60,6 +60,26 @@
 //! - The root's type, version and layout are checked when the pool is opened, and every value's and collection's layout
 //!   when it is used.
 //!
+//! # Why safe code cannot damage a pool
+//!
+//! Values are words, and a handle ([`Ptr`], a collection, a [`Text`]) is an address that leads to other words. Three rules keep a handle
+//! from leading where it must not.
+//!
+//! 1. *No handle is made of words of a program's own.* Safe code gets handles from the functions that allocate, and from values that
+//!    are loaded. [`Persist::load`] and [`Item::decode`] ask for a [`Stored`], which only this module can make, for words that it has just read. What a type's
+//!    words mean is said by its layout: [`Persist`], [`Item`] and [`Key`] are unsafe to implement, and the derives, which are
+//!    safe to use, hash name, version and fields into it.
+//! 2. *No handle is used as of another type, pool or transaction.* The brand `'p` is invariant, and each transaction has its own. A type's layout
+//!    is in the tag that its block begins with, and a tag that is another is an error.
+//! 3. *A write goes into a block of its own kind.* The pool may be damaged, and so a handle or a link that was read from it may be any number. Before
+//!    anything is written or freed through one, the heap says that a block begins there and is large enough, and the tag that it is of the type. So it is for
+//!    the blocks behind a collection's own, too: a vector's directory and segments, a queue's items and the content of bytes have tags,
+//!    nodes of an ordered map have a magic number. The buckets, tables and entries of maps have none: there the block's size is asked for, and the
+//!    entry's key must be the one that is looked for.
+//!
+//! What a damaged link that passes all this can do is what a wrong value could: it changes data of the same type. It does not reach the
+//! heap's own tables, the logs or the roots. `Store::check` finds it.
+//!
 //! # What is left to you
 //!
 //! Memory is given back by hand, as in C: removing a pointer or a collection from a map frees neither what it points
@@ -86,7 +106,7 @@ pub use entry::{Entry, Map};
 pub use hash_map::{HashMap, HashMapIter};
 pub use key::{Key, KeyBytes, KeyRef};
 pub use ordered_map::OrderedMap;
-pub use persist::{Invalid, Item, Persist, Root};
+pub use persist::{Invalid, Item, Persist, Root, Stored};
 pub use pointer::Ptr;
 pub use queue::{Iter as QueueIter, Queue};
 pub use range::Range;

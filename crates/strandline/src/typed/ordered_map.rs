@@ -19,7 +19,7 @@ use std::ops::{Bound, RangeBounds};
 use super::entry::{Entry, Map};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::layout;
-use super::persist::Item;
+use super::persist::{Item, Stored};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::range::Range;
 use super::transaction::{Tx, View, Words};
@@ -98,6 +98,12 @@ pub(super) fn layer(tx: &mut Words<'_>, at: PersistentAddress) -> Result<Tree, A
     Tree::of_header(tx, at, &header)
 }
 
+/// As [`layer`], if it may be written.
+fn layer_to_write(tx: &mut Words<'_>, at: PersistentAddress) -> Result<Tree, Abort> {
+    check_block(tx, at, TREE_WORDS, "an ordered map's layer")?;
+    layer(tx, at)
+}
+
 /// What a slot leads to.
 pub(super) enum Slot {
     Entry(EntryBlock),
@@ -147,6 +153,11 @@ impl EntryBlock {
         Ok(at)
     }
 
+    /// Words that it takes.
+    fn words(&self) -> usize {
+        (1 + self.key_bytes.div_ceil(8) + self.value_bytes.div_ceil(8)) as usize
+    }
+
     fn value(&self) -> PersistentAddress {
         self.at.word(1 + self.key_bytes.div_ceil(8))
     }
@@ -162,7 +173,9 @@ impl EntryBlock {
     }
 
     pub(super) fn load_value<'p, V: Item<'p>>(&self, tx: &mut Words<'_>) -> Result<V, Abort> {
-        match with_words(tx, self.value(), self.value_bytes, |words, bytes| V::decode(words, bytes))? {
+        match with_words(tx, self.value(), self.value_bytes, |words, bytes| {
+            V::decode(words, bytes, Stored::new())
+        })? {
             Ok(value) => Ok(value),
             Err(_) => Err(invalid(tx, self.at, V::NAME)),
         }
@@ -202,8 +215,13 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         Tree::of_header(tx, self.raw.at.word(1), &header[1..])
     }
 
+    fn first_layer_to_write(self, tx: &mut Words<'_>) -> Result<Tree, Abort> {
+        check_block(tx, self.raw.at, LINE_BYTES as usize / 8, "OrderedMap")?;
+        self.first_layer(tx)
+    }
+
     fn decode_word(self, tx: &mut Words<'_>, word: u64) -> Result<V, Abort> {
-        V::decode(&[word], 8).map_err(|_| invalid(tx, self.raw.at, V::NAME))
+        V::decode(&[word], 8, Stored::new()).map_err(|_| invalid(tx, self.raw.at, V::NAME))
     }
 
     /// The entry of `key`.
@@ -316,7 +334,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
                 key.len()
             ))));
         }
-        let mut tree = self.first_layer(tx)?;
+        let mut tree = self.first_layer_to_write(tx)?;
         if Self::INLINE {
             let old = tree.insert(tx, word_of(key, 0), value[0])?;
             return old.map(|word| self.decode_word(tx, word)).transpose();
@@ -329,9 +347,10 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
                 return Ok(None);
             };
             match Slot::load(tx, slot)? {
-                Slot::Layer(next) => tree = layer(tx, next)?,
+                Slot::Layer(next) => tree = layer_to_write(tx, next)?,
                 Slot::Entry(entry) if entry.has_key(tx, key)? => {
                     let old = entry.load_value(tx)?;
+                    check_block(tx, entry.at, entry.words(), "an ordered map's entry")?;
                     if entry.value_bytes.div_ceil(8) == bytes.div_ceil(8) {
                         if entry.value_bytes != bytes {
                             tx.write(entry.at, entry.key_bytes << 32 | bytes)?;
@@ -386,7 +405,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     }
 
     fn remove_bytes(self, tx: &mut Words<'_>, key: &[u8]) -> Result<Option<V>, Abort> {
-        let mut tree = self.first_layer(tx)?;
+        let mut tree = self.first_layer_to_write(tx)?;
         if Self::INLINE {
             let old = tree.remove(tx, word_of(key, 0))?;
             return old.map(|word| self.decode_word(tx, word)).transpose();
@@ -399,7 +418,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
             match Slot::load(tx, slot)? {
                 Slot::Layer(next) => {
                     way.push((tree, word, next));
-                    tree = layer(tx, next)?;
+                    tree = layer_to_write(tx, next)?;
                 }
                 Slot::Entry(entry) if entry.has_key(tx, key)? => {
                     let value = entry.load_value(tx)?;
@@ -633,8 +652,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// As [`OrderedMap::insert`].
     pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
         tx.words(|tx| {
-            check_block(tx, self.raw.at, LINE_BYTES as usize / 8, "OrderedMap")?;
-            let tree = self.first_layer(tx)?;
+            let tree = self.first_layer_to_write(tx)?;
             self.destroy_layer(tx, tree, 0)?;
             tx.write(self.raw.at, 0)?;
             tx.free(self.raw.at)
@@ -656,7 +674,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
             match Slot::load(tx, slot)? {
                 Slot::Entry(entry) => tx.free(entry.at)?,
                 Slot::Layer(header) => {
-                    let next = layer(tx, header)?;
+                    let next = layer_to_write(tx, header)?;
                     self.destroy_layer(tx, next, depth + 1)?;
                     tx.free(header)?;
                 }

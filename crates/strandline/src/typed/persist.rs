@@ -1,5 +1,6 @@
 //! What can be kept in a pool: values that encode as words.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::layout;
@@ -7,14 +8,33 @@ use super::layout;
 /// Words that are no value of the type that was expected: the pool is damaged, or holds something else there.
 ///
 /// ```
-/// use strandline::typed::{Invalid, Persist};
+/// use strandline::typed::{Invalid, Key};
 ///
-/// assert_eq!(bool::load(&[1]), Ok(true));
-/// assert_eq!(bool::load(&[7]), Err(Invalid));
+/// // Not the bytes of a `bool`.
+/// assert_eq!(bool::read_key(&mut &[7][..]), Err(Invalid));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("these words are no value of the type")]
 pub struct Invalid;
+
+/// Says of words that they were read from the pool of brand `'p`, as the value of a type with the layout that was stored there.
+/// Only the library can say so: a handle that safe code made from words of its own choice could lead anywhere.
+///
+/// ```compile_fail
+/// use strandline::typed::{Persist, Ptr, Stored};
+///
+/// fn forge<'p>() -> Ptr<'p, u64> {
+///     Ptr::load(&[4096], Stored::new()).unwrap() // private
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Stored<'p>(PhantomData<fn(&'p ()) -> &'p ()>);
+
+impl Stored<'_> {
+    pub(super) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
 
 /// A type whose values can be kept in a pool of brand `'p`: numbers, `bool`, `char`, arrays, tuples and options
 /// of such types, pointers and collections of the same pool, and what `#[derive(Persist)]` makes of them.
@@ -39,13 +59,24 @@ pub struct Invalid;
 /// }
 /// assert_eq!(Node::WORDS, 3);
 /// ```
+///
+/// # Safety
+/// `#[derive(Persist)]` sees to all of this. An implementation by hand promises that
+/// - [`LAYOUT`](Persist::LAYOUT) is of this type alone: types of the same layout store and load the same words, with the
+///   same meaning;
+/// - [`store`](Persist::store) writes, for every handle in the value, what that handle's own `store` writes, and
+///   [`load`](Persist::load) makes handles of nothing else; it keeps no [`Stored`];
+/// - [`NEVER_ZERO`](Persist::NEVER_ZERO) is true only if `store` never writes zeros alone.
+///
+/// Otherwise a value could be loaded as a handle that leads into the midst of somebody else's structure, and be
+/// written through.
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be kept in a pool",
     label = "not a type that a pool can hold",
     note = "plain data: `#[derive(Persist)]` on the type, of numbers, `bool`, `char`, arrays, tuples, options",
     note = "what points to something: `Ptr<'p, T>`, `Text<'p>`, `Bytes<'p>`, `Vector<'p, T>`, `HashMap<'p, K, V>`, …"
 )]
-pub trait Persist<'p>: Sized {
+pub unsafe trait Persist<'p>: Sized {
     /// Words that every value takes.
     const WORDS: usize;
     /// The type's name, for messages and as a part of the layout.
@@ -64,7 +95,7 @@ pub trait Persist<'p>: Sized {
     ///
     /// # Errors
     /// [`Invalid`]: they are no value of the type.
-    fn load(from: &[u64]) -> Result<Self, Invalid>;
+    fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid>;
 }
 
 /// A type that can be the root of a [`Store`](super::Store). `#[derive(Persist)]` implements it, for types
@@ -89,7 +120,8 @@ pub trait Root {
 
 macro_rules! persist_integers {
     ($($type:ty),*) => {$(
-        impl<'p> Persist<'p> for $type {
+        // SAFETY: a number, and no handle; the layout is the name's, which no other type has.
+        unsafe impl<'p> Persist<'p> for $type {
             const WORDS: usize = 1;
             const NAME: &'static str = stringify!($type);
             const LAYOUT: u64 = layout::begin(stringify!($type), 0);
@@ -98,7 +130,7 @@ macro_rules! persist_integers {
                 into[0] = *self as u64;
             }
             #[inline(always)]
-            fn load(from: &[u64]) -> Result<Self, Invalid> {
+            fn load(from: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
                 let value = from[0] as $type;
                 if value as u64 == from[0] { Ok(value) } else { Err(Invalid) }
             }
@@ -114,7 +146,8 @@ persist_integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 /// One word: from its number.
 macro_rules! persist_word {
     ($type:ty, $name:literal, |$value:ident| $to:expr, |$word:ident| $from:expr) => {
-        impl<'p> Persist<'p> for $type {
+        // SAFETY: a number, and no handle; the layout is the name's, which no other type has.
+        unsafe impl<'p> Persist<'p> for $type {
             const WORDS: usize = 1;
             const NAME: &'static str = $name;
             const LAYOUT: u64 = layout::begin($name, 0);
@@ -124,7 +157,7 @@ macro_rules! persist_word {
                 into[0] = $to;
             }
             #[inline(always)]
-            fn load(from: &[u64]) -> Result<Self, Invalid> {
+            fn load(from: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
                 let $word = from[0];
                 $from
             }
@@ -147,7 +180,8 @@ persist_word!(f32, "f32", |value| value.to_bits().into(), |word| {
 
 macro_rules! persist_wide {
     ($($type:ty),*) => {$(
-        impl<'p> Persist<'p> for $type {
+        // SAFETY: a number, and no handle; the layout is the name's, which no other type has.
+        unsafe impl<'p> Persist<'p> for $type {
             const WORDS: usize = 2;
             const NAME: &'static str = stringify!($type);
             const LAYOUT: u64 = layout::begin(stringify!($type), 0);
@@ -157,7 +191,7 @@ macro_rules! persist_wide {
                 into[1] = (*self >> 64) as u64;
             }
             #[inline]
-            fn load(from: &[u64]) -> Result<Self, Invalid> {
+            fn load(from: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
                 Ok((u128::from(from[1]) << 64 | u128::from(from[0])) as $type)
             }
         }
@@ -170,17 +204,19 @@ impl Root for () {
     type At<'p> = ();
 }
 
-impl<'p> Persist<'p> for () {
+// SAFETY: no word at all.
+unsafe impl<'p> Persist<'p> for () {
     const WORDS: usize = 0;
     const NAME: &'static str = "()";
     const LAYOUT: u64 = layout::begin("()", 0);
     fn store(&self, _: &mut [u64]) {}
-    fn load(_: &[u64]) -> Result<Self, Invalid> {
+    fn load(_: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
         Ok(())
     }
 }
 
-impl<'p> Persist<'p> for Duration {
+// SAFETY: two numbers, and no handle.
+unsafe impl<'p> Persist<'p> for Duration {
     const WORDS: usize = 2;
     const NAME: &'static str = "Duration";
     const LAYOUT: u64 = layout::begin("Duration", 0);
@@ -188,7 +224,7 @@ impl<'p> Persist<'p> for Duration {
         into[0] = self.as_secs();
         into[1] = self.subsec_nanos().into();
     }
-    fn load(from: &[u64]) -> Result<Self, Invalid> {
+    fn load(from: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
         match u32::try_from(from[1]) {
             Ok(nanos) if nanos < 1_000_000_000 => Ok(Duration::new(from[0], nanos)),
             _ => Err(Invalid),
@@ -196,7 +232,8 @@ impl<'p> Persist<'p> for Duration {
     }
 }
 
-impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
+// SAFETY: words of `T`, as `T` stores them, after a number or for values that are not all zeros; `T`'s layout is part of this one.
+unsafe impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
     const WORDS: usize = if T::NEVER_ZERO { T::WORDS } else { 1 + T::WORDS };
     const NAME: &'static str = "Option";
     const LAYOUT: u64 = layout::field(layout::begin("Option", 0), "", T::LAYOUT);
@@ -213,19 +250,24 @@ impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
             None => rest.fill(0),
         }
     }
-    fn load(from: &[u64]) -> Result<Self, Invalid> {
+    fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
         if T::NEVER_ZERO {
-            return if from.iter().all(|&word| word == 0) { Ok(None) } else { T::load(from).map(Some) };
+            return if from.iter().all(|&word| word == 0) {
+                Ok(None)
+            } else {
+                T::load(from, stored).map(Some)
+            };
         }
         match from[0] {
             0 => Ok(None),
-            1 => T::load(&from[1..]).map(Some),
+            1 => T::load(&from[1..], stored).map(Some),
             _ => Err(Invalid),
         }
     }
 }
 
-impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
+// SAFETY: words of `T`, as `T` stores them; the layout has `T`'s and the number.
+unsafe impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
     const WORDS: usize = N * T::WORDS;
     const NAME: &'static str = "array";
     const LAYOUT: u64 = layout::field(layout::begin("array", N as u32), "", T::LAYOUT);
@@ -234,9 +276,9 @@ impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
             value.store(&mut into[i * T::WORDS..(i + 1) * T::WORDS]);
         }
     }
-    fn load(from: &[u64]) -> Result<Self, Invalid> {
+    fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
         let values: [Option<T>; N] =
-            std::array::from_fn(|i| T::load(&from[i * T::WORDS..(i + 1) * T::WORDS]).ok());
+            std::array::from_fn(|i| T::load(&from[i * T::WORDS..(i + 1) * T::WORDS], stored).ok());
         if values.iter().any(Option::is_none) {
             return Err(Invalid);
         }
@@ -246,7 +288,8 @@ impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
 
 macro_rules! persist_tuples {
     ($($($name:ident $index:tt),+;)*) => {$(
-        impl<'p, $($name: Persist<'p>),+> Persist<'p> for ($($name,)+) {
+        // SAFETY: words of each, as each stores them; the layout has all of theirs, in order.
+        unsafe impl<'p, $($name: Persist<'p>),+> Persist<'p> for ($($name,)+) {
             const WORDS: usize = 0 $(+ $name::WORDS)+;
             const NAME: &'static str = "tuple";
             const LAYOUT: u64 = {
@@ -259,13 +302,13 @@ macro_rules! persist_tuples {
                 $(let (now, rest) = rest.split_at_mut($name::WORDS); self.$index.store(now);)+
                 let _ = rest;
             }
-            fn load(from: &[u64]) -> Result<Self, Invalid> {
+            fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
                 let mut rest = from;
                 Ok(($({
                     let (now, after) = rest.split_at($name::WORDS);
                     rest = after;
                     let _ = rest;
-                    $name::load(now)?
+                    $name::load(now, stored)?
                 },)+))
             }
         }
@@ -305,12 +348,15 @@ persist_tuples! {
 /// # })?;
 /// # Ok::<(), strandline::Error>(())
 /// ```
+///
+/// # Safety
+/// As for [`Persist`], of which all other implementations are made.
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be kept in a pool's collection",
     label = "not a type that a pool can hold",
     note = "possible are types with `#[derive(Persist)]`, numbers, tuples, …, and `String` and `Vec<u8>`"
 )]
-pub trait Item<'p>: Sized {
+pub unsafe trait Item<'p>: Sized {
     /// Bytes that every value takes; `None` where they differ.
     const BYTES: Option<u64>;
     /// The type's name.
@@ -328,10 +374,11 @@ pub trait Item<'p>: Sized {
     ///
     /// # Errors
     /// [`Invalid`]: they are no value of the type.
-    fn decode(from: &[u64], bytes: u64) -> Result<Self, Invalid>;
+    fn decode(from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid>;
 }
 
-impl<'p, T: Persist<'p>> Item<'p> for T {
+// SAFETY: words of a `Persist` type, as it stores them.
+unsafe impl<'p, T: Persist<'p>> Item<'p> for T {
     const BYTES: Option<u64> = Some(8 * T::WORDS as u64);
     const NAME: &'static str = T::NAME;
     const LAYOUT: u64 = T::LAYOUT;
@@ -344,8 +391,12 @@ impl<'p, T: Persist<'p>> Item<'p> for T {
         self.store(into);
     }
     #[inline(always)]
-    fn decode(from: &[u64], bytes: u64) -> Result<Self, Invalid> {
-        if bytes == 8 * T::WORDS as u64 && from.len() == T::WORDS { T::load(from) } else { Err(Invalid) }
+    fn decode(from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid> {
+        if bytes == 8 * T::WORDS as u64 && from.len() == T::WORDS {
+            T::load(from, stored)
+        } else {
+            Err(Invalid)
+        }
     }
 }
 
@@ -368,7 +419,8 @@ pub(super) fn to_words(from: &[u8], into: &mut [u64]) {
     }
 }
 
-impl<'p> Item<'p> for Vec<u8> {
+// SAFETY: bytes, and no handle.
+unsafe impl<'p> Item<'p> for Vec<u8> {
     const BYTES: Option<u64> = None;
     const NAME: &'static str = "Vec<u8>";
     const LAYOUT: u64 = layout::begin("Vec<u8>", 0);
@@ -378,12 +430,13 @@ impl<'p> Item<'p> for Vec<u8> {
     fn encode(&self, into: &mut [u64]) {
         to_words(self, into);
     }
-    fn decode(from: &[u64], bytes: u64) -> Result<Self, Invalid> {
+    fn decode(from: &[u64], bytes: u64, _: Stored<'p>) -> Result<Self, Invalid> {
         to_bytes(from, bytes)
     }
 }
 
-impl<'p> Item<'p> for String {
+// SAFETY: bytes, and no handle.
+unsafe impl<'p> Item<'p> for String {
     const BYTES: Option<u64> = None;
     const NAME: &'static str = "String";
     const LAYOUT: u64 = layout::begin("String", 0);
@@ -393,7 +446,7 @@ impl<'p> Item<'p> for String {
     fn encode(&self, into: &mut [u64]) {
         to_words(self.as_bytes(), into);
     }
-    fn decode(from: &[u64], bytes: u64) -> Result<Self, Invalid> {
+    fn decode(from: &[u64], bytes: u64, _: Stored<'p>) -> Result<Self, Invalid> {
         String::from_utf8(to_bytes(from, bytes)?).map_err(|_| Invalid)
     }
 }

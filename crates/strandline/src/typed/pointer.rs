@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
 use super::layout;
-use super::persist::{Invalid, Persist};
+use super::persist::{Invalid, Persist, Stored};
 use super::transaction::{Tx, View, Words};
 use crate::collections::with_buffer;
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ impl Clone for Raw<'_> {
 
 impl Copy for Raw<'_> {}
 
-impl Raw<'_> {
+impl<'p> Raw<'p> {
     pub fn new(at: PersistentAddress) -> Self {
         Self { at, brand: PhantomData }
     }
@@ -43,7 +43,7 @@ impl Raw<'_> {
         into[0] = self.at.offset();
     }
 
-    pub fn load(from: &[u64]) -> Result<Self, Invalid> {
+    pub fn load(from: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
         match from[0] {
             0 => Err(Invalid),
             offset => Ok(Self::new(PersistentAddress::new(offset))),
@@ -97,7 +97,8 @@ pub(super) use handle;
 /// that types can contain themselves; the structure's own tag tells the rest.
 macro_rules! persist_handle {
     ($brand:lifetime, $name:ident<$($parameter:ident: $bound:path),*>, $label:literal) => {
-        impl<$brand, $($parameter: $bound),*> $crate::typed::Persist<$brand> for $name<$brand, $($parameter),*> {
+        // SAFETY: a handle, stored as its address; the layout is of this collection with these parameters.
+        unsafe impl<$brand, $($parameter: $bound),*> $crate::typed::Persist<$brand> for $name<$brand, $($parameter),*> {
             const WORDS: usize = 1;
             const NAME: &'static str = $label;
             const LAYOUT: u64 = {
@@ -109,8 +110,8 @@ macro_rules! persist_handle {
             fn store(&self, into: &mut [u64]) {
                 self.raw.store(into);
             }
-            fn load(from: &[u64]) -> Result<Self, $crate::typed::Invalid> {
-                Ok(Self { raw: $crate::typed::pointer::Raw::load(from)?, types: std::marker::PhantomData })
+            fn load(from: &[u64], stored: $crate::typed::Stored<$brand>) -> Result<Self, $crate::typed::Invalid> {
+                Ok(Self { raw: $crate::typed::pointer::Raw::load(from, stored)?, types: std::marker::PhantomData })
             }
         }
     };
@@ -171,7 +172,8 @@ impl<T> fmt::Debug for Ptr<'_, T> {
     }
 }
 
-impl<'p, T: Persist<'p>> Persist<'p> for Ptr<'p, T> {
+// SAFETY: a handle, stored as its address; the layout has the pointee's name, and every value a tag that tells the rest.
+unsafe impl<'p, T: Persist<'p>> Persist<'p> for Ptr<'p, T> {
     const WORDS: usize = 1;
     const NAME: &'static str = "Ptr";
     // Of the pointee the name only, so that types can point to themselves; its own tag tells the rest.
@@ -180,8 +182,8 @@ impl<'p, T: Persist<'p>> Persist<'p> for Ptr<'p, T> {
     fn store(&self, into: &mut [u64]) {
         self.raw.store(into);
     }
-    fn load(from: &[u64]) -> Result<Self, Invalid> {
-        Ok(Self { raw: Raw::load(from)?, pointee: PhantomData })
+    fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        Ok(Self { raw: Raw::load(from, stored)?, pointee: PhantomData })
     }
 }
 
@@ -217,6 +219,19 @@ pub(super) fn check_block(
     name: &'static str,
 ) -> Result<(), Abort> {
     if tx.block(at)? < 8 * words as u64 { Err(dangling(tx, at, name)) } else { Ok(()) }
+}
+
+/// Fails unless `words` words at `at` begin a block of the heap that has this tag: before it is written or freed.
+#[inline]
+pub(super) fn check_tagged(
+    tx: &mut Words<'_>,
+    at: PersistentAddress,
+    words: u64,
+    tag: u64,
+    name: &'static str,
+) -> Result<(), Abort> {
+    check_block(tx, at, words as usize, name)?;
+    if tx.read(at)? == tag { Ok(()) } else { Err(dangling(tx, at, name)) }
 }
 
 impl<'p, T: Persist<'p>> Ptr<'p, T> {
@@ -268,7 +283,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     }
 
     fn decode(self, tx: &mut Words<'_>, words: &[u64]) -> Result<T, Abort> {
-        T::load(&words[1..]).map_err(|_| invalid(tx, self.raw.at, T::NAME))
+        T::load(&words[1..], Stored::new()).map_err(|_| invalid(tx, self.raw.at, T::NAME))
     }
 
     fn load(self, tx: &mut Words<'_>) -> Result<T, Abort> {

@@ -10,8 +10,8 @@
 //! Who pushes touches the last node, who pops the first: they conflict only where these are the same.
 
 use super::layout;
-use super::persist::Item;
-use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
+use super::persist::{Item, Stored};
+use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
 use crate::collections::bytes::with_words;
 use crate::collections::with_buffer;
@@ -22,7 +22,6 @@ use crate::transaction::{Abort, Read, Transaction};
 const LAST: u64 = 8;
 const FIRST: u64 = 16;
 const HEADER_WORDS: usize = 3 * LINE_BYTES as usize / 8;
-const NODE_TAG: u64 = layout::tag(layout::begin("Queue node", 1));
 const NODE_WORDS: usize = 3;
 const NEXT: u64 = 1;
 const ITEM: u64 = 3;
@@ -54,6 +53,7 @@ persist_handle!('p, Queue<T: Item<'p>>, "Queue");
 
 impl<'p, T: Item<'p>> Queue<'p, T> {
     const TAG: u64 = layout::tag(layout::field(layout::begin("Queue", 1), "", T::LAYOUT));
+    const NODE_TAG: u64 = layout::tag(layout::field(layout::begin("Queue node", 1), "", T::LAYOUT));
 
     /// Creates an empty queue.
     ///
@@ -88,7 +88,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
             let at = self.check_to_write(tx)?;
             let bytes = item.bytes();
             let node = tx.alloc(8 * (NODE_WORDS as u64 + bytes.div_ceil(8)))?;
-            tx.write_range(node, &[NODE_TAG, 0, bytes])?;
+            tx.write_range(node, &[Self::NODE_TAG, 0, bytes])?;
             with_buffer(bytes.div_ceil(8), |words| {
                 item.encode(words);
                 tx.write_range(node.word(ITEM), words)
@@ -97,6 +97,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
             if last.is_null() {
                 tx.write(at.word(FIRST), node.offset())?;
             } else {
+                check_tagged(tx, last, NODE_WORDS as u64, Self::NODE_TAG, "Queue item")?;
                 tx.write(last.word(NEXT), node.offset())?;
             }
             tx.write(at.word(LAST), node.offset())
@@ -105,8 +106,8 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 
     /// The item of a node, and the node behind it.
     fn load(tx: &mut Words<'_>, node: PersistentAddress) -> Result<(T, PersistentAddress), Abort> {
-        let [_, next, bytes] = read_tagged::<NODE_WORDS>(tx, node, NODE_TAG, "Queue item")?;
-        match with_words(tx, node.word(ITEM), bytes, |words, bytes| T::decode(words, bytes))? {
+        let [_, next, bytes] = read_tagged::<NODE_WORDS>(tx, node, Self::NODE_TAG, "Queue item")?;
+        match with_words(tx, node.word(ITEM), bytes, |words, bytes| T::decode(words, bytes, Stored::new()))? {
             Ok(item) => Ok((item, PersistentAddress::new(next))),
             Err(_) => Err(invalid(tx, node, T::NAME)),
         }
@@ -139,6 +140,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
             if first.is_null() {
                 return Ok(None);
             }
+            check_tagged(tx, first, NODE_WORDS as u64, Self::NODE_TAG, "Queue item")?;
             let (item, next) = Self::load(tx, first)?;
             tx.write(at.word(FIRST), next.offset())?;
             if next.is_null() {

@@ -8,7 +8,7 @@ use std::ops::{Bound, ControlFlow};
 
 use super::key::Key;
 use super::ordered_map::{BATCH, MAX_KEY_BYTES, OrderedMap, Slot, Tree, layer, word_of};
-use super::persist::{Invalid, Item};
+use super::persist::{Invalid, Item, Stored};
 use super::transaction::{View, Words};
 use crate::error::{Error, Result};
 use crate::transaction::{Abort, Read};
@@ -108,7 +108,7 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
             }
             for &(word, slot) in &slots {
                 if inline {
-                    self.take(word.to_be_bytes().to_vec(), |_| V::decode(&[slot], 8), tx)?;
+                    self.take(word.to_be_bytes().to_vec(), |_| V::decode(&[slot], 8, Stored::new()), tx)?;
                 } else {
                     match Slot::load(tx, slot)? {
                         Slot::Entry(entry) => {

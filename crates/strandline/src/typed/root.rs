@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 use super::layout;
 use super::persist::{Persist, Root, to_bytes, to_words};
-use super::pointer::Ptr;
+use super::pointer::{Ptr, check_block};
 use super::transaction::{self, Tx, View};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
@@ -180,6 +180,7 @@ pub(crate) fn describe_root(runner: &mut impl Runner, index: u64) -> Result<Opti
 
 /// Writes the description of a root of type `T` whose value is at `value`.
 fn describe<'p, T: Persist<'p>>(tx: &Tx<'p>, at: PersistentAddress, value: PersistentAddress) -> Result<()> {
+    tx.words(|tx| check_block(tx, at, DESCRIPTION_WORDS, "root"))?;
     let mut words = [0; DESCRIPTION_WORDS];
     let name = &T::NAME.as_bytes()[..T::NAME.len().min(8 * NAME_WORDS)];
     words[..6].copy_from_slice(&[

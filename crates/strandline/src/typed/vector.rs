@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! header      word 0 tag · word 1 length · word 2 address of the directory · word 3 its slots
-//! directory   a word for each segment: its address, 0 if it was never needed
-//! segment k   8 * 2^k elements
+//! directory   word 0 tag · then a word for each segment: its address, 0 if it was never needed
+//! segment k   word 0 tag · then 8 * 2^k - 1 elements
 //! ```
 
 use std::marker::PhantomData;
 
 use super::layout;
-use super::persist::Persist;
-use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
+use super::persist::{Persist, Stored};
+use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
 use crate::collections::with_buffer;
 use crate::error::{Error, Result};
@@ -23,9 +23,9 @@ const DIRECTORY: u64 = 2;
 const SLOTS: u64 = 3;
 /// Elements in segment 0, and slots in a new directory.
 const FIRST: u64 = 8;
-const FIRST_SLOTS: u64 = 4;
+const FIRST_SLOTS: u64 = 3;
 /// With so many segments there are more elements than bytes in any pool.
-const MAX_SLOTS: u64 = 48;
+const MAX_SLOTS: u64 = 47;
 
 handle! {
     /// A vector of values of one type. Every operation takes the same time whatever the length; growing moves no
@@ -68,12 +68,22 @@ struct Header {
 
 /// The segment of an element, and its number there.
 fn place(index: u64) -> (u64, u64) {
-    let segment = (index / FIRST + 1).ilog2();
-    (segment.into(), index - FIRST * ((1 << segment) - 1))
+    // By the elements alone, without the tags, which may make it one more.
+    let least: u64 = (index / FIRST + 1).ilog2().into();
+    let segment = least + u64::from(index >= first_of(least + 1));
+    (segment, index - first_of(segment))
+}
+
+/// The index of the first element of a segment, and so the room in the segments before it.
+fn first_of(segment: u64) -> u64 {
+    FIRST * ((1 << segment) - 1) - segment
 }
 
 impl<'p, T: Persist<'p>> Vector<'p, T> {
     const TAG: u64 = layout::tag(layout::field(layout::begin("Vector", 1), "", T::LAYOUT));
+    const DIRECTORY_TAG: u64 =
+        layout::tag(layout::field(layout::begin("Vector directory", 1), "", T::LAYOUT));
+    const SEGMENT_TAG: u64 = layout::tag(layout::field(layout::begin("Vector segment", 1), "", T::LAYOUT));
 
     /// Creates an empty vector.
     ///
@@ -90,7 +100,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     fn header(self, tx: &mut Words<'_>) -> Result<Header, Abort> {
         let [_, length, directory, slots] =
             read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, Self::NAME)?;
-        if slots > MAX_SLOTS || length > FIRST * ((1 << slots) - 1) {
+        if slots > MAX_SLOTS || length > first_of(slots) {
             return Err(invalid(tx, self.raw.at, Self::NAME));
         }
         Ok(Header { length, directory: PersistentAddress::new(directory), slots })
@@ -104,15 +114,37 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 
     fn element(tx: &mut Words<'_>, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
         let (segment, number) = place(index);
-        let first = PersistentAddress::new(tx.read(header.directory.word(segment))?);
-        Ok(first.word(number * T::WORDS as u64))
+        let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
+        Ok(first.word(1 + number * T::WORDS as u64))
+    }
+
+    /// The first word of segment `segment`, which is at `at`, if it is one that may be written or freed.
+    fn check_segment(tx: &mut Words<'_>, at: PersistentAddress, segment: u64) -> Result<(), Abort> {
+        check_tagged(tx, at, Self::segment_words(segment), Self::SEGMENT_TAG, "Vector segment")
+    }
+
+    /// The same of the directory.
+    fn check_directory(tx: &mut Words<'_>, header: Header) -> Result<(), Abort> {
+        check_tagged(tx, header.directory, 1 + header.slots, Self::DIRECTORY_TAG, "Vector directory")
+    }
+
+    /// The place of an element that may be written.
+    fn element_to_write(tx: &mut Words<'_>, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
+        let (segment, number) = place(index);
+        let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
+        Self::check_segment(tx, first, segment)?;
+        Ok(first.word(1 + number * T::WORDS as u64))
+    }
+
+    fn segment_words(segment: u64) -> u64 {
+        (FIRST << segment) * (T::WORDS as u64).max(1)
     }
 
     fn load(self, tx: &mut Words<'_>, header: Header, index: u64) -> Result<T, Abort> {
         let at = Self::element(tx, header, index)?;
         with_buffer(T::WORDS as u64, |words| {
             tx.read_range(at, words)?;
-            T::load(words).map_err(|_| invalid(tx, at, T::NAME))
+            T::load(words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
         })
     }
 
@@ -211,7 +243,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
                 return Err(Self::outside(tx, index, header.length));
             }
             let old = self.load(tx, header, index)?;
-            let at = Self::element(tx, header, index)?;
+            let at = Self::element_to_write(tx, header, index)?;
             Self::write(tx, at, value)?;
             Ok(old)
         })
@@ -228,29 +260,38 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
             if segment >= header.slots {
                 header = self.grow_directory(tx, header)?;
             }
-            let slot = header.directory.word(segment);
+            let slot = header.directory.word(1 + segment);
             let mut first = PersistentAddress::new(tx.read(slot)?);
             if first.is_null() {
-                first = tx.alloc(8 * (FIRST << segment) * (T::WORDS as u64).max(1))?;
+                Self::check_directory(tx, header)?;
+                first = tx.alloc(8 * Self::segment_words(segment))?;
+                tx.write(first, Self::SEGMENT_TAG)?;
                 tx.write(slot, first.offset())?;
+            } else {
+                Self::check_segment(tx, first, segment)?;
             }
-            Self::write(tx, first.word(number * T::WORDS as u64), value)?;
+            Self::write(tx, first.word(1 + number * T::WORDS as u64), value)?;
             tx.write(self.raw.at.word(LENGTH), header.length + 1)
         })
     }
 
     #[cold]
     fn grow_directory(self, tx: &mut Words<'_>, header: Header) -> Result<Header, Abort> {
-        let slots = (2 * header.slots).clamp(FIRST_SLOTS, MAX_SLOTS);
+        let slots = (2 * header.slots + 1).clamp(FIRST_SLOTS, MAX_SLOTS);
         if slots == header.slots {
             return Err(tx.fail(Error::Parameter("the vector cannot grow any further".into())));
         }
-        let mut words = [0; MAX_SLOTS as usize];
-        tx.read_range(header.directory, &mut words[..header.slots as usize])?;
-        let directory = tx.alloc(8 * slots)?;
-        tx.write_range(directory, &words[..slots as usize])?;
+        let mut words = [0; 1 + MAX_SLOTS as usize];
+        if header.slots > 0 {
+            Self::check_directory(tx, header)?;
+            tx.read_range(header.directory, &mut words[..=header.slots as usize])?;
+        }
+        words[0] = Self::DIRECTORY_TAG;
+        let directory = tx.alloc(8 * (1 + slots))?;
+        tx.write_range(directory, &words[..=slots as usize])?;
         tx.write_range(self.raw.at.word(DIRECTORY), &[directory.offset(), slots])?;
         if header.slots > 0 {
+            tx.write(header.directory, 0)?;
             tx.free(header.directory)?;
         }
         debug_assert_eq!(SLOTS, DIRECTORY + 1);
@@ -352,7 +393,8 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
                 return Err(Self::outside(tx, one.max(other), header.length));
             }
             let (first, second) = (self.load(tx, header, one)?, self.load(tx, header, other)?);
-            let (one, other) = (Self::element(tx, header, one)?, Self::element(tx, header, other)?);
+            let one = Self::element_to_write(tx, header, one)?;
+            let other = Self::element_to_write(tx, header, other)?;
             Self::write(tx, one, &second)?;
             Self::write(tx, other, &first)
         })
@@ -426,16 +468,20 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 
     fn free_elements(self, tx: &mut Words<'_>) -> Result<(), Abort> {
         let header = self.header_to_write(tx)?;
+        if header.slots == 0 {
+            return Ok(());
+        }
+        Self::check_directory(tx, header)?;
         for slot in 0..header.slots {
-            let segment = PersistentAddress::new(tx.read(header.directory.word(slot))?);
+            let segment = PersistentAddress::new(tx.read(header.directory.word(1 + slot))?);
             if !segment.is_null() {
+                Self::check_segment(tx, segment, slot)?;
+                tx.write(segment, 0)?;
                 tx.free(segment)?;
             }
         }
-        if header.slots > 0 {
-            tx.free(header.directory)?;
-        }
-        Ok(())
+        tx.write(header.directory, 0)?;
+        tx.free(header.directory)
     }
 
     /// Gives the vector's memory back. What its elements point to stays. Every copy of this handle dangles from

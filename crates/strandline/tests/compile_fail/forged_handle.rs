@@ -1,0 +1,13 @@
+//! A handle is not made of a number that a program chooses.
+
+use strandline::typed::{Item, Persist, Ptr, Stored};
+
+fn load<'p>() -> Ptr<'p, u64> {
+    Ptr::load(&[4096], Stored::new()).unwrap()
+}
+
+fn decode<'p>() -> Ptr<'p, u64> {
+    Ptr::decode(&[4096], 8, Stored(std::marker::PhantomData)).unwrap()
+}
+
+fn main() {}
