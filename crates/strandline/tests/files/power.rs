@@ -9,7 +9,7 @@ use super::child::Process;
 use super::image::{Disk, Image, write};
 use super::journal::{Event, Journal, Life, record};
 use super::{
-    Bounds, Failures, How, cases, holds, leaves_nothing, look, name, pool_in, quick_folder, random,
+    Bounds, Failures, How, cases, holds, leaves_nothing, look, pool_in, quick_folder, random,
     repaired_or_repairable,
 };
 
@@ -121,7 +121,7 @@ impl Run<'_> {
                     result = judge_backups(folder.path(), self, &heard);
                 }
                 let event = event.map_or("the end".into(), Event::to_string);
-                let what = format!("{} at event {at} of {}, {event}", name(self.domain), events.len());
+                let what = format!("{} at event {at} of {}, {event}", self.domain.name(), events.len());
                 let is_right = result.is_ok();
                 failures.case(what, result);
                 if is_right && depth > 0 && !self.is_repair && random.u8(..8) == 0 {
@@ -152,7 +152,7 @@ impl Run<'_> {
         let path = pool_in(folder.path());
         let script = format!(
             "domain {}; open_or_create {}; update {} 3; close",
-            name(self.domain),
+            self.domain.name(),
             path.display(),
             random.u8(1..9)
         );
@@ -191,7 +191,7 @@ fn fail_in(
             let script = script.replace("DIR", &folder.path().display().to_string());
             let is_killed = at + 1 < scripts.len();
             let events = is_killed.then(|| if at == 0 { random.usize(1..200) } else { random.usize(1..20) });
-            Life { script: format!("domain {}; {script}", name(domain)), events }
+            Life { script: format!("domain {}; {script}", domain.name()), events }
         })
         .collect();
     let journal = record(folder.path(), &lives);
@@ -213,14 +213,14 @@ fn fail_in_repair(images: usize, random: &mut fastrand::Rng, failures: &mut Fail
     let folder = if random.bool() { quick_folder() } else { tempfile::tempdir().unwrap() };
     let path = pool_in(folder.path());
     let last = if random.bool() { "close" } else { "kill" };
-    let script = format!("domain {}; create {}; update 1 12; {last}", name(domain), path.display());
+    let script = format!("domain {}; create {}; update 1 12; {last}", domain.name(), path.display());
     let mut before = Bounds::default();
     Process::run(folder.path(), &script).iter().for_each(|mark| before.hear(mark));
     before.most.clone_from(&before.least);
     // The magic number of the heap, or of the log.
     let damaged = if domain == Domain::Sync && random.bool() { log_path(&path) } else { path.clone() };
     std::fs::File::options().write(true).open(damaged).unwrap().write_all_at(b"????", 0).unwrap();
-    let script = format!("domain {}; repair {}", name(domain), path.display());
+    let script = format!("domain {}; repair {}", domain.name(), path.display());
     let journal = record(folder.path(), &[Life { script, events: None }]);
     let has_repaired = |event: &Event| matches!(event, Event::Mark(mark) if mark.starts_with("repaired"));
     assert!(journal.events.iter().any(has_repaired), "{:?}", journal.events.last());

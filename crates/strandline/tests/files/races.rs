@@ -9,9 +9,7 @@ use strandline::Domain;
 
 use super::child::Process;
 use super::trace::{Stop, Traced, concerns_others};
-use super::{
-    Bounds, Failures, How, cases, holds, leaves_nothing, name, names, pool_in, quick_folder, random,
-};
+use super::{Bounds, Failures, How, cases, holds, leaves_nothing, names, pool_in, quick_folder, random};
 
 /// What the processes said went well, and the pool has all that they were told.
 fn judge(path: &Path, domain: Domain, said: &[Vec<String>]) -> Result<(), String> {
@@ -34,7 +32,7 @@ fn judge(path: &Path, domain: Domain, said: &[Vec<String>]) -> Result<(), String
 
 /// One of them: opens or creates, runs a transaction of its own, closes.
 fn turn(path: &Path, domain: Domain, key: usize) -> String {
-    format!("domain {}; open_or_create {}; update {key} 1; close", name(domain), path.display())
+    format!("domain {}; open_or_create {}; update {key} 1; close", domain.name(), path.display())
 }
 
 #[test]
@@ -54,7 +52,7 @@ fn races_to_create() {
         let mut said = Vec::new();
         let before = *random.choice(&["", "", "", "close", "kill"]).unwrap();
         if !before.is_empty() {
-            let script = format!("domain {}; create {}; update 9 3; {before}", name(domain), path.display());
+            let script = format!("domain {}; create {}; update 9 3; {before}", domain.name(), path.display());
             said.push(Process::run(&place, &script));
         }
         // At the same time, to a few calls.
@@ -70,7 +68,7 @@ fn races_to_create() {
         if result.is_ok() {
             result = leaves_nothing(&path, domain);
         }
-        failures.case(format!("{count} processes, {}, before that {before:?}", name(domain)), result);
+        failures.case(format!("{count} processes, {}, before that {before:?}", domain.name()), result);
         std::fs::remove_dir_all(&place).unwrap();
     }
     processes.into_iter().for_each(|process| drop(process.end()));
@@ -187,7 +185,7 @@ fn creation_beside_one_that_is_held_at_each_system_call() {
                 if result.is_ok() {
                     result = leaves_nothing(&path, domain);
                 }
-                failures.case(format!("{}, held at {call}, the other one {other:?}", name(domain)), result);
+                failures.case(format!("{}, held at {call}, the other one {other:?}", domain.name()), result);
             }
         }
     }
@@ -216,7 +214,7 @@ fn creation_beside_another_both_held() {
         if result.is_ok() {
             result = leaves_nothing(&path, domain);
         }
-        failures.case(format!("{}, held at {calls:?}", name(domain)), result);
+        failures.case(format!("{}, held at {calls:?}", domain.name()), result);
     }
     failures.end();
 }
@@ -230,7 +228,7 @@ fn races_of_backups_to_one_target() {
     let domains = [Domain::Sync, *random.choice(&[Domain::Sync, Domain::Process]).unwrap()];
     for (key, process) in processes.iter_mut().enumerate() {
         let path = folder.path().join(format!("pool {key}").replace(' ', ""));
-        process.tell(&format!("domain {}; create {}; update {key} 4", name(domains[key]), path.display()));
+        process.tell(&format!("domain {}; create {}; update {key} 4", domains[key].name(), path.display()));
         let said = process.marks_until(|mark| mark.starts_with("done update"));
         assert!(!said.iter().any(|mark| mark.starts_with("error")), "{said:?}");
     }
@@ -272,7 +270,7 @@ fn races_of_repairs() {
         std::fs::create_dir(&place).unwrap();
         let path = pool_in(&place);
         let first = if random.bool() { "close" } else { "kill" };
-        let script = format!("domain {}; create {}; update 0 5; {first}", name(domain), path.display());
+        let script = format!("domain {}; create {}; update 0 5; {first}", domain.name(), path.display());
         let mut said = vec![Process::run(&place, &script)];
         let is_damaged = random.bool();
         if is_damaged {
@@ -309,7 +307,7 @@ fn races_of_repairs() {
             result = Err(format!("nobody has repaired it: {said:?}"));
         }
         let result = result.and_then(|()| judge(&path, domain, &said));
-        failures.case(format!("{} {first}, damaged: {is_damaged}, {repairs} repairs", name(domain)), result);
+        failures.case(format!("{} {first}, damaged: {is_damaged}, {repairs} repairs", domain.name()), result);
         std::fs::remove_dir_all(&place).unwrap();
     }
     failures.end();
