@@ -190,7 +190,8 @@ fn fail_in(
             let script = script.replace("POOL", &path.display().to_string());
             let script = script.replace("DIR", &folder.path().display().to_string());
             let is_killed = at + 1 < scripts.len();
-            let events = is_killed.then(|| if at == 0 { random.usize(1..200) } else { random.usize(1..20) });
+            let last = *random.choice(&[30, 60, 200]).unwrap();
+            let events = is_killed.then(|| random.usize(1..last));
             Life { script: format!("domain {}; {script}", domain.name()), events }
         })
         .collect();
@@ -199,7 +200,7 @@ fn fail_in(
         journal.events.iter().find(|event| matches!(event, Event::Mark(mark) if mark.starts_with("error")));
     if let Some(error) = error {
         // After a kill, say.
-        failures.case(format!("{scripts:?}"), Err::<(), _>(error.to_string()));
+        failures.case(format!("a life of {}", scripts.len()), Err::<(), _>(error.to_string()));
         return;
     }
     let run = Run { journal, before: Bounds::default(), domain, backups, is_repair: false };
@@ -252,6 +253,8 @@ fn power_failures_lose_nothing() {
     while failures.cases < images {
         let share = (images - failures.cases).div_ceil(10).clamp(10, 100);
         let mut fail = |scripts: &[&str], domain, backups: &[&str]| {
+            // Where kills were is drawn for each run.
+            let share = if scripts.len() == 1 { share } else { share.min(25) };
             fail_in(scripts, domain, backups, share, &mut random, &mut failures);
         };
         fail(&[creation], Domain::Sync, &[]);
