@@ -219,6 +219,37 @@ fn creation_beside_another_both_held() {
     failures.end();
 }
 
+/// A repair puts a new file in the pool's place: whoever opens the pool at any time before, amid or after gets that one, or an error.
+#[test]
+fn opening_beside_a_repair_both_held() {
+    use std::os::unix::fs::FileExt;
+    let (mut random, mut failures) = (random("repair held"), Failures::new("repair held"));
+    for _ in 0..cases(60) {
+        let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
+        let folder = quick_folder();
+        let path = pool_in(folder.path());
+        let name = path.display();
+        let script = format!("domain {}; create {name}; update 9 3; close", domain.name());
+        let mut bounds = Bounds::default();
+        Process::run(folder.path(), &script).iter().for_each(|mark| bounds.hear(mark));
+        // What keeps it from being opened, and what only a check finds: the header's magic number, or a checkpoint slot.
+        let damaged = *random.choice(&[0, 4096, 8192]).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().write_all_at(b"????", damaged).unwrap();
+        let mut scripts = [turn(&path, domain, 1), format!("repair {name}")];
+        if random.bool() {
+            scripts.reverse();
+        }
+        let calls = [random.usize(1..=40), random.usize(1..=200)];
+        let (said, _) = hold(folder.path(), &scripts, calls.map(Hold::Call));
+        let acknowledged = said.iter().flatten().flatten().filter(|mark| mark.starts_with("ack"));
+        bounds.least.extend(acknowledged.flat_map(|mark| super::child::counts(mark)));
+        bounds.most.clone_from(&bounds.least);
+        let result = super::repaired_or_repairable(&path, domain, &bounds, false);
+        failures.case(format!("{}, damaged at {damaged}, held at {calls:?}", domain.name()), result);
+    }
+    failures.end();
+}
+
 /// Two pools, two processes, one place for their backups: one of them wins, and the backup is its pool.
 #[test]
 fn races_of_backups_to_one_target() {
