@@ -8,7 +8,7 @@ use strandline::pool::log_path;
 use super::child::{Counts, Process};
 use super::trace::{Stop, Traced, changes_files};
 use super::{
-    Bounds, Failures, How, cases, holds, leaves_nothing, name, names, pool_in, quick_folder, random,
+    Bounds, Failures, How, cases, holds, leaves_nothing, names, pool_in, quick_folder, random,
     repaired_or_repairable,
 };
 
@@ -57,7 +57,11 @@ fn run_and_kill(folder: &Path, script: &str, at: Option<At>) -> (Vec<String>, us
 }
 
 fn script(folder: &Path, domain: Domain) -> String {
-    format!("begin; domain {}; open_or_create {}; update 1 2; close", name(domain), pool_in(folder).display())
+    format!(
+        "begin; domain {}; open_or_create {}; update 1 2; close",
+        domain.name(),
+        pool_in(folder).display()
+    )
 }
 
 /// The pool that the killed processes have left, opened, and what else they have left.
@@ -98,7 +102,7 @@ fn at_each_call(
                 }
                 let when = if before { "before" } else { "after" };
                 let result = judge(folder.path(), domain, &[marks]);
-                failures.case(format!("{} killed {when} call {call}", name(domain)), result);
+                failures.case(format!("{} killed {when} call {call}", domain.name()), result);
             }
         }
     }
@@ -113,7 +117,7 @@ fn kills_at_each_system_call_of_a_creation() {
 /// A pool with these many transactions.
 fn create(folder: &Path, domain: Domain, transactions: u64, last: &str) -> Bounds {
     let path = pool_in(folder).display().to_string();
-    let script = format!("domain {}; create {path}; update 1 {transactions}; {last}", name(domain));
+    let script = format!("domain {}; create {path}; update 1 {transactions}; {last}", domain.name());
     let mut bounds = Bounds::default();
     Process::run(folder, &script).iter().for_each(|mark| bounds.hear(mark));
     bounds.most.clone_from(&bounds.least);
@@ -124,9 +128,9 @@ fn create(folder: &Path, domain: Domain, transactions: u64, last: &str) -> Bound
 #[test]
 fn kills_at_each_system_call_of_a_backup() {
     let prepare = |folder: &Path, domain| drop(create(folder, domain, 5, "close"));
-    let script = |folder: &Path, domain| {
+    let script = |folder: &Path, domain: Domain| {
         let (path, copy) = (pool_in(folder), folder.join("copy"));
-        format!("domain {}; open {}; begin; backup {}", name(domain), path.display(), copy.display())
+        format!("domain {}; open {}; begin; backup {}", domain.name(), path.display(), copy.display())
     };
     let judge = |folder: &Path, domain, lives: &[Vec<String>]| {
         let all = [(1, 5)].into();
@@ -164,8 +168,8 @@ fn kills_at_each_system_call_of_a_repair() {
         let file = std::fs::File::options().write(true).open(pool_in(folder)).unwrap();
         file.write_all_at(b"????", 0).unwrap();
     };
-    let script = |folder: &Path, domain| {
-        format!("begin; domain {}; repair {}", name(domain), pool_in(folder).display())
+    let script = |folder: &Path, domain: Domain| {
+        format!("begin; domain {}; repair {}", domain.name(), pool_in(folder).display())
     };
     let judge = |folder: &Path, domain, lives: &[Vec<String>]| {
         let all = [(1, 5)].into();
@@ -200,7 +204,7 @@ fn kills_of_several_lives() {
             killed += 1;
         }
         let result = judge(folder.path(), domain, &lives);
-        failures.case(format!("{} killed at {where_killed:?}", name(domain)), result);
+        failures.case(format!("{} killed at {where_killed:?}", domain.name()), result);
     }
     println!("{killed} kills");
     failures.end();

@@ -6,7 +6,7 @@ use strandline::Domain;
 use strandline::pool::log_path;
 
 use super::child::{Counts, Process};
-use super::{Bounds, Failures, How, cases, holds, look, name, quick_folder, random};
+use super::{Bounds, Failures, How, cases, holds, look, quick_folder, random};
 
 /// A folder with a pool in it, and ways that lead to it.
 struct Place {
@@ -73,7 +73,7 @@ impl Place {
         let last = *random.choice(&["close", "kill", "kill"]).unwrap();
         let script = format!(
             "domain {}; open_or_create {path}; update 1 {}; {last}",
-            name(self.domain),
+            self.domain.name(),
             random.u32(..40)
         );
         let marks = Process::run(&folder, &script);

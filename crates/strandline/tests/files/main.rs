@@ -1,7 +1,13 @@
 //! Pools as files: what power failures, kills, races between processes and links do to them.
 //!
-//! Each test runs a few hundred cases; `STRANDLINE_CASES=20000 cargo test -p strandline --test files power -- --nocapture` runs one
-//! for longer. A failure names its seed: `STRANDLINE_SEED` repeats it.
+//! The processes are this program again, told line by line what to do with a pool ([`child`]). [`trace`] stops one at its system calls,
+//! to hold it or kill it there; [`journal`] records all that it does to the files of a folder, in order; [`image`] makes of that what
+//! a power failure may leave. Each process says on its standard error what it has been promised, and whatever happens, the pool must
+//! open and hold that, and nothing of a transaction without the rest of it.
+//!
+//! Most tests run a few dozen or hundred cases; `STRANDLINE_CASES=20000 cargo test --release -p strandline --test files power_failures_lose
+//! -- --nocapture` runs one for longer. It says its seed, and `STRANDLINE_SEED` draws the same numbers again; which thread or process
+//! comes first is the system's to say.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod child;
@@ -217,8 +223,4 @@ fn repaired_or_repairable(path: &Path, domain: Domain, bounds: &Bounds, is_done:
 /// `pool` in the folder.
 fn pool_in(folder: &Path) -> PathBuf {
     folder.join("pool")
-}
-
-fn name(domain: Domain) -> &'static str {
-    domain.name()
 }

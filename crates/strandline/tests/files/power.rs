@@ -9,7 +9,7 @@ use super::child::Process;
 use super::image::{Disk, Image, write};
 use super::journal::{Event, Journal, Life, record};
 use super::{
-    Bounds, Failures, How, cases, holds, leaves_nothing, look, name, pool_in, quick_folder, random,
+    Bounds, Failures, How, cases, holds, leaves_nothing, look, pool_in, quick_folder, random,
     repaired_or_repairable,
 };
 
@@ -121,7 +121,7 @@ impl Run<'_> {
                     result = judge_backups(folder.path(), self, &heard);
                 }
                 let event = event.map_or("the end".into(), Event::to_string);
-                let what = format!("{} at event {at} of {}, {event}", name(self.domain), events.len());
+                let what = format!("{} at event {at} of {}, {event}", self.domain.name(), events.len());
                 let is_right = result.is_ok();
                 failures.case(what, result);
                 if is_right && depth > 0 && !self.is_repair && random.u8(..8) == 0 {
@@ -152,7 +152,7 @@ impl Run<'_> {
         let path = pool_in(folder.path());
         let script = format!(
             "domain {}; open_or_create {}; update {} 3; close",
-            name(self.domain),
+            self.domain.name(),
             path.display(),
             random.u8(1..9)
         );
@@ -190,8 +190,9 @@ fn fail_in(
             let script = script.replace("POOL", &path.display().to_string());
             let script = script.replace("DIR", &folder.path().display().to_string());
             let is_killed = at + 1 < scripts.len();
-            let events = is_killed.then(|| if at == 0 { random.usize(1..200) } else { random.usize(1..20) });
-            Life { script: format!("domain {}; {script}", name(domain)), events }
+            let last = *random.choice(&[30, 60, 200]).unwrap();
+            let events = is_killed.then(|| random.usize(1..last));
+            Life { script: format!("domain {}; {script}", domain.name()), events }
         })
         .collect();
     let journal = record(folder.path(), &lives);
@@ -199,7 +200,7 @@ fn fail_in(
         journal.events.iter().find(|event| matches!(event, Event::Mark(mark) if mark.starts_with("error")));
     if let Some(error) = error {
         // After a kill, say.
-        failures.case(format!("{scripts:?}"), Err::<(), _>(error.to_string()));
+        failures.case(format!("a life of {}", scripts.len()), Err::<(), _>(error.to_string()));
         return;
     }
     let run = Run { journal, before: Bounds::default(), domain, backups, is_repair: false };
@@ -213,14 +214,14 @@ fn fail_in_repair(images: usize, random: &mut fastrand::Rng, failures: &mut Fail
     let folder = if random.bool() { quick_folder() } else { tempfile::tempdir().unwrap() };
     let path = pool_in(folder.path());
     let last = if random.bool() { "close" } else { "kill" };
-    let script = format!("domain {}; create {}; update 1 12; {last}", name(domain), path.display());
+    let script = format!("domain {}; create {}; update 1 12; {last}", domain.name(), path.display());
     let mut before = Bounds::default();
     Process::run(folder.path(), &script).iter().for_each(|mark| before.hear(mark));
     before.most.clone_from(&before.least);
     // The magic number of the heap, or of the log.
     let damaged = if domain == Domain::Sync && random.bool() { log_path(&path) } else { path.clone() };
     std::fs::File::options().write(true).open(damaged).unwrap().write_all_at(b"????", 0).unwrap();
-    let script = format!("domain {}; repair {}", name(domain), path.display());
+    let script = format!("domain {}; repair {}", domain.name(), path.display());
     let journal = record(folder.path(), &[Life { script, events: None }]);
     let has_repaired = |event: &Event| matches!(event, Event::Mark(mark) if mark.starts_with("repaired"));
     assert!(journal.events.iter().any(has_repaired), "{:?}", journal.events.last());
@@ -252,6 +253,8 @@ fn power_failures_lose_nothing() {
     while failures.cases < images {
         let share = (images - failures.cases).div_ceil(10).clamp(10, 100);
         let mut fail = |scripts: &[&str], domain, backups: &[&str]| {
+            // Where kills were is drawn for each run.
+            let share = if scripts.len() == 1 { share } else { share.min(25) };
             fail_in(scripts, domain, backups, share, &mut random, &mut failures);
         };
         fail(&[creation], Domain::Sync, &[]);

@@ -9,9 +9,7 @@ use strandline::Domain;
 
 use super::child::Process;
 use super::trace::{Stop, Traced, concerns_others};
-use super::{
-    Bounds, Failures, How, cases, holds, leaves_nothing, name, names, pool_in, quick_folder, random,
-};
+use super::{Bounds, Failures, How, cases, holds, leaves_nothing, names, pool_in, quick_folder, random};
 
 /// What the processes said went well, and the pool has all that they were told.
 fn judge(path: &Path, domain: Domain, said: &[Vec<String>]) -> Result<(), String> {
@@ -34,7 +32,7 @@ fn judge(path: &Path, domain: Domain, said: &[Vec<String>]) -> Result<(), String
 
 /// One of them: opens or creates, runs a transaction of its own, closes.
 fn turn(path: &Path, domain: Domain, key: usize) -> String {
-    format!("domain {}; open_or_create {}; update {key} 1; close", name(domain), path.display())
+    format!("domain {}; open_or_create {}; update {key} 1; close", domain.name(), path.display())
 }
 
 #[test]
@@ -54,7 +52,7 @@ fn races_to_create() {
         let mut said = Vec::new();
         let before = *random.choice(&["", "", "", "close", "kill"]).unwrap();
         if !before.is_empty() {
-            let script = format!("domain {}; create {}; update 9 3; {before}", name(domain), path.display());
+            let script = format!("domain {}; create {}; update 9 3; {before}", domain.name(), path.display());
             said.push(Process::run(&place, &script));
         }
         // At the same time, to a few calls.
@@ -70,7 +68,7 @@ fn races_to_create() {
         if result.is_ok() {
             result = leaves_nothing(&path, domain);
         }
-        failures.case(format!("{count} processes, {}, before that {before:?}", name(domain)), result);
+        failures.case(format!("{count} processes, {}, before that {before:?}", domain.name()), result);
         std::fs::remove_dir_all(&place).unwrap();
     }
     processes.into_iter().for_each(|process| drop(process.end()));
@@ -187,7 +185,7 @@ fn creation_beside_one_that_is_held_at_each_system_call() {
                 if result.is_ok() {
                     result = leaves_nothing(&path, domain);
                 }
-                failures.case(format!("{}, held at {call}, the other one {other:?}", name(domain)), result);
+                failures.case(format!("{}, held at {call}, the other one {other:?}", domain.name()), result);
             }
         }
     }
@@ -216,7 +214,38 @@ fn creation_beside_another_both_held() {
         if result.is_ok() {
             result = leaves_nothing(&path, domain);
         }
-        failures.case(format!("{}, held at {calls:?}", name(domain)), result);
+        failures.case(format!("{}, held at {calls:?}", domain.name()), result);
+    }
+    failures.end();
+}
+
+/// A repair puts a new file in the pool's place: whoever opens the pool at any time before, amid or after gets that one, or an error.
+#[test]
+fn opening_beside_a_repair_both_held() {
+    use std::os::unix::fs::FileExt;
+    let (mut random, mut failures) = (random("repair held"), Failures::new("repair held"));
+    for _ in 0..cases(60) {
+        let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
+        let folder = quick_folder();
+        let path = pool_in(folder.path());
+        let name = path.display();
+        let script = format!("domain {}; create {name}; update 9 3; close", domain.name());
+        let mut bounds = Bounds::default();
+        Process::run(folder.path(), &script).iter().for_each(|mark| bounds.hear(mark));
+        // What keeps it from being opened, and what only a check finds: the header's magic number, or a checkpoint slot.
+        let damaged = *random.choice(&[0, 4096, 8192]).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().write_all_at(b"????", damaged).unwrap();
+        let mut scripts = [turn(&path, domain, 1), format!("repair {name}")];
+        if random.bool() {
+            scripts.reverse();
+        }
+        let calls = [random.usize(1..=40), random.usize(1..=200)];
+        let (said, _) = hold(folder.path(), &scripts, calls.map(Hold::Call));
+        let acknowledged = said.iter().flatten().flatten().filter(|mark| mark.starts_with("ack"));
+        bounds.least.extend(acknowledged.flat_map(|mark| super::child::counts(mark)));
+        bounds.most.clone_from(&bounds.least);
+        let result = super::repaired_or_repairable(&path, domain, &bounds, false);
+        failures.case(format!("{}, damaged at {damaged}, held at {calls:?}", domain.name()), result);
     }
     failures.end();
 }
@@ -230,7 +259,7 @@ fn races_of_backups_to_one_target() {
     let domains = [Domain::Sync, *random.choice(&[Domain::Sync, Domain::Process]).unwrap()];
     for (key, process) in processes.iter_mut().enumerate() {
         let path = folder.path().join(format!("pool {key}").replace(' ', ""));
-        process.tell(&format!("domain {}; create {}; update {key} 4", name(domains[key]), path.display()));
+        process.tell(&format!("domain {}; create {}; update {key} 4", domains[key].name(), path.display()));
         let said = process.marks_until(|mark| mark.starts_with("done update"));
         assert!(!said.iter().any(|mark| mark.starts_with("error")), "{said:?}");
     }
@@ -272,7 +301,7 @@ fn races_of_repairs() {
         std::fs::create_dir(&place).unwrap();
         let path = pool_in(&place);
         let first = if random.bool() { "close" } else { "kill" };
-        let script = format!("domain {}; create {}; update 0 5; {first}", name(domain), path.display());
+        let script = format!("domain {}; create {}; update 0 5; {first}", domain.name(), path.display());
         let mut said = vec![Process::run(&place, &script)];
         let is_damaged = random.bool();
         if is_damaged {
@@ -309,7 +338,7 @@ fn races_of_repairs() {
             result = Err(format!("nobody has repaired it: {said:?}"));
         }
         let result = result.and_then(|()| judge(&path, domain, &said));
-        failures.case(format!("{} {first}, damaged: {is_damaged}, {repairs} repairs", name(domain)), result);
+        failures.case(format!("{} {first}, damaged: {is_damaged}, {repairs} repairs", domain.name()), result);
         std::fs::remove_dir_all(&place).unwrap();
     }
     failures.end();

@@ -123,7 +123,7 @@ impl Traced {
         command.stderr(Stdio::null());
         // SAFETY: between fork and exec only a system call is made.
         unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
-        let mut child = command.spawn().unwrap();
+        let mut child = command.spawn().expect("a process that ptrace may stop (a container must allow it)");
         let main = Pid::from_raw(child.id() as i32);
         // Stopped at its exec.
         let status = waitpid(main, Some(WaitPidFlag::__WALL)).unwrap();
