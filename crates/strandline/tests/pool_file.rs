@@ -463,30 +463,55 @@ fn a_pool_is_found_by_its_one_name() {
 }
 
 #[test]
-fn two_lives_after_one_older_copy_are_kept_apart() {
+fn a_heap_or_a_log_that_is_put_back_without_the_other_is_refused() {
     let folder = TempDir::new().unwrap();
-    let (path, kept) = (folder.path().join("pool"), folder.path().join("kept"));
+    let (path, log) = (folder.path().join("pool"), folder.path().join("pool.log"));
+    let keep = |name: &str| {
+        std::fs::copy(&path, folder.path().join(name)).unwrap();
+        std::fs::copy(&log, folder.path().join(name.to_owned() + ".log")).unwrap();
+    };
+    let put_back = |from: &str, to: &Path| {
+        std::fs::copy(folder.path().join(from), to).unwrap();
+    };
+    // Lives that end in a kill, but for the first.
+    let life = |values: std::ops::Range<u64>, name: &str| {
+        let pool = Pool::open(&path, &sync_options()).unwrap();
+        values.for_each(|value| set(&pool, value));
+        keep(name);
+        drop(pool);
+        put_back(name, &path);
+        put_back(&(name.to_owned() + ".log"), &log);
+    };
     let pool = Pool::create(&path, &sync_options()).unwrap();
     set(&pool, 1);
     pool.close().unwrap();
-    std::fs::copy(&path, &kept).unwrap();
-    let log = strandline::pool::log_path(&path);
-    // Two lives go on from the same copy, and use the same numbers in the same log.
-    let life = |values: std::ops::Range<u64>| {
-        std::fs::copy(&kept, &path).unwrap();
-        let pool = Pool::open(&path, &sync_options()).unwrap();
-        assert_eq!(get(&pool), 1);
-        values.for_each(|value| set(&pool, value));
-        // What a kill leaves.
-        let killed = TempDir::new().unwrap();
-        std::fs::copy(&path, killed.path().join("pool")).unwrap();
-        std::fs::copy(&log, killed.path().join("pool.log")).unwrap();
-        drop(pool);
-        std::fs::copy(killed.path().join("pool.log"), &log).unwrap();
-        get(&Pool::open(killed.path().join("pool"), &sync_options()).unwrap())
+    keep("clean");
+    life(10..20, "second");
+    life(30..33, "third");
+    let is_refused = || {
+        let error = refused(&path, &sync_options());
+        assert!(matches!(error, Error::LogFile { .. }), "{error}");
+        assert!(error.to_string().contains("older than the other"), "{error}");
     };
-    assert_eq!(life(10..20), 19);
-    assert_eq!(life(30..33), 32, "blocks of the other life are no part of this one");
+    for old in ["clean", "second"] {
+        put_back(old, &path);
+        is_refused();
+        put_back("third", &path);
+        put_back(&(old.to_owned() + ".log"), &log);
+        is_refused();
+        // Both are as good as they were.
+        put_back(old, &path);
+        let value = get(&Pool::open(&path, &sync_options()).unwrap());
+        assert_eq!(value, if old == "clean" { 1 } else { 19 });
+        put_back("third.log", &log);
+    }
+    put_back("third", &path);
+    assert_eq!(get(&Pool::open(&path, &sync_options()).unwrap()), 32);
+    // A clean heap needs no log.
+    put_back("clean", &path);
+    std::fs::remove_file(&log).unwrap();
+    let pool = Pool::open(&path, &sync_options()).unwrap();
+    assert_eq!((get(&pool), pool.recovery().log_remade), (1, true));
 }
 
 #[test]

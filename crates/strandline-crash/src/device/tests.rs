@@ -191,7 +191,8 @@ fn damaged_slots_and_read_errors_are_errors() {
 fn a_log_file_is_the_pools_own_and_whole() {
     let pool = small_pool(4, Concurrency::Stm);
     let path = Path::new("pool.log");
-    assert_eq!(read_log_header(&*pool.device, path).unwrap(), (IDENTITY, 4));
+    let header = read_log_header(&*pool.device, path).unwrap();
+    assert_eq!((header.identity, header.ring), (IDENTITY, 4));
     let problem = |device: &dyn Device| match read_log_header(device, path) {
         Err(Error::LogFile { path, problem }) => {
             assert_eq!(path, "pool.log");

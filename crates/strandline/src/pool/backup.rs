@@ -14,7 +14,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::file::Pool;
+use super::file::{Pool, Use};
 use super::header::Header;
 use super::layout::{Layout, PoolState, SharedLayout, View};
 use super::new_file::{NewFile, cannot, remove_leavings};
@@ -230,14 +230,15 @@ fn settle(source: &Source<'_>, heap: &NewFile, log: Option<&NewFile>) -> Result<
     let log = match log {
         Some(log) => {
             let device = FileDevice::new(keep(heap)?, keep(log)?, false);
-            let (identity, ring_blocks) = sync::read_log_header(&device, log.path())?;
+            let header = sync::read_log_header(&device, log.path())?;
+            let (identity, ring_blocks) = (header.identity, header.ring);
             Some(OpenLog { file: keep(log)?, identity, ring_blocks, remade: false })
         }
         None => None,
     };
     let files =
         OpenFiles { path: heap.path().to_owned(), heap: keep(heap)?, header: source.header.clone(), log };
-    let pool = Pool::open_files(files, &options, false)?;
+    let pool = Pool::open_files(files, &options, Use::Writing)?;
     let replayed = pool.recovery().replayed();
     pool.close()?;
     Ok(replayed)

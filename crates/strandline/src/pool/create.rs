@@ -1,7 +1,8 @@
 //! Creation: a pool that nobody can find before it is complete and durable.
 //!
 //! 1. Heap and log are built under temporary names, locked from birth ([`new_file`](super::new_file)); the heap's checkpoint slots
-//!    and the log's header share a nonce. The pool is opened, and its first contents are made.
+//!    and the log's header share a nonce. The pool is opened, and its first contents are made, in a life that ends before anybody
+//!    can find it: the heap holds them, and the log nothing that is needed.
 //! 2. The log gets its name, durably; then the heap, durably. The heap's name alone makes a pool.
 //!
 //! Neither name replaces anything. The log's name decides between two who create the same pool at once: who has it, locked,
@@ -166,8 +167,8 @@ fn remove_orphan(pool: &Path) -> Result<()> {
     }
     let keep = || log.try_clone().map_err(cannot("keep open", &name));
     let device = FileDevice::new(keep()?, keep()?, false);
-    let (identity, ring) = sync::read_log_header(&device, &name)?;
-    if sync::holds_blocks(&device, identity, ring).map_err(cannot("read", &name))? {
+    let header = sync::read_log_header(&device, &name)?;
+    if sync::was_used(&device, &header).map_err(cannot("read", &name))? {
         return Err(Error::LogFile {
             path: name.display().to_string(),
             problem: format!(

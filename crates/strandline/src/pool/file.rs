@@ -75,6 +75,15 @@ impl Recovery {
     }
 }
 
+/// What files are opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Writing,
+    Reading,
+    /// To make a pool's first contents, before it is published.
+    Creation,
+}
+
 /// An open pool. It is closed when dropped; [`Pool::close`] reports errors. A pool dropped while a worker
 /// exists stays locked until the worker is gone, and is recovered when it is next opened.
 ///
@@ -145,8 +154,9 @@ impl Pool {
         init: impl FnOnce(&Self) -> Result<T>,
     ) -> Result<(Self, T)> {
         let new = NewPool::create(path, options)?;
-        let pool = Self::open_files(new.open()?, options, false)?;
+        let mut pool = Self::open_files(new.open()?, options, Use::Creation)?;
         let made = init(&pool)?;
+        pool.end_creation()?;
         new.publish()?;
         Ok((pool, made))
     }
@@ -181,17 +191,29 @@ impl Pool {
     }
 
     fn open_as(path: &Path, options: &Options, read_only: bool) -> Result<Self> {
-        Self::open_files(OpenFiles::open(path, options, read_only)?, options, read_only)
+        let usage = if read_only { Use::Reading } else { Use::Writing };
+        Self::open_files(OpenFiles::open(path, options, read_only)?, options, usage)
+    }
+
+    /// Ends the making of a pool that nobody can find yet.
+    fn end_creation(&mut self) -> Result<()> {
+        let view = self.native_view()?;
+        match &self.sync {
+            Some(sync) => sync.log.end_creation(&view, random()),
+            None => Ok(()),
+        }
     }
 
     /// Opens the pool in these files, which are locked.
-    pub(super) fn open_files(files: OpenFiles, options: &Options, read_only: bool) -> Result<Self> {
+    pub(super) fn open_files(files: OpenFiles, options: &Options, usage: Use) -> Result<Self> {
         let path = files.path.clone();
-        Self::map(files, options, read_only).map_err(|error| error.in_pool(&path))
+        Self::map(files, options, usage).map_err(|error| error.in_pool(&path))
     }
 
-    fn map(files: OpenFiles, options: &Options, read_only: bool) -> Result<Self> {
+    fn map(files: OpenFiles, options: &Options, usage: Use) -> Result<Self> {
         options.check()?;
+        let read_only = usage == Use::Reading;
+        let life = if usage == Use::Creation { 0 } else { random() | 1 << 63 };
         let OpenFiles { path, heap: file, header, log } = files;
         let layout = Layout::new(header.geometry)?;
         let mut parameters = options.sync;
@@ -209,7 +231,7 @@ impl Pool {
         let shared = SharedLayout::new(&layout, options.lock_bits, sync_bytes);
         let sync = device.map(|(device, identity)| SyncPool {
             device: Arc::new(device),
-            log: SharedLog::new(&layout, &shared, parameters, identity, random()),
+            log: SharedLog::new(&layout, &shared, parameters, identity, life),
             checkpointer: None,
             flusher: Mutex::default(),
         });

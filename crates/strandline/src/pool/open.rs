@@ -8,7 +8,8 @@
 //! # Which log is the pool's
 //!
 //! Not its name tells, but its identity: the pool's UUID, and a nonce that is drawn for each log file. It stands in the log's header and in
-//! the heap's checkpoint slots.
+//! the heap's checkpoint slots. Both say which life of the pool wrote them last, so that one that was put back from an older copy
+//! without the other is noticed, too.
 //!
 //! | the heap | a log of its own | no log | another log |
 //! |---|---|---|---|
@@ -26,12 +27,12 @@ use super::create;
 use super::header::Header;
 use super::layout::{Layout, PAGE_BYTES, PoolState};
 use super::lock::lock;
-use super::new_file::{cannot, folder_of, is_at, remove_leavings, remove_locked};
+use super::new_file::{cannot, folder_of, is_at, remove_leavings, remove_locked, synchronize_folder};
 use super::options::Options;
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::scheme::SchemeKind;
-use crate::sync::{self, FileDevice, LogIdentity};
+use crate::sync::{self, FileDevice, LogIdentity, OwnLog};
 
 /// Where the log of the pool at `path` is: beside it, `.log` appended to its name.
 ///
@@ -109,6 +110,10 @@ impl OpenFiles {
     pub fn open(path: &Path, options: &Options, read_only: bool) -> Result<Self> {
         let path = resolve(path).map_err(cannot("open the pool", path))?;
         let heap = open_locked(&path, read_only)?;
+        if !read_only {
+            // Whoever gave the files their names may have been killed before these were durable.
+            synchronize_folder(&path).map_err(cannot("make durable the name of", &path))?;
+        }
         Self::of_heap(path.clone(), heap, options, read_only).map_err(|error| error.in_pool(&path))
     }
 
@@ -158,8 +163,8 @@ impl OpenFiles {
         }
     }
 
-    /// The identity of the log that the heap was last used with.
-    pub fn own_log(&self) -> Result<Option<LogIdentity>> {
+    /// The log that the heap was last used with.
+    pub fn own_log(&self) -> Result<Option<OwnLog>> {
         sync::log_of_heap(&self.heap, self.header.uuid.as_bytes())
             .map_err(cannot("read the checkpoint slots of", &self.path))
     }
@@ -172,25 +177,28 @@ impl OpenFiles {
         let name = log_path(&self.path);
         let keep = |file: &File| file.try_clone().map_err(cannot("keep open", &name));
         let device = FileDevice::new(keep(&self.heap)?, keep(&file)?, false);
-        let (identity, ring_blocks) = sync::read_log_header(&device, &name)?;
+        let header = sync::read_log_header(&device, &name)?;
+        let is_the_pools = header.identity.pool == *self.header.uuid.as_bytes();
         let is_own = match self.own_log()? {
-            Some(own) => own == identity,
+            Some(own) => own.is(&device, &header).map_err(cannot("read", &name))?,
             // Both slots are damaged, for recovery to tell.
-            None => identity.pool == *self.header.uuid.as_bytes(),
+            None => is_the_pools,
         };
         if is_own {
+            let (identity, ring_blocks) = (header.identity, header.ring);
             return Ok(FoundLog::Own(OpenLog { file, identity, ring_blocks, remade: false }));
         }
-        let is_used = || sync::holds_blocks(&device, identity, ring_blocks).map_err(cannot("read", &name));
-        if is_clean && !is_used()? {
+        if is_clean && !sync::was_used(&device, &header).map_err(cannot("read", &name))? {
             return Ok(FoundLog::Unused(file));
         }
-        let whose = if identity.pool == *self.header.uuid.as_bytes() {
-            "another log of the pool, from before or after,"
+        let heap = self.path.display();
+        let problem = if is_the_pools {
+            format!(
+                "does not fit the pool {heap}: one of the two is older than the other, as if put back from a copy"
+            )
         } else {
-            "the log of another pool than"
+            format!("is the log of another pool than {heap}")
         };
-        let problem = format!("is {whose} {}", self.path.display());
         Err(Error::LogFile { path: name.display().to_string(), problem })
     }
 

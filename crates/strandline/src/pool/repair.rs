@@ -259,7 +259,8 @@ impl Mended<'_> {
         self.ring = Some((length / PAGE_BYTES).saturating_sub(1));
         let own = sync::log_of_heap(&file, &uuid).map_err(cannot("read", self.path))?;
         let found = sync::log_identity(&log);
-        let is_foreign = found.is_some_and(|found| found.pool != uuid || own.is_some_and(|own| own != found));
+        let is_foreign =
+            found.is_some_and(|found| found.pool != uuid || own.is_some_and(|own| own.identity != found));
         let device = FileDevice::new(file, log, true);
         let is_clean = state == 0;
         match sync::read_log_header(&device, &name) {

@@ -5,6 +5,7 @@
 //! 4096 * (1 + n mod N)   block number n, for the newest n written there
 //!
 //! header   word 0 magic, 1 version, 2-3 the pool's UUID, 4 the log's nonce, 5 N, 6 CRC-32C of words 0-5
+//!          word 8 the life that writes the log, 9 the life before it, 10 CRC-32C of words 8-9
 //! block    word 0      its number n
 //!          word 1      records in it (bits 0-7), the life that wrote it (bits 8-31), checksum (bits 32-63)
 //!          words 2..   records of two words each, as in `log/record.rs`; what follows them is undefined
@@ -20,8 +21,15 @@
 //! - One of *an earlier log of this pool*: each log file has a nonce of its own, which stands in the heap's checkpoint slots as well. A
 //!   log whose nonce is another is refused before a block of it is read, and its blocks' checksums are wrong.
 //! - One of *an earlier life of this log*: recovery draws a new life and begins S + N blocks further on, above every number that a
-//!   block in the file can have. The number alone would do, but for a heap file that was put back from an older copy: two lives that both
-//!   went on from that copy use the same numbers, and differ in what was drawn.
+//!   block in the file can have. The number alone would do, but for files that are put back from older copies.
+//!
+//! # Older copies
+//!
+//! Recovery writes the life that it begins and the one before it into the header, and only then the life into a checkpoint slot. So the
+//! newest slot has the header's life; or, after a crash between the two, the one before it, and then no block of the header's life
+//! exists. Anything else is a heap or a log that was put back from an older copy without the other, and is refused:
+//! what is acknowledged may be missing from either. Before a pool is published its log is written by life [`CREATION`], so that
+//! a log of which nobody ever knew is told from one that was used.
 
 use crate::memory::WORD_BYTES;
 
@@ -134,18 +142,50 @@ fn header_checksum(header: &[u8]) -> u64 {
     crc32c::crc32c(&header[..8 * HEADER_FIELDS]).into()
 }
 
+/// The life in which a pool is made that nobody can find yet.
+pub(super) const CREATION: u64 = 0;
+
+/// The lives in a log's header: the one that writes the log, and the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lives {
+    pub current: u64,
+    pub previous: u64,
+}
+
+/// Where they are in a header, and then their checksum.
+const LIVES: usize = 8;
+
+impl Lives {
+    fn checksum(header: &[u8]) -> u64 {
+        crc32c::crc32c(&header[8 * LIVES..8 * (LIVES + 2)]).into()
+    }
+
+    pub(super) fn store(self, header: &mut [u8]) {
+        to_bytes(&[self.current, self.previous], &mut header[8 * LIVES..]);
+        let checksum = Self::checksum(header);
+        to_bytes(&[checksum], &mut header[8 * (LIVES + 2)..]);
+    }
+
+    /// `None`: they are damaged.
+    pub(super) fn load(header: &[u8]) -> Option<Self> {
+        let whole = word(header, LIVES + 2) == Self::checksum(header);
+        whole.then(|| Self { current: word(header, LIVES), previous: word(header, LIVES + 1) })
+    }
+}
+
 /// The log file's header block.
-pub(super) fn header(identity: LogIdentity, ring: u64) -> Vec<u8> {
+pub(super) fn header(identity: LogIdentity, ring: u64, lives: Lives) -> Vec<u8> {
     let mut header = vec![0; BLOCK_BYTES as usize];
     let uuid = &identity.pool;
     to_bytes(&[MAGIC, VERSION, word(uuid, 0), word(uuid, 1), identity.nonce, ring], &mut header);
     let checksum = header_checksum(&header);
     to_bytes(&[checksum], &mut header[8 * HEADER_FIELDS..]);
+    lives.store(&mut header);
     header
 }
 
-/// The identity and the ring's size in a header, or what is wrong with it.
-pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64), String> {
+/// The identity, the ring's size and the lives in a header, or what is wrong with it.
+pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64, Lives), String> {
     if word(header, 0) != MAGIC {
         return Err("is not a Strandline log".into());
     }
@@ -162,14 +202,13 @@ pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64), String> {
             ));
         }
     }
-    if word(header, HEADER_FIELDS) != header_checksum(header) {
-        return Err("has a damaged header".into());
-    }
+    let lives = Lives::load(header).filter(|_| word(header, HEADER_FIELDS) == header_checksum(header));
+    let Some(lives) = lives else { return Err("has a damaged header".into()) };
     let mut pool = [0; 16];
     pool.copy_from_slice(&header[16..32]);
     match word(header, 5) {
         ring if (MINIMAL_RING..=MAXIMAL_RING).contains(&ring) => {
-            Ok((LogIdentity { pool, nonce: word(header, 4) }, ring))
+            Ok((LogIdentity { pool, nonce: word(header, 4) }, ring, lives))
         }
         ring => Err(format!("has an impossible size of {ring} blocks")),
     }
@@ -212,10 +251,11 @@ mod tests {
     #[test]
     fn a_header_says_what_is_wrong_with_it() {
         let identity = LogIdentity { pool: [3; 16], nonce: 77 };
-        let good = header(identity, 16);
-        assert_eq!(read_header(&good), Ok((identity, 16)));
+        let lives = Lives { current: 5, previous: 3 };
+        let good = header(identity, 16, lives);
+        assert_eq!(read_header(&good), Ok((identity, 16, lives)));
         assert!(read_header(&[0; 4096]).unwrap_err().contains("not a Strandline log"));
-        for at in [16, 32, 40, 48] {
+        for at in [16, 32, 40, 48, 64, 72, 80] {
             let mut damaged = good.clone();
             damaged[at] ^= 1;
             assert!(read_header(&damaged).unwrap_err().contains("damaged"), "byte {at}");

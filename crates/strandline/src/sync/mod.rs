@@ -34,6 +34,6 @@ pub use block::{BLOCK_BYTES, LogIdentity, RECORDS_PER_BLOCK};
 pub use checkpoint::CheckpointReport;
 pub use device::{AlignedBuffer, Device, DeviceFile};
 pub use file_device::{DeviceCounters, FileDevice};
-pub use recovery::{SyncRecoveryReport, create, read_log_header};
-pub(crate) use repair::{damaged_slots, holds_blocks, log_identity, log_of_heap, mend_log_header};
+pub use recovery::{LogHeader, SyncRecoveryReport, create, read_log_header};
+pub(crate) use repair::{OwnLog, damaged_slots, log_identity, log_of_heap, mend_log_header, was_used};
 pub use shared_log::{SharedLog, SyncParameters};

@@ -15,7 +15,8 @@
 //!    would do no harm; it costs one write.)
 //! 4. The transactions are replayed into memory, and every page that they touch, changed or not, is written to the
 //!    heap file; flush. Unchanged pages too: that the page cache already shows the new contents says nothing.
-//! 5. A slot with S + N, the highest TxID accepted and the life that begins goes over the older slot; flush. Every number of an
+//! 5. The life that begins is written into the log's header, durably. Then a slot with S + N, the highest TxID accepted and that
+//!    life goes over the older slot; flush. Every number of an
 //!    earlier life is below the S + N of its durable slot, and marked with another life, so that no block it left can
 //!    ever fit again ([`block`](super::block)).
 //!
@@ -32,7 +33,7 @@ use crate::log::{Record, Write, merge};
 use crate::memory::{Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, PAGE_BYTES, SharedLayout, View};
 
-use super::block::{self, BLOCK_BYTES, FIRST_BLOCK, LogIdentity};
+use super::block::{self, BLOCK_BYTES, CREATION, FIRST_BLOCK, Lives, LogIdentity};
 use super::checkpoint::copy_page;
 use super::device::{AlignedBuffer, Device, DeviceFile};
 use super::repair::highest_block;
@@ -128,7 +129,7 @@ fn cannot(what: &str, file: DeviceFile) -> impl FnOnce(io::Error) -> Error {
 /// create(&device, identity, parameters, 0)?;
 /// // A header and the ring.
 /// assert_eq!(device.size(DeviceFile::Log).unwrap(), (1 + 16) * BLOCK_BYTES);
-/// assert_eq!(read_log_header(&device, "log".as_ref())?, (identity, 16));
+/// assert_eq!(read_log_header(&device, "log".as_ref())?.ring, 16);
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
@@ -152,18 +153,37 @@ pub fn create(
         at += length;
     }
     device.flush(log).map_err(cannot("flush", log))?;
-    let header = block::header(identity, parameters.ring_blocks);
+    let lives = Lives { current: CREATION, previous: CREATION };
+    let header = block::header(identity, parameters.ring_blocks, lives);
     device.write_durable(log, 0, &header).map_err(cannot("write", log))?;
     // Both, so that no slot of an earlier log is left; the one with the higher generation counts.
     for (index, generation) in [(1, 1), (0, 2)] {
-        CheckpointSlot { generation, start: FIRST_BLOCK, watermark, nonce: identity.nonce, life: 0 }
+        CheckpointSlot { generation, start: FIRST_BLOCK, watermark, nonce: identity.nonce, life: CREATION }
             .write(device, index, &identity.pool)
             .map_err(cannot("write", heap))?;
     }
     device.flush(heap).map_err(cannot("flush", heap))
 }
 
-/// Whose log the log file is, if it is whole, and N, the blocks in its ring. `path` is for messages.
+/// What the header of a log says.
+///
+/// ```
+/// use strandline::sync::{BLOCK_BYTES, LogHeader};
+///
+/// fn file_bytes(log: &LogHeader) -> u64 {
+///     (1 + log.ring) * BLOCK_BYTES
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogHeader {
+    /// Whose log it is.
+    pub identity: LogIdentity,
+    /// N, the blocks in its ring.
+    pub ring: u64,
+    pub(super) lives: Lives,
+}
+
+/// The header of the log file, if that is whole. `path` is for messages.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -184,13 +204,14 @@ pub fn create(
 /// let device = FileDevice::new(open("heap"), open("log"), true);
 /// device.grow(DeviceFile::Heap, geometry.size).unwrap();
 /// create(&device, identity, parameters, 0)?;
-/// assert_eq!(read_log_header(&device, "log".as_ref())?, (identity, parameters.ring_blocks));
+/// let header = read_log_header(&device, "log".as_ref())?;
+/// assert_eq!((header.identity, header.ring), (identity, parameters.ring_blocks));
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
 /// # Errors
 /// [`Error::LogFile`] says what is wrong; the device fails.
-pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<(LogIdentity, u64)> {
+pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<LogHeader> {
     let wrong = |problem: String| Error::LogFile { path: path.display().to_string(), problem };
     let log = DeviceFile::Log;
     let size = device.size(log).map_err(cannot("look at", log))?;
@@ -199,12 +220,12 @@ pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<(LogIdentity,
     }
     let mut header = AlignedBuffer::new(BLOCK_BYTES as usize);
     device.read(log, 0, &mut header).map_err(cannot("read", log))?;
-    let (identity, ring) = block::read_header(&header).map_err(wrong)?;
+    let (identity, ring, lives) = block::read_header(&header).map_err(wrong)?;
     let expected = BLOCK_BYTES * (1 + ring);
     if size < expected {
         return Err(wrong(format!("has {size} bytes but its header says {expected}: it was truncated")));
     }
-    Ok((identity, ring))
+    Ok(LogHeader { identity, ring, lives })
 }
 
 /// Collects the writes of committed transactions from a run of records.
@@ -297,6 +318,7 @@ impl SharedLog {
         } else {
             (found.slot.start + self.ring, self.life_after(found.slot.life))
         };
+        self.announce_life(device, Lives { current: life, previous: found.slot.life })?;
         memory.store(self.life(), life);
         memory.store(self.generation(), found.slot.generation);
         memory.store(self.newest_slot(), found.index);
@@ -322,9 +344,33 @@ impl SharedLog {
         Ok(found.report)
     }
 
-    /// The life that begins, which is not the last one.
+    /// The life that begins, which is not the last one; but while a pool is made, there is one life only.
     fn life_after(&self, last: u64) -> u64 {
-        if self.next_life == last { (last + 1) & block::MAXIMAL_LIFE } else { self.next_life }
+        match self.next_life {
+            CREATION => CREATION,
+            life if life == last => last % block::MAXIMAL_LIFE + 1,
+            life => life,
+        }
+    }
+
+    /// Writes into the log's header, durably, which life begins: before a slot says so.
+    fn announce_life(&self, device: &dyn Device, lives: Lives) -> Result<()> {
+        let header = block::header(self.identity, self.ring, lives);
+        device.write_durable(DeviceFile::Log, 0, &header).map_err(cannot("write", DeviceFile::Log))
+    }
+
+    /// Ends the life in which a pool was made, whose log nobody needs after this: the next one begins with the number `life`. No
+    /// transaction runs, and no checkpoint.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub(crate) fn end_creation<M: Memory>(&self, view: &View<M>, life: u64) -> Result<()> {
+        let (memory, device) = (&view.memory, self.device(view)?);
+        self.checkpoint(view)?;
+        let life = (life & block::MAXIMAL_LIFE).max(CREATION + 1);
+        self.announce_life(device, Lives { current: life, previous: CREATION })?;
+        memory.store(self.life(), life);
+        self.write_slot(view, device, memory.load(self.start()), memory.load(self.last_transaction()))
     }
 
     fn begin_at<M: Memory>(&self, memory: &M, block: u64, watermark: u64) {

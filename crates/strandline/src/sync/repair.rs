@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::block::{self, BLOCK_BYTES, LogIdentity, MAXIMAL_RING, MINIMAL_RING};
+use super::block::{self, BLOCK_BYTES, CREATION, Lives, LogIdentity, MAXIMAL_RING, MINIMAL_RING};
 use super::device::{AlignedBuffer, Device, DeviceFile};
+use super::recovery::LogHeader;
 use super::slot::CheckpointSlot;
 use crate::error::{Error, Result};
 use crate::pool::layout::{Layout, PAGE_BYTES};
@@ -14,15 +15,38 @@ use crate::pool::layout::{Layout, PAGE_BYTES};
 pub(crate) fn log_identity(log: &File) -> Option<LogIdentity> {
     let mut header = vec![0; BLOCK_BYTES as usize];
     log.read_exact_at(&mut header, 0).ok()?;
-    block::read_header(&header).ok().map(|(identity, _)| identity)
+    block::read_header(&header).ok().map(|(identity, ..)| identity)
 }
 
-/// The identity of the log that belongs to the heap file of this pool, as its newest checkpoint slot has it; `None`: the pool
-/// never had a log, or neither slot is valid.
+/// The log that belongs to a heap, as its newest checkpoint slot has it.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnLog {
+    pub identity: LogIdentity,
+    /// The life that writes the blocks that recovery needs.
+    pub life: u64,
+}
+
+impl OwnLog {
+    /// Whether the log with this header and ring was last used with the heap, and neither was put back from an older copy.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn is(&self, device: &dyn Device, header: &LogHeader) -> io::Result<bool> {
+        let LogHeader { identity, ring, lives } = header;
+        if *identity != self.identity || self.life == lives.current {
+            return Ok(*identity == self.identity);
+        }
+        // A crash in the recovery that began the header's life.
+        Ok(self.life == lives.previous
+            && !holds_life(device, *identity, *ring, |life| life == lives.current)?)
+    }
+}
+
+/// The log that belongs to the heap file of this pool; `None`: the pool never had a log, or neither slot is valid.
 ///
 /// # Errors
 /// The heap file cannot be read.
-pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<LogIdentity>> {
+pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<OwnLog>> {
     let mut newest: Option<CheckpointSlot> = None;
     let mut page = vec![0; PAGE_BYTES as usize];
     for index in 0..2 {
@@ -33,23 +57,27 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Log
             newest = Some(slot);
         }
     }
-    Ok(newest.map(|slot| LogIdentity { pool: *pool, nonce: slot.nonce }))
+    Ok(newest
+        .map(|slot| OwnLog { identity: LogIdentity { pool: *pool, nonce: slot.nonce }, life: slot.life }))
 }
 
-/// Writes the header of the log with this identity again, if it is certain what it was: the file's size tells the
-/// ring's, and the old checksum, or the rest of the old header, or a block of the ring must agree. `false`: it is not.
+/// Writes the header of this log again, if it is certain what it was: the file's size tells the
+/// ring's, the slot the life, and the old checksum, or the rest of the old header, or a block of the ring must agree. `false`: it is not.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn mend_log_header(device: &dyn Device, identity: LogIdentity) -> io::Result<bool> {
+pub(crate) fn mend_log_header(device: &dyn Device, OwnLog { identity, life }: OwnLog) -> io::Result<bool> {
     let size = device.size(DeviceFile::Log)?;
     let ring = (size / BLOCK_BYTES).saturating_sub(1);
     if !size.is_multiple_of(BLOCK_BYTES) || !(MINIMAL_RING..=MAXIMAL_RING).contains(&ring) {
         return Ok(false);
     }
-    let good = block::header(identity, ring);
+    let good = block::header(identity, ring, Lives { current: life, previous: life });
     let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
     device.read(DeviceFile::Log, 0, &mut found)?;
+    if Lives::load(&found).is_some_and(|lives| lives.current != life) {
+        return Ok(false);
+    }
     if !block::may_have_been(&found, &good) && highest_block(device, ring, identity.seed())?.is_none() {
         return Ok(false);
     }
@@ -57,12 +85,23 @@ pub(crate) fn mend_log_header(device: &dyn Device, identity: LogIdentity) -> io:
     Ok(true)
 }
 
-/// Whether the log with this identity and size has a block that any life of it wrote. Reads all of it.
+/// Whether the log has a block that was written since its pool was published. Reads all of it.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn holds_blocks(device: &dyn Device, identity: LogIdentity, ring: u64) -> io::Result<bool> {
-    Ok(highest_block(device, ring, identity.seed())?.is_some())
+pub(crate) fn was_used(device: &dyn Device, header: &LogHeader) -> io::Result<bool> {
+    holds_life(device, header.identity, header.ring, |life| life != CREATION)
+}
+
+fn holds_life(
+    device: &dyn Device,
+    identity: LogIdentity,
+    ring: u64,
+    wanted: impl Fn(u64) -> bool,
+) -> io::Result<bool> {
+    let mut found = false;
+    visit_blocks(device, ring, identity.seed(), |_, life| found |= wanted(life))?;
+    Ok(found)
 }
 
 /// Blocks of the ring read at a time.
@@ -71,6 +110,17 @@ const BATCH_BLOCKS: u64 = 256;
 /// The highest number of a valid block at its place in the ring, whichever life wrote it. Reads all of it.
 pub(super) fn highest_block(device: &dyn Device, ring: u64, seed: u32) -> io::Result<Option<u64>> {
     let mut highest = None;
+    visit_blocks(device, ring, seed, |number, _| highest = highest.max(Some(number)))?;
+    Ok(highest)
+}
+
+/// Shows number and life of each valid block at its place in the ring.
+fn visit_blocks(
+    device: &dyn Device,
+    ring: u64,
+    seed: u32,
+    mut visit: impl FnMut(u64, u64),
+) -> io::Result<()> {
     let mut batch = AlignedBuffer::new((BATCH_BLOCKS.min(ring) * BLOCK_BYTES) as usize);
     for first in (0..ring).step_by(BATCH_BLOCKS as usize) {
         let count = BATCH_BLOCKS.min(ring - first);
@@ -78,12 +128,14 @@ pub(super) fn highest_block(device: &dyn Device, ring: u64, seed: u32) -> io::Re
         device.read(DeviceFile::Log, block::offset(first, ring), batch)?;
         for (place, found) in (first..).zip(batch.chunks_exact(BLOCK_BYTES as usize)) {
             let number = block::word(found, 0);
-            if number % ring == place && block::check_any_life(found, number, seed).is_some() {
-                highest = highest.max(Some(number));
+            if number % ring == place
+                && let Some((_, life)) = block::check_any_life(found, number, seed)
+            {
+                visit(number, life);
             }
         }
     }
-    Ok(highest)
+    Ok(())
 }
 
 /// The checkpoint slots that are not valid, in words. No crash leaves one: a slot lies in one sector.

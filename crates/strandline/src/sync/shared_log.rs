@@ -46,7 +46,7 @@ use crate::log::{RECORD_BLOCKS, Record};
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step, VolatileAddress, WORD_BYTES};
 use crate::pool::layout::{Layout, PAGE_BYTES, SharedLayout, Slot, View};
 
-use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
+use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
 use super::device::{AlignedBuffer, Device, DeviceFile, Page};
 use crate::memory::latch::{load_in_order, lock, unlock};
 
@@ -213,7 +213,7 @@ impl SharedLog {
 
     /// The log with this identity, of a pool with this layout and these parameters. What it writes after recovery is marked with
     /// the low 24 bits of `life`, which is to be drawn anew for each opening of the pool, so that blocks of one life are not
-    /// taken for another's.
+    /// taken for another's; 0 while the pool is made.
     pub fn new(
         layout: &Layout,
         shared: &SharedLayout,
@@ -229,7 +229,7 @@ impl SharedLog {
             bitmap_words: Self::bitmap_words(layout),
             identity,
             seed: identity.seed(),
-            next_life: life & block::MAXIMAL_LIFE,
+            next_life: if life == CREATION { CREATION } else { (life & block::MAXIMAL_LIFE).max(1) },
         }
     }
 

@@ -51,7 +51,7 @@ impl Files {
         let volatile = Mapping::anonymous(self.shared.bytes()).unwrap();
         let device = Arc::new(self.device());
         let path = self.folder.path().join("log");
-        assert_eq!(read_log_header(&*device, &path).unwrap().0, IDENTITY);
+        assert_eq!(read_log_header(&*device, &path).unwrap().identity, IDENTITY);
         let memory =
             Native::new(Arc::new(heap), Arc::new(volatile), Domain::Sync, None, Some(device)).unwrap();
         let view = View { memory, layout: self.layout, shared: self.shared };
