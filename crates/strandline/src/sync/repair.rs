@@ -24,6 +24,8 @@ pub(crate) struct OwnLog {
     pub identity: LogIdentity,
     /// The life that writes the blocks that recovery needs.
     pub life: u64,
+    /// Whether the other slot is damaged, which may have been the newer one: recovery looks into it.
+    other_is_damaged: bool,
 }
 
 impl OwnLog {
@@ -33,7 +35,7 @@ impl OwnLog {
     /// The log cannot be read.
     pub fn is(&self, device: &dyn Device, header: &LogHeader) -> io::Result<bool> {
         let LogHeader { identity, ring, lives } = header;
-        if *identity != self.identity || self.life == lives.current {
+        if *identity != self.identity || self.life == lives.current || self.other_is_damaged {
             return Ok(*identity == self.identity);
         }
         // A crash in the recovery that began the header's life.
@@ -47,18 +49,23 @@ impl OwnLog {
 /// # Errors
 /// The heap file cannot be read.
 pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<OwnLog>> {
-    let mut newest: Option<CheckpointSlot> = None;
+    let (mut newest, mut valid): (Option<CheckpointSlot>, _) = (None, 0);
     let mut page = vec![0; PAGE_BYTES as usize];
     for index in 0..2 {
         heap.read_exact_at(&mut page, Layout::CHECKPOINT_SLOTS.offset() + index * PAGE_BYTES)?;
-        if let Some(slot) = CheckpointSlot::decode(&page, pool)
+        let slot = CheckpointSlot::decode(&page, pool);
+        valid += u64::from(slot.is_some());
+        if let Some(slot) = slot
             && newest.is_none_or(|other| slot.generation > other.generation)
         {
             newest = Some(slot);
         }
     }
-    Ok(newest
-        .map(|slot| OwnLog { identity: LogIdentity { pool: *pool, nonce: slot.nonce }, life: slot.life }))
+    Ok(newest.map(|slot| OwnLog {
+        identity: LogIdentity { pool: *pool, nonce: slot.nonce },
+        life: slot.life,
+        other_is_damaged: valid < 2,
+    }))
 }
 
 /// Writes the header of this log again, if it is certain what it was: the file's size tells the
@@ -66,7 +73,10 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn mend_log_header(device: &dyn Device, OwnLog { identity, life }: OwnLog) -> io::Result<bool> {
+pub(crate) fn mend_log_header(
+    device: &dyn Device,
+    OwnLog { identity, life, .. }: OwnLog,
+) -> io::Result<bool> {
     let size = device.size(DeviceFile::Log)?;
     let ring = (size / BLOCK_BYTES).saturating_sub(1);
     if !size.is_multiple_of(BLOCK_BYTES) || !(MINIMAL_RING..=MAXIMAL_RING).contains(&ring) {
