@@ -131,6 +131,46 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
 /// Crash points tried in each life that is sampled.
 const POINTS: u32 = 12;
 
+/// Lives of a pool that hardly lives at all, and crash points tried in each.
+const SHORT_LIVES: u64 = 6;
+const SHORT_POINTS: usize = 6;
+
+/// Lives that end after a few transactions, and leave torn records behind: each begins where the one before did, with the
+/// same numbers and in the same places, so that what it stores meets what the other has left.
+fn short_lives(ground: &Ground, explorer: &mut Explorer<'_>, random: &mut Rng) -> Result<(), Box<Violation>> {
+    let mut image = ground.first_image(false, random);
+    explorer.forget();
+    let transactions = random.usize(1..4);
+    for life in 1..=SHORT_LIVES {
+        let policy = match random.bool() {
+            true => Policy::Random { every: [2, 6, 20][random.usize(..3)] },
+            false => Policy::Priorities { every: 60, critical: 4, stalls: false },
+        };
+        let plans = (0..ground.case.threads as u64)
+            .map(|thread| {
+                let number = |number| Plan::short(life << 24 | thread << 16 | number, random);
+                (0..transactions as u64).map(number).collect()
+            })
+            .collect();
+        let recipe = Recipe {
+            image,
+            script: Rc::new(Script::Fixed(plans)),
+            policy,
+            shared: None,
+            delays: false,
+            random: random.fork(),
+        };
+        let lived = live(ground, recipe)?;
+        explorer.turn_to();
+        image = Vec::new();
+        for _ in 0..SHORT_POINTS {
+            let points = &lived.trace.points;
+            image = explorer.torn_states(&lived, points[random.usize(..points.len())], random)?;
+        }
+    }
+    Ok(())
+}
+
 /// Some lives of one pool.
 fn sample_one(
     ground: &Ground,
@@ -138,6 +178,9 @@ fn sample_one(
     random: &mut Rng,
     transactions: u32,
 ) -> Result<(), Box<Violation>> {
+    if random.u8(..4) == 0 {
+        return short_lives(ground, explorer, random);
+    }
     let used = random.bool();
     let mut image = ground.first_image(used, random);
     let lives = random.u64(1..4);

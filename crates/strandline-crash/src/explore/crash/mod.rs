@@ -267,6 +267,13 @@ impl CrashMemory {
         self.begin();
     }
 
+    /// Begins a run that decides at random, so that something which was stored lately is torn.
+    pub fn torn(&self, random: &mut Rng) {
+        let mood = Mood::torn(random, &self.path.borrow().stored);
+        self.path.borrow_mut().begin(Chooser::Random(random.fork(), mood));
+        self.begin();
+    }
+
     /// Begins a run that decides as `decisions` say, and for the newest otherwise.
     pub fn given(&self, decisions: Vec<Decision>) {
         self.path.borrow_mut().begin(Chooser::Given(decisions, None));
@@ -321,6 +328,11 @@ impl CrashMemory {
         for decision in &made {
             self.load_word(decision.word);
         }
+        self.all_words()
+    }
+
+    /// The pool as this run sees it: all that is still open is decided now.
+    pub fn all_words(&self) -> Vec<u64> {
         (0..self.base.len() as u32).map(|word| self.load_word(word)).collect()
     }
 
