@@ -10,7 +10,7 @@ use fastrand::Rng;
 use strandline::Result;
 
 use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
-use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, in_recovery, style};
+use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, between_lives, in_recovery, style};
 use super::schedule::Policy;
 use super::workload::Plan;
 use crate::Setting;
@@ -132,25 +132,23 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
 const POINTS: u32 = 12;
 
 /// Lives of a pool that hardly lives at all, and crash points tried in each.
-const SHORT_LIVES: u64 = 6;
-const SHORT_POINTS: usize = 6;
+const SHORT_LIVES: u64 = 8;
+const SHORT_POINTS: usize = 4;
 
 /// Lives that end after a few transactions, and leave torn records behind: each begins where the one before did, with the
 /// same numbers and in the same places, so that what it stores meets what the other has left.
 fn short_lives(ground: &Ground, explorer: &mut Explorer<'_>, random: &mut Rng) -> Result<(), Box<Violation>> {
     let mut image = ground.first_image(false, random);
     explorer.forget();
-    let transactions = random.usize(1..4);
+    let transactions = [1, 1, 2, 3][random.usize(..4)];
     for life in 1..=SHORT_LIVES {
         let policy = match random.bool() {
             true => Policy::Random { every: [2, 6, 20][random.usize(..3)] },
             false => Policy::Priorities { every: 60, critical: 4, stalls: false },
         };
+        let mut plan = |thread: u64, number: u64| Plan::short(life << 24 | thread << 16 | number, random);
         let plans = (0..ground.case.threads as u64)
-            .map(|thread| {
-                let number = |number| Plan::short(life << 24 | thread << 16 | number, random);
-                (0..transactions as u64).map(number).collect()
-            })
+            .map(|thread| (0..transactions).map(|number| plan(thread, number)).collect())
             .collect();
         let recipe = Recipe {
             image,
@@ -178,7 +176,8 @@ fn sample_one(
     random: &mut Rng,
     transactions: u32,
 ) -> Result<(), Box<Violation>> {
-    if random.u8(..4) == 0 {
+    let short = if ground.case.omitted.is_some_and(between_lives) { 6 } else { 2 };
+    if random.u8(..8) < short {
         return short_lives(ground, explorer, random);
     }
     let used = random.bool();

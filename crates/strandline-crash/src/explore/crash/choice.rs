@@ -80,7 +80,7 @@ impl Mood {
         Self { newest, oldest, by_line: (random.u8(..3) == 0).then(|| random.u32(..)), latest, torn: None }
     }
 
-    /// A mood in which one of the words `stored` lately is where a record is torn; all else survives, or little of it.
+    /// A mood in which a record is torn at one of the words `stored` lately; all else survives, or little of it.
     pub fn torn(random: &mut Rng, stored: &[u32]) -> Self {
         let at = stored.get(random.usize(..stored.len().max(1))).map(|word| word + random.u32(..2));
         let newest = [u16::MAX, u16::MAX, 32_000, 0][random.usize(..4)];

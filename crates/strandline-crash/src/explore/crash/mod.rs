@@ -267,9 +267,11 @@ impl CrashMemory {
         self.begin();
     }
 
-    /// Begins a run that decides at random, so that something which was stored lately is torn.
+    /// Begins a run that decides at random, so that something which was stored lately, other than data, is torn.
     pub fn torn(&self, random: &mut Rng) {
-        let mood = Mood::torn(random, &self.path.borrow().stored);
+        let outside = |word: &&u32| !self.data.contains(&(**word as usize));
+        let logged: Vec<u32> = self.path.borrow().stored.iter().filter(outside).copied().collect();
+        let mood = Mood::torn(random, &logged);
         self.path.borrow_mut().begin(Chooser::Random(random.fork(), mood));
         self.begin();
     }
