@@ -133,14 +133,14 @@ const POINTS: u32 = 12;
 
 /// Lives of a pool that hardly lives at all, and crash points tried in each.
 const SHORT_LIVES: u64 = 8;
-const SHORT_POINTS: usize = 4;
+const SHORT_POINTS: usize = 3;
 
 /// Lives that end after a few transactions, and leave torn records behind: each begins where the one before did, with the
 /// same numbers and in the same places, so that what it stores meets what the other has left.
 fn short_lives(ground: &Ground, explorer: &mut Explorer<'_>, random: &mut Rng) -> Result<(), Box<Violation>> {
     let mut image = ground.first_image(false, random);
     explorer.forget();
-    let transactions = [1, 1, 2, 3][random.usize(..4)];
+    let transactions = [1, 1, 1, 2, 3][random.usize(..5)];
     for life in 1..=SHORT_LIVES {
         let policy = match random.bool() {
             true => Policy::Random { every: [2, 6, 20][random.usize(..3)] },
@@ -161,9 +161,12 @@ fn short_lives(ground: &Ground, explorer: &mut Explorer<'_>, random: &mut Rng) -
         let lived = live(ground, recipe)?;
         explorer.turn_to();
         image = Vec::new();
-        for _ in 0..SHORT_POINTS {
-            let points = &lived.trace.points;
-            image = explorer.torn_states(&lived, points[random.usize(..points.len())], random)?;
+        let points = &lived.trace.points;
+        for pick in 1..=SHORT_POINTS {
+            let upto = points.len();
+            // The less there is, the more is the next life like this one.
+            let upto = if pick == SHORT_POINTS { random.usize(..upto) + 1 } else { upto };
+            image = explorer.torn_states(&lived, points[random.usize(..upto)], random)?;
         }
     }
     Ok(())
@@ -176,7 +179,7 @@ fn sample_one(
     random: &mut Rng,
     transactions: u32,
 ) -> Result<(), Box<Violation>> {
-    let short = if ground.case.omitted.is_some_and(between_lives) { 6 } else { 2 };
+    let short = if ground.case.omitted.is_some_and(between_lives) { 7 } else { 2 };
     if random.u8(..8) < short {
         return short_lives(ground, explorer, random);
     }

@@ -122,7 +122,7 @@ const TRIES: Tries = Tries { first: 128, random: 64, recoveries: 2 };
 const RECOVERY_TRIES: Tries = Tries { first: 16, random: 16, recoveries: 9 };
 const REPEATED_RUNS: usize = 4;
 /// Runs at a crash in which something is torn.
-const TORN_RUNS: usize = 16;
+const TORN_RUNS: usize = 12;
 /// Power failures in each of these recoveries, and runs on what each of them leaves.
 const RECOVERY_CRASHES: usize = 2;
 const RECOVERED_RUNS: usize = 8;

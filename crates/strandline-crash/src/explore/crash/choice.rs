@@ -49,13 +49,17 @@ struct Torn {
     at: u32,
     /// Whether those before it survive; otherwise the others do.
     before: bool,
+    /// Whether the oldest value is there instead; otherwise the newest but one.
+    oldest: bool,
 }
 
 impl Torn {
-    /// Whether the newest value of `word` survives; `None` if it lies elsewhere.
-    fn survives(self, word: u32) -> Option<bool> {
+    /// The choice for `word`; `None` if it lies elsewhere.
+    fn choose(self, word: u32, of: u32) -> Option<u32> {
         const REACH: u32 = 16;
-        (word.abs_diff(self.at) <= REACH).then_some((word < self.at) == self.before)
+        let lost = if self.oldest { 0 } else { of - 2 };
+        let choice = if (word < self.at) == self.before { of - 1 } else { lost };
+        (word.abs_diff(self.at) <= REACH).then_some(choice)
     }
 }
 
@@ -84,14 +88,14 @@ impl Mood {
     pub fn torn(random: &mut Rng, stored: &[u32]) -> Self {
         let at = stored.get(random.usize(..stored.len().max(1))).map(|word| word + random.u32(..2));
         let newest = [u16::MAX, u16::MAX, 32_000, 0][random.usize(..4)];
-        let torn = at.map(|at| Torn { at, before: random.bool() });
+        let torn = at.map(|at| Torn { at, before: random.bool(), oldest: random.bool() });
         Self { newest, oldest: 128, by_line: None, latest: 0, torn }
     }
 
     /// The choice for `word`; `stored` are words that were stored lately, the last one first.
     fn choose(&self, random: &mut Rng, word: u32, of: u32, stored: &[u32]) -> u32 {
-        if let Some(survives) = self.torn.and_then(|torn| torn.survives(word)) {
-            return if survives { of - 1 } else { random.u32(..of - 1) };
+        if let Some(choice) = self.torn.and_then(|torn| torn.choose(word, of)) {
+            return choice;
         }
         if self.latest > 0 && !stored.is_empty() {
             let may_be_lost = stored.iter().take(self.latest).any(|&other| other == word);

@@ -3,7 +3,8 @@
 use crate::scheme::Setup;
 
 use super::record::{
-    Area, CRITICAL_LINES, Critical, Header, Parameters, RECORD_LINES, decode_grant, grant_place,
+    Area, CRITICAL_LINES, Critical, Header, Parameters, RECORD_LINES, decode_grant, decode_saved,
+    encode_saved, grant_place,
 };
 
 /// A record to undo.
@@ -33,9 +34,11 @@ pub fn recover_with(
     reserved: &mut [u64],
 ) -> Result<(), String> {
     let area = Area { parameters, controllers: &setup.machine.controllers };
-    if reserved[area.saved()] == 0 {
+    let (life, is_saved) = decode_saved(reserved[area.saved()]);
+    if !is_saved {
         return Ok(());
     }
+    let grants_of = (!setup.omits("grant-life")).then_some(life);
     let count = setup.machine.controllers.count;
     let critical: Vec<Critical> = (0..count)
         .map(|controller| {
@@ -50,7 +53,7 @@ pub fn recover_with(
         .map(|structure| critical.iter().any(|critical| critical.current[structure].ended))
         .collect();
     for (controller, critical) in critical.iter().enumerate() {
-        let mut records = find(&area, controller, critical, &ended, reserved)?;
+        let mut records = find(&area, controller, critical, (&ended, grants_of), reserved)?;
         records.sort_by_key(|record| record.sequence);
         if !setup.omits("undo-order") {
             records.reverse();
@@ -69,24 +72,25 @@ pub fn recover_with(
         }
     }
     // One word ends it: a failure before leaves all to be done again.
-    reserved[area.saved()] = 0;
+    reserved[area.saved()] = encode_saved(life + 1, false);
     Ok(())
 }
 
-/// The valid records behind a controller of updates that had not ended.
+/// The valid records behind a controller of updates that had not ended; grants are those of a life, or all.
 fn find(
     area: &Area<'_>,
     controller: usize,
     critical: &Critical,
-    ended: &[bool],
+    (ended, grants_of): (&[bool], Option<u64>),
     reserved: &[u64],
 ) -> Result<Vec<Found>, String> {
     let parameters = area.parameters;
     let mut pages = vec![Vec::new(); parameters.buckets];
     for grant in 0..parameters.grants {
         let (line, word) = grant_place(grant);
-        let bucket = decode_grant(reserved[area.word(controller, line) + word]);
-        if let Some(pages) = bucket.and_then(|bucket| pages.get_mut(bucket)) {
+        let granted = decode_grant(reserved[area.word(controller, line) + word]);
+        let own = granted.filter(|&(_, life)| grants_of.is_none_or(|own| own == life));
+        if let Some(pages) = own.and_then(|(bucket, _)| pages.get_mut(bucket)) {
             pages.push(grant);
         }
     }
