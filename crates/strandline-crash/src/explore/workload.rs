@@ -121,16 +121,10 @@ impl Plan {
 
     /// A small one at random.
     pub(super) fn short(unique: u64, random: &mut Rng) -> Self {
-        let (operations, filler) = (random.u32(..3), random.u32(..3));
+        let operations = 1 + u32::from(random.u8(..4) == 0);
+        let filler = if random.u8(..4) == 0 { random.u32(1..3) } else { 0 };
         let gives_up = random.u8(..8) == 0;
-        Self {
-            seed: random.u64(..),
-            unique,
-            operations,
-            filler: filler.max(u32::from(operations == 0)),
-            reads_only: false,
-            gives_up,
-        }
+        Self { seed: random.u64(..), unique, operations, filler, reads_only: false, gives_up }
     }
 
     /// The seed of fillers that all begin at the same word, and write no word twice.

@@ -29,7 +29,7 @@ use strandline::scheme::{
 use strandline::{Concurrency, Result};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::PersistenceDomain;
-use strandline_sim::scheme::{Entry, Exhausted, Mutant, SCHEMES as HARDWARE, Setup};
+use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Exhausted, Mutant, SCHEMES as HARDWARE, Setup};
 use strandline_sim::{Contents, Description, Machine, Note, Noted};
 
 use crate::Setting;
@@ -441,8 +441,8 @@ fn sample_one(
         life += 1;
         let script = Script::Shaped { transactions, life, together: None };
         let image = live_once(lab, judge, (description, &beginning), (&script, seed), random)?;
-        if life == 1 {
-            lives += u64::from(random.bool()) * random.u64(1..3);
+        if life == 1 && (random.bool() || lab.case.rule().is_some_and(|rule| BETWEEN_LIVES.contains(&rule))) {
+            lives += random.u64(1..3);
         }
         if life < lives {
             beginning = judge.recovered(&lab.setup(description), &image).map_err(failure)?;

@@ -120,3 +120,45 @@ fn find(
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Current, encode_grant};
+    use super::*;
+
+    /// In an earlier life bucket 1 was lengthened by a page; in this one it is full without it, and power fails.
+    #[test]
+    fn a_page_granted_in_an_earlier_life_is_not_read() {
+        let machine = crate::file::load("atom", &["controllers.count=1"]).unwrap();
+        let parameters =
+            Parameters { structures: 1, buckets: 3, records: 1, grants: 2, ..Parameters::default() };
+        let area = Area { parameters, controllers: &machine.controllers };
+        for (omitted, life, undone) in [(None, 7, false), (None, 8, true), (Some("grant-life"), 7, true)] {
+            let setup = Setup { machine: &machine, omitted };
+            let mut pool = vec![0; 64];
+            let mut reserved = vec![0; parameters.reserved_bytes(&machine.controllers) as usize / 8];
+            let mut put = |line: u64, words: &[u64]| {
+                let at = area.word(0, line);
+                reserved[at..at + words.len()].copy_from_slice(words);
+            };
+            // The bucket's own record names line 1, the page's line 2.
+            for (record, line, old) in [(0, 1, 5), (1, 2, 6)] {
+                let first = parameters.record_line(1, &[0], record);
+                let mut lines = [0; super::super::record::ENTRIES];
+                lines[0] = line;
+                put(first, &Header { lines, count: 1 }.encode(0, 1 + record));
+                put(first + 1, &[old; 8]);
+            }
+            let (table, word) = grant_place(0);
+            assert_eq!(word, 0);
+            put(table, &[encode_grant(1, life)]);
+            let current = vec![Current { bucket: Some((2, 0)), ended: false }];
+            let registers = Critical { taken: [0b110, 0, 0, 0], current }.encode();
+            put(0, &registers);
+            reserved[area.saved()] = encode_saved(8, true);
+            recover_with(parameters, &setup, &mut pool, &mut reserved).unwrap();
+            assert_eq!((pool[8], pool[16] == 6), (5, undone), "{omitted:?} {life}");
+            assert_eq!(decode_saved(reserved[area.saved()]), (9, false));
+        }
+    }
+}
