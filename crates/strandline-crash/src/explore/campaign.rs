@@ -131,9 +131,11 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
 /// Crash points tried in each life that is sampled.
 const POINTS: u32 = 12;
 
-/// Lives of a pool that hardly lives at all, and crash points tried in each.
+/// Lives of a pool that hardly lives at all, and crash points looked at in each: those are tried at which records can be torn,
+/// which takes so many words.
 const SHORT_LIVES: u64 = 8;
-const SHORT_POINTS: usize = 3;
+const SHORT_POINTS: usize = 8;
+const TORN_WORDS: usize = 3;
 
 /// Lives that end after a few transactions, and leave torn records behind: each begins where the one before did, with the
 /// same numbers and in the same places, so that what it stores meets what the other has left.
@@ -160,14 +162,15 @@ fn short_lives(ground: &Ground, explorer: &mut Explorer<'_>, random: &mut Rng) -
         };
         let lived = live(ground, recipe)?;
         explorer.turn_to();
-        image = Vec::new();
         let points = &lived.trace.points;
+        let mut next = None;
         for pick in 1..=SHORT_POINTS {
-            let upto = points.len();
-            // The less there is, the more is the next life like this one.
-            let upto = if pick == SHORT_POINTS { random.usize(..upto) + 1 } else { upto };
-            image = explorer.torn_states(&lived, points[random.usize(..upto)], random)?;
+            // In the end any point will do.
+            let least = if pick == SHORT_POINTS && next.is_none() { 0 } else { TORN_WORDS };
+            let point = points[random.usize(..points.len())];
+            next = explorer.torn_states(&lived, point, least, random)?.or(next);
         }
+        image = next.unwrap_or_default();
     }
     Ok(())
 }

@@ -407,8 +407,8 @@ impl<'a> Explorer<'a> {
         Ok(next.then(|| memory.survivors(random)))
     }
 
-    /// Some states of a crash of `life` at `time` in which something that was stored lately is torn. Returns what memory may
-    /// hold then before recovery, for the next life.
+    /// Some states of a crash of `life` at `time` in which a record is torn, if there are `least` words that records can have
+    /// lost. Returns what memory may hold then before recovery, for the next life.
     ///
     /// # Errors
     /// A violation.
@@ -416,17 +416,23 @@ impl<'a> Explorer<'a> {
         &mut self,
         life: &Life,
         time: u32,
+        least: usize,
         random: &mut Rng,
-    ) -> Result<Vec<u64>, Box<Violation>> {
+    ) -> Result<Option<Vec<u64>>, Box<Violation>> {
         let expected = self.expected(life, time);
         let memory = self.crash(&life.trace, time);
         self.crashes.clear();
+        let logged = memory.logged_lately();
+        if logged.len() < least {
+            self.counts.points -= 1;
+            return Ok(None);
+        }
         for _ in 0..TORN_RUNS {
-            memory.torn(random);
+            memory.torn(&logged, random);
             self.judge_once(0, life, &expected, time)?;
         }
-        memory.torn(random);
-        Ok(memory.all_words())
+        memory.torn(&logged, random);
+        Ok(Some(memory.all_words()))
     }
 
     fn tries(&self) -> &'static Tries {

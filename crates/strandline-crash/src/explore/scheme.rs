@@ -251,6 +251,11 @@ const PHASE_EARLY_EXECUTED: (Step, &str) = (
      commit record torn over it names TxID 0 or 1: truncated, or alone in not being so",
 );
 
+const UNDONE_APART: &str =
+    "a commit is durable before its locks are released, so entries to be undone have no word in common";
+const UNDONE_AGAIN: &str = "entries to be undone have no word in common, so that whichever of them a power failure in zeroing leaves may be undone \
+     again; and what is zeroed is not undone in the next life, whatever its timestamp";
+
 const STM: Concurrency = Concurrency::Stm;
 const SINGLE_WRITER: Concurrency = Concurrency::SingleWriter;
 
@@ -390,10 +395,14 @@ pub const ALL: [CheckedScheme; 22] = [
         concurrency: Concurrency::Locks,
         settings: &Setting::ALL,
         steps: SCT_STEPS,
-        redundant: &[(
-            Step::RecoverySort,
-            "a commit is durable before its locks are released, so entries to be undone have no word in common",
-        )],
+        redundant: &[
+            (Step::RecoverySort, UNDONE_APART),
+            (Step::RecoveryWatermarkFilter, UNDONE_AGAIN),
+            (Step::RecoveryWatermark, UNDONE_AGAIN),
+            (Step::RecoveryWatermarkWriteBack, UNDONE_AGAIN),
+            (Step::RecoveryWatermarkFence, UNDONE_AGAIN),
+            (Step::RecoveryZeroEarly, UNDONE_AGAIN),
+        ],
         leftover: leftover_entry,
         code: Code::of::<SynchronousEagerSync>(),
     },

@@ -267,11 +267,15 @@ impl CrashMemory {
         self.begin();
     }
 
-    /// Begins a run that decides at random, so that something which was stored lately, other than data, is torn.
-    pub fn torn(&self, random: &mut Rng) {
+    /// Words other than data that were stored lately and may be lost.
+    pub fn logged_lately(&self) -> Vec<u32> {
         let outside = |word: &&u32| !self.data.contains(&(**word as usize));
-        let logged: Vec<u32> = self.path.borrow().stored.iter().filter(outside).copied().collect();
-        let mood = Mood::torn(random, &logged);
+        self.path.borrow().stored.iter().filter(outside).copied().collect()
+    }
+
+    /// Begins a run that decides at random, so that a record is torn at one of the words `logged`.
+    pub fn torn(&self, logged: &[u32], random: &mut Rng) {
+        let mood = Mood::torn(random, logged);
         self.path.borrow_mut().begin(Chooser::Random(random.fork(), mood));
         self.begin();
     }

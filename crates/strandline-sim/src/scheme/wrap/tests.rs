@@ -226,7 +226,7 @@ fn an_entry_is_not_reached_through_the_next_lifes() {
         let area = Area::new(SINGLE.log_bytes * description.cores.count as u64);
         let mut reserved = vec![0; SINGLE.log_bytes as usize * description.cores.count / 8];
         let mut pool = vec![0; 64];
-        let mut close = |reserved: &mut [u64], number: u64, bucket: u32, (word, value): (u64, u64)| {
+        let close = |reserved: &mut [u64], number: u64, bucket: u32, (word, value): (u64, u64)| {
             let (_, entry, _) = area.entry(number, bucket, 1);
             let place = area.entry_place(number);
             reserved[place as usize] = entry[(place % 8) as usize];
