@@ -96,17 +96,15 @@ fn an_undo_record_is_not_completed_by_the_next_lifes() {
     assert_eq!(view.memory.load(root), 6);
 }
 
-/// What makes the leavings of each kind of log harmless, left out: the zeroing, the number that counts up, the watermark.
-#[test]
-fn leavings_are_found_where_nothing_makes_them_harmless() {
+/// The schemes without one of these steps, of which each has the first that it knows: those in which nothing shows.
+fn missed(steps: &[Step], fits: impl Fn(&str) -> bool) -> Vec<(&'static str, Option<Step>)> {
     let limit = Duration::from_secs(
-        std::env::var("MUTANT_S").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(120),
+        std::env::var("MUTANT_S").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(300),
     );
     let mut missed = Vec::new();
-    for scheme in SCHEMES {
-        let step = [Step::RecoveryZero, Step::RecoveryTruncationPartial, Step::RecoveryWatermarkFilter];
-        let step = step.into_iter().find(|step| scheme.steps.contains(step));
-        assert!(step.is_some(), "{} has no step that clears its logs", scheme.name);
+    for scheme in SCHEMES.into_iter().filter(|scheme| fits(scheme.name)) {
+        let step = steps.iter().copied().find(|step| scheme.steps.contains(step));
+        assert!(step.is_some(), "{} has none of {steps:?}", scheme.name);
         let (workload, setting) = (Workload::Sps, Setting::Word);
         let case = Case { scheme, workload, threads: 2, setting, omitted: step };
         let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit };
@@ -116,5 +114,20 @@ fn leavings_are_found_where_nothing_makes_them_harmless() {
             missed.push((scheme.name, step));
         }
     }
-    assert!(missed.is_empty(), "not found: {missed:?}");
+    missed
+}
+
+/// What makes the leavings of each kind of log harmless, left out: the zeroing, the number that counts up, the watermark.
+#[test]
+fn leavings_are_found_where_nothing_makes_them_harmless() {
+    let steps = [Step::RecoveryZero, Step::RecoveryTruncationPartial, Step::RecoveryWatermarkFilter];
+    assert_eq!(missed(&steps, |_| true), []);
+}
+
+#[test]
+#[ignore = "up to a minute each"]
+fn a_life_that_begins_before_the_logs_are_durably_zeroed() {
+    for step in [Step::RecoveryZeroWriteBack, Step::RecoveryZeroFence] {
+        assert_eq!(missed(&[step], |name| name.ends_with("-eager-sync")), []);
+    }
 }
