@@ -145,8 +145,8 @@ fn short_lives(ground: &Ground, explorer: &mut Explorer<'_>, random: &mut Rng) -
     let transactions = [1, 1, 1, 2, 3][random.usize(..5)];
     for life in 1..=SHORT_LIVES {
         let policy = match random.bool() {
-            true => Policy::Random { every: [2, 6, 20][random.usize(..3)] },
-            false => Policy::Priorities { every: 60, critical: 4, stalls: false },
+            true => Policy::Random { every: [4, 20, 60][random.usize(..3)] },
+            false => Policy::Priorities { every: 60, critical: 12, stalls: false },
         };
         let mut plan = |thread: u64, number: u64| Plan::short(life << 24 | thread << 16 | number, random);
         let plans = (0..ground.case.threads as u64)

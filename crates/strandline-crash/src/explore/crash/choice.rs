@@ -88,7 +88,7 @@ impl Mood {
     pub fn torn(random: &mut Rng, stored: &[u32]) -> Self {
         let at = stored.get(random.usize(..stored.len().max(1))).map(|word| word + random.u32(..2));
         let newest = [u16::MAX, u16::MAX, 32_000, 0][random.usize(..4)];
-        let torn = at.map(|at| Torn { at, before: random.bool(), oldest: random.bool() });
+        let torn = at.map(|at| Torn { at, before: random.bool(), oldest: random.u8(..4) > 0 });
         Self { newest, oldest: 128, by_line: None, latest: 0, torn }
     }
 
