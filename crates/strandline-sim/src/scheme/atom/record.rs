@@ -214,7 +214,7 @@ pub fn grant_place(grant: u64) -> (u64, usize) {
 
 /// A grant as the table has it: page `grant` belongs to `bucket` in this life.
 pub fn encode_grant(bucket: usize, life: u64) -> u64 {
-    1 + bucket as u64 | life << GRANT_BITS
+    (life << GRANT_BITS) | (1 + bucket as u64)
 }
 
 /// The bucket of a grant in the table, and the life in which it was made.
