@@ -181,6 +181,12 @@ impl Machine {
         })
     }
 
+    /// What is reserved for the hardware scheme begins with these words, those that an earlier life's recovery has left,
+    /// instead of zeros. Before anything runs.
+    pub fn begin_with_reserved(&self, words: &[u64]) {
+        self.state.borrow_mut().caches.memory.set_reserved(words);
+    }
+
     /// Keeps what threads announce from now on.
     pub fn record_events(&self) {
         self.state.borrow_mut().events = Some(Vec::new());

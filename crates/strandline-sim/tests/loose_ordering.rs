@@ -10,7 +10,7 @@ use strandline::memory::hosted::Thread;
 use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Step};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::Description;
-use strandline_sim::scheme::{Entry, SCHEMES, Setup};
+use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Mutant, SCHEMES, Setup};
 use strandline_sim::{Contents, Machine};
 
 /// Lines that transactions use; the first few are used more often.
@@ -172,7 +172,9 @@ fn loc_kiln_survives() {
 fn every_rule_is_needed_in_every_system() {
     let mut missed = Vec::new();
     for entry in LOGS.into_iter().chain(["kiln", "loc-kiln"]).map(find) {
-        for mutant in entry.mutants {
+        // The others take a second life (`strandline-crash/tests/machine.rs`).
+        let alone = |mutant: &&Mutant| !BETWEEN_LIVES.contains(&mutant.name);
+        for mutant in entry.mutants.iter().filter(alone) {
             if violations(entry, Some(mutant.name), 0..100).is_ok() {
                 missed.push(format!("{} without {}", entry.name, mutant.name));
             }

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use strandline::Result;
 
 use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
-use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, in_recovery, style};
+use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, between_lives, in_recovery, style};
 use super::schedule::Policy;
 use super::workload::Plan;
 use crate::Setting;
@@ -131,6 +131,50 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
 /// Crash points tried in each life that is sampled.
 const POINTS: u32 = 12;
 
+/// Lives of a pool that hardly lives at all, and crash points looked at in each: those are tried at which records can be torn,
+/// which takes so many words.
+const SHORT_LIVES: u64 = 8;
+const SHORT_POINTS: usize = 8;
+const TORN_WORDS: usize = 3;
+
+/// Lives that end after a few transactions, and leave torn records behind: each begins where the one before did, with the
+/// same numbers and in the same places, so that what it stores meets what the other has left.
+fn short_lives(ground: &Ground, explorer: &mut Explorer<'_>, random: &mut Rng) -> Result<(), Box<Violation>> {
+    let mut image = ground.first_image(false, random);
+    explorer.forget();
+    let transactions = [1, 1, 1, 2, 3][random.usize(..5)];
+    for life in 1..=SHORT_LIVES {
+        let policy = match random.bool() {
+            true => Policy::Random { every: [4, 20, 60][random.usize(..3)] },
+            false => Policy::Priorities { every: 60, critical: 12, stalls: false },
+        };
+        let mut plan = |thread: u64, number: u64| Plan::short(life << 24 | thread << 16 | number, random);
+        let plans = (0..ground.case.threads as u64)
+            .map(|thread| (0..transactions).map(|number| plan(thread, number)).collect())
+            .collect();
+        let recipe = Recipe {
+            image,
+            script: Rc::new(Script::Fixed(plans)),
+            policy,
+            shared: None,
+            delays: false,
+            random: random.fork(),
+        };
+        let lived = live(ground, recipe)?;
+        explorer.turn_to();
+        let points = &lived.trace.points;
+        let mut next = None;
+        for pick in 1..=SHORT_POINTS {
+            // In the end any point will do.
+            let least = if pick == SHORT_POINTS && next.is_none() { 0 } else { TORN_WORDS };
+            let point = points[random.usize(..points.len())];
+            next = explorer.torn_states(&lived, point, least, random)?.or(next);
+        }
+        image = next.unwrap_or_default();
+    }
+    Ok(())
+}
+
 /// Some lives of one pool.
 fn sample_one(
     ground: &Ground,
@@ -138,6 +182,10 @@ fn sample_one(
     random: &mut Rng,
     transactions: u32,
 ) -> Result<(), Box<Violation>> {
+    let short = if ground.case.omitted.is_some_and(between_lives) { 7 } else { 2 };
+    if random.u8(..8) < short {
+        return short_lives(ground, explorer, random);
+    }
     let used = random.bool();
     let mut image = ground.first_image(used, random);
     let lives = random.u64(1..4);

@@ -121,6 +121,8 @@ const TRIES: Tries = Tries { first: 128, random: 64, recoveries: 2 };
 /// What recovery leaves out shows where power fails in it.
 const RECOVERY_TRIES: Tries = Tries { first: 16, random: 16, recoveries: 9 };
 const REPEATED_RUNS: usize = 4;
+/// Runs at a crash in which something is torn.
+const TORN_RUNS: usize = 12;
 /// Power failures in each of these recoveries, and runs on what each of them leaves.
 const RECOVERY_CRASHES: usize = 2;
 const RECOVERED_RUNS: usize = 8;
@@ -403,6 +405,34 @@ impl<'a> Explorer<'a> {
             memory = deeper;
         }
         Ok(next.then(|| memory.survivors(random)))
+    }
+
+    /// Some states of a crash of `life` at `time` in which a record is torn, if there are `least` words that records can have
+    /// lost. Returns what memory may hold then before recovery, for the next life.
+    ///
+    /// # Errors
+    /// A violation.
+    pub fn torn_states(
+        &mut self,
+        life: &Life,
+        time: u32,
+        least: usize,
+        random: &mut Rng,
+    ) -> Result<Option<Vec<u64>>, Box<Violation>> {
+        let expected = self.expected(life, time);
+        let memory = self.crash(&life.trace, time);
+        self.crashes.clear();
+        let logged = memory.logged_lately();
+        if logged.len() < least {
+            self.counts.points -= 1;
+            return Ok(None);
+        }
+        for _ in 0..TORN_RUNS {
+            memory.torn(&logged, random);
+            self.judge_once(0, life, &expected, time)?;
+        }
+        memory.torn(&logged, random);
+        Ok(Some(memory.all_words()))
     }
 
     fn tries(&self) -> &'static Tries {

@@ -512,6 +512,23 @@ pub(super) fn in_recovery(step: Step) -> bool {
     )
 }
 
+/// Whether a step sees to it that what one life leaves means nothing to the next.
+pub(super) fn between_lives(step: Step) -> bool {
+    use Step::*;
+    matches!(
+        step,
+        RecoveryWatermark
+            | RecoveryWatermarkFilter
+            | RecoveryZero
+            | RecoveryZeroWriteBack
+            | RecoveryZeroFence
+            | RecoveryTruncation
+            | RecoveryTruncationWriteBack
+            | RecoveryTruncationFence
+            | RecoveryTruncationPartial
+    )
+}
+
 /// The most records that the writes of a transaction are to take in a log of `records`.
 fn most(records: u32) -> u32 {
     records - records.div_ceil(16)

@@ -9,7 +9,8 @@ use strandline::memory::{PersistentAddress, Step};
 use strandline::pool::Layout;
 use strandline::scheme::{
     Base, Blurred, Counted, DeferredEagerSync, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous,
-    Scheme, SynchronousEagerSync, UndoLogged, VolatileCheckpoint, Wrap, undo_record_words,
+    Scheme, SoftwareWriteAhead, SynchronousEagerSync, UndoLogged, VolatileCheckpoint, Wrap,
+    undo_record_words,
 };
 
 use super::life::Code;
@@ -183,6 +184,10 @@ macro_rules! undo_steps {
             Step::RecoveryWatermark,
             Step::RecoveryWatermarkWriteBack,
             Step::RecoveryWatermarkFence,
+            Step::RecoveryZero,
+            Step::RecoveryZeroWriteBack,
+            Step::RecoveryZeroFence,
+            Step::RecoveryZeroEarly,
         ]
     };
 }
@@ -211,6 +216,27 @@ const UNDO_LOGGED: &[Step] = &[
     Step::RecoveryTruncation,
     Step::RecoveryTruncationWriteBack,
     Step::RecoveryTruncationFence,
+    Step::RecoveryTruncationPartial,
+];
+
+const SOFTWARE_WRITE_AHEAD: &[Step] = &[
+    Step::NewLogZero,
+    Step::NewLogDirectory,
+    Step::LogWriteBack,
+    Step::LogFence,
+    Step::CommitWriteBack,
+    Step::CommitFence,
+    Step::HomeWriteBack,
+    Step::HomeFence,
+    Step::TruncationWriteBack,
+    Step::TruncationFence,
+    Step::RecoveryWatermarkFilter,
+    Step::RecoverySort,
+    Step::RecoveryDataWriteBack,
+    Step::RecoveryDataFence,
+    Step::RecoveryWatermark,
+    Step::RecoveryWatermarkWriteBack,
+    Step::RecoveryWatermarkFence,
 ];
 
 const PHASE_EARLY: (Step, &str) = (
@@ -224,6 +250,11 @@ const PHASE_EARLY_EXECUTED: (Step, &str) = (
     "a transaction fills the log before the log begins anew, so that one record at most is made inert, the last; a \
      commit record torn over it names TxID 0 or 1: truncated, or alone in not being so",
 );
+
+const UNDONE_APART: &str =
+    "a commit is durable before its locks are released, so entries to be undone have no word in common";
+const UNDONE_AGAIN: &str = "entries to be undone have no word in common, so that whichever of them a power failure in zeroing leaves may be undone \
+     again; and what is zeroed is not undone in the next life, whatever its timestamp";
 
 const STM: Concurrency = Concurrency::Stm;
 const SINGLE_WRITER: Concurrency = Concurrency::SingleWriter;
@@ -289,8 +320,32 @@ const fn undo_logged(concurrency: Concurrency, redundant: &'static [(Step, &'sta
     }
 }
 
+/// A log of [`SoftwareWriteAhead`] with a transaction that is not truncated: it stores one block, near the roots.
+fn leftover_block(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
+    // The record; then the addresses of seven blocks, and the blocks.
+    log[0] = random.u64(1..40) << 20 | 1;
+    log[8] = any_word(layout, random).line().offset();
+    log[16..24].iter_mut().for_each(|word| *word = random.u64(..));
+}
+
+/// [`SoftwareWriteAhead`] in a mode.
+const fn software_write_ahead(
+    concurrency: Concurrency,
+    redundant: &'static [(Step, &'static str)],
+) -> CheckedScheme {
+    CheckedScheme {
+        name: SoftwareWriteAhead::KIND.name(concurrency),
+        concurrency,
+        settings: &Setting::ALL,
+        steps: SOFTWARE_WRITE_AHEAD,
+        redundant,
+        leftover: leftover_block,
+        code: Code::of::<SoftwareWriteAhead>(),
+    }
+}
+
 /// All schemes that promise durability.
-pub const ALL: [CheckedScheme; 20] = [
+pub const ALL: [CheckedScheme; 22] = [
     redo::<Base>(STM, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW]),
     redo::<Base>(SINGLE_WRITER, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW, TRUNCATION_FENCE]),
     redo::<MnemosyneSynchronous>(STM, MNEMOSYNE_SYNCHRONOUS, &[SORT, RESTART_FENCE_RETRY]),
@@ -331,6 +386,8 @@ pub const ALL: [CheckedScheme; 20] = [
     redo::<Counted>(SINGLE_WRITER, COUNTED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
     redo::<Wrap>(STM, WRAP, &[RESTART_FENCE_RETRY, PARTIAL_REST]),
     redo::<Wrap>(SINGLE_WRITER, WRAP, &[HELPER_WAIT, RESTART_FENCE_RETRY, PARTIAL_REST]),
+    software_write_ahead(STM, &[SORT]),
+    software_write_ahead(SINGLE_WRITER, &[SORT, TRUNCATION_FENCE]),
     undo_logged(SINGLE_WRITER, &[ABORT_MARK_FENCE]),
     undo_logged(Concurrency::Locks, &[ABORT_MARK_FENCE]),
     CheckedScheme {
@@ -338,10 +395,14 @@ pub const ALL: [CheckedScheme; 20] = [
         concurrency: Concurrency::Locks,
         settings: &Setting::ALL,
         steps: SCT_STEPS,
-        redundant: &[(
-            Step::RecoverySort,
-            "a commit is durable before its locks are released, so entries to be undone have no word in common",
-        )],
+        redundant: &[
+            (Step::RecoverySort, UNDONE_APART),
+            (Step::RecoveryWatermarkFilter, UNDONE_AGAIN),
+            (Step::RecoveryWatermark, UNDONE_AGAIN),
+            (Step::RecoveryWatermarkWriteBack, UNDONE_AGAIN),
+            (Step::RecoveryWatermarkFence, UNDONE_AGAIN),
+            (Step::RecoveryZeroEarly, UNDONE_AGAIN),
+        ],
         leftover: leftover_entry,
         code: Code::of::<SynchronousEagerSync>(),
     },

@@ -119,6 +119,14 @@ impl Plan {
         (0..threads as u64).map(of).collect()
     }
 
+    /// A small one at random; those without operations seldom conflict with others.
+    pub(super) fn short(unique: u64, random: &mut Rng) -> Self {
+        let operations = [0, 0, 1, 1, 1, 2][random.usize(..6)];
+        let filler = random.u32(u32::from(operations == 0)..3);
+        let gives_up = random.u8(..8) == 0;
+        Self { seed: random.u64(..), unique, operations, filler, reads_only: false, gives_up }
+    }
+
     /// The seed of fillers that all begin at the same word, and write no word twice.
     pub(super) const SAME_WORDS: u64 = 2 << 3 | 2;
 

@@ -14,7 +14,7 @@ use strandline::scheme::recover;
 use strandline_sim::scheme::{Entry, Setup};
 use strandline_sim::{Description, Note, Noted};
 
-use super::{Left, trace};
+use super::{Beginning, Left, trace};
 use crate::explore::life::{Ground, effects};
 use crate::explore::mix;
 use crate::explore::oracle::{Expectation, Home, Recovered, Survival};
@@ -52,8 +52,8 @@ struct Failure<'a> {
 pub struct Judge<'a> {
     ground: &'a Ground,
     hardware: &'static Entry,
-    /// The structure's contents at the beginning.
-    began_with: Model,
+    /// What the present life began with, and the structure's contents then.
+    began: (Beginning, Model),
     /// Sets of transactions for which the structure has been checked.
     checked: HashSet<u64>,
     until: Cell<Option<Instant>>,
@@ -70,14 +70,33 @@ impl<'a> Judge<'a> {
         let mut judge = Self {
             ground,
             hardware,
-            began_with: Model::new(),
+            began: (Beginning { pool: ground.image.clone(), reserved: Vec::new() }, Model::new()),
             checked: HashSet::new(),
             until: Cell::new(None),
             counts: Counts::default(),
         };
-        let contents = judge.contents(&ground.image).map_err(strandline::Error::Damaged)?;
-        judge.began_with = contents;
+        judge.begin(judge.began.0.clone()).map_err(strandline::Error::Damaged)?;
         Ok(judge)
+    }
+
+    /// A life begins with this.
+    ///
+    /// # Errors
+    /// The structure does not pass its own check.
+    pub(super) fn begin(&mut self, beginning: Beginning) -> Result<(), String> {
+        let contents = self.contents(&beginning.pool)?;
+        self.began = (beginning, contents);
+        Ok(())
+    }
+
+    /// What the next life begins with when a power failure has left `image`: after the hardware's recovery and the software's.
+    ///
+    /// # Errors
+    /// Recovery failed.
+    pub(super) fn recovered(&self, setup: &Setup<'_>, image: &[u64]) -> Result<Beginning, String> {
+        let mut words = self.hardware_recovers(setup, image)?;
+        let reserved = words.split_off(self.ground.image.len());
+        Ok(Beginning { pool: self.software_recovers(&words)?, reserved })
     }
 
     /// Stops judging then.
@@ -100,20 +119,21 @@ impl<'a> Judge<'a> {
     ) -> Result<(), Box<Violation>> {
         let ground = self.ground;
         let threads = ground.case.threads + usize::from(ground.case.scheme.code.has_helper());
-        let mut trace = trace::trace(ground.image.clone(), &notes, &ground.data, threads);
+        let began = &self.began.0.pool;
+        let mut trace = trace::trace(began.clone(), &notes, &ground.data, threads);
         if ground.case.scheme.code.acknowledges_when_drained {
             // What a reader saw is durable when its thread has drained, as its own commits are.
             trace.readers.clear();
         }
         let effects = effects(&trace, done);
-        let home = Home::new(&trace, ground.image.clone(), &ground.data);
+        let home = Home::new(&trace, began.clone(), &ground.data);
         let events: Vec<usize> = notes
             .iter()
             .enumerate()
             .filter(|(_, note)| matches!(note.what, Noted::Event(Event::Commit(_) | Event::Acknowledged(_))))
             .map(|(index, _)| index)
             .collect();
-        let mut image = ground.image.clone();
+        let mut image = self.began.0.words();
         image.resize(words, 0);
         let mut before = None;
         for crash in crashes {
@@ -182,6 +202,18 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// The pool's words after the software's recovery.
+    fn software_recovers(&self, pool: &[u64]) -> Result<Vec<u64>, String> {
+        let world = self.plain(pool);
+        let hosted: Rc<dyn World> = world.clone();
+        let view = self.ground.view(Hosted::new(hosted, 0));
+        match catch_unwind(AssertUnwindSafe(|| recover(&view, |_| ()))) {
+            Err(panic) => Err(format!("recovery panics: {}", panic_text(&*panic))),
+            Ok(Err(error)) => Err(format!("recovery fails: {error}")),
+            Ok(Ok(_)) => Ok(world.contents()),
+        }
+    }
+
     /// A part of what recovery has stored: words of the pool, or all of them and reserved words.
     fn partly(&self, image: &[u64], recovered: &[u64], random: &mut Rng) -> Vec<u64> {
         let words = self.ground.image.len();
@@ -207,15 +239,7 @@ impl<'a> Judge<'a> {
     /// The software's recovery, and the oracle.
     fn verdict(&mut self, failure: &Failure<'_>, recovered: &[u64]) -> Result<(), String> {
         let ground = self.ground;
-        let world = self.plain(&recovered[..ground.image.len()]);
-        let hosted: Rc<dyn World> = world.clone();
-        let view = ground.view(Hosted::new(hosted, 0));
-        match catch_unwind(AssertUnwindSafe(|| recover(&view, |_| ()))) {
-            Err(panic) => return Err(format!("recovery panics: {}", panic_text(&*panic))),
-            Ok(Err(error)) => return Err(format!("recovery fails: {error}")),
-            Ok(Ok(_)) => {}
-        }
-        let words = world.contents();
+        let words = self.software_recovers(&recovered[..ground.image.len()])?;
         let data = ground.data.start as u32..ground.data.end as u32;
         let set = failure.expected.judge(failure.home, &Image { words: &words, data })?;
         self.counts.states += 1;
@@ -237,7 +261,7 @@ impl<'a> Judge<'a> {
             self.checked.clear();
         }
         let found = self.contents(words)?;
-        let mut model = self.began_with.clone();
+        let mut model = self.began.1.clone();
         let updates = &failure.trace.updates;
         members.sort_by_key(|&index| updates[index].id);
         for index in members {

@@ -2,7 +2,9 @@
 //! the hardware scheme's own hardware hold is there afterwards. The hardware's recovery runs on it, then the software
 //! scheme's, and the oracle of [`explore`](crate::explore) judges.
 //!
-//! A history is run twice, since the machine is deterministic: once to learn how long it takes and when transactions
+//! A history is one life of the memory or, in half of those that are sampled, several: the machine begins anew with empty
+//! caches and idle hardware on what recovery has made of one of the power failures, the hardware's own words included, and
+//! often runs what the life before ran, so that it uses the same numbers and places again. A life is run twice, since the machine is deterministic: once to learn how long it takes and when transactions
 //! commit and memory changes, and once with the power failures. They change nothing in the run.
 //!
 //! Power also fails in the hardware's recovery. Its contract is that words of the pool are durable before
@@ -27,7 +29,7 @@ use strandline::scheme::{
 use strandline::{Concurrency, Result};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::PersistenceDomain;
-use strandline_sim::scheme::{Entry, Exhausted, Mutant, SCHEMES as HARDWARE, Setup};
+use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Exhausted, Mutant, SCHEMES as HARDWARE, Setup};
 use strandline_sim::{Contents, Description, Machine, Note, Noted};
 
 use crate::Setting;
@@ -212,6 +214,15 @@ struct Run {
     end: u64,
 }
 
+/// What a life begins with.
+#[derive(Clone)]
+struct Beginning {
+    /// The pool.
+    pool: Vec<u64>,
+    /// What is reserved for the hardware; zeros follow.
+    reserved: Vec<u64>,
+}
+
 /// One case on its ground.
 struct Lab {
     case: Case,
@@ -239,38 +250,46 @@ impl Lab {
         Setup { machine, omitted: self.case.rule() }
     }
 
-    fn machine(&self, description: &Description) -> Result<Machine, String> {
+    /// The first life's beginning.
+    fn new_pool(&self) -> Beginning {
+        Beginning { pool: self.ground.image.clone(), reserved: Vec::new() }
+    }
+
+    fn machine(&self, description: &Description, beginning: &Beginning) -> Result<Machine, String> {
         let ground = &self.ground;
         let line = |offset: u64| (offset / LINE_BYTES) as u32;
         let logs = line(ground.layout.logs.offset());
         let regions = Regions { logs: logs..line(ground.layout.data.offset()), metadata: 0..logs };
         let contents =
-            Contents { persistent: ground.image.clone(), volatile_bytes: ground.shared.bytes(), regions };
+            Contents { persistent: beginning.pool.clone(), volatile_bytes: ground.shared.bytes(), regions };
         let setup = self.setup(description);
         let hardware = self.case.subject.hardware.make.map(|make| make(&setup)).transpose()?;
-        Machine::new(description, contents, hardware, self.case.step()).map_err(|error| error.to_string())
+        let machine = Machine::new(description, contents, hardware, self.case.step());
+        let machine = machine.map_err(|error| error.to_string())?;
+        machine.begin_with_reserved(&beginning.reserved);
+        Ok(machine)
     }
 
     /// Runs `script` with power failures at `crash_at`.
     fn run(
         &self,
-        description: &Description,
+        (description, beginning): (&Description, &Beginning),
         script: &Script,
         seed: u64,
         crash_at: Vec<u64>,
     ) -> Result<Run, String> {
-        let machine = Rc::new(self.machine(description)?);
+        let machine = Rc::new(self.machine(description, beginning)?);
         machine.record_notes();
         machine.limit(PATIENCE);
         if crash_at.is_empty() {
             machine.record_write_times();
         }
         machine.crash_at(crash_at);
-        let kept = Rc::new(std::cell::RefCell::new((self.ground.image.clone(), Vec::new())));
+        let kept = Rc::new(std::cell::RefCell::new((beginning.words(), Vec::new())));
         let keep = kept.clone();
         machine.on_crash(move |crash| {
             let (last, list) = &mut *keep.borrow_mut();
-            // The hardware's own words, behind the pool's, are zero at first.
+            // The hardware's own words lie behind the pool's.
             last.resize(crash.image.len(), 0);
             let changed = last.iter().zip(&crash.image).enumerate().filter(|(_, (old, new))| old != new);
             let changed: Vec<_> = changed.map(|(word, (_, &new))| (word as u32, new)).collect();
@@ -298,12 +317,13 @@ impl Lab {
     /// As [`Lab::run`]; a panic is a failure too.
     fn live(
         &self,
-        description: &Description,
+        (description, beginning): (&Description, &Beginning),
         script: &Script,
         seed: u64,
         crash_at: Vec<u64>,
     ) -> Result<Run, Box<Violation>> {
-        let run = catch_unwind(AssertUnwindSafe(|| self.run(description, script, seed, crash_at)));
+        let run = || self.run((description, beginning), script, seed, crash_at);
+        let run = catch_unwind(AssertUnwindSafe(run));
         let what = match run {
             Ok(Ok(run)) => return Ok(run),
             Ok(Err(what)) => what,
@@ -313,14 +333,14 @@ impl Lab {
             },
         };
         let what = format!("{what} (on {})", description.name);
-        Err(Box::new(Violation {
-            what,
-            history: Vec::new(),
-            lost: Vec::new(),
-            missing: String::new(),
-            recovery: Vec::new(),
-            length: 0,
-        }))
+        Err(failure(what))
+    }
+}
+
+impl Beginning {
+    /// The pool's words, and those of the hardware behind them.
+    fn words(&self) -> Vec<u64> {
+        [&*self.pool, &*self.reserved].concat()
     }
 }
 
@@ -337,7 +357,7 @@ fn draw(lab: &Lab, random: &mut Rng) -> Result<Description, String> {
     let mut why = String::new();
     for _ in 0..64 {
         let description = shapes::random(lab.cores(), lab.case.domains(), random);
-        match lab.machine(&description) {
+        match lab.machine(&description, &lab.new_pool()) {
             Ok(_) => return Ok(description),
             Err(refused) => why = refused,
         }
@@ -411,9 +431,44 @@ fn sample_one(
     transactions: u32,
     random: &mut Rng,
 ) -> Result<(), Box<Violation>> {
-    let script = Script::Shaped { transactions: 1 + random.u32(..transactions), life: 1, together: None };
-    let seed = random.u64(..);
-    let first = lab.live(description, &script, seed, Vec::new())?;
+    let transactions = 1 + random.u32(..transactions);
+    let mut seed = random.u64(..);
+    let mut beginning = lab.new_pool();
+    judge.begin(beginning.clone()).map_err(failure)?;
+    let mut lives = 1;
+    let mut life = 0;
+    while life < lives {
+        life += 1;
+        let script = Script::Shaped { transactions, life, together: None };
+        let image = live_once(lab, judge, (description, &beginning), (&script, seed), random)?;
+        if life == 1 && (random.bool() || lab.case.rule().is_some_and(|rule| BETWEEN_LIVES.contains(&rule))) {
+            lives += random.u64(1..3);
+        }
+        if life < lives {
+            beginning = judge.recovered(&lab.setup(description), &image).map_err(failure)?;
+            judge.begin(beginning.clone()).map_err(failure)?;
+            if random.u8(..3) == 0 {
+                seed = random.u64(..);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A violation of which nothing more is known.
+fn failure(what: String) -> Box<Violation> {
+    Box::new(Violation { what, ..Violation::default() })
+}
+
+/// One life; returns what memory holds after one of its power failures.
+fn live_once(
+    lab: &Lab,
+    judge: &mut Judge<'_>,
+    (description, beginning): (&Description, &Beginning),
+    (script, seed): (&Script, u64),
+    random: &mut Rng,
+) -> Result<Vec<u64>, Box<Violation>> {
+    let first = lab.live((description, beginning), script, seed, Vec::new())?;
     let boundaries = boundaries(&first.notes);
     let near = |random: &mut Rng| {
         let of = boundaries[random.usize(..boundaries.len())];
@@ -430,8 +485,16 @@ fn sample_one(
         _ => random.u64(..=first.end),
     });
     let crash_at = crash_at.collect();
-    let run = lab.live(description, &script, seed, crash_at)?;
-    judge.judge(&lab.setup(description), description, run.notes, run.done, run.crashes, random)
+    let run = lab.live((description, beginning), script, seed, crash_at)?;
+    let (words, crashes) = run.crashes;
+    let mut image = beginning.words();
+    image.resize(words.max(image.len()), 0);
+    let last = random.usize(..crashes.len().max(1));
+    for &(word, value) in crashes.iter().take(last + 1).flat_map(|crash| &crash.changed) {
+        image[word as usize] = value;
+    }
+    judge.judge(&lab.setup(description), description, run.notes, run.done, (words, crashes), random)?;
+    Ok(image)
 }
 
 /// Every cycle of short histories of `case`, on a machine of each shape and in each persistence domain.
@@ -446,19 +509,20 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
     let script = Script::Fixed(Plan::conflicting(case.workload, case.threads, bounds.transactions));
     let random = &mut Rng::with_seed(bounds.seed);
     let mut refused = None;
+    let new_pool = lab.new_pool();
     'machines: for shape in shapes::Shape::ALL {
         for &domain in case.domains() {
             let description = shapes::machine(shape, domain, lab.cores(), 1);
-            if let Err(why) = lab.machine(&description) {
+            if let Err(why) = lab.machine(&description, &new_pool) {
                 refused = Some(why);
                 continue;
             }
             let found = (|| {
-                let end = lab.live(&description, &script, 1, Vec::new())?.end;
+                let end = lab.live((&description, &new_pool), &script, 1, Vec::new())?.end;
                 judge.counts.histories += 1;
                 for from in (1..=end).step_by(BATCH as usize) {
                     let cycles = from..=end.min(from + BATCH - 1);
-                    let run = lab.live(&description, &script, 1, cycles.collect())?;
+                    let run = lab.live((&description, &new_pool), &script, 1, cycles.collect())?;
                     judge.until(started + bounds.limit);
                     judge.judge(
                         &lab.setup(&description),

@@ -121,6 +121,14 @@ impl MemorySide {
         }
     }
 
+    /// What is reserved holds these words, on the medium: what an earlier life's recovery has left.
+    pub fn set_reserved(&mut self, words: &[u64]) {
+        let first = self.pool_lines as usize * 8;
+        let reserved = &mut self.medium.words[first..self.persistent_lines as usize * 8];
+        let words = &words[..words.len().min(reserved.len())];
+        reserved[..words.len()].copy_from_slice(words);
+    }
+
     /// Lines of both spaces.
     pub fn lines(&self) -> usize {
         self.medium.held.len()

@@ -210,6 +210,10 @@ pub struct Mutant {
     pub redundant: Option<&'static str>,
 }
 
+/// The mutants that only a second life shows, which begins on what recovery has left: what makes sure that no life's leavings
+/// complete another's records.
+pub const BETWEEN_LIVES: [&str; 4] = ["life-number", "life-start", "stale-entries", "grant-life"];
+
 /// A hardware scheme that can be chosen. Software under it is `hardware` (plain stores in place between the boundaries) or
 /// `hardware-flushed` (which writes them back before the commit).
 pub struct Entry {

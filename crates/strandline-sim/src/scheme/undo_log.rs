@@ -12,7 +12,11 @@
 //! commit. Lines that the caches evict have been written through.
 //!
 //! *Recovery* takes the entries that carry the number after the last ended one and stores the old values again, newest
-//! first; when that is durable it ends the transaction.
+//! first; when that is durable it ends the transaction, by counting the number up.
+//!
+//! *No life's leavings complete another's entry.* An entry counts by its number, and no number is used in two lives: a transaction
+//! uses one only when the mark of the one before is durable, so that what a life leaves carries at most the number after
+//! the mark, and recovery counts every core's mark up, whether it has found an entry or not.
 
 use std::collections::BTreeSet;
 
@@ -39,6 +43,7 @@ pub const UNDO_LOG: Entry = Entry {
         Mutant { name: "data-fence", rule: "a commit waits for the data", redundant: None },
         Mutant { name: "mark-fence", rule: "a commit waits for its mark", redundant: None },
         Mutant { name: "undo-order", rule: "recovery undoes the newest store first", redundant: None },
+        Mutant { name: "life-number", rule: "recovery counts each core's number up", redundant: None },
     ],
 };
 
@@ -263,7 +268,7 @@ fn recover(setup: &Setup<'_>, pool: &mut [u64], reserved: &mut [u64]) -> Result<
             let (word, old) = entries[if newest_first { entries.len() - 1 - i } else { i }];
             *pool.get_mut(word).ok_or_else(|| format!("an undo entry names word {word}"))? = old;
         }
-        if !entries.is_empty() {
+        if !setup.omits("life-number") {
             log[0] = number;
         }
     }

@@ -1,5 +1,6 @@
 //! Getting transactions into a thread's log other than by executing in it: copied from an execution area when they
-//! commit, or past the cache, then or word by word.
+//! commit, or past the cache, then or word by word. What is left of them counts as `thread_log.rs` and, where a fence comes
+//! before the commit record, `scan_fenced` say.
 
 use super::record::Record;
 use super::thread_log::{LogFull, RECORDS_PER_LINE, ThreadLog};

@@ -1,4 +1,5 @@
-//! Reading a log after a crash (section III-C, step 1).
+//! Reading a log after a crash (section III-C, step 1). Whatever a scan takes for a record was written in this life: at its
+//! beginning the log was zeroed durably (`scheme/recovery.rs`).
 
 use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record, is_abort, is_commit};
 use crate::memory::{Memory, PersistentAddress, Step};

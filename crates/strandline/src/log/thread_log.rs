@@ -1,5 +1,6 @@
 //! A thread's log. Within a run no word of it is stored twice, but for abort records laid over a transaction
-//! that is already aborted. Transactions execute in it as Blurred Persistence has it, or are copied into it when
+//! that is already aborted; when a run begins, every word durably carries the other torn bit, so that nothing which an older
+//! run or an earlier life has left completes a record of this one (`scheme/recovery.rs`). Transactions execute in it as Blurred Persistence has it, or are copied into it when
 //! they commit (`copying.rs`).
 
 use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, RECORD_BYTES, Record};

@@ -19,14 +19,24 @@
 //! Among the entries of all logs that count, are not committed, and have timestamps above the watermark, the
 //! later of two conflicting ones has the higher timestamp. They are undone from the highest to the lowest; that
 //! is written back and fenced; then the watermark rises to the highest timestamp found anywhere, complete or not,
-//! and is fenced. Up to that a crash repeats it all, after it nothing is left to do; what the logs hold lies at or
-//! below the watermark, and new timestamps begin above it.
+//! and is fenced; then the logs are zeroed, and that is fenced. Up to the watermark a crash repeats it all. After it
+//! nothing is left to undo, however much of the logs is zeroed: every timestamp that is still there lies at or below the
+//! watermark, and zero does too. New timestamps begin above it.
+//!
+//! # No life's leavings complete another's entry
+//!
+//! Generations begin at 1 in every life, and a timestamp that never became durable is used again: the watermark cannot
+//! rise above what is not there. So an entry of which the checksum and the pairs survived, but not its first words,
+//! would be completed by the first words alone of another entry in its place, with the same numbers, and undo what never
+//! happened. That is why recovery zeroes the logs: a life begins with logs that hold nothing, durably. It does so when the
+//! pool was closed, or changes its scheme, too (`scheme/current.rs`). Within a life no entry has the generation of
+//! an older one in its place.
 
 use super::thread_log::make_log;
 use crate::error::{Error, Result};
 use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
 use crate::pool::layout::{Layout, SharedLayout, View};
-use crate::scheme::{RecoveryReport, RecoveryStep, logs};
+use crate::scheme::{RecoveryReport, RecoveryStep, logs, zero_logs};
 use crate::transaction::Holder;
 
 const MAGIC: u64 = 0x4f44_4e55;
@@ -430,11 +440,18 @@ pub fn recover_undo<M: Memory>(
     memory.fence(Step::RecoveryDataFence);
 
     begins(RecoveryStep::Truncate);
+    let early = memory.omitted(Step::RecoveryZeroEarly);
+    if early {
+        zero_logs(view, &logs);
+    }
     if !memory.omitted(Step::RecoveryWatermark) {
         memory.store(Layout::WATERMARK, report.watermark);
     }
     memory.write_back(Layout::WATERMARK, Step::RecoveryWatermarkWriteBack);
     memory.fence(Step::RecoveryWatermarkFence);
+    if !early {
+        zero_logs(view, &logs);
+    }
     memory.store(SharedLayout::CLOCK, report.watermark);
     memory.store(SharedLayout::PUBLISHED_WATERMARK, report.watermark);
     Ok(report)

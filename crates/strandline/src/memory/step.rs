@@ -93,7 +93,7 @@ pub enum Step {
     RecoveryZeroWriteBack,
     /// Recovery's fence after zeroing.
     RecoveryZeroFence,
-    /// Recovery from an undo log marks a transaction as ended (a store).
+    /// Recovery from an undo log marks each log's transaction as ended (a store).
     RecoveryTruncation,
     /// It writes that mark back.
     RecoveryTruncationWriteBack,
@@ -123,6 +123,8 @@ pub enum Step {
     RecoveryDataFenceLate,
     /// Weakened: recovery raises the watermark to the last complete transaction only, not above incomplete ones.
     RecoveryWatermarkLow,
+    /// Weakened: recovery from an undo log marks those transactions only of which it has found a record.
+    RecoveryTruncationPartial,
     /// Moved: recovery zeroes the logs before the watermark is durable.
     RecoveryZeroEarly,
     /// `Sync`: a commit reserves room in the ring (a wait).

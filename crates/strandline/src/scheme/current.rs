@@ -6,6 +6,11 @@
 //! durable before the next. Until the last step the old scheme recovers the pool, and finds nothing above the
 //! watermark, however much of the logs is zeroed; after it the new one does, and finds empty logs.
 //!
+//! *No life's leavings complete another's records.* A life begins with logs in which nothing is left that what it writes
+//! could complete. Recovery sees to that, as each scheme says in its own file; when the pool was closed, `forget_logs` zeroes
+//! the logs durably before the state word says that the pool is in use, and `adopt` before it names the new scheme. So
+//! whichever scheme leases a log, it finds zeros, or what its own recovery has made harmless.
+//!
 //! `np` and `volatile` promise nothing, and what ran before them may be half overwritten. A pool that they have
 //! touched is marked, and is refused if it was not cleanly closed afterwards.
 
@@ -89,7 +94,7 @@ pub(crate) fn logs<M: Memory>(view: &View<M>) -> Result<Vec<PersistentAddress>> 
 }
 
 /// Zeroes these logs durably.
-pub(super) fn zero_logs<M: Memory>(view: &View<M>, logs: &[PersistentAddress]) {
+pub(crate) fn zero_logs<M: Memory>(view: &View<M>, logs: &[PersistentAddress]) {
     let (memory, bytes) = (&view.memory, view.layout.geometry.log_bytes);
     for &log in logs {
         if !memory.omitted(Step::RecoveryZero) {

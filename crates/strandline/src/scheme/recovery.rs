@@ -5,6 +5,15 @@
 //! TxID that any commit record names, complete or not, and fence: zeroing may make an incomplete transaction look
 //! complete, and takes truncation marks back. Only then zero the logs. A crash anywhere repeats it all, to the
 //! same result: replay is idempotent, and what lies at or below the watermark is home.
+//!
+//! # No life's leavings complete another's record
+//!
+//! A record counts by torn bits, and in some schemes by a number of records beside them. Torn bits and positions recur in
+//! every life: a record of which one block survived would be completed by the other block of the next life's record in its
+//! place. So a life begins with zeroed logs, durably: recovery returns when the zeros are fenced, and the first run's
+//! phase is 1, of which zeros have nothing. TxIDs that were lost are used again, which does no harm then. Within a life
+//! every word of a log durably carries the other torn bit when a run begins (`log/thread_log.rs`). It is the same for
+//! every scheme here: BASE, MNE, BP(XIL), BP(VCBP), BPPM, `bppm-counted` and WrAP.
 
 use super::current::{logs, zero_logs};
 use crate::error::{Error, Result};

@@ -16,12 +16,18 @@
 //! *Truncation* (phase 4). The record's number of blocks is set to 0, written back, a fence. Only now the locks are
 //! released, so that an older version is never replayed over a newer one that is home and truncated.
 //!
-//! So a log holds one transaction, and recovery replays those of all logs in the order of their TxIDs. They write different
-//! blocks. Then the watermark is raised, and the logs are zeroed.
+//! So a log holds one transaction, and recovery replays those of all logs that lie above the watermark, in the order of their
+//! TxIDs. They write different blocks. When that is durable the watermark rises to the highest TxID in any log, which
+//! ends it: a crash before repeats it all.
+//!
+//! # No life's leavings complete another's record
+//!
+//! A commit record is one word, stored when all its blocks are durable, so that it is completed by nothing that was there
+//! before. What a life leaves lies at or below the watermark, and the next one's TxIDs above it: the logs need not be zeroed.
 
 use std::collections::HashMap;
 
-use super::current::{logs, zero_logs};
+use super::current::logs;
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::Error;
 use crate::log::{RECORD_BYTES, make_log};
@@ -195,7 +201,8 @@ impl Scheme for SoftwareWriteAhead {
         begins(RecoveryStep::Scan);
         let logs = logs(view)?;
         let mut report = RecoveryReport { logs: logs.len() as u64, ..RecoveryReport::default() };
-        report.watermark = memory.load(Layout::WATERMARK);
+        let watermark = memory.load(Layout::WATERMARK);
+        report.watermark = watermark;
         let mut committed = Vec::new();
         for &log in &logs {
             let record = memory.load(log);
@@ -208,7 +215,8 @@ impl Scheme for SoftwareWriteAhead {
             }
             report.watermark = report.watermark.max(transaction);
             report.records += u64::from(count);
-            if count > 0 {
+            report.committed += u64::from(count > 0);
+            if count > 0 && (transaction > watermark || memory.omitted(Step::RecoveryWatermarkFilter)) {
                 committed.push((transaction, log, count));
             }
         }
@@ -217,8 +225,7 @@ impl Scheme for SoftwareWriteAhead {
         if !memory.omitted(Step::RecoverySort) {
             committed.sort_by_key(|&(transaction, ..)| transaction);
         }
-        report.committed = committed.len() as u64;
-        report.replayed = report.committed;
+        report.replayed = committed.len() as u64;
         let blocks = || {
             let numbers = committed.iter().flat_map(|&(_, log, count)| (0..count).map(move |i| (log, i)));
             numbers.map(|(log, number)| {
@@ -248,7 +255,6 @@ impl Scheme for SoftwareWriteAhead {
         }
         memory.write_back(Layout::WATERMARK, Step::RecoveryWatermarkWriteBack);
         memory.fence(Step::RecoveryWatermarkFence);
-        zero_logs(view, &logs);
         memory.store(SharedLayout::CLOCK, report.watermark);
         memory.store(SharedLayout::PUBLISHED_WATERMARK, report.watermark);
         Ok(report)

@@ -25,9 +25,19 @@
 //!
 //! A record is complete by its checksum, and before it is durable its word was not stored to. Records are durable in
 //! order, so those of the transaction under way are the log's first ones with the next number. Recovery stores their
-//! old values, writes them back, a fence; then it marks these transactions ended, as an abort does. A crash before the
-//! mark repeats it all. Transactions under way in several logs hold their locks, so they have no word in common. A log whose first word is 0 has nothing under way,
+//! old values, writes them back, a fence; then it counts every log's number up, as an abort does, whether it has found a
+//! record there or not. A crash before that repeats it all. Transactions under way in several logs hold their locks, so
+//! they have no word in common. A log whose first word is 0 has nothing under way,
 //! so that zeroing the logs, when the pool goes over to another scheme, may persist in any order.
+//!
+//! # No life's leavings complete another's record
+//!
+//! A record counts by number, place, address, old value and a checksum of all four. Its checksum's word may survive without
+//! the others: of the first record of a transaction, so that recovery finds none. If the next life used the number again, the
+//! address alone of its first record there would complete the old one, with an old value that another log's
+//! transaction may have replaced since. But no number is used in two lives: within a life one is used only when the
+//! mark of the one before is durable, so that what a life leaves carries at most the number in the log's first
+//! word, and recovery counts that up.
 
 use super::current::logs;
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
@@ -224,7 +234,7 @@ impl Scheme for UndoLogged {
         let watermark = memory.load(Layout::WATERMARK);
         let mut report = RecoveryReport { logs: logs.len() as u64, watermark, ..RecoveryReport::default() };
         let mut old = Vec::new();
-        let mut under_way = Vec::new();
+        let mut begun = Vec::new();
         for &log in &logs {
             let number = memory.load(log);
             let before = old.len();
@@ -239,12 +249,15 @@ impl Scheme for UndoLogged {
                 }
                 old.push((at, found[1]));
             }
-            if old.len() > before {
-                under_way.push((log, number));
+            let found = old.len() > before;
+            if number != 0 && (found || !memory.omitted(Step::RecoveryTruncationPartial)) {
+                begun.push((log, number));
+            }
+            if found {
+                report.undone += 1;
             }
         }
         report.records = old.len() as u64;
-        report.undone = under_way.len() as u64;
         if let Some((wild, _)) = old.iter().find(|&&(at, _)| !view.layout.is_data(at, 1)) {
             return Err(Error::Damaged(format!("an undo record names the address {:#x}", wild.offset())));
         }
@@ -258,7 +271,7 @@ impl Scheme for UndoLogged {
         memory.fence(Step::RecoveryDataFence);
 
         begins(RecoveryStep::Truncate);
-        for &(log, number) in &under_way {
+        for &(log, number) in &begun {
             if !memory.omitted(Step::RecoveryTruncation) {
                 memory.store(log, number + 1);
             }

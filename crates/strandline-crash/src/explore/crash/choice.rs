@@ -37,6 +37,30 @@ pub(super) struct Mood {
     by_line: Option<u32>,
     /// Only words among the last so many that were stored may be lost, half of them; 0: any.
     latest: usize,
+    /// What was stored about here is torn.
+    torn: Option<Torn>,
+}
+
+/// Words side by side of which those before a place have gone one way and those behind it the other: a record's head without
+/// its tail, or its tail without its head.
+#[derive(Clone, Copy, Debug)]
+struct Torn {
+    /// The first word behind the place.
+    at: u32,
+    /// Whether those before it survive; otherwise the others do.
+    before: bool,
+    /// Whether the oldest value is there instead; otherwise the newest but one.
+    oldest: bool,
+}
+
+impl Torn {
+    /// The choice for `word`; `None` if it lies elsewhere.
+    fn choose(self, word: u32, of: u32) -> Option<u32> {
+        const REACH: u32 = 16;
+        let lost = if self.oldest { 0 } else { of - 2 };
+        let choice = if (word < self.at) == self.before { of - 1 } else { lost };
+        (word.abs_diff(self.at) <= REACH).then_some(choice)
+    }
 }
 
 impl Mood {
@@ -57,11 +81,22 @@ impl Mood {
         // With the last but one a word or two of a log are lost.
         let newest = [0, 5_000, 32_000, 60_000, 65_300, u16::MAX][random.usize(..6)];
         let oldest = [0, 128, 255][random.usize(..3)];
-        Self { newest, oldest, by_line: (random.u8(..3) == 0).then(|| random.u32(..)), latest }
+        Self { newest, oldest, by_line: (random.u8(..3) == 0).then(|| random.u32(..)), latest, torn: None }
+    }
+
+    /// A mood in which a record is torn at one of the words `stored` lately; all else survives, or little of it.
+    pub fn torn(random: &mut Rng, stored: &[u32]) -> Self {
+        let at = stored.get(random.usize(..stored.len().max(1))).map(|word| word + random.u32(..2));
+        let newest = [u16::MAX, u16::MAX, 32_000, 0][random.usize(..4)];
+        let torn = at.map(|at| Torn { at, before: random.bool(), oldest: random.u8(..4) > 0 });
+        Self { newest, oldest: 128, by_line: None, latest: 0, torn }
     }
 
     /// The choice for `word`; `stored` are words that were stored lately, the last one first.
     fn choose(&self, random: &mut Rng, word: u32, of: u32, stored: &[u32]) -> u32 {
+        if let Some(choice) = self.torn.and_then(|torn| torn.choose(word, of)) {
+            return choice;
+        }
         if self.latest > 0 && !stored.is_empty() {
             let may_be_lost = stored.iter().take(self.latest).any(|&other| other == word);
             return if may_be_lost { random.u32(of.saturating_sub(2)..of) } else { of - 1 };

@@ -267,6 +267,19 @@ impl CrashMemory {
         self.begin();
     }
 
+    /// Words other than data that were stored lately and may be lost.
+    pub fn logged_lately(&self) -> Vec<u32> {
+        let outside = |word: &&u32| !self.data.contains(&(**word as usize));
+        self.path.borrow().stored.iter().filter(outside).copied().collect()
+    }
+
+    /// Begins a run that decides at random, so that a record is torn at one of the words `logged`.
+    pub fn torn(&self, logged: &[u32], random: &mut Rng) {
+        let mood = Mood::torn(random, logged);
+        self.path.borrow_mut().begin(Chooser::Random(random.fork(), mood));
+        self.begin();
+    }
+
     /// Begins a run that decides as `decisions` say, and for the newest otherwise.
     pub fn given(&self, decisions: Vec<Decision>) {
         self.path.borrow_mut().begin(Chooser::Given(decisions, None));
@@ -321,6 +334,11 @@ impl CrashMemory {
         for decision in &made {
             self.load_word(decision.word);
         }
+        self.all_words()
+    }
+
+    /// The pool as this run sees it: all that is still open is decided now.
+    pub fn all_words(&self) -> Vec<u64> {
         (0..self.base.len() as u32).map(|word| self.load_word(word)).collect()
     }
 

@@ -10,7 +10,7 @@ use crate::scheme::exhausted;
 use crate::statistics::Origin;
 
 use super::record::{
-    Critical, Current, ENTRIES, Header, Parameters, RECORD_LINES, encode_grant, grant_place,
+    Critical, Current, ENTRIES, Header, Parameters, RECORD_LINES, encode_grant, grant_place, life,
 };
 
 /// What a log manager counts.
@@ -198,7 +198,7 @@ impl Manager {
         self.pages[bucket].push(page);
         let (line, word) = grant_place(page);
         let words = &mut self.table[(page / 8) as usize];
-        words[word] = encode_grant(bucket);
+        words[word] = encode_grant(bucket, life(memory, self.parameters));
         let place = memory.reserved_line(self.controller, line);
         memory.write(place, words, 0xff, now, Origin::Scheme, None);
         memory.hurry(place, now) + self.parameters.grant_cycles

@@ -28,7 +28,8 @@
 //!   record is durable; header and old values go before reads then.
 //! - *Log overflow.* The pages that the OS grants lengthen the update's current bucket; a table in the log area says
 //!   which bucket a page belongs to, durable before it is used. Buckets are left for structures that have none.
-//! - *Recovery may be interrupted*: one word, cleared last, says that there is something to recover.
+//! - *Recovery may be interrupted*: one word, stored last, says that there is nothing left to recover. It is the number of the
+//!   next life, too, which `record.rs` says what for.
 //! - Only lines of the pool are logged: the volatile words need none.
 
 mod manager;
@@ -45,7 +46,7 @@ use crate::network::{Message, Node};
 
 use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome, named};
 use manager::Manager;
-use record::{Area, CRITICAL_LINES};
+use record::{Area, CRITICAL_LINES, encode_saved, life};
 
 const SOURCE: &str = "Joshi, Nagarajan, Viglas, Cintra: ATOM";
 
@@ -79,6 +80,11 @@ const UNDO_ORDER: Mutant = Mutant {
     rule: "recovery undoes the newest record first (III-B, IV-D)",
     redundant: None,
 };
+const GRANT_LIFE: Mutant = Mutant {
+    name: "grant-life",
+    rule: "recovery ignores pages that the OS granted in an earlier life (ours)",
+    redundant: None,
+};
 const END_FLAG: Mutant = Mutant {
     name: "end-flag",
     rule: "an update over several controllers ends at once (ours): here each controller clears its vector by itself",
@@ -86,9 +92,9 @@ const END_FLAG: Mutant = Mutant {
 };
 
 const MUTANTS: &[Mutant] =
-    &[INVARIANT_1, INVARIANT_2, HEADER_MATCH, EARLY_UNLOCK, ADR_REGISTERS, UNDO_ORDER, END_FLAG];
+    &[INVARIANT_1, INVARIANT_2, HEADER_MATCH, EARLY_UNLOCK, ADR_REGISTERS, UNDO_ORDER, END_FLAG, GRANT_LIFE];
 /// BASE's stores wait for durable headers, so that no line with an entry under way can go home.
-const BASE_MUTANTS: &[Mutant] = &[ADR_REGISTERS, UNDO_ORDER, END_FLAG];
+const BASE_MUTANTS: &[Mutant] = &[ADR_REGISTERS, UNDO_ORDER, END_FLAG, GRANT_LIFE];
 
 /// BASE.
 pub const BASE: Entry = Entry {
@@ -477,7 +483,8 @@ impl HardwareScheme for Atom {
             }
         }
         let area = Area { parameters: self.parameters, controllers: memory.controllers() };
-        image[memory.pool_lines() as usize * 8 + area.saved()] = 1;
+        let saved = encode_saved(life(memory, self.parameters), true);
+        image[memory.pool_lines() as usize * 8 + area.saved()] = saved;
     }
 
     fn statistics(&self) -> Vec<(String, u64)> {

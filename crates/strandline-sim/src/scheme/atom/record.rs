@@ -1,10 +1,15 @@
 //! What lies in the log area behind a controller, and in the registers that a power failure saves.
 //!
-//! Lines of the area: two for the saved registers, one whose first word says that they were saved (controller 0's
-//! counts), the rest of the first page for the table of pages that the OS has granted; then the buckets, then the
-//! pages that can be granted.
+//! Lines of the area: two for the saved registers, one whose first word is the life's number and says whether they were saved
+//! (controller 0's counts), the rest of the first page for the table of pages that the OS has granted; then the
+//! buckets, then the pages that can be granted.
+//!
+//! *No life's leavings complete another's records.* Which records count is in the registers alone, all of which each power
+//! failure saves anew; a life begins with empty ones. Only the table of grants is not among them: it says where the
+//! records of a bucket go on, so that a grant of an earlier life would add records of that life to a bucket of this
+//! one. So a grant carries its life's number, which recovery counts up by the same word that ends it.
 
-use crate::controller::Line;
+use crate::controller::{Line, MemorySide};
 use crate::description::Controllers;
 
 /// Log entries in a record (section IV-C).
@@ -15,10 +20,12 @@ pub const RECORD_LINES: u64 = 1 + ENTRIES as u64;
 const PAGE_LINES: u64 = 64;
 /// Lines of the registers that a power failure saves: 128 bytes.
 pub const CRITICAL_LINES: usize = 2;
-/// The line whose first word says that registers were saved and not recovered from yet.
+/// The line whose first word is the life's number, and says whether registers were saved and not recovered from yet.
 const SAVED_LINE: u64 = 2;
 /// The first line of the table of grants.
 const GRANTS_LINE: u64 = 3;
+/// Bits of a bucket in a grant; the rest is the life.
+const GRANT_BITS: u32 = 16;
 /// Words of the table of grants.
 pub const MAX_GRANTS: u64 = (PAGE_LINES - GRANTS_LINE) * 8;
 
@@ -194,7 +201,7 @@ impl Area<'_> {
         self.controllers.reserved_line(controller, line) as usize * 8
     }
 
-    /// The word that says that registers were saved and not recovered from yet.
+    /// The word with the life's number, which says whether registers were saved and not recovered from yet.
     pub fn saved(&self) -> usize {
         self.word(0, SAVED_LINE)
     }
@@ -205,14 +212,31 @@ pub fn grant_place(grant: u64) -> (u64, usize) {
     (GRANTS_LINE + grant / 8, (grant % 8) as usize)
 }
 
-/// A grant as the table has it: page `grant` belongs to `bucket`.
-pub fn encode_grant(bucket: usize) -> u64 {
-    1 + bucket as u64
+/// A grant as the table has it: page `grant` belongs to `bucket` in this life.
+pub fn encode_grant(bucket: usize, life: u64) -> u64 {
+    (life << GRANT_BITS) | (1 + bucket as u64)
 }
 
-/// The bucket of a grant in the table.
-pub fn decode_grant(word: u64) -> Option<usize> {
-    Some(word.checked_sub(1)? as usize)
+/// The bucket of a grant in the table, and the life in which it was made.
+pub fn decode_grant(word: u64) -> Option<(usize, u64)> {
+    let bucket = (word & ((1 << GRANT_BITS) - 1)).checked_sub(1)?;
+    Some((bucket as usize, word >> GRANT_BITS))
+}
+
+/// The number of the life that `memory` is in.
+pub fn life(memory: &MemorySide, parameters: Parameters) -> u64 {
+    let area = Area { parameters, controllers: memory.controllers() };
+    decode_saved(memory.peek(memory.pool_lines() as usize * 8 + area.saved())).0
+}
+
+/// The word of [`Area::saved`] in life number `life`.
+pub fn encode_saved(life: u64, is_saved: bool) -> u64 {
+    life << 1 | u64::from(is_saved)
+}
+
+/// The number of the life, and whether its registers were saved and not recovered from yet.
+pub fn decode_saved(word: u64) -> (u64, bool) {
+    (word >> 1, word & 1 == 1)
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use crate::scheme::Setup;
 
 use super::record::{
-    Area, CRITICAL_LINES, Critical, Header, Parameters, RECORD_LINES, decode_grant, grant_place,
+    Area, CRITICAL_LINES, Critical, Header, Parameters, RECORD_LINES, decode_grant, decode_saved,
+    encode_saved, grant_place,
 };
 
 /// A record to undo.
@@ -33,9 +34,11 @@ pub fn recover_with(
     reserved: &mut [u64],
 ) -> Result<(), String> {
     let area = Area { parameters, controllers: &setup.machine.controllers };
-    if reserved[area.saved()] == 0 {
+    let (life, is_saved) = decode_saved(reserved[area.saved()]);
+    if !is_saved {
         return Ok(());
     }
+    let grants_of = (!setup.omits("grant-life")).then_some(life);
     let count = setup.machine.controllers.count;
     let critical: Vec<Critical> = (0..count)
         .map(|controller| {
@@ -50,7 +53,7 @@ pub fn recover_with(
         .map(|structure| critical.iter().any(|critical| critical.current[structure].ended))
         .collect();
     for (controller, critical) in critical.iter().enumerate() {
-        let mut records = find(&area, controller, critical, &ended, reserved)?;
+        let mut records = find(&area, controller, critical, (&ended, grants_of), reserved)?;
         records.sort_by_key(|record| record.sequence);
         if !setup.omits("undo-order") {
             records.reverse();
@@ -69,24 +72,25 @@ pub fn recover_with(
         }
     }
     // One word ends it: a failure before leaves all to be done again.
-    reserved[area.saved()] = 0;
+    reserved[area.saved()] = encode_saved(life + 1, false);
     Ok(())
 }
 
-/// The valid records behind a controller of updates that had not ended.
+/// The valid records behind a controller of updates that had not ended; grants are those of a life, or all.
 fn find(
     area: &Area<'_>,
     controller: usize,
     critical: &Critical,
-    ended: &[bool],
+    (ended, grants_of): (&[bool], Option<u64>),
     reserved: &[u64],
 ) -> Result<Vec<Found>, String> {
     let parameters = area.parameters;
     let mut pages = vec![Vec::new(); parameters.buckets];
     for grant in 0..parameters.grants {
         let (line, word) = grant_place(grant);
-        let bucket = decode_grant(reserved[area.word(controller, line) + word]);
-        if let Some(pages) = bucket.and_then(|bucket| pages.get_mut(bucket)) {
+        let granted = decode_grant(reserved[area.word(controller, line) + word]);
+        let own = granted.filter(|&(_, life)| grants_of.is_none_or(|own| own == life));
+        if let Some(pages) = own.and_then(|(bucket, _)| pages.get_mut(bucket)) {
             pages.push(grant);
         }
     }
@@ -115,4 +119,46 @@ fn find(
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Current, encode_grant};
+    use super::*;
+
+    /// In an earlier life bucket 1 was lengthened by a page; in this one it is full without it, and power fails.
+    #[test]
+    fn a_page_granted_in_an_earlier_life_is_not_read() {
+        let machine = crate::file::load("atom", &["controllers.count=1"]).unwrap();
+        let parameters =
+            Parameters { structures: 1, buckets: 3, records: 1, grants: 2, ..Parameters::default() };
+        let area = Area { parameters, controllers: &machine.controllers };
+        for (omitted, life, undone) in [(None, 7, false), (None, 8, true), (Some("grant-life"), 7, true)] {
+            let setup = Setup { machine: &machine, omitted };
+            let mut pool = vec![0; 64];
+            let mut reserved = vec![0; parameters.reserved_bytes(&machine.controllers) as usize / 8];
+            let mut put = |line: u64, words: &[u64]| {
+                let at = area.word(0, line);
+                reserved[at..at + words.len()].copy_from_slice(words);
+            };
+            // The bucket's own record names line 1, the page's line 2.
+            for (record, line, old) in [(0, 1, 5), (1, 2, 6)] {
+                let first = parameters.record_line(1, &[0], record);
+                let mut lines = [0; super::super::record::ENTRIES];
+                lines[0] = line;
+                put(first, &Header { lines, count: 1 }.encode(0, 1 + record));
+                put(first + 1, &[old; 8]);
+            }
+            let (table, word) = grant_place(0);
+            assert_eq!(word, 0);
+            put(table, &[encode_grant(1, life)]);
+            let current = vec![Current { bucket: Some((2, 0)), ended: false }];
+            let registers = Critical { taken: [0b110, 0, 0, 0], current }.encode();
+            put(0, &registers);
+            reserved[area.saved()] = encode_saved(8, true);
+            recover_with(parameters, &setup, &mut pool, &mut reserved).unwrap();
+            assert_eq!((pool[8], pool[16] == 6), (5, undone), "{omitted:?} {life}");
+            assert_eq!(decode_saved(reserved[area.saved()]), (9, false));
+        }
+    }
 }

@@ -11,6 +11,11 @@
 //! word's entry carries the update's number in its address's upper bits; the commit's entry counts the update's lines, so
 //! that recovery finds whole updates anywhere in a ring. The back end copies up to eight updates at a time. Words stored
 //! outside updates are not logged; they must not share lines with words that updates store to.
+//!
+//! *No life's leavings complete another's update.* A line belongs to an update by its number alone. So a life takes numbers and
+//! places up where it finds the newest line of a ring: as in one long life a number comes again only after 2^24 others,
+//! and all lines of the ring have been written again by then. Commits go on from the one up to which recovery has said
+//! that all is home; a commit of which lines are missing may have a higher number, and never gets these lines.
 
 mod recovery;
 
@@ -59,7 +64,13 @@ const COPIED: Mutant = Mutant {
     redundant: None,
 };
 
-const MUTANTS: &[Mutant] = &[COMMIT_WAIT, VICTIMS, REDO_ORDER, COUNT, COPIED];
+const LIFE_NUMBER: Mutant = Mutant {
+    name: "life-number",
+    rule: "updates are numbered on from the newest that an earlier life has left in the ring",
+    redundant: None,
+};
+
+const MUTANTS: &[Mutant] = &[COMMIT_WAIT, VICTIMS, REDO_ORDER, COUNT, COPIED, LIFE_NUMBER];
 
 /// Log lines of a core's ring.
 const RING_LINES: u64 = 4096;
@@ -112,6 +123,8 @@ struct Copy {
 /// REDO's hardware.
 pub struct Redo {
     omitted: Option<&'static str>,
+    /// Whether what an earlier life has left has been read.
+    started: bool,
     controllers: Controllers,
     ring_lines: u64,
     rings: Vec<Ring>,
@@ -155,6 +168,7 @@ impl Redo {
         let machine = setup.machine;
         Ok(Self {
             omitted: setup.omitted,
+            started: false,
             controllers: machine.controllers.clone(),
             ring_lines,
             rings: (0..machine.cores.count).map(|_| Ring::default()).collect(),
@@ -170,6 +184,34 @@ impl Redo {
 
     fn omits(&self, mutant: Mutant) -> bool {
         self.omitted == Some(mutant.name)
+    }
+
+    /// Goes on behind what an earlier life has left.
+    fn start(&mut self, memory: &MemorySide) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
+        self.commits = memory.peek(memory.reserved_line(0, 0) as usize * 8);
+        if self.omits(LIFE_NUMBER) {
+            return;
+        }
+        for core in 0..self.rings.len() {
+            let number = |at: u64| {
+                let (controller, index) = place(self.ring_lines, &self.controllers, core, at);
+                memory.peek(memory.reserved_line(controller, index) as usize * 8) >> ADDRESS_BITS
+            };
+            let numbers: Vec<u64> = (0..self.ring_lines).map(number).collect();
+            let Some(&any) = numbers.iter().find(|&&number| number != 0) else { continue };
+            // Numbers go round; those in a ring lie side by side.
+            let after = |number: u64| (number + NUMBERS + NUMBERS / 2 - any) % NUMBERS;
+            let of_updates = numbers.iter().copied().filter(|&number| number != 0);
+            let newest = of_updates.max_by_key(|&number| after(number)).unwrap_or(any);
+            let next = |at: usize| numbers[(at + 1) % numbers.len()];
+            let last = (0..numbers.len()).find(|&at| numbers[at] == newest && next(at) != newest);
+            let tail = last.map_or(0, |last| last as u64 + 1);
+            let ring = &mut self.rings[core];
+            (ring.number, ring.head, ring.tail) = (newest, tail, tail);
+        }
     }
 
     /// Adds an entry to the running update of `core`; when the store may go on.
@@ -409,6 +451,7 @@ impl HardwareScheme for Redo {
     }
 
     fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+        self.start(&caches.memory);
         match boundary {
             Boundary::Begin => self.begin(core, now),
             Boundary::Commit(_) => self.commit(caches, core, now),

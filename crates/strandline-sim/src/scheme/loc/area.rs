@@ -39,6 +39,11 @@ impl LogArea {
         }
     }
 
+    /// Begins behind `head`, the newest one. Nothing has been written yet.
+    pub fn begin_at(&mut self, head: Head) {
+        (self.head, self.next) = (head, head.start);
+    }
+
     /// Sequence ID of the group that the next block goes into.
     pub fn next(&self) -> u64 {
         self.next

@@ -7,6 +7,9 @@
 //! to leave the last level goes to the log; its window then commits as under H-WAL (LOC-Kiln: as under LOC-WAL),
 //! and the next one waits until what is in the log alone is home.
 //!
+//! No life's leavings are valid in another: what the last level holds of committed transactions is home when power has failed,
+//! the rest is gone, and flags with it. The log that is fallen back to is that of `recovery.rs`.
+//!
 //! A committed block that leaves the last level stays valid there until it is on the medium: the write queues are
 //! volatile. One that is evicted while its window's flag is being set stays there until the flag is.
 

@@ -154,6 +154,8 @@ rules! {
     Versions = "versions", "a block that a later transaction overwrites keeps its older version until that one commits";
     /// Log before home.
     HomeAfterLog = "home-after-log", "a block does not go home before its window is durable";
+    /// Lives.
+    LifeStart = "life-start", "recovery moves the log head behind all groups of the life that has ended";
     /// The commit record.
     RecordOrder = "record-order", "the commit record is written when the blocks are durable, not before them";
     /// Home before truncation.
@@ -176,9 +178,11 @@ const fn mutants<const N: usize>(rules: [Rule; N]) -> [Mutant; N] {
     mutants
 }
 
-const COMMON: [Rule; 4] = [Rule::WindowOrder, Rule::GroupOrder, Rule::HomeAfterLog, Rule::TruncateAfterHome];
-const H_WAL_MUTANTS: &[Mutant] = &mutants([Rule::RecordOrder, Rule::HomeAfterLog]);
-const EC_WAL_MUTANTS: &[Mutant] = &mutants([Rule::TxCnt, COMMON[0], COMMON[1], COMMON[2], COMMON[3]]);
+const COMMON: [Rule; 5] =
+    [Rule::WindowOrder, Rule::GroupOrder, Rule::HomeAfterLog, Rule::TruncateAfterHome, Rule::LifeStart];
+const H_WAL_MUTANTS: &[Mutant] = &mutants([Rule::RecordOrder, Rule::HomeAfterLog, Rule::LifeStart]);
+const EC_WAL_MUTANTS: &[Mutant] =
+    &mutants([Rule::TxCnt, COMMON[0], COMMON[1], COMMON[2], COMMON[3], COMMON[4]]);
 const LOC_WAL_MUTANTS: &[Mutant] = &mutants([
     Rule::TxCnt,
     Rule::PairCommit,
@@ -191,6 +195,7 @@ const LOC_WAL_MUTANTS: &[Mutant] = &mutants([
     COMMON[1],
     COMMON[2],
     COMMON[3],
+    COMMON[4],
 ]);
 // Those of the last level, and those of the log that what does not fit falls back to.
 const KILN_MUTANTS: &[Mutant] = &mutants([
@@ -199,6 +204,7 @@ const KILN_MUTANTS: &[Mutant] = &mutants([
     Rule::OldInLastLevel,
     Rule::RecordOrder,
     Rule::TruncateAfterHome,
+    Rule::LifeStart,
 ]);
 const LOC_KILN_MUTANTS: &[Mutant] = &mutants([
     Rule::FlagOrder,
@@ -213,6 +219,7 @@ const LOC_KILN_MUTANTS: &[Mutant] = &mutants([
     Rule::WindowOrder,
     Rule::GroupOrder,
     Rule::TruncateAfterHome,
+    Rule::LifeStart,
 ]);
 
 // H-WAL's commit record waits for the data, so that the order within its groups adds nothing; its blocks are home long before
@@ -291,6 +298,8 @@ pub struct LooseOrdering {
     parameters: Parameters,
     /// The rule that is left out (a mutant).
     omitted: Option<Rule>,
+    /// Whether the log head has been read.
+    started: bool,
     log: LogArea,
     log_bytes: u64,
     /// Cycles from a core's first level to the controller.
@@ -352,6 +361,7 @@ impl LooseOrdering {
         Self {
             parameters,
             omitted,
+            started: false,
             log: LogArea::new(log_bytes, machine.cycles(machine.nvm.write_ns), ordered),
             log_bytes,
             path: machine.caches.iter().map(|level| level.latency).sum(),
@@ -374,6 +384,21 @@ impl LooseOrdering {
     fn omits(&self, rule: Rule) -> bool {
         self.omitted == Some(rule)
     }
+
+    /// Begins where the log head says: at the beginning, or behind an earlier life.
+    fn start(&mut self, memory: &MemorySide) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
+        let first = memory.pool_lines() as usize * 8;
+        let heads: Vec<u64> =
+            (first..first + 8 * format::HEADS as usize).map(|word| memory.peek(word)).collect();
+        let head = format::Head::newest(&heads);
+        self.log.begin_at(head);
+        self.next = head.first.into();
+        self.first = self.next;
+        self.window.begin_at(self.next, head.start);
+    }
 }
 
 impl HardwareScheme for LooseOrdering {
@@ -386,6 +411,7 @@ impl HardwareScheme for LooseOrdering {
     }
 
     fn boundary(&mut self, caches: &mut Hierarchy, _: usize, boundary: Boundary, now: u64) -> Reply {
+        self.start(&caches.memory);
         match boundary {
             Boundary::Begin => self.begin(caches, now),
             Boundary::Commit(transaction) => self.commit(caches, transaction, now),

@@ -9,6 +9,11 @@
 //! between them is not committed, and step 3 takes Tb back after Ta has been found committed. So the steps are repeated
 //! without those that step 3 takes back, until it takes back none.
 //!
+//! *No life's leavings complete another's window.* A group counts by its sequence ID, which its metadata line holds and which no
+//! two lives use: the head moves behind every ID that a group of this life can have been given, and the next life begins there
+//! (`LooseOrdering::start`). The head is one line with a check, so a failure leaves the old one, and recovery is repeated,
+//! or the new one. TxIDs and window numbers, which are short and do recur, are looked at in groups that count only.
+//!
 //! Only the last window can be incomplete, since a window begins when the one before is durable. In an earlier one
 //! the last transaction may lack its TxCnt: an aborted one with blocks in the log ends its window (`mod.rs`).
 
@@ -156,6 +161,9 @@ pub fn recover(commit: Commit, setup: &Setup<'_>, pool: &mut [u64], area: &mut [
         if stop.is_some() && number < last && stop != Some(window.transactions.len() - 1) {
             return Err(format!("window {number} of {} is incomplete, and another follows", last + 1));
         }
+    }
+    if setup.omits(Rule::LifeStart.name()) {
+        return Ok(());
     }
     // Behind all that a group of this life can have been given, of which the metadata is not there.
     let head =

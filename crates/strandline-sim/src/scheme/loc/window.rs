@@ -67,6 +67,11 @@ impl Window {
         }
     }
 
+    /// Its transactions and its block groups, of which there are none yet, will be numbered from here on.
+    pub fn begin_at(&mut self, first: u64, start: u64) {
+        (self.first, self.start) = (first, start);
+    }
+
     /// Its transactions, of which there are none yet, will be numbered from here on.
     pub fn restart(&mut self, first: u64) {
         self.first = first;

@@ -130,6 +130,11 @@ const MUTANTS: &[Mutant] = &[
         rule: "buckets are used again when the Log's head is durable",
         redundant: None,
     },
+    Mutant {
+        name: "stale-entries",
+        rule: "RESTORE clears the places behind the first entry that is missing",
+        redundant: None,
+    },
     Mutant { name: "restore", rule: "RESTORE redoes the wraps in the Log", redundant: None },
 ];
 

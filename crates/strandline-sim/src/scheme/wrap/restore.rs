@@ -3,6 +3,12 @@
 //! From the head on, entries count as long as each carries its lap. Their records are stored home in closing order, and
 //! when that is durable the head moves past them, by one word: a failure before it repeats it all, to the same
 //! result. Buckets that are not in the Log are ignored, and the victim cache is empty anyway.
+//!
+//! *No life's leavings complete another's Log.* Entries of several cores become durable in any order, so that some may lie behind
+//! the first that is missing. The next life begins at that one with the same lap: its entry would lead RESTORE on to those,
+//! whose buckets hold other records by then. So the places behind the first missing entry are cleared; none of
+//! them counts, and it does not matter which of them a failure leaves to be cleared again. An entry that counted is of
+//! an older lap when its place is used again.
 
 use super::Variant;
 use super::log::{Area, decode, records_per_bucket, records_per_line};
@@ -48,6 +54,11 @@ pub fn restore(
             bucket = words[0].wrapping_sub(1) as u32;
         }
         number += 1;
+    }
+    if !setup.omits("stale-entries") {
+        for stale in number..head + area.entries {
+            reserved[area.entry_place(stale) as usize] = 0;
+        }
     }
     reserved[0] = number;
     Ok(())
