@@ -37,7 +37,8 @@ impl Checkpointer {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         let run = move || {
-            loop {
+            // Whoever stops the thread asks for a checkpoint afterwards, but the one that runs takes that request along.
+            while !seen.load(Ordering::Acquire) {
                 log.wait_for_request(&view);
                 // A failed checkpoint has poisoned the pool: there will be no other.
                 if seen.load(Ordering::Acquire) || log.checkpoint(&view).is_err() {
