@@ -616,6 +616,12 @@ impl Node {
 /// The way down: inner nodes, and the places behind the keys left of the children taken.
 type Path = [(PersistentAddress, Place); MAX_LEVELS];
 
+/// What a descending scan has seen so far.
+struct Seen<K> {
+    leaves: u64,
+    last: Option<K>,
+}
+
 impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     fn tag() -> u64 {
         KIND.tag(K::TYPE, V::TYPE)
@@ -1071,7 +1077,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
         let root = self.load_root(tx)?;
-        let _ = self.scan_back_below(tx, &root, &keys, &mut None, &mut visit)?;
+        let mut seen = Seen { leaves: 0, last: None };
+        let _ = self.scan_back_below(tx, &root, &keys, &mut seen, &mut visit)?;
         Ok(())
     }
 
@@ -1080,7 +1087,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         tx: &mut impl Read,
         node: &Node,
         keys: &impl RangeBounds<K>,
-        last: &mut Option<K>,
+        seen: &mut Seen<K>,
         visit: &mut impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<ControlFlow<()>, Abort> {
         // Only pairs whose keys are not behind the range, and the child left of the first that is.
@@ -1097,19 +1104,25 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             for index in (0..=low).rev() {
                 let child = node.child(tx, index)?;
                 let child = node.load_child(tx, child)?;
-                if self.scan_back_below(tx, &child, keys, last, visit)?.is_break() {
+                if self.scan_back_below(tx, &child, keys, seen, visit)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
             return Ok(ControlFlow::Continue(()));
         }
+        // But for the one at the range's end, leaves have keys before it: else the same ones might be gone through
+        // over and over, by way of nodes that lead to them more than once.
+        if low == 0 && seen.leaves > 0 {
+            return Err(KIND.damaged(tx, node.at, "no keys where some must be, in a leaf"));
+        }
+        seen.leaves += 1;
         for position in (0..low).rev() {
             let [word, value] = node.pair(tx, position)?;
             let key = K::from_word(word);
-            if last.is_some_and(|last| key >= last) {
+            if seen.last.is_some_and(|last| key >= last) {
                 return Err(KIND.damaged(tx, node.at, "keys out of order"));
             }
-            *last = Some(key);
+            seen.last = Some(key);
             if is_before(&key, keys) || visit(key, V::from_word(value))?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }

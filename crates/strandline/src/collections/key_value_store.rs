@@ -21,7 +21,7 @@
 //!
 //! Invariants: a chain ends; every key is in its own cell's chain, once, with its own hash.
 
-use super::bytes::{equals, read_bytes, rewrite, with_words, word_of, write_bytes};
+use super::bytes::{check_length, check_room, equals, read_bytes, rewrite, with_words, word_of, write_bytes};
 use super::hash_table::bucket;
 use super::header::{CircleGuard, Kind};
 use super::value::with_buffer;
@@ -83,6 +83,17 @@ struct Cell {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Position {
     path: Vec<u64>,
+    /// Tables gone into so far.
+    tables: u64,
+}
+
+impl Position {
+    /// Whether keys of this hash belong to the chain here, in a store of so many buckets.
+    fn holds(&self, hash: u64, buckets: u64) -> bool {
+        let steps = (0..).zip(self.path.iter().skip(1));
+        self.path.first() == Some(&bucket(hash, buckets))
+            && steps.into_iter().all(|(depth, &cell)| hash >> (CELL_BITS * depth) & (CELLS - 1) == cell)
+    }
 }
 
 /// The cell of a hash in the table below `depth` others.
@@ -109,6 +120,11 @@ impl Node {
 
     fn value(&self) -> PersistentAddress {
         self.key().word(self.key_bytes.div_ceil(8))
+    }
+
+    /// Words of the whole node.
+    fn words(&self) -> u64 {
+        KEY + self.key_bytes.div_ceil(8) + self.value_bytes.div_ceil(8)
     }
 }
 
@@ -266,7 +282,7 @@ impl KeyValueStore {
         node: &Node,
         body: impl FnOnce(&[u64], u64) -> R,
     ) -> Result<R, Abort> {
-        with_words(tx, node.value(), node.value_bytes, body)
+        with_words(tx, node.at, KEY + node.key_bytes.div_ceil(8), node.value_bytes, body)
     }
 
     /// The value of `key`.
@@ -284,6 +300,7 @@ impl KeyValueStore {
     /// As [`KeyValueStore::get`].
     pub fn get_into(&self, tx: &mut impl Read, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Abort> {
         let Some(node) = self.look_up(tx, key)? else { return Ok(false) };
+        check_length(tx, node.at, node.words())?;
         read_bytes(tx, node.value(), node.value_bytes, value)?;
         Ok(true)
     }
@@ -418,10 +435,13 @@ impl KeyValueStore {
 
     /// The next chain's cell, and the position at it.
     fn next_cell(&self, tx: &mut impl Read, position: &mut Position) -> Result<Option<Cell>, Abort> {
-        let path = &mut position.path;
+        let Position { path, tables } = position;
         match path.last_mut() {
             Some(last) => *last += 1,
-            None => path.push(0),
+            None => {
+                check_room(tx, self.buckets.first, self.buckets.length)?;
+                path.push(0);
+            }
         }
         while path.len() > 1 && path.last() == Some(&CELLS) {
             path.pop();
@@ -447,9 +467,32 @@ impl KeyValueStore {
             }
             if path.len() <= depth {
                 path.push(0);
+                *tables += 1;
+                // Tables that lead to the same ones would have more cells than can be gone through.
+                if *tables > tx.data_words() / CELLS {
+                    return Err(KIND.damaged(tx, at, "more tables than the pool has room for"));
+                }
             }
             at = PersistentAddress::new(head & !TABLE).word(path[depth]);
         }
+    }
+
+    /// As `walk`, of a chain on the way through all of them: what belongs to another one was gone through there, or
+    /// never would be found.
+    fn walk_here<T: Read>(
+        &self,
+        tx: &mut T,
+        cell: Cell,
+        position: &Position,
+        mut visit: impl FnMut(&mut T, &Node) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        Self::walk(tx, cell, |tx, node| {
+            if !position.holds(node.hash, self.buckets.length) {
+                return Err(KIND.damaged(tx, node.at, "a node in the wrong chain"));
+            }
+            visit(tx, node).map(|()| false)
+        })
+        .map(drop)
     }
 
     /// Calls `visit` with the keys of the next chain that has any, and the words and bytes of their values; whether
@@ -462,10 +505,9 @@ impl KeyValueStore {
     ) -> Result<bool, Abort> {
         let mut key = Vec::new();
         while let Some(cell) = self.next_cell(tx, position)? {
-            Self::walk(tx, cell, |tx, node| {
+            self.walk_here(tx, cell, position, |tx, node| {
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
-                Self::with_value(tx, node, |words, bytes| visit(&key, words, bytes))??;
-                Ok(false)
+                Self::with_value(tx, node, |words, bytes| visit(&key, words, bytes))?
             })?;
             if cell.head != 0 {
                 return Ok(true);
@@ -486,11 +528,11 @@ impl KeyValueStore {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut position = Position::default();
         while let Some(cell) = self.next_cell(tx, &mut position)? {
-            Self::walk(tx, cell, |tx, node| {
+            self.walk_here(tx, cell, &position, |tx, node| {
+                check_length(tx, node.at, node.words())?;
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
                 read_bytes(tx, node.value(), node.value_bytes, &mut value)?;
-                visit(&key, &value)?;
-                Ok(false)
+                visit(&key, &value)
             })?;
         }
         Ok(())
@@ -504,9 +546,9 @@ impl KeyValueStore {
         let mut count = 0;
         let mut position = Position::default();
         while let Some(cell) = self.next_cell(tx, &mut position)? {
-            Self::walk(tx, cell, |_, _| {
+            self.walk_here(tx, cell, &position, |_, _| {
                 count += 1;
-                Ok(false)
+                Ok(())
             })?;
         }
         Ok(count)
@@ -552,7 +594,9 @@ impl KeyValueStore {
             Self::walk(tx, cell, |tx, node| {
                 let mut key = Vec::new();
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
-                tx.read(node.value().word(node.value_bytes.div_ceil(8)).word(u64::MAX))?;
+                if node.value_bytes > 0 {
+                    tx.read(node.value().word(node.value_bytes.div_ceil(8) - 1))?;
+                }
                 if hash(&key) != node.hash || self.cell(tx, node.hash)?.at != cell.at || keys.contains(&key) {
                     return Err(KIND.damaged(
                         tx,

@@ -38,7 +38,7 @@ pub use b_plus_tree::{BPlusTree, NodeShape};
 pub use b_tree::BTree;
 pub use graph::Graph;
 pub use hash_table::HashTable;
-pub(crate) use header::{KEY_VALUE_STORE, describe};
+pub(crate) use header::{CircleGuard, KEY_VALUE_STORE, describe};
 pub use key_value_store::KeyValueStore;
 pub(crate) use key_value_store::Position;
 pub use queue::Queue;

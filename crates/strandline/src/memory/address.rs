@@ -64,7 +64,7 @@ pub trait Address: Copy {
     const SPACE: Space;
     /// Byte offset in that space.
     fn offset(self) -> u64;
-    /// The address `words` words further on.
+    /// The address `words` words further on; 2^64 - 1, which is outside every space, if that is too far.
     fn word(self, words: u64) -> Self;
 }
 
@@ -83,13 +83,16 @@ macro_rules! address {
             pub const fn offset(self) -> u64 {
                 self.0
             }
-            /// The address `words` words further on.
+            /// The address `words` words further on. One that is too far to be counted becomes 2^64 - 1, which is
+            /// outside every space: a damaged length leads nowhere, never back to the front.
+            #[inline(always)]
             pub const fn word(self, words: u64) -> Self {
-                Self(self.0.wrapping_add(words.wrapping_mul(WORD_BYTES)))
+                self.byte(words.saturating_mul(WORD_BYTES))
             }
-            /// The address `bytes` bytes further on.
+            /// The address `bytes` bytes further on, as [`word`](Self::word).
+            #[inline(always)]
             pub const fn byte(self, bytes: u64) -> Self {
-                Self(self.0.wrapping_add(bytes))
+                Self(self.0.saturating_add(bytes))
             }
             /// The first address of the cache line that holds this one.
             pub const fn line(self) -> Self {
@@ -122,6 +125,9 @@ address!(
     /// assert_eq!(node.word(2), node.byte(16));
     /// assert_eq!(node.line().offset(), 4096 + 64);
     /// assert!(!node.is_null() && PersistentAddress::NULL.is_null());
+    /// // Nothing comes round to the front.
+    /// assert_eq!(node.word(u64::MAX), node.byte(u64::MAX));
+    /// assert_eq!(node.word(u64::MAX).offset(), u64::MAX);
     /// ```
     PersistentAddress,
     Space::Persistent

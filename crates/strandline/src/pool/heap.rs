@@ -470,8 +470,31 @@ impl Arena {
 
 /// Bytes of the block that begins at `at`.
 pub(crate) fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort> {
+    find_block(tx, at)?.ok_or_else(|| tx.fail(Error::InvalidAddress(at.offset())))
+}
+
+/// Whether a block that is allocated begins at `at`.
+pub(crate) fn is_allocated<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool, Abort> {
+    if find_block(tx, at)?.is_none() {
+        return Ok(false);
+    }
+    let chunk = chunk_of(tx.layout(), at);
+    let base = start(tx.layout(), chunk);
+    let at_table = table(tx.layout(), chunk);
+    let Some(Chunk::Small { class, .. }) = Chunk::decode(tx.read(at_table)?) else {
+        return Ok(true);
+    };
+    let Some(number) = Division::new(tx.layout(), class).block_at(at.offset() - base.offset()) else {
+        return Ok(false);
+    };
+    Ok(tx.read(base.word(number / 64))? >> (number % 64) & 1 == 1)
+}
+
+/// Bytes of the block that begins at `at`, if one does.
+#[inline]
+pub(crate) fn find_block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<Option<u64>, Abort> {
     let layout = tx.layout();
-    let found = if at < layout.chunks || at >= layout.end() {
+    Ok(if at < layout.chunks || at >= layout.end() {
         None
     } else {
         let chunk = chunk_of(layout, at);
@@ -489,8 +512,7 @@ pub(crate) fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64,
             }
             _ => None,
         }
-    };
-    found.ok_or_else(|| tx.fail(Error::InvalidAddress(at.offset())))
+    })
 }
 
 /// Which table words to read in the transaction when looking for free chunks.

@@ -184,11 +184,7 @@ pub(super) enum Failure {
 impl Failure {
     fn poisoned(code: u64, error: &std::io::Error) -> Error {
         let gone = error.raw_os_error() == Some(rustix::io::Errno::STALE.raw_os_error());
-        let why = if gone {
-            FILE_GONE.to_owned()
-        } else {
-            error.to_string()
-        };
+        let why = if gone { FILE_GONE.to_owned() } else { error.to_string() };
         Error::Poisoned(format!("{}: {why}", Self::what(code)))
     }
 

@@ -365,6 +365,24 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     }
 
     /// Checks that `words` words at `at` may be read and written.
+    /// Refuses if the transaction has failed.
+    pub fn begin_tolerating(&mut self) -> Result<(), Abort> {
+        self.doomed.map_or(Ok(()), Err)
+    }
+
+    /// What a part that only read has failed with, which is forgotten: it has left nothing behind. A conflict is not
+    /// forgiven, nor is an abort of the part's own.
+    pub fn end_tolerating(&mut self, outcome: Result<(), Abort>) -> Result<Option<Error>, Abort> {
+        match (self.doomed, outcome) {
+            (Some(Abort::Failed), _) => {
+                self.doomed = None;
+                Ok(self.error.take())
+            }
+            (Some(abort), _) | (None, Err(abort)) => Err(abort),
+            (None, Ok(())) => Ok(None),
+        }
+    }
+
     #[inline(always)]
     fn check(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
         if self.view.layout.is_data(at, words) {

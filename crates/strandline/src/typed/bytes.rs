@@ -8,7 +8,7 @@ use super::layout;
 use super::persist::{Invalid, Persist, to_words};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
-use crate::collections::bytes::{read_bytes, rewrite, write_bytes};
+use crate::collections::bytes::{check_length, read_bytes, rewrite, write_bytes};
 use crate::collections::with_buffer;
 use crate::error::Result;
 use crate::memory::PersistentAddress;
@@ -98,6 +98,7 @@ impl<'p> Bytes<'p> {
     pub fn get(self, tx: &View<'p>) -> Result<Vec<u8>> {
         tx.words(|tx| {
             let (bytes, content) = header(tx, self.raw.at)?;
+            check_length(tx, content, bytes.div_ceil(8))?;
             let mut all = Vec::new();
             read_bytes(tx, content, bytes, &mut all)?;
             Ok(all)
@@ -144,8 +145,11 @@ impl<'p> Bytes<'p> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
             let (old, mut content) = header(tx, self.raw.at)?;
-            let new = old + bytes.len() as u64;
             let room = if content.is_null() { 0 } else { tx.block(content)? };
+            if old > room {
+                return Err(invalid(tx, self.raw.at, "Bytes"));
+            }
+            let new = old + bytes.len() as u64;
             if new > room {
                 let larger = tx.alloc((new + new / 2).next_multiple_of(8))?;
                 let mut piece = [0; 64];

@@ -91,6 +91,12 @@ pub(super) fn word_of(key: &[u8], depth: usize) -> u64 {
     u64::from_be_bytes(word)
 }
 
+/// Whether the words `above` and then `word` lead to a key.
+pub(super) fn is_at(key: &[u8], above: &[u64], word: u64) -> bool {
+    word_of(key, above.len()) == word
+        && above.iter().enumerate().all(|(depth, &word)| word_of(key, depth) == word)
+}
+
 /// The tree whose header is at `at`.
 pub(super) fn layer(tx: &mut Words<'_>, at: PersistentAddress) -> Result<Tree, Abort> {
     let mut header = [0; TREE_WORDS];
@@ -147,8 +153,13 @@ impl EntryBlock {
         Ok(at)
     }
 
+    /// Words before the value.
+    fn value_offset(&self) -> u64 {
+        1 + self.key_bytes.div_ceil(8)
+    }
+
     fn value(&self) -> PersistentAddress {
-        self.at.word(1 + self.key_bytes.div_ceil(8))
+        self.at.word(self.value_offset())
     }
 
     fn has_key(&self, tx: &mut Words<'_>, key: &[u8]) -> Result<bool, Abort> {
@@ -161,8 +172,16 @@ impl EntryBlock {
         Ok(key)
     }
 
+    /// As `load_value`, with a buffer on a frame of its own: for what recurs from layer to layer.
+    #[inline(never)]
+    pub(super) fn load_value_apart<'p, V: Item<'p>>(&self, tx: &mut Words<'_>) -> Result<V, Abort> {
+        self.load_value(tx)
+    }
+
     pub(super) fn load_value<'p, V: Item<'p>>(&self, tx: &mut Words<'_>) -> Result<V, Abort> {
-        match with_words(tx, self.value(), self.value_bytes, |words, bytes| V::decode(words, bytes))? {
+        match with_words(tx, self.at, self.value_offset(), self.value_bytes, |words, bytes| {
+            V::decode(words, bytes)
+        })? {
             Ok(value) => Ok(value),
             Err(_) => Err(invalid(tx, self.at, V::NAME)),
         }

@@ -14,8 +14,8 @@ use super::persist::Item;
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
 use crate::collections::bytes::with_words;
-use crate::collections::with_buffer;
-use crate::error::Result;
+use crate::collections::{CircleGuard, with_buffer};
+use crate::error::{Error, Result};
 use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
 
@@ -51,6 +51,25 @@ handle! {
 }
 
 persist_handle!('p, Queue<T: Item<'p>>, "Queue");
+
+/// Whether the links from `node` on come back to one of the nodes that they have led to.
+#[cold]
+fn runs_in_a_circle(tx: &mut impl Read, mut node: PersistentAddress) -> Result<bool, Abort> {
+    let mut guard = CircleGuard::new();
+    while !node.is_null() {
+        if guard.closes(node) {
+            return Ok(true);
+        }
+        let [_, next] = read_tagged::<2>(tx, node, NODE_TAG, "Queue item")?;
+        node = PersistentAddress::new(next);
+    }
+    Ok(false)
+}
+
+#[cold]
+fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
+    tx.fail(Error::Damaged(format!("a queue runs in a circle at {:#x}", at.offset())))
+}
 
 impl<'p, T: Item<'p>> Queue<'p, T> {
     const TAG: u64 = layout::tag(layout::field(layout::begin("Queue", 1), "", T::LAYOUT));
@@ -106,7 +125,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// The item of a node, and the node behind it.
     fn load(tx: &mut Words<'_>, node: PersistentAddress) -> Result<(T, PersistentAddress), Abort> {
         let [_, next, bytes] = read_tagged::<NODE_WORDS>(tx, node, NODE_TAG, "Queue item")?;
-        match with_words(tx, node.word(ITEM), bytes, |words, bytes| T::decode(words, bytes))? {
+        match with_words(tx, node, ITEM, bytes, |words, bytes| T::decode(words, bytes))? {
             Ok(item) => Ok((item, PersistentAddress::new(next))),
             Err(_) => Err(invalid(tx, node, T::NAME)),
         }
@@ -213,7 +232,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
             let at = self.check(words)?;
             words.read(at.word(FIRST))
         })?;
-        Ok(Iter { tx, queue: self, next: PersistentAddress::new(next) })
+        Ok(Iter { tx, queue: self, next: PersistentAddress::new(next), guard: CircleGuard::new() })
     }
 
     /// Removes all items.
@@ -286,6 +305,7 @@ pub struct Iter<'v, 'p, T> {
     tx: &'v View<'p>,
     queue: Queue<'p, T>,
     next: PersistentAddress,
+    guard: CircleGuard,
 }
 
 impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
@@ -294,10 +314,15 @@ impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
         if self.next.is_null() {
             return None;
         }
-        let queue = self.queue;
+        let (queue, here) = (self.queue, self.next);
+        let suspicious = self.guard.closes(here);
         let loaded = self.tx.words(|tx| {
             queue.check(tx)?;
-            Queue::<T>::load(tx, self.next)
+            // A node may also have been freed and used again for another item, behind this one.
+            if suspicious && runs_in_a_circle(tx, here)? {
+                return Err(circle(tx, here));
+            }
+            Queue::<T>::load(tx, here)
         });
         match loaded {
             Ok((item, next)) => {

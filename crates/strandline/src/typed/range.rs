@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 
 use super::key::Key;
-use super::ordered_map::{BATCH, MAX_KEY_BYTES, OrderedMap, Slot, Tree, layer, word_of};
+use super::ordered_map::{BATCH, MAX_KEY_BYTES, OrderedMap, Slot, Tree, is_at, layer, word_of};
 use super::persist::{Invalid, Item};
 use super::transaction::{View, Words};
 use crate::error::{Error, Result};
@@ -53,6 +53,8 @@ struct Fetch<'b, V> {
     to: &'b Bound<Vec<u8>>,
     ascending: bool,
     limit: usize,
+    /// The words that led to the layer that is being fetched from.
+    path: Vec<u64>,
     found: Vec<(Vec<u8>, V)>,
 }
 
@@ -106,6 +108,9 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
             } else {
                 tree.scan_back(tx, (from, to), visit)?;
             }
+            if slots.is_empty() && depth > 0 && low.is_none() && high.is_none() {
+                return Err(tx.fail(Error::Damaged("an ordered map has an empty layer".into())));
+            }
             for &(word, slot) in &slots {
                 if inline {
                     self.take(word.to_be_bytes().to_vec(), |_| V::decode(&[slot], 8), tx)?;
@@ -113,12 +118,18 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
                     match Slot::load(tx, slot)? {
                         Slot::Entry(entry) => {
                             let key = entry.key(tx)?;
-                            self.take(key, |tx| entry.load_value(tx).map_err(|_| Invalid), tx)?;
+                            // So that each is fetched once, however layers may lead to one another.
+                            if !is_at(&key, &self.path, word) {
+                                return Err(tx.fail(Error::Damaged("an ordered map has a key astray".into())));
+                            }
+                            self.take(key, |tx| entry.load_value_apart(tx).map_err(|_| Invalid), tx)?;
                         }
                         Slot::Layer(next) => {
                             let next = layer(tx, next)?;
                             let edges = (low == Some(word), high == Some(word));
+                            self.path.push(word);
                             self.layer(tx, next, depth + 1, edges, false)?;
+                            self.path.pop();
                         }
                     }
                 }
@@ -157,8 +168,14 @@ impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
     /// Fetches the next pairs at one end.
     fn fetch(&mut self, ascending: bool) -> Result<()> {
         let map = self.map;
-        let mut fetch =
-            Fetch { from: &self.from, to: &self.to, ascending, limit: self.batch, found: Vec::new() };
+        let mut fetch = Fetch {
+            from: &self.from,
+            to: &self.to,
+            ascending,
+            limit: self.batch,
+            path: Vec::new(),
+            found: Vec::new(),
+        };
         self.tx.words(|tx| {
             let tree = map.first_layer(tx)?;
             fetch.layer(tx, tree, 0, (true, true), OrderedMap::<K, V>::INLINE)

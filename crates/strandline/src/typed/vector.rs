@@ -12,6 +12,7 @@ use super::layout;
 use super::persist::Persist;
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
+use crate::collections::bytes::check_room;
 use crate::collections::with_buffer;
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
@@ -75,6 +76,18 @@ fn place(index: u64) -> (u64, u64) {
 impl<'p, T: Persist<'p>> Vector<'p, T> {
     const TAG: u64 = layout::tag(layout::field(layout::begin("Vector", 1), "", T::LAYOUT));
 
+    /// Words of segment `segment`.
+    fn segment_words(segment: u64) -> u64 {
+        (FIRST << segment).saturating_mul((T::WORDS as u64).max(1))
+    }
+
+    /// Refuses a directory that is no block of so many slots, or that leads to a segment which is none.
+    fn check_segment(tx: &mut Words<'_>, header: Header, segment: u64) -> Result<(), Abort> {
+        check_room(tx, header.directory, header.slots)?;
+        let first = PersistentAddress::new(tx.read(header.directory.word(segment))?);
+        check_room(tx, first, Self::segment_words(segment))
+    }
+
     /// Creates an empty vector.
     ///
     /// # Errors
@@ -105,7 +118,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     fn element(tx: &mut Words<'_>, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
         let (segment, number) = place(index);
         let first = PersistentAddress::new(tx.read(header.directory.word(segment))?);
-        Ok(first.word(number * T::WORDS as u64))
+        Ok(first.word(number.saturating_mul(T::WORDS as u64)))
     }
 
     fn load(self, tx: &mut Words<'_>, header: Header, index: u64) -> Result<T, Abort> {
@@ -231,10 +244,10 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
             let slot = header.directory.word(segment);
             let mut first = PersistentAddress::new(tx.read(slot)?);
             if first.is_null() {
-                first = tx.alloc(8 * (FIRST << segment) * (T::WORDS as u64).max(1))?;
+                first = tx.alloc(Self::segment_words(segment).saturating_mul(8))?;
                 tx.write(slot, first.offset())?;
             }
-            Self::write(tx, first.word(number * T::WORDS as u64), value)?;
+            Self::write(tx, first.word(number.saturating_mul(T::WORDS as u64)), value)?;
             tx.write(self.raw.at.word(LENGTH), header.length + 1)
         })
     }
@@ -410,7 +423,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// As [`Vector::len`].
     pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
         let length = self.len(tx)?;
-        Ok(Iter { tx, vector: self, next: 0, end: length, element: PhantomData })
+        Ok(Iter { tx, vector: self, next: 0, end: length, segment: None, element: PhantomData })
     }
 
     /// Removes all elements and gives their memory back.
@@ -485,12 +498,29 @@ pub struct Iter<'v, 'p, T> {
     vector: Vector<'p, T>,
     next: u64,
     end: u64,
+    /// The segment that was found to be whole.
+    segment: Option<u64>,
     element: PhantomData<T>,
 }
 
 impl<'p, T: Persist<'p>> Iter<'_, 'p, T> {
-    fn at(&self, index: u64) -> Option<Result<T>> {
-        self.vector.get(self.tx, index).transpose()
+    fn at(&mut self, index: u64) -> Option<Result<T>> {
+        let (vector, segment) = (self.vector, place(index).0);
+        let is_new = self.segment.replace(segment) != Some(segment);
+        let element = self.tx.words(|tx| {
+            let header = vector.header(tx)?;
+            if index >= header.length {
+                return Ok(None);
+            }
+            if is_new {
+                Vector::<T>::check_segment(tx, header, segment)?;
+            }
+            vector.load(tx, header, index).map(Some)
+        });
+        if element.is_err() {
+            self.end = self.next;
+        }
+        element.transpose()
     }
 }
 
