@@ -24,6 +24,7 @@
 use super::bytes::{check_length, check_room, equals, read_bytes, rewrite, with_words, word_of, write_bytes};
 use super::hash_table::bucket;
 use super::header::{CircleGuard, Kind};
+use super::survey::Survey;
 use super::value::with_buffer;
 use super::words::{self, Words};
 use crate::error::{Error, Result};
@@ -580,6 +581,72 @@ impl KeyValueStore {
             Self::free_below(tx, table.word(index), depth + 1)?;
         }
         tx.free(table)
+    }
+
+    /// Looks the store over: its blocks, and that every key is in its own chain once, with its own hash. `visit` is
+    /// given each node's address, key, value in words, and bytes in the value.
+    pub(crate) fn survey<S: Survey>(
+        &self,
+        survey: &mut S,
+        mut visit: impl FnMut(&mut S, PersistentAddress, &[u8], &[u64], u64) -> Result<()>,
+    ) -> Result<()> {
+        let Words { first, length, .. } = self.buckets;
+        let mut tables = Vec::new();
+        if survey.block(first, length, "a key-value store's buckets")? {
+            tables.push((first, length, Position::default()));
+        }
+        while let Some((table, cells, mut position)) = tables.pop() {
+            for index in 0..cells {
+                let Some(head) = survey.read(|tx| tx.read(table.word(index)))? else { continue };
+                position.path.push(index);
+                let next = PersistentAddress::new(head & !TABLE);
+                if head & TABLE == 0 {
+                    self.survey_chain(survey, &position, next, &mut visit)?;
+                } else if position.path.len() > MAX_DEPTH as usize {
+                    survey.damaged(format!("too many tables lead to {:#x}", next.offset()));
+                } else if survey.block(next, CELLS, "a key-value store's table")? {
+                    tables.push((next, CELLS, position.clone()));
+                }
+                position.path.pop();
+            }
+        }
+        Ok(())
+    }
+
+    fn survey_chain<S: Survey>(
+        &self,
+        survey: &mut S,
+        position: &Position,
+        mut at: PersistentAddress,
+        visit: &mut impl FnMut(&mut S, PersistentAddress, &[u8], &[u64], u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut keys = Vec::new();
+        while !at.is_null() {
+            let Some(node) = survey.read(|tx| Self::node(tx, at, at))? else { return Ok(()) };
+            if !survey.block(at, node.words(), "a key-value store's node")? {
+                return Ok(());
+            }
+            let found = survey.read(|tx| {
+                let mut key = Vec::new();
+                read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
+                Ok((key, Self::with_value(tx, &node, |words, _| words.to_vec())?))
+            })?;
+            if let Some((key, value)) = found {
+                if hash(&key) != node.hash
+                    || !position.holds(node.hash, self.buckets.length)
+                    || keys.contains(&key)
+                {
+                    survey.damaged(format!(
+                        "a key twice, in the wrong chain or with a wrong hash, at {:#x}",
+                        at.offset()
+                    ));
+                }
+                visit(survey, at, &key, &value, node.value_bytes)?;
+                keys.push(key);
+            }
+            at = PersistentAddress::new(node.next);
+        }
+        Ok(())
     }
 
     /// Checks the store's invariants; returns the number of keys.

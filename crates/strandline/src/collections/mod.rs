@@ -28,6 +28,7 @@ mod ordered;
 mod queue;
 mod red_black_tree;
 mod set;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -44,5 +45,6 @@ pub(crate) use key_value_store::Position;
 pub use queue::Queue;
 pub use red_black_tree::RedBlackTree;
 pub use set::{MultiSet, Set};
+pub(crate) use survey::Survey;
 pub(crate) use value::with_buffer;
 pub use value::{Value, Word};

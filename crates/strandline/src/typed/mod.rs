@@ -67,6 +67,7 @@
 //! after that: no harm to the pool, but it may come to mean another value of the same type.
 
 mod bytes;
+mod check;
 mod entry;
 mod hash_map;
 mod key;
@@ -82,6 +83,7 @@ mod transaction;
 mod vector;
 
 pub use bytes::{Bytes, Text};
+pub use check::Checker;
 pub use entry::{Entry, Map};
 pub use hash_map::{HashMap, HashMapIter};
 pub use key::{Key, KeyBytes, KeyRef};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::check::Checker;
 use super::layout;
 
 /// Words that are no value of the type that was expected: the pool is damaged, or holds something else there.
@@ -65,6 +66,15 @@ pub trait Persist<'p>: Sized {
     /// # Errors
     /// [`Invalid`]: they are no value of the type.
     fn load(from: &[u64]) -> Result<Self, Invalid>;
+
+    /// Hands all pointers and collections in the value to `checker`, which looks over what they lead to. A type that
+    /// has none need do nothing.
+    ///
+    /// # Errors
+    /// A conflict. Damage is the checker's matter.
+    fn visit(&self, _checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+        Ok(())
+    }
 }
 
 /// A type that can be the root of a [`Store`](super::Store). `#[derive(Persist)]` implements it, for types
@@ -223,6 +233,9 @@ impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
             _ => Err(Invalid),
         }
     }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+        self.as_ref().map_or(Ok(()), |value| Persist::visit(value, checker))
+    }
 }
 
 impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
@@ -241,6 +254,9 @@ impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
             return Err(Invalid);
         }
         Ok(values.map(|value| value.expect("none of them is missing")))
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+        self.iter().try_for_each(|value| Persist::visit(value, checker))
     }
 }
 
@@ -267,6 +283,10 @@ macro_rules! persist_tuples {
                     let _ = rest;
                     $name::load(now)?
                 },)+))
+            }
+            fn visit(&self, checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+                $(Persist::visit(&self.$index, checker)?;)+
+                Ok(())
             }
         }
     )*};
@@ -329,6 +349,14 @@ pub trait Item<'p>: Sized {
     /// # Errors
     /// [`Invalid`]: they are no value of the type.
     fn decode(from: &[u64], bytes: u64) -> Result<Self, Invalid>;
+
+    /// As [`Persist::visit`].
+    ///
+    /// # Errors
+    /// As [`Persist::visit`].
+    fn visit(&self, _checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+        Ok(())
+    }
 }
 
 impl<'p, T: Persist<'p>> Item<'p> for T {
@@ -346,6 +374,9 @@ impl<'p, T: Persist<'p>> Item<'p> for T {
     #[inline(always)]
     fn decode(from: &[u64], bytes: u64) -> Result<Self, Invalid> {
         if bytes == 8 * T::WORDS as u64 && from.len() == T::WORDS { T::load(from) } else { Err(Invalid) }
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+        Persist::visit(self, checker)
     }
 }
 

@@ -9,12 +9,13 @@
 //!
 //! Who pushes touches the last node, who pops the first: they conflict only where these are the same.
 
+use super::check::Checker;
 use super::layout;
 use super::persist::Item;
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
 use crate::collections::bytes::with_words;
-use crate::collections::{CircleGuard, with_buffer};
+use crate::collections::{CircleGuard, Survey, with_buffer};
 use crate::error::{Error, Result};
 use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
@@ -88,14 +89,14 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
         })
     }
 
-    fn check(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+    fn tagged(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
         read_tagged::<1>(tx, self.raw.at, Self::TAG, "Queue")?;
         Ok(self.raw.at)
     }
 
     fn check_to_write(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
         check_block(tx, self.raw.at, HEADER_WORDS, "Queue")?;
-        self.check(tx)
+        self.tagged(tx)
     }
 
     /// Puts an item at the end.
@@ -123,7 +124,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     }
 
     /// The item of a node, and the node behind it.
-    fn load(tx: &mut Words<'_>, node: PersistentAddress) -> Result<(T, PersistentAddress), Abort> {
+    fn load(tx: &mut impl Read, node: PersistentAddress) -> Result<(T, PersistentAddress), Abort> {
         let [_, next, bytes] = read_tagged::<NODE_WORDS>(tx, node, NODE_TAG, "Queue item")?;
         match with_words(tx, node, ITEM, bytes, |words, bytes| T::decode(words, bytes))? {
             Ok(item) => Ok((item, PersistentAddress::new(next))),
@@ -199,7 +200,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// As [`Queue::front`].
     pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
         tx.words(|tx| {
-            let at = self.check(tx)?;
+            let at = self.tagged(tx)?;
             Ok(tx.read(at.word(FIRST))? == 0)
         })
     }
@@ -229,7 +230,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// As [`Queue::front`].
     pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
         let next = tx.words(|words| {
-            let at = self.check(words)?;
+            let at = self.tagged(words)?;
             words.read(at.word(FIRST))
         })?;
         Ok(Iter { tx, queue: self, next: PersistentAddress::new(next), guard: CircleGuard::new() })
@@ -257,6 +258,59 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// As [`Queue::push`].
     pub fn clear(self, tx: &Tx<'p>) -> Result<()> {
         while self.pop(tx)?.is_some() {}
+        Ok(())
+    }
+
+    /// Looks the queue and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::typed::{Queue, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let queue = Queue::new(tx)?;
+    /// queue.push(tx, &5u64)?;
+    /// assert!(queue.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, "Queue", Self::look)
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        let Some((first, last)) =
+            checker.read(|tx| Ok((tx.read(at.word(FIRST))?, tx.read(at.word(LAST))?)))?
+        else {
+            return Ok(());
+        };
+        let (mut node, mut before) = (PersistentAddress::new(first), PersistentAddress::NULL);
+        while !node.is_null() {
+            // The block is checked once it is known how long it must be.
+            let found = checker.read(|tx| read_tagged::<NODE_WORDS>(tx, node, NODE_TAG, "Queue item"))?;
+            let Some([_, next, bytes]) = found else { return Ok(()) };
+            if !checker.block(node, ITEM + bytes.div_ceil(8), "a queue's item")? {
+                return Ok(());
+            }
+            if let Some((item, _)) = checker.read(|tx| Self::load(tx, node))? {
+                item.visit(checker)?;
+            }
+            before = node;
+            node = PersistentAddress::new(next);
+        }
+        if before.offset() != last {
+            checker.damaged(format!("the queue at {:#x} ends at another item than it says", at.offset()));
+        }
         Ok(())
     }
 
@@ -317,7 +371,7 @@ impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
         let (queue, here) = (self.queue, self.next);
         let suspicious = self.guard.closes(here);
         let loaded = self.tx.words(|tx| {
-            queue.check(tx)?;
+            queue.tagged(tx)?;
             // A node may also have been freed and used again for another item, behind this one.
             if suspicious && runs_in_a_circle(tx, here)? {
                 return Err(circle(tx, here));

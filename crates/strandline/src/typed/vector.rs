@@ -8,12 +8,13 @@
 
 use std::marker::PhantomData;
 
+use super::check::Checker;
 use super::layout;
 use super::persist::Persist;
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
 use crate::collections::bytes::check_room;
-use crate::collections::with_buffer;
+use crate::collections::{Survey, with_buffer};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
@@ -100,7 +101,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    fn header(self, tx: &mut Words<'_>) -> Result<Header, Abort> {
+    fn header(self, tx: &mut impl Read) -> Result<Header, Abort> {
         let [_, length, directory, slots] =
             read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, Self::NAME)?;
         if slots > MAX_SLOTS || length > FIRST * ((1 << slots) - 1) {
@@ -447,6 +448,67 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         }
         if header.slots > 0 {
             tx.free(header.directory)?;
+        }
+        Ok(())
+    }
+
+    /// Looks the vector and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::typed::{Vector, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.push(tx, &5u64)?;
+    /// assert!(vector.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, Self::NAME, Self::look)
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        let Some(header) = checker.read(|tx| Self::at(at).header(tx))? else { return Ok(()) };
+        if header.slots == 0 || !checker.block(header.directory, header.slots, "a vector's directory")? {
+            return Ok(());
+        }
+        for slot in 0..header.slots {
+            let Some(first) = checker.read(|tx| tx.read(header.directory.word(slot)))? else { continue };
+            let used = header.length.saturating_sub(FIRST * ((1 << slot) - 1)).min(FIRST << slot);
+            if first == 0 {
+                if used > 0 {
+                    checker.damaged(format!("the vector at {:#x} lacks segment {slot}", at.offset()));
+                }
+                continue;
+            }
+            let first = PersistentAddress::new(first);
+            if !checker.block(first, Self::segment_words(slot), "a vector's segment")? {
+                continue;
+            }
+            for number in 0..used {
+                let at = first.word(number * T::WORDS as u64);
+                let value = checker.read(|tx| {
+                    with_buffer(T::WORDS as u64, |words| {
+                        tx.read_range(at, words)?;
+                        T::load(words).map_err(|_| invalid(tx, at, T::NAME))
+                    })
+                })?;
+                if let Some(value) = value {
+                    Persist::visit(&value, checker)?;
+                }
+            }
         }
         Ok(())
     }

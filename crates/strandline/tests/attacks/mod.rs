@@ -224,7 +224,7 @@ fn after_a_kill(path: &Path, image: &Path) -> Model {
         sums.sort();
         let expected = names.iter().map(|(name, bytes)| (name.clone(), bytes.len() as u64));
         assert!(sums.into_iter().eq(expected), "the two maps are not of one transaction");
-        assert_eq!(all.ordered.check(tx)?, names.len() as u64);
+        assert_eq!(all.ordered.count(tx)?, names.len() as u64);
         Ok(Model {
             names,
             numbers: all.numbers.iter(tx).collect::<Result<_>>()?,
