@@ -594,7 +594,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
 
     fn range_of<'v>(self, tx: &'v View<'p>, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Range<'v, 'p, K, V> {
         let (front, back) = (VecDeque::new(), VecDeque::new());
-        Range { tx, map: self, from, to, front, back, batch: 4 }
+        Range { tx, map: self, from, to, front, back, batch: 4, is_over: false }
     }
 
     /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.

@@ -45,6 +45,8 @@ pub struct Range<'v, 'p, K, V> {
     pub(super) back: VecDeque<(K, V)>,
     /// Pairs to fetch next time.
     pub(super) batch: usize,
+    /// Nothing is left between the bounds, or fetching it has failed.
+    pub(super) is_over: bool,
 }
 
 /// What a batch is fetched from.
@@ -185,8 +187,7 @@ impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
         match found.last() {
             Some((last, _)) if ascending => self.from = Bound::Excluded(last.clone()),
             Some((last, _)) => self.to = Bound::Excluded(last.clone()),
-            // Nothing is left between the bounds.
-            None => self.to = Bound::Excluded(Vec::new()),
+            None => self.is_over = true,
         }
         for (key, value) in found {
             let mut rest = key.as_slice();
@@ -206,8 +207,11 @@ impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
 
     fn pull(&mut self, ascending: bool) -> Option<Result<(K, V)>> {
         let own_is_empty = if ascending { self.front.is_empty() } else { self.back.is_empty() };
-        if own_is_empty && let Err(error) = self.fetch(ascending) {
-            self.to = Bound::Excluded(Vec::new());
+        if own_is_empty
+            && !self.is_over
+            && let Err(error) = self.fetch(ascending)
+        {
+            self.is_over = true;
             return Some(Err(error));
         }
         // The last ones may have been fetched from the other end.
