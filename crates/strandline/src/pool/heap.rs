@@ -508,7 +508,7 @@ pub(crate) fn find_block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result
             Some(Chunk::Large { chunks }) => {
                 let layout = tx.layout();
                 let is_first = inside == 0 && chunks <= layout.chunk_count - chunk;
-                is_first.then_some(chunks * layout.geometry.chunk_bytes)
+                is_first.then(|| chunks * layout.geometry.chunk_bytes)
             }
             _ => None,
         }
