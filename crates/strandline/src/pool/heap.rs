@@ -187,7 +187,7 @@ impl Division {
 }
 
 fn table(layout: &Layout, chunk: u64) -> PersistentAddress {
-    layout.chunk_table.word(chunk)
+    layout.chunk_table.word_inside(chunk)
 }
 
 /// The chunk that `at`, an address inside the chunks, lies in.
@@ -197,7 +197,7 @@ fn chunk_of(layout: &Layout, at: PersistentAddress) -> u64 {
 }
 
 fn start(layout: &Layout, chunk: u64) -> PersistentAddress {
-    layout.chunks.byte(chunk * layout.geometry.chunk_bytes)
+    layout.chunks.word_inside(chunk * (layout.geometry.chunk_bytes / 8))
 }
 
 fn class_of(layout: &Layout, bytes: u64) -> Option<usize> {
@@ -368,7 +368,7 @@ impl Arena {
         }
         let base = start(tx.layout(), chunk);
         while cursor.word < division.words() {
-            let (at, mask) = (base.word(cursor.word), division.mask(cursor.word));
+            let (at, mask) = (base.word_inside(cursor.word), division.mask(cursor.word));
             // A word full of blocks is left alone even though this transaction may have freed some.
             if cursor.fresh || tx.hint(at) & mask != mask {
                 let used = tx.read(at)?;
@@ -448,7 +448,7 @@ impl Arena {
                 let Some(number) = division.block_at(at.offset() - base.offset()) else {
                     return Err(tx.fail(invalid));
                 };
-                let (word, bit) = (base.word(number / 64), 1 << (number % 64));
+                let (word, bit) = (base.word_inside(number / 64), 1 << (number % 64));
                 let used = tx.read(word)?;
                 if used & bit == 0 {
                     return Err(tx.fail(invalid));

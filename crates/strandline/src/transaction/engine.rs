@@ -437,7 +437,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             while written != 0 {
                 let word = written.trailing_zeros();
                 let value = self.scheme.value(&self.view, entry.places[word as usize]);
-                self.home.push((entry.line.word(word.into()), value));
+                self.home.push((entry.line.word_inside(word.into()), value));
                 written &= written - 1;
             }
         }
@@ -489,7 +489,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
             }
             let (now, rest) = into.split_at_mut(here);
             self.read_line(at, now)?;
-            at = at.word(here as u64);
+            at = at.word_inside(here as u64);
             into = rest;
         }
     }
@@ -513,7 +513,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
         self.check_write(at, from.len() as u64)?;
         let mut entry = u32::MAX;
         for (i, &value) in from.iter().enumerate() {
-            let at = at.word(i as u64);
+            let at = at.word_inside(i as u64);
             if i == 0 || LineEntry::word_of(at) == 0 {
                 entry = match self.concurrency {
                     Concurrency::Stm => self.entry_stm(at)?,
