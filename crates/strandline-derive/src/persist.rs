@@ -82,7 +82,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let ident = &input.ident;
 
     let layout = layout(&variants, is_enum, &brand);
-    let (mut sizes, mut stores, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut sizes, mut stores, mut loads, mut visits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (number, variant) in variants.iter().enumerate() {
         let number = number as u64;
         let pattern = variant.pattern();
@@ -91,7 +91,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             quote_spanned!(ty.span()=> + <#ty as ::strandline::typed::Persist<#brand>>::WORDS)
         });
         sizes.push(quote!(0 #(#words)*));
-        let (mut store, mut load) = (TokenStream::new(), TokenStream::new());
+        let (mut store, mut load, mut visit) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
         for field in &variant.fields {
             let (variable, ty) = (&field.variable, field.ty);
             let this = quote_spanned!(ty.span()=> <#ty as ::strandline::typed::Persist<#brand>>);
@@ -103,7 +103,9 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 let (now, rest) = rest.split_at(#this::WORDS);
                 let #variable = #this::load(now, stored)?;
             });
+            visit.extend(quote!(#this::visit(#variable, checker)?;));
         }
+        visits.push(quote!(#pattern => { #visit }));
         if is_enum {
             stores.push(quote!(#pattern => { first[0] = #number; #store rest.fill(0); }));
             loads.push(quote!(#number => { #load let _ = rest; Ok(#pattern) }));
@@ -169,6 +171,14 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             ) -> ::core::result::Result<Self, ::strandline::typed::Invalid> {
                 let _ = stored;
                 #load
+            }
+            fn visit(
+                &self,
+                checker: &mut ::strandline::typed::Checker<'_, #brand>,
+            ) -> ::strandline::Result<()> {
+                let _ = &checker;
+                match self { #(#visits)* }
+                ::core::result::Result::Ok(())
             }
         }
         #root

@@ -95,6 +95,11 @@ fn damaged_truncated_foreign_and_newer_pools_are_told_apart() {
     let directory = copy("directory");
     patch(&directory, 4 * 4096, &4096u64.to_le_bytes());
     assert!(matches!(refused(&directory, &options()), Error::Damaged(_)));
+    for domain in [Domain::Process, Domain::Sync] {
+        let watermark = copy("watermark");
+        patch(&watermark, 3 * 4096 + 64, &(u64::MAX - 1).to_le_bytes());
+        assert!(matches!(refused(&watermark, &Options { domain, ..options() }), Error::Damaged(_)));
+    }
     let state = copy("state");
     patch(&state, 3 * 4096, &77u64.to_le_bytes());
     assert!(matches!(refused(&state, &options()), Error::Damaged(_)));

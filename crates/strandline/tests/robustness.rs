@@ -5,7 +5,7 @@
 
 mod attacks;
 
-use attacks::{Damage, Step};
+use attacks::{Aimed, Change, Damage, Step};
 use proptest::prelude::*;
 use strandline::Domain;
 
@@ -42,6 +42,28 @@ proptest! {
     #[test]
     fn damaged_pools_give_errors(damage in damage(), sync in any::<bool>(), clean in any::<bool>()) {
         attacks::open_damaged(if sync { Domain::Sync } else { Domain::Process }, clean, &damage);
+    }
+}
+
+fn aimed() -> impl Strategy<Value = Vec<Aimed>> {
+    let change = prop_oneof![
+        2 => any::<u8>().prop_map(Change::FromTheEnd),
+        2 => (-2..3i8).prop_map(Change::By),
+        2 => ((-8..8i8), any::<bool>()).prop_map(|(words, marked)| Change::Itself(words, marked)),
+        4 => any::<u32>().prop_map(Change::Another),
+        2 => any::<u32>().prop_map(Change::AddressOf),
+        2 => any::<u8>().prop_map(Change::Bit),
+        1 => prop_oneof![Just(0), 0..1u64 << 20, any::<u64>()].prop_map(Change::Value),
+    ];
+    prop::collection::vec((any::<u32>(), change).prop_map(|(word, change)| Aimed { word, change }), 1..6)
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn damaged_structures_give_errors(damage in aimed()) {
+        attacks::open_aimed(&damage);
     }
 }
 

@@ -516,8 +516,10 @@ impl<'p> Everything<'p> {
     }
 
     fn check(&self, tx: &Tx<'p>) -> Result<()> {
-        self.hashed.check(tx)?;
-        self.ordered.check(tx).map(|_| ())
+        match [self.hashed.check(tx)?, self.ordered.check(tx)?].concat().pop() {
+            Some(damage) => Err(Error::Damaged(damage)),
+            None => Ok(()),
+        }
     }
 
     fn model(&self, tx: &Tx<'p>) -> Result<Model> {

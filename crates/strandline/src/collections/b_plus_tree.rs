@@ -43,8 +43,9 @@ use std::ops::{Bound, ControlFlow, Range, RangeBounds};
 
 use super::header::{self, Kind, PARAMETER_MASK};
 use super::ordered::{is_before, is_behind, ordered_methods};
+use super::survey::Survey;
 use super::value::Word;
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
 
@@ -617,6 +618,12 @@ impl Node {
 /// The way down: inner nodes, and the places behind the keys left of the children taken.
 type Path = [(PersistentAddress, Place); MAX_LEVELS];
 
+/// What a descending scan has seen so far.
+struct Seen<K> {
+    leaves: u64,
+    last: Option<K>,
+}
+
 impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     fn tag() -> u64 {
         KIND.tag(K::TYPE, V::TYPE)
@@ -1082,7 +1089,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
         let root = self.load_root(tx)?;
-        let _ = self.scan_back_below(tx, &root, &keys, &mut None, &mut visit)?;
+        let mut seen = Seen { leaves: 0, last: None };
+        let _ = self.scan_back_below(tx, &root, &keys, &mut seen, &mut visit)?;
         Ok(())
     }
 
@@ -1091,7 +1099,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         tx: &mut impl Read,
         node: &Node,
         keys: &impl RangeBounds<K>,
-        last: &mut Option<K>,
+        seen: &mut Seen<K>,
         visit: &mut impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<ControlFlow<()>, Abort> {
         // Only pairs whose keys are not behind the range, and the child left of the first that is.
@@ -1108,19 +1116,25 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             for index in (0..=low).rev() {
                 let child = node.child(tx, index)?;
                 let child = node.load_child(tx, child)?;
-                if self.scan_back_below(tx, &child, keys, last, visit)?.is_break() {
+                if self.scan_back_below(tx, &child, keys, seen, visit)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
             return Ok(ControlFlow::Continue(()));
         }
+        // But for the one at the range's end, leaves have keys before it: else the same ones might be gone through
+        // over and over, by way of nodes that lead to them more than once.
+        if low == 0 && seen.leaves > 0 {
+            return Err(KIND.damaged(tx, node.at, "no keys where some must be, in a leaf"));
+        }
+        seen.leaves += 1;
         for position in (0..low).rev() {
             let [word, value] = node.pair(tx, position)?;
             let key = K::from_word(word);
-            if last.is_some_and(|last| key >= last) {
+            if seen.last.is_some_and(|last| key >= last) {
                 return Err(KIND.damaged(tx, node.at, "keys out of order"));
             }
-            *last = Some(key);
+            seen.last = Some(key);
             if is_before(&key, keys) || visit(key, V::from_word(value))?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -1180,6 +1194,44 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             }
             place = behind(None);
         }
+    }
+
+    /// Looks the tree over: its blocks, and, if all of them are there, its invariants. Returns the pairs of all leaves
+    /// that were found.
+    pub(crate) fn survey<S: Survey>(&self, survey: &mut S) -> error::Result<Vec<(K, V)>> {
+        let (mut pairs, mut is_whole) = (Vec::new(), true);
+        let root = survey.read(|tx| tx.read(self.top))?;
+        let mut waiting: Vec<_> = root.map(|root| (root, None)).into_iter().collect();
+        while let Some((at, level)) = waiting.pop() {
+            let at = PersistentAddress::new(at);
+            let is_block = survey.block(at, self.shape.bytes / 8, "a B+ tree's node")?;
+            let node = if is_block { survey.read(|tx| Node::load(tx, at, self.shape))? } else { None };
+            let Some(node) = node.filter(|node| level.is_none_or(|level| level == node.level)) else {
+                if is_block {
+                    survey.damaged(format!(
+                        "no node of a B+ tree, or one on the wrong level, at {:#x}",
+                        at.offset()
+                    ));
+                }
+                is_whole = false;
+                continue;
+            };
+            if node.level > 0 {
+                waiting.push((node.link, Some(node.level - 1)));
+            }
+            for position in 0..node.count {
+                let Some([key, value]) = survey.read(|tx| node.pair(tx, position))? else { continue };
+                if node.level > 0 {
+                    waiting.push((value, Some(node.level - 1)));
+                } else {
+                    pairs.push((K::from_word(key), V::from_word(value)));
+                }
+            }
+        }
+        if is_whole {
+            survey.read(|tx| self.check(tx))?;
+        }
+        Ok(pairs)
     }
 
     /// Checks the tree's invariants; returns the number of keys.

@@ -1,6 +1,7 @@
 //! Byte strings in the pool: filled up with zeros to whole words.
 
 use super::value::with_buffer;
+use crate::error::Error;
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
 
@@ -111,21 +112,43 @@ pub(crate) fn read_bytes(
     Ok(())
 }
 
-/// Calls `body` with the words of the `bytes` bytes at `at`.
+/// Up to so many words are read without a look at the block that holds them: they need no memory, and looking would
+/// cost more than reading.
+pub(crate) const FEW: u64 = 64;
+
+/// Refuses a length of `words` words that the block at `block` has no room for, unless it is of few: before memory is
+/// taken for it, so that a damaged length is an error and not an exhausted machine.
+#[inline]
+pub(crate) fn check_length(tx: &mut impl Read, block: PersistentAddress, words: u64) -> Result<(), Abort> {
+    if words <= FEW { Ok(()) } else { check_room(tx, block, words) }
+}
+
+/// Refuses a length of `words` words that the block at `block` has no room for.
+#[cold]
+pub(crate) fn check_room(tx: &mut impl Read, block: PersistentAddress, words: u64) -> Result<(), Abort> {
+    let room = tx.find_block(block)?.unwrap_or(0) / 8;
+    if words <= room {
+        return Ok(());
+    }
+    Err(tx.fail(Error::Damaged(format!(
+        "{words} words are said to be at {:#x}, where there are {room}",
+        block.offset()
+    ))))
+}
+
+/// Calls `body` with the words of the `bytes` bytes that begin `offset` words into the block at `block`.
 #[inline]
 pub(crate) fn with_words<T: Read, R>(
     tx: &mut T,
-    at: PersistentAddress,
+    block: PersistentAddress,
+    offset: u64,
     bytes: u64,
     body: impl FnOnce(&[u64], u64) -> R,
 ) -> Result<R, Abort> {
     let words = bytes.div_ceil(8);
-    if words > 512 {
-        // Before memory for it is taken: a damaged length is an error, not an exhausted machine.
-        tx.read(at.word(words - 1))?;
-    }
+    check_length(tx, block, offset.saturating_add(words))?;
     with_buffer(words, |buffer| {
-        tx.read_range(at, buffer)?;
+        tx.read_range(block.word(offset), buffer)?;
         Ok(body(buffer, bytes))
     })
 }

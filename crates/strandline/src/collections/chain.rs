@@ -11,6 +11,7 @@
 
 use std::marker::PhantomData;
 
+use super::bytes::check_length;
 use super::header::{CircleGuard, Kind, PARAMETER_MASK};
 use super::value::{Value, with_buffer};
 use super::words::Words;
@@ -147,6 +148,7 @@ impl<V: Value> Chains<V> {
         first: u64,
         body: impl FnOnce(&mut T, &[u64]) -> Result<R, Abort>,
     ) -> Result<R, Abort> {
+        check_length(tx, at, VALUE + self.value_words())?;
         with_buffer(self.value_words(), |words| {
             words[0] = first;
             tx.read_range(at.word(VALUE + 1), &mut words[1..])?;

@@ -125,7 +125,8 @@ pub(super) fn find<const WORDS: usize>(
 }
 
 /// Notices when a chain of nodes runs in a circle (Brent's algorithm: one comparison for each step).
-pub(super) struct CircleGuard {
+#[derive(Debug)]
+pub(crate) struct CircleGuard {
     mark: PersistentAddress,
     steps: u32,
     limit: u32,

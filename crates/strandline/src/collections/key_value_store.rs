@@ -21,9 +21,10 @@
 //!
 //! Invariants: a chain ends; every key is in its own cell's chain, once, with its own hash.
 
-use super::bytes::{equals, read_bytes, rewrite, with_words, word_of, write_bytes};
+use super::bytes::{check_length, check_room, equals, read_bytes, rewrite, with_words, word_of, write_bytes};
 use super::hash_table::bucket;
 use super::header::{CircleGuard, Kind};
+use super::survey::Survey;
 use super::value::with_buffer;
 use super::words::{self, Words};
 use crate::error::{Error, Result};
@@ -85,6 +86,17 @@ struct Cell {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Position {
     path: Vec<u64>,
+    /// Tables gone into so far.
+    tables: u64,
+}
+
+impl Position {
+    /// Whether keys of this hash belong to the chain here, in a store of so many buckets.
+    fn holds(&self, hash: u64, buckets: u64) -> bool {
+        let steps = (0..).zip(self.path.iter().skip(1));
+        self.path.first() == Some(&bucket(hash, buckets))
+            && steps.into_iter().all(|(depth, &cell)| hash >> (CELL_BITS * depth) & (CELLS - 1) == cell)
+    }
 }
 
 /// The cell of a hash in the table below `depth` others.
@@ -111,6 +123,11 @@ impl Node {
 
     fn value(&self) -> PersistentAddress {
         self.key().word(self.key_bytes.div_ceil(8))
+    }
+
+    /// Words of the whole node.
+    fn words(&self) -> u64 {
+        KEY + self.key_bytes.div_ceil(8) + self.value_bytes.div_ceil(8)
     }
 }
 
@@ -287,7 +304,7 @@ impl KeyValueStore {
         node: &Node,
         body: impl FnOnce(&[u64], u64) -> R,
     ) -> Result<R, Abort> {
-        with_words(tx, node.value(), node.value_bytes, body)
+        with_words(tx, node.at, KEY + node.key_bytes.div_ceil(8), node.value_bytes, body)
     }
 
     /// The value of `key`.
@@ -305,6 +322,7 @@ impl KeyValueStore {
     /// As [`KeyValueStore::get`].
     pub fn get_into(&self, tx: &mut impl Read, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Abort> {
         let Some(node) = self.look_up(tx, key)? else { return Ok(false) };
+        check_length(tx, node.at, node.words())?;
         read_bytes(tx, node.value(), node.value_bytes, value)?;
         Ok(true)
     }
@@ -446,10 +464,13 @@ impl KeyValueStore {
 
     /// The next chain's cell, and the position at it.
     fn next_cell(&self, tx: &mut impl Read, position: &mut Position) -> Result<Option<Cell>, Abort> {
-        let path = &mut position.path;
+        let Position { path, tables } = position;
         match path.last_mut() {
             Some(last) => *last += 1,
-            None => path.push(0),
+            None => {
+                check_room(tx, self.buckets.first, self.buckets.length)?;
+                path.push(0);
+            }
         }
         while path.len() > 1 && path.last() == Some(&CELLS) {
             path.pop();
@@ -476,10 +497,33 @@ impl KeyValueStore {
             }
             if path.len() <= depth {
                 path.push(0);
+                *tables += 1;
+                // Tables that lead to the same ones would have more cells than can be gone through.
+                if *tables > tx.data_words() / CELLS {
+                    return Err(KIND.damaged(tx, at, "more tables than the pool has room for"));
+                }
             }
             table = PersistentAddress::new(head & !TABLE);
             at = table.word(path[depth]);
         }
+    }
+
+    /// As `walk`, of a chain on the way through all of them: what belongs to another one was gone through there, or
+    /// never would be found.
+    fn walk_here<T: Read>(
+        &self,
+        tx: &mut T,
+        cell: Cell,
+        position: &Position,
+        mut visit: impl FnMut(&mut T, &Node) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        Self::walk(tx, cell, |tx, node| {
+            if !position.holds(node.hash, self.buckets.length) {
+                return Err(KIND.damaged(tx, node.at, "a node in the wrong chain"));
+            }
+            visit(tx, node).map(|()| false)
+        })
+        .map(drop)
     }
 
     /// Calls `visit` with the keys of the next chain that has any, and the words and bytes of their values; whether
@@ -492,10 +536,9 @@ impl KeyValueStore {
     ) -> Result<bool, Abort> {
         let mut key = Vec::new();
         while let Some(cell) = self.next_cell(tx, position)? {
-            Self::walk(tx, cell, |tx, node| {
+            self.walk_here(tx, cell, position, |tx, node| {
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
-                Self::with_value(tx, node, |words, bytes| visit(&key, words, bytes))??;
-                Ok(false)
+                Self::with_value(tx, node, |words, bytes| visit(&key, words, bytes))?
             })?;
             if cell.head != 0 {
                 return Ok(true);
@@ -516,11 +559,11 @@ impl KeyValueStore {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut position = Position::default();
         while let Some(cell) = self.next_cell(tx, &mut position)? {
-            Self::walk(tx, cell, |tx, node| {
+            self.walk_here(tx, cell, &position, |tx, node| {
+                check_length(tx, node.at, node.words())?;
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
                 read_bytes(tx, node.value(), node.value_bytes, &mut value)?;
-                visit(&key, &value)?;
-                Ok(false)
+                visit(&key, &value)
             })?;
         }
         Ok(())
@@ -534,9 +577,9 @@ impl KeyValueStore {
         let mut count = 0;
         let mut position = Position::default();
         while let Some(cell) = self.next_cell(tx, &mut position)? {
-            Self::walk(tx, cell, |_, _| {
+            self.walk_here(tx, cell, &position, |_, _| {
                 count += 1;
-                Ok(false)
+                Ok(())
             })?;
         }
         Ok(count)
@@ -570,6 +613,72 @@ impl KeyValueStore {
         tx.free(table)
     }
 
+    /// Looks the store over: its blocks, and that every key is in its own chain once, with its own hash. `visit` is
+    /// given each node's address, key, value in words, and bytes in the value.
+    pub(crate) fn survey<S: Survey>(
+        &self,
+        survey: &mut S,
+        mut visit: impl FnMut(&mut S, PersistentAddress, &[u8], &[u64], u64) -> Result<()>,
+    ) -> Result<()> {
+        let Words { first, length, .. } = self.buckets;
+        let mut tables = Vec::new();
+        if survey.block(first, length, "a key-value store's buckets")? {
+            tables.push((first, length, Position::default()));
+        }
+        while let Some((table, cells, mut position)) = tables.pop() {
+            for index in 0..cells {
+                let Some(head) = survey.read(|tx| tx.read(table.word(index)))? else { continue };
+                position.path.push(index);
+                let next = PersistentAddress::new(head & !TABLE);
+                if head & TABLE == 0 {
+                    self.survey_chain(survey, &position, next, &mut visit)?;
+                } else if position.path.len() > MAX_DEPTH as usize {
+                    survey.damaged(format!("too many tables lead to {:#x}", next.offset()));
+                } else if survey.block(next, CELLS, "a key-value store's table")? {
+                    tables.push((next, CELLS, position.clone()));
+                }
+                position.path.pop();
+            }
+        }
+        Ok(())
+    }
+
+    fn survey_chain<S: Survey>(
+        &self,
+        survey: &mut S,
+        position: &Position,
+        mut at: PersistentAddress,
+        visit: &mut impl FnMut(&mut S, PersistentAddress, &[u8], &[u64], u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut keys = Vec::new();
+        while !at.is_null() {
+            let Some(node) = survey.read(|tx| Self::node(tx, at, at))? else { return Ok(()) };
+            if !survey.block(at, node.words(), "a key-value store's node")? {
+                return Ok(());
+            }
+            let found = survey.read(|tx| {
+                let mut key = Vec::new();
+                read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
+                Ok((key, Self::with_value(tx, &node, |words, _| words.to_vec())?))
+            })?;
+            if let Some((key, value)) = found {
+                if hash(&key) != node.hash
+                    || !position.holds(node.hash, self.buckets.length)
+                    || keys.contains(&key)
+                {
+                    survey.damaged(format!(
+                        "a key twice, in the wrong chain or with a wrong hash, at {:#x}",
+                        at.offset()
+                    ));
+                }
+                visit(survey, at, &key, &value, node.value_bytes)?;
+                keys.push(key);
+            }
+            at = PersistentAddress::new(node.next);
+        }
+        Ok(())
+    }
+
     /// Checks the store's invariants; returns the number of keys.
     ///
     /// # Errors
@@ -582,7 +691,9 @@ impl KeyValueStore {
             Self::walk(tx, cell, |tx, node| {
                 let mut key = Vec::new();
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
-                tx.read(node.value().word(node.value_bytes.div_ceil(8)).word(u64::MAX))?;
+                if node.value_bytes > 0 {
+                    tx.read(node.value().word(node.value_bytes.div_ceil(8) - 1))?;
+                }
                 if hash(&key) != node.hash || self.cell(tx, node.hash)?.at != cell.at || keys.contains(&key) {
                     return Err(KIND.damaged(
                         tx,

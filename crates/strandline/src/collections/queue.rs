@@ -15,6 +15,7 @@
 
 use std::marker::PhantomData;
 
+use super::bytes::{FEW, check_room};
 use super::header::{self, Kind, PARAMETER_MASK};
 use super::value::{Value, with_buffer};
 use crate::error::Error;
@@ -147,13 +148,17 @@ impl<V: Value> Queue<V> {
     fn ends(&self, tx: &mut impl Read) -> Result<(u64, u64), Abort> {
         let head = tx.read(self.header.word(HEAD))?;
         let tail = tx.read(self.header.word(TAIL))?;
-        if tail.wrapping_sub(head) > self.capacity || head > tail {
+        if tail.wrapping_sub(head) > self.capacity || head > tail || tail == u64::MAX {
             return Err(KIND.damaged(tx, self.header, "more entries than room"));
         }
         Ok((head, tail))
     }
 
     /// Where entry `number` is.
+    fn ring_words(&self) -> u64 {
+        self.capacity.saturating_mul(self.entry_words)
+    }
+
     #[inline]
     fn place(&self, number: u64) -> PersistentAddress {
         self.ring.word(number % self.capacity * self.entry_words)
@@ -161,6 +166,9 @@ impl<V: Value> Queue<V> {
 
     #[inline]
     fn entry(&self, tx: &mut impl Read, number: u64) -> Result<V, Abort> {
+        if self.entry_words > FEW {
+            check_room(tx, self.ring, self.ring_words())?;
+        }
         with_buffer(self.entry_words, |words| {
             tx.read_range(self.place(number), words)?;
             Ok(V::decode(words))
@@ -254,8 +262,7 @@ impl<V: Value> Queue<V> {
     /// # Errors
     /// [`Error::Damaged`]: one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
-        tx.read(self.ring)?;
-        tx.read(self.ring.word((self.capacity * self.entry_words).saturating_sub(1)))?;
+        check_room(tx, self.ring, self.ring_words())?;
         self.len(tx)
     }
 }

@@ -166,7 +166,7 @@ impl ThreadLog {
     /// The record at `position`: its address in the pool.
     #[inline(always)]
     pub(super) fn at(&self, position: u32) -> PersistentAddress {
-        self.start.word(u64::from(position) * RECORD_BLOCKS)
+        self.start.word_inside(u64::from(position) * RECORD_BLOCKS)
     }
 
     /// Begins a transaction.

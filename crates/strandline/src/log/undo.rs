@@ -36,7 +36,7 @@ use super::thread_log::make_log;
 use crate::error::{Error, Result};
 use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
 use crate::pool::layout::{Layout, SharedLayout, View};
-use crate::scheme::{RecoveryReport, RecoveryStep, logs, zero_logs};
+use crate::scheme::{RecoveryReport, RecoveryStep, check_transaction, logs, zero_logs};
 use crate::transaction::Holder;
 
 const MAGIC: u64 = 0x4f44_4e55;
@@ -418,6 +418,8 @@ pub fn recover_undo<M: Memory>(
             }
         }
     }
+
+    check_transaction(report.watermark)?;
 
     begins(RecoveryStep::Sort);
     if !memory.omitted(Step::RecoverySort) {

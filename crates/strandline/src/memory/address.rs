@@ -69,7 +69,7 @@ pub trait Address: Copy {
 }
 
 macro_rules! address {
-    ($(#[$doc:meta])* $name:ident, $space:expr) => {
+    ($(#[$doc:meta])* $name:ident, $space:expr, { $($arithmetic:item)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(u64);
@@ -83,14 +83,7 @@ macro_rules! address {
             pub const fn offset(self) -> u64 {
                 self.0
             }
-            /// The address `words` words further on.
-            pub const fn word(self, words: u64) -> Self {
-                Self(self.0.wrapping_add(words.wrapping_mul(WORD_BYTES)))
-            }
-            /// The address `bytes` bytes further on.
-            pub const fn byte(self, bytes: u64) -> Self {
-                Self(self.0.wrapping_add(bytes))
-            }
+            $($arithmetic)*
             /// The first address of the cache line that holds this one.
             pub const fn line(self) -> Self {
                 Self(self.0 & !(LINE_BYTES - 1))
@@ -122,9 +115,32 @@ address!(
     /// assert_eq!(node.word(2), node.byte(16));
     /// assert_eq!(node.line().offset(), 4096 + 64);
     /// assert!(!node.is_null() && PersistentAddress::NULL.is_null());
+    /// // Nothing comes round to the front.
+    /// assert_eq!(node.word(u64::MAX), node.byte(u64::MAX));
+    /// assert_eq!(node.word(u64::MAX).offset(), u64::MAX);
     /// ```
     PersistentAddress,
-    Space::Persistent
+    Space::Persistent,
+    {
+        /// The address `words` words further on. One that is too far to be counted becomes 2^64 - 1, which is outside
+        /// every pool: a damaged length leads nowhere, never back to the front.
+        #[inline(always)]
+        pub const fn word(self, words: u64) -> Self {
+            self.byte(words.saturating_mul(WORD_BYTES))
+        }
+
+        /// The address `bytes` bytes further on, as [`word`](Self::word).
+        #[inline(always)]
+        pub const fn byte(self, bytes: u64) -> Self {
+            Self(self.0.saturating_add(bytes))
+        }
+
+        /// As `word`, in a run of words that is known to lie in the pool.
+        #[inline(always)]
+        pub(crate) const fn word_inside(self, words: u64) -> Self {
+            Self(self.0.wrapping_add(words.wrapping_mul(WORD_BYTES)))
+        }
+    }
 );
 address!(
     /// A byte offset into the volatile synchronisation words of a pool.
@@ -150,7 +166,20 @@ address!(
     /// # Ok::<(), strandline::Error>(())
     /// ```
     VolatileAddress,
-    Space::Volatile
+    Space::Volatile,
+    {
+        /// The address `words` words further on.
+        #[inline(always)]
+        pub const fn word(self, words: u64) -> Self {
+            self.byte(words.wrapping_mul(WORD_BYTES))
+        }
+
+        /// The address `bytes` bytes further on.
+        #[inline(always)]
+        pub const fn byte(self, bytes: u64) -> Self {
+            Self(self.0.wrapping_add(bytes))
+        }
+    }
 );
 
 impl PersistentAddress {

@@ -187,7 +187,7 @@ impl Division {
 }
 
 fn table(layout: &Layout, chunk: u64) -> PersistentAddress {
-    layout.chunk_table.word(chunk)
+    layout.chunk_table.word_inside(chunk)
 }
 
 /// The chunk that `at`, an address inside the chunks, lies in.
@@ -197,7 +197,7 @@ fn chunk_of(layout: &Layout, at: PersistentAddress) -> u64 {
 }
 
 fn start(layout: &Layout, chunk: u64) -> PersistentAddress {
-    layout.chunks.byte(chunk * layout.geometry.chunk_bytes)
+    layout.chunks.word_inside(chunk * (layout.geometry.chunk_bytes / 8))
 }
 
 fn class_of(layout: &Layout, bytes: u64) -> Option<usize> {
@@ -368,7 +368,7 @@ impl Arena {
         }
         let base = start(tx.layout(), chunk);
         while cursor.word < division.words() {
-            let (at, mask) = (base.word(cursor.word), division.mask(cursor.word));
+            let (at, mask) = (base.word_inside(cursor.word), division.mask(cursor.word));
             // A word full of blocks is left alone even though this transaction may have freed some.
             if cursor.fresh || tx.hint(at) & mask != mask {
                 let used = tx.read(at)?;
@@ -448,7 +448,7 @@ impl Arena {
                 let Some(number) = division.block_at(at.offset() - base.offset()) else {
                     return Err(tx.fail(invalid));
                 };
-                let (word, bit) = (base.word(number / 64), 1 << (number % 64));
+                let (word, bit) = (base.word_inside(number / 64), 1 << (number % 64));
                 let used = tx.read(word)?;
                 if used & bit == 0 {
                     return Err(tx.fail(invalid));
@@ -470,8 +470,31 @@ impl Arena {
 
 /// Bytes of the block that begins at `at`.
 pub(crate) fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort> {
+    find_block(tx, at)?.ok_or_else(|| tx.fail(Error::InvalidAddress(at.offset())))
+}
+
+/// Whether a block that is allocated begins at `at`.
+pub(crate) fn is_allocated<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool, Abort> {
+    if find_block(tx, at)?.is_none() {
+        return Ok(false);
+    }
+    let chunk = chunk_of(tx.layout(), at);
+    let base = start(tx.layout(), chunk);
+    let at_table = table(tx.layout(), chunk);
+    let Some(Chunk::Small { class, .. }) = Chunk::decode(tx.read(at_table)?) else {
+        return Ok(true);
+    };
+    let Some(number) = Division::new(tx.layout(), class).block_at(at.offset() - base.offset()) else {
+        return Ok(false);
+    };
+    Ok(tx.read(base.word(number / 64))? >> (number % 64) & 1 == 1)
+}
+
+/// Bytes of the block that begins at `at`, if one does.
+#[inline]
+pub(crate) fn find_block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<Option<u64>, Abort> {
     let layout = tx.layout();
-    let found = if at < layout.chunks || at >= layout.end() {
+    Ok(if at < layout.chunks || at >= layout.end() {
         None
     } else {
         let chunk = chunk_of(layout, at);
@@ -485,12 +508,11 @@ pub(crate) fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64,
             Some(Chunk::Large { chunks }) => {
                 let layout = tx.layout();
                 let is_first = inside == 0 && chunks <= layout.chunk_count - chunk;
-                is_first.then_some(chunks * layout.geometry.chunk_bytes)
+                is_first.then(|| chunks * layout.geometry.chunk_bytes)
             }
             _ => None,
         }
-    };
-    found.ok_or_else(|| tx.fail(Error::InvalidAddress(at.offset())))
+    })
 }
 
 /// Which table words to read in the transaction when looking for free chunks.

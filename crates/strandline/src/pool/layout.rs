@@ -245,6 +245,11 @@ impl Layout {
         let first = at.offset().wrapping_sub(self.data.offset()).rotate_right(3);
         first < self.data_words && words <= self.data_words - first
     }
+
+    /// Words of that part.
+    pub(crate) fn data_words(&self) -> u64 {
+        self.data_words
+    }
 }
 
 /// What a pool's state word says. 0 is a pool that was closed cleanly.

@@ -64,10 +64,28 @@ pub fn recover<M: Memory>(view: &View<M>, mut begins: impl FnMut(RecoveryStep)) 
 pub(crate) fn forget_logs<M: Memory>(view: &View<M>) -> Result<RecoveryReport> {
     let logs = logs(view)?;
     let watermark = view.memory.load(Layout::WATERMARK);
+    check_transaction(watermark)?;
     zero_logs(view, &logs);
     view.memory.store(SharedLayout::CLOCK, watermark);
     view.memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
     Ok(RecoveryReport { logs: logs.len() as u64, watermark, ..RecoveryReport::default() })
+}
+
+/// The highest number that a transaction may have. Counting from 1, none gets there.
+const MAXIMAL_TRANSACTION: u64 = 1 << 62;
+
+/// Refuses a transaction's number, or a timestamp, that only damage can have made: the clock that goes on from there would
+/// overflow.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(crate) fn check_transaction(highest: u64) -> Result<()> {
+    if highest > MAXIMAL_TRANSACTION {
+        return Err(Error::Damaged(format!(
+            "it says that there was a transaction with the number {highest:#x}"
+        )));
+    }
+    Ok(())
 }
 
 /// The logs in the directory.

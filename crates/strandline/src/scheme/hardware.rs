@@ -14,6 +14,7 @@
 //! ([`Event::Abort`](crate::memory::Event::Abort)), before any lock is released. Hardware that takes
 //! stores back by itself finds the same values there.
 
+use super::current::check_transaction;
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::Error;
 use crate::memory::{Memory, PersistentAddress, Step};
@@ -147,6 +148,7 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
     ) -> Result<RecoveryReport, Error> {
         begins(RecoveryStep::Truncate);
         let watermark = view.memory.load(Layout::WATERMARK);
+        check_transaction(watermark)?;
         view.memory.store(SharedLayout::CLOCK, watermark);
         view.memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
         Ok(RecoveryReport { watermark, ..RecoveryReport::default() })

@@ -27,7 +27,9 @@ mod write_ahead;
 pub use blurred::{Blurred, ExecutionInLog, VolatileCheckpoint};
 pub use counted::Counted;
 pub use current::recover;
-pub(crate) use current::{adopt, current, drain, forget_logs, logs, mark_unprotected, zero_logs};
+pub(crate) use current::{
+    adopt, check_transaction, current, drain, forget_logs, logs, mark_unprotected, zero_logs,
+};
 pub use deferred_commit::{DeferredCommit, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict};
 pub use hardware::{HardwareFlushed, HardwareStores};
 pub(crate) use mnemosyne::wake_helper;

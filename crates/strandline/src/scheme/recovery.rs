@@ -15,7 +15,7 @@
 //! every word of a log durably carries the other torn bit when a run begins (`log/thread_log.rs`). It is the same for
 //! every scheme here: BASE, MNE, BP(XIL), BP(VCBP), BPPM, `bppm-counted` and WrAP.
 
-use super::current::{logs, zero_logs};
+use super::current::{check_transaction, logs, zero_logs};
 use crate::error::{Error, Result};
 use crate::log::{Committed, RECORD_BYTES, highest_transaction, merge, scan, scan_counted, scan_fenced};
 use crate::memory::{Memory, Step};
@@ -145,6 +145,7 @@ pub(super) fn recover<M: Memory>(
         }
     }
     highest = committed.iter().fold(highest, |highest, found| highest.max(found.transaction));
+    check_transaction(highest)?;
 
     begins(RecoveryStep::Sort);
     if filters {

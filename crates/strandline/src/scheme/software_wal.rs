@@ -27,7 +27,7 @@
 
 use std::collections::HashMap;
 
-use super::current::logs;
+use super::current::{check_transaction, logs};
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::Error;
 use crate::log::{RECORD_BYTES, make_log};
@@ -220,6 +220,8 @@ impl Scheme for SoftwareWriteAhead {
                 committed.push((transaction, log, count));
             }
         }
+
+        check_transaction(report.watermark)?;
 
         begins(RecoveryStep::Sort);
         if !memory.omitted(Step::RecoverySort) {

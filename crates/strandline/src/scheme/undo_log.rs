@@ -39,7 +39,7 @@
 //! mark of the one before is durable, so that what a life leaves carries at most the number in the log's first
 //! word, and recovery counts that up.
 
-use super::current::logs;
+use super::current::{check_transaction, logs};
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::{Error, Result};
 use crate::log::{RECORD_BYTES, make_log};
@@ -232,6 +232,7 @@ impl Scheme for UndoLogged {
         begins(RecoveryStep::Scan);
         let logs = logs(view)?;
         let watermark = memory.load(Layout::WATERMARK);
+        check_transaction(watermark)?;
         let mut report = RecoveryReport { logs: logs.len() as u64, watermark, ..RecoveryReport::default() };
         let mut old = Vec::new();
         let mut begun = Vec::new();

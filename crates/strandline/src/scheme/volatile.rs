@@ -185,6 +185,27 @@ impl<M: Memory> Read for VolatileTx<M> {
     fn fail(&mut self, error: Error) -> Abort {
         self.direct.fail(error)
     }
+    fn data_words(&self) -> u64 {
+        self.direct.view.layout.data_words()
+    }
+    fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
+        heap::find_block(&mut self.direct, at)
+    }
+    fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
+        heap::is_allocated(&mut self.direct, at)
+    }
+    fn tolerate(
+        &mut self,
+        body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort> {
+        let before = self.direct.error.take();
+        let outcome = body(self);
+        let failed = std::mem::replace(&mut self.direct.error, before);
+        match outcome {
+            Ok(()) | Err(Abort::Failed) => Ok(failed),
+            Err(abort) => Err(abort),
+        }
+    }
 }
 
 impl<M: Memory> Transaction for VolatileTx<M> {

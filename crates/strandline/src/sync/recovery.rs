@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::log::{Record, Write, merge};
 use crate::memory::{Memory, PersistentAddress, Step};
 use crate::pool::layout::{Layout, PAGE_BYTES, SharedLayout, View};
+use crate::scheme::check_transaction;
 
 use super::block::{self, BLOCK_BYTES, CREATION, FIRST_BLOCK, Lives, LogIdentity};
 use super::checkpoint::copy_page;
@@ -433,6 +434,7 @@ impl SharedLog {
         }
         // Higher only where the pool's last life was under another domain and closed cleanly.
         report.watermark = replay.watermark.max(view.memory.load(Layout::WATERMARK));
+        check_transaction(report.watermark)?;
         if !view.memory.omitted(Step::SyncRecoveryIncomplete) {
             replay.writes.truncate(replay.committed);
         }

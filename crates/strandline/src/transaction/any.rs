@@ -139,6 +139,21 @@ impl<T: Read + ?Sized> Read for &mut T {
     fn fail(&mut self, error: Error) -> Abort {
         T::fail(self, error)
     }
+    fn data_words(&self) -> u64 {
+        T::data_words(self)
+    }
+    fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
+        T::find_block(self, at)
+    }
+    fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
+        T::is_allocated(self, at)
+    }
+    fn tolerate(
+        &mut self,
+        body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort> {
+        T::tolerate(self, body)
+    }
 }
 
 impl<T: Transaction + ?Sized> Transaction for &mut T {

@@ -365,6 +365,24 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     }
 
     /// Checks that `words` words at `at` may be read and written.
+    /// Refuses if the transaction has failed.
+    pub fn begin_tolerating(&mut self) -> Result<(), Abort> {
+        self.doomed.map_or(Ok(()), Err)
+    }
+
+    /// What a part that only read has failed with, which is forgotten: it has left nothing behind. A conflict is not
+    /// forgiven, nor is an abort of the part's own.
+    pub fn end_tolerating(&mut self, outcome: Result<(), Abort>) -> Result<Option<Error>, Abort> {
+        match (self.doomed, outcome) {
+            (Some(Abort::Failed), _) => {
+                self.doomed = None;
+                Ok(self.error.take())
+            }
+            (Some(abort), _) | (None, Err(abort)) => Err(abort),
+            (None, Ok(())) => Ok(None),
+        }
+    }
+
     #[inline(always)]
     fn check(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
         if self.view.layout.is_data(at, words) {
@@ -419,7 +437,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             while written != 0 {
                 let word = written.trailing_zeros();
                 let value = self.scheme.value(&self.view, entry.places[word as usize]);
-                self.home.push((entry.line.word(word.into()), value));
+                self.home.push((entry.line.word_inside(word.into()), value));
                 written &= written - 1;
             }
         }
@@ -471,7 +489,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
             }
             let (now, rest) = into.split_at_mut(here);
             self.read_line(at, now)?;
-            at = at.word(here as u64);
+            at = at.word_inside(here as u64);
             into = rest;
         }
     }
@@ -495,7 +513,7 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
         self.check_write(at, from.len() as u64)?;
         let mut entry = u32::MAX;
         for (i, &value) in from.iter().enumerate() {
-            let at = at.word(i as u64);
+            let at = at.word_inside(i as u64);
             if i == 0 || LineEntry::word_of(at) == 0 {
                 entry = match self.concurrency {
                     Concurrency::Stm => self.entry_stm(at)?,

@@ -132,6 +132,95 @@ pub trait Read {
     /// ```
     fn root(&self, index: u64) -> PersistentAddress;
 
+    /// Words that a pool of this size holds: more than that no structure has, and no length says.
+    ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// assert!(worker.view(|tx| Ok(tx.data_words()))? < geometry.size / 8);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    fn data_words(&self) -> u64;
+
+    /// Bytes of the heap's block that begins at `at`, allocated or not; `None` if none begins there. Lengths that are
+    /// read from the pool are held against it before memory is taken for what they tell of.
+    ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// let block = worker.run(|tx| tx.alloc(100))?;
+    /// // Unlike with [`Transaction::block`], the transaction goes on.
+    /// assert_eq!(worker.view(|tx| tx.find_block(block.word(1)))?, None);
+    /// assert_eq!(worker.view(|tx| tx.find_block(block))?, Some(128));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort>;
+
+    /// Whether a block or a large object that is allocated begins at `at`.
+    ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// let block = worker.run(|tx| tx.alloc(100))?;
+    /// assert!(worker.view(|tx| tx.is_allocated(block))?);
+    /// worker.run(|tx| tx.free(block))?;
+    /// assert!(!worker.view(|tx| tx.is_allocated(block))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort>;
+
+    /// Runs `body`, which can only read. What it fails with is returned, and the transaction goes on as if it had not
+    /// been tried: for looking over what may be damaged.
+    ///
+    /// ```
+    /// # use strandline::pool::Geometry;
+    /// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline::Error;
+    /// use strandline::memory::PersistentAddress;
+    ///
+    /// let nowhere = PersistentAddress::new(12345);
+    /// let failed = worker.view(|tx| tx.tolerate(&mut |tx| tx.read(nowhere).map(drop)))?;
+    /// assert!(matches!(failed, Some(Error::InvalidAddress(12345))));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict; the transaction had failed before.
+    fn tolerate(
+        &mut self,
+        body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort>;
+
     /// Ends the transaction with an error; the worker returns it. For structures that find themselves
     /// damaged or misused.
     ///

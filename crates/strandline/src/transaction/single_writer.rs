@@ -53,7 +53,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             None => self.view.memory.load_range(at, into),
             entry => {
                 for (i, value) in into.iter_mut().enumerate() {
-                    *value = self.own_or_home(entry, at.word(i as u64));
+                    *value = self.own_or_home(entry, at.word_inside(i as u64));
                 }
             }
         }

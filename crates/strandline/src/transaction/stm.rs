@@ -129,7 +129,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
             } else if owner(lock) == self.slot_index {
                 let entry = self.own_entry(lock, at.line());
                 for (i, value) in into.iter_mut().enumerate() {
-                    *value = self.own_or_home(entry, at.word(i as u64));
+                    *value = self.own_or_home(entry, at.word_inside(i as u64));
                 }
                 return Ok(());
             } else {

@@ -334,6 +334,24 @@ impl<M: Memory, S: Scheme> Read for Tx<M, S> {
     fn fail(&mut self, error: Error) -> Abort {
         self.engine.fail(error)
     }
+    fn data_words(&self) -> u64 {
+        self.engine.view.layout.data_words()
+    }
+    #[inline(never)]
+    fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
+        heap::find_block(&mut self.engine, at)
+    }
+    fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
+        heap::is_allocated(&mut self.engine, at)
+    }
+    fn tolerate(
+        &mut self,
+        body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort> {
+        self.engine.begin_tolerating()?;
+        let outcome = body(self);
+        self.engine.end_tolerating(outcome)
+    }
 }
 
 impl<M: Memory, S: Scheme> Transaction for Tx<M, S> {

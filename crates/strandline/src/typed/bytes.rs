@@ -5,15 +5,16 @@
 //! content  word 0 tag · then the bytes
 //! ```
 
+use super::check::{Checker, Look};
 use super::layout;
 use super::persist::{Invalid, Persist, Stored, to_words};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
-use crate::collections::bytes::{read_bytes, rewrite, write_bytes};
-use crate::collections::with_buffer;
+use crate::collections::bytes::{check_length, read_bytes, rewrite, write_bytes};
+use crate::collections::{Survey, with_buffer};
 use crate::error::Result;
 use crate::memory::PersistentAddress;
-use crate::transaction::{Abort, Transaction};
+use crate::transaction::{Abort, Read, Transaction};
 
 const TAG: u64 = layout::tag(layout::begin("bytes", 1));
 const CONTENT_TAG: u64 = layout::tag(layout::begin("bytes content", 1));
@@ -48,7 +49,7 @@ handle! {
 
 persist_handle!('p, Bytes<>, "Bytes");
 
-fn header(tx: &mut Words<'_>, at: PersistentAddress) -> Result<(u64, PersistentAddress), Abort> {
+fn header(tx: &mut impl Read, at: PersistentAddress) -> Result<(u64, PersistentAddress), Abort> {
     let [_, bytes, content] = read_tagged::<HEADER_WORDS>(tx, at, TAG, "Bytes")?;
     // No pool is as large.
     if bytes >> 48 != 0 {
@@ -70,6 +71,22 @@ fn free_content(tx: &mut Words<'_>, content: PersistentAddress) -> Result<(), Ab
     check_content(tx, content, 0)?;
     tx.write(content, 0)?;
     tx.free(content)
+}
+
+/// Looks the string at `at` over; returns it if it is whole.
+fn look(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<Vec<u8>>> {
+    let Some((bytes, content)) = checker.read(|tx| header(tx, at))? else { return Ok(None) };
+    if bytes == 0 && content.is_null() {
+        return Ok(Some(Vec::new()));
+    }
+    if !checker.tagged(content, 1 + bytes.div_ceil(8), CONTENT_TAG, "a byte string's content")? {
+        return Ok(None);
+    }
+    checker.read(|tx| {
+        let mut all = Vec::new();
+        read_bytes(tx, content.word(1), bytes, &mut all)?;
+        Ok(all)
+    })
 }
 
 impl<'p> Bytes<'p> {
@@ -120,6 +137,7 @@ impl<'p> Bytes<'p> {
     pub fn get(self, tx: &View<'p>) -> Result<Vec<u8>> {
         tx.words(|tx| {
             let (bytes, content) = header(tx, self.raw.at)?;
+            check_length(tx, content, 1 + bytes.div_ceil(8))?;
             let mut all = Vec::new();
             read_bytes(tx, content.word(1), bytes, &mut all)?;
             Ok(all)
@@ -168,8 +186,11 @@ impl<'p> Bytes<'p> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
             let (old, mut content) = header(tx, self.raw.at)?;
-            let new = old + bytes.len() as u64;
             let room = if content.is_null() { 0 } else { tx.block(content)? - 8 };
+            if old > room {
+                return Err(invalid(tx, self.raw.at, "Bytes"));
+            }
+            let new = old + bytes.len() as u64;
             if new > room {
                 let larger = tx.alloc((8 + new + new / 2).next_multiple_of(8))?;
                 tx.write(larger, CONTENT_TAG)?;
@@ -177,7 +198,7 @@ impl<'p> Bytes<'p> {
                 let words = old.div_ceil(8);
                 for first in (0..words).step_by(piece.len()) {
                     let piece = &mut piece[..(words - first).min(64) as usize];
-                    crate::transaction::Read::read_range(tx, content.word(1 + first), piece)?;
+                    tx.read_range(content.word(1 + first), piece)?;
                     tx.write_range(larger.word(1 + first), piece)?;
                 }
                 free_content(tx, content)?;
@@ -193,6 +214,35 @@ impl<'p> Bytes<'p> {
             write_bytes(tx, content.word(1 + full), &joined)?;
             tx.write(self.raw.at.word(LENGTH), new)
         })
+    }
+
+    /// Looks the string over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::typed::{Bytes, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let log = Bytes::new(tx, b"high water")?;
+    /// assert!(log.check(tx)?.is_empty());
+    /// log.destroy(tx)?;
+    /// assert_eq!(log.check(tx)?.len(), 1);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        let look: Look<'_, 'p> = |checker, at| look(checker, at).map(drop);
+        checker.pointer(self.raw.at, TAG, HEADER_WORDS as u64, "Bytes", look)
     }
 
     /// Gives the memory back. Every copy of this handle dangles from then on.
@@ -242,6 +292,9 @@ unsafe impl<'p> Persist<'p> for Text<'p> {
     fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
         Bytes::load(from, stored).map(Self)
     }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        self.reach(checker)
+    }
 }
 
 impl<'p> Text<'p> {
@@ -268,6 +321,40 @@ impl<'p> Text<'p> {
     /// As [`Bytes::set`].
     pub fn set(self, tx: &Tx<'p>, text: impl AsRef<str>) -> Result<()> {
         self.0.set(tx, text.as_ref())
+    }
+
+    /// Looks the text over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::typed::{Text, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let title = Text::new(tx, "Persistence")?;
+    /// assert!(title.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        let look: Look<'_, 'p> = |checker, at| {
+            if let Some(bytes) = look(checker, at)?
+                && String::from_utf8(bytes).is_err()
+            {
+                checker.damaged(format!("the text at {:#x} is no UTF-8", at.offset()));
+            }
+            Ok(())
+        };
+        checker.pointer(self.0.raw.at, TAG, HEADER_WORDS as u64, "Text", look)
     }
 
     /// Gives the memory back, as [`Bytes::destroy`].

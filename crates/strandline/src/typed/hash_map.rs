@@ -7,16 +7,17 @@
 use std::borrow::Borrow;
 use std::collections::VecDeque;
 
+use super::check::Checker;
 use super::entry::{Entry, Map};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::layout;
 use super::persist::{Item, Stored};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
-use crate::collections::{KeyValueStore, Position, with_buffer};
+use crate::collections::{KeyValueStore, Position, Survey, with_buffer};
 use crate::error::Result;
 use crate::memory::PersistentAddress;
-use crate::transaction::{Abort, Transaction};
+use crate::transaction::{Abort, Read, Transaction};
 
 const HEADER_WORDS: usize = 1 + KeyValueStore::HEADER_WORDS;
 const BUCKETS: u64 = 8;
@@ -106,7 +107,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     }
 
     #[inline]
-    fn store(self, tx: &mut Words<'_>) -> Result<KeyValueStore, Abort> {
+    fn store(self, tx: &mut impl Read) -> Result<KeyValueStore, Abort> {
         let header = read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, "HashMap")?;
         KeyValueStore::of_header(tx, self.raw.at, &header[1..])
     }
@@ -279,7 +280,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// # store.update(|tx, _| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &1u64, &10u64)?;
-    /// assert_eq!((map.count(tx)?, map.check(tx)?), (1, 1));
+    /// assert_eq!(map.count(tx)?, 1);
     /// # Ok(())
     /// # })?;
     /// # Ok::<(), strandline::Error>(())
@@ -323,12 +324,49 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
         HashMapIter { tx, map: self, position: Some(Position::default()), found: VecDeque::new() }
     }
 
-    /// Checks the map's invariants; returns the number of keys.
+    /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::typed::{HashMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = HashMap::new(tx)?;
+    /// map.insert(tx, &7u64, &"seven".to_string())?;
+    /// assert!(map.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged): one does not hold; as [`HashMap::get`].
-    pub fn check(self, tx: &View<'p>) -> Result<u64> {
-        tx.words(|tx| self.store(tx)?.check(tx))
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, "HashMap", Self::look)
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        let Some(store) = checker.read(|tx| Self::at(at).store(tx))? else { return Ok(()) };
+        store.survey(checker, |checker, node, mut key, words, bytes| {
+            if K::read_key(&mut key).is_err() || !key.is_empty() {
+                checker.damaged(format!("what is at {:#x} has no key of type {}", node.offset(), K::NAME));
+            }
+            match V::decode(words, bytes, Stored::new()) {
+                Ok(value) => value.visit(checker)?,
+                Err(_) => checker.damaged(format!(
+                    "what is at {:#x} has no value of type {}",
+                    node.offset(),
+                    V::NAME
+                )),
+            }
+            Ok(())
+        })
     }
 
     /// Removes all keys and gives the map's memory back. What its values point to stays. Every copy of this handle

@@ -57,6 +57,8 @@
 //!   kept beyond the transaction's end.
 //! - There is no reference into the pool. Values are checked when they are read: words that are no value of the type
 //!   are an error, whatever a damaged pool holds.
+//! - Whatever a damaged pool holds, walks end: lengths are held against blocks, circles are found. [`Store::check`] and
+//!   the collections' `check` tell what is damaged.
 //! - The root's type, version and layout are checked when the pool is opened, and every value's and collection's layout
 //!   when it is used.
 //!
@@ -87,6 +89,7 @@
 //! after that: no harm to the pool, but it may come to mean another value of the same type.
 
 mod bytes;
+mod check;
 mod entry;
 mod hash_map;
 mod key;
@@ -102,6 +105,7 @@ mod transaction;
 mod vector;
 
 pub use bytes::{Bytes, Text};
+pub use check::Checker;
 pub use entry::{Entry, Map};
 pub use hash_map::{HashMap, HashMapIter};
 pub use key::{Key, KeyBytes, KeyRef};

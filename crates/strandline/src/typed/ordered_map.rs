@@ -16,15 +16,16 @@ use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
 
+use super::check::Checker;
 use super::entry::{Entry, Map};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::layout;
-use super::persist::{Item, Stored};
+use super::persist::{Invalid, Item, Stored};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::range::Range;
 use super::transaction::{Tx, View, Words};
 use crate::collections::bytes::{equals, read_bytes, rewrite, with_words, write_bytes};
-use crate::collections::{BPlusTree, NodeShape, with_buffer};
+use crate::collections::{BPlusTree, NodeShape, Survey, with_buffer};
 use crate::error::{Error, Result};
 use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
@@ -91,8 +92,14 @@ pub(super) fn word_of(key: &[u8], depth: usize) -> u64 {
     u64::from_be_bytes(word)
 }
 
+/// Whether the words `above` and then `word` lead to a key.
+pub(super) fn is_at(key: &[u8], above: &[u64], word: u64) -> bool {
+    word_of(key, above.len()) == word
+        && above.iter().enumerate().all(|(depth, &word)| word_of(key, depth) == word)
+}
+
 /// The tree whose header is at `at`.
-pub(super) fn layer(tx: &mut Words<'_>, at: PersistentAddress) -> Result<Tree, Abort> {
+pub(super) fn layer(tx: &mut impl Read, at: PersistentAddress) -> Result<Tree, Abort> {
     let mut header = [0; TREE_WORDS];
     tx.read_range(at, &mut header)?;
     Tree::of_header(tx, at, &header)
@@ -129,7 +136,7 @@ pub(super) struct EntryBlock {
 }
 
 impl EntryBlock {
-    fn load(tx: &mut Words<'_>, at: PersistentAddress) -> Result<Self, Abort> {
+    fn load(tx: &mut impl Read, at: PersistentAddress) -> Result<Self, Abort> {
         let lengths = tx.read(at)?;
         let entry = Self { at, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
         if entry.key_bytes > MAX_KEY_BYTES as u64 {
@@ -153,32 +160,44 @@ impl EntryBlock {
         Ok(at)
     }
 
+    /// Words before the value.
+    fn value_offset(&self) -> u64 {
+        1 + self.key_bytes.div_ceil(8)
+    }
+
     /// Words that it takes.
     fn words(&self) -> usize {
-        (1 + self.key_bytes.div_ceil(8) + self.value_bytes.div_ceil(8)) as usize
+        (self.value_offset() + self.value_bytes.div_ceil(8)) as usize
     }
 
     fn value(&self) -> PersistentAddress {
-        self.at.word(1 + self.key_bytes.div_ceil(8))
+        self.at.word(self.value_offset())
     }
 
     fn has_key(&self, tx: &mut Words<'_>, key: &[u8]) -> Result<bool, Abort> {
         Ok(self.key_bytes == key.len() as u64 && equals(tx, self.at.word(1), key)?)
     }
 
-    pub(super) fn key(&self, tx: &mut Words<'_>) -> Result<Vec<u8>, Abort> {
+    pub(super) fn key(&self, tx: &mut impl Read) -> Result<Vec<u8>, Abort> {
         let mut key = Vec::new();
         read_bytes(tx, self.at.word(1), self.key_bytes, &mut key)?;
         Ok(key)
     }
 
-    pub(super) fn load_value<'p, V: Item<'p>>(&self, tx: &mut Words<'_>) -> Result<V, Abort> {
-        match with_words(tx, self.value(), self.value_bytes, |words, bytes| {
+    /// As `load_value`, with a buffer on a frame of its own: for what recurs from layer to layer.
+    #[inline(never)]
+    pub(super) fn load_value_apart<'p, V: Item<'p>>(&self, tx: &mut Words<'_>) -> Result<V, Abort> {
+        self.load_value(tx)
+    }
+
+    pub(super) fn load_value<'p, V: Item<'p>>(&self, tx: &mut impl Read) -> Result<V, Abort> {
+        self.decode_value(tx)?.map_err(|_| invalid(tx, self.at, V::NAME))
+    }
+
+    fn decode_value<'p, V: Item<'p>>(&self, tx: &mut impl Read) -> Result<Result<V, Invalid>, Abort> {
+        with_words(tx, self.at, self.value_offset(), self.value_bytes, |words, bytes| {
             V::decode(words, bytes, Stored::new())
-        })? {
-            Ok(value) => Ok(value),
-            Err(_) => Err(invalid(tx, self.at, V::NAME)),
-        }
+        })
     }
 }
 
@@ -210,7 +229,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     }
 
     #[inline]
-    pub(super) fn first_layer(self, tx: &mut Words<'_>) -> Result<Tree, Abort> {
+    pub(super) fn first_layer(self, tx: &mut impl Read) -> Result<Tree, Abort> {
         let header = read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, "OrderedMap")?;
         Tree::of_header(tx, self.raw.at.word(1), &header[1..])
     }
@@ -519,7 +538,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// # store.update(|tx, _| {
     /// let map = OrderedMap::new(tx)?;
     /// map.insert(tx, &1u64, &10u64)?;
-    /// assert_eq!((map.count(tx)?, map.check(tx)?, map.is_empty(tx)?), (1, 1, false));
+    /// assert_eq!((map.count(tx)?, map.is_empty(tx)?), (1, false));
     /// # Ok(())
     /// # })?;
     /// # Ok::<(), strandline::Error>(())
@@ -594,53 +613,104 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
 
     fn range_of<'v>(self, tx: &'v View<'p>, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Range<'v, 'p, K, V> {
         let (front, back) = (VecDeque::new(), VecDeque::new());
-        Range { tx, map: self, from, to, front, back, batch: 4 }
+        Range { tx, map: self, from, to, front, back, batch: 4, is_over: false }
     }
 
-    /// Checks the invariants of every tree, and that every key leads to where it is; returns the number of keys.
+    /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::typed::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &7u64, &"seven".to_string())?;
+    /// assert!(map.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::Damaged`]: one does not hold; as [`OrderedMap::get`].
-    pub fn check(self, tx: &View<'p>) -> Result<u64> {
-        tx.words(|tx| {
-            let tree = self.first_layer(tx)?;
-            self.check_layer(tx, tree, &mut Vec::new())
-        })
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
     }
 
-    fn check_layer(self, tx: &mut Words<'_>, tree: Tree, above: &mut Vec<u64>) -> Result<u64, Abort> {
-        let count = tree.check(tx)?;
-        if Self::INLINE {
-            return Ok(count);
-        }
-        let mut keys = 0;
-        let mut slots = Vec::new();
-        tree.for_each(tx, |word, slot| {
-            slots.push((word, slot));
-            Ok(())
-        })?;
-        if above.len() > MAX_KEY_BYTES / 8 || (slots.is_empty() && !above.is_empty()) {
-            return Err(invalid(tx, self.raw.at, "OrderedMap"));
-        }
-        for (word, slot) in slots {
-            above.push(word);
-            match Slot::load(tx, slot)? {
-                Slot::Entry(entry) => {
-                    let key = entry.key(tx)?;
-                    if above.iter().enumerate().any(|(depth, &word)| word_of(&key, depth) != word) {
-                        return Err(invalid(tx, entry.at, "an ordered map's entry"));
-                    }
-                    entry.load_value::<V>(tx)?;
-                    keys += 1;
-                }
-                Slot::Layer(next) => {
-                    let next = layer(tx, next)?;
-                    keys += self.check_layer(tx, next, above)?;
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, LINE_BYTES / 8, "OrderedMap", Self::look)
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        let Some(tree) = checker.read(|tx| Self::at(at).first_layer(tx))? else { return Ok(()) };
+        let mut layers = vec![(tree, Vec::new())];
+        while let Some((tree, above)) = layers.pop() {
+            let slots = tree.survey(checker)?;
+            if slots.is_empty() && !above.is_empty() {
+                checker.damaged(format!("the ordered map at {:#x} has an empty layer", at.offset()));
+            }
+            for (word, slot) in slots {
+                let to = PersistentAddress::new(slot & !LAYER);
+                if Self::INLINE {
+                    Self::look_at_pair(
+                        checker,
+                        at,
+                        &word.to_be_bytes(),
+                        V::decode(&[slot], 8, Stored::new()),
+                    )?;
+                } else if slot & LAYER == 0 {
+                    Self::look_at_entry(checker, to, &above, word)?;
+                } else if above.len() >= MAX_KEY_BYTES / 8 {
+                    checker.damaged(format!("the ordered map at {:#x} has too many layers", at.offset()));
+                } else if checker.block(to, LINE_BYTES / 8, "an ordered map's layer")?
+                    && let Some(tree) = checker.read(|tx| layer(tx, to))?
+                {
+                    layers.push((tree, [above.as_slice(), &[word]].concat()));
                 }
             }
-            above.pop();
         }
-        Ok(keys)
+        Ok(())
+    }
+
+    fn look_at_entry(
+        checker: &mut Checker<'_, 'p>,
+        at: PersistentAddress,
+        above: &[u64],
+        word: u64,
+    ) -> Result<()> {
+        let Some(entry) = checker.read(|tx| EntryBlock::load(tx, at))? else { return Ok(()) };
+        let words = entry.value_offset() + entry.value_bytes.div_ceil(8);
+        if !checker.block(at, words, "an ordered map's entry")? {
+            return Ok(());
+        }
+        let Some((key, value)) = checker.read(|tx| Ok((entry.key(tx)?, entry.decode_value::<V>(tx)?)))?
+        else {
+            return Ok(());
+        };
+        if !is_at(&key, above, word) {
+            checker.damaged(format!("an ordered map's entry at {:#x} is astray", at.offset()));
+        }
+        Self::look_at_pair(checker, at, &key, value)
+    }
+
+    fn look_at_pair(
+        checker: &mut Checker<'_, 'p>,
+        at: PersistentAddress,
+        mut key: &[u8],
+        value: Result<V, Invalid>,
+    ) -> Result<()> {
+        if K::read_key(&mut key).is_err() || !key.is_empty() {
+            checker.damaged(format!("what is at {:#x} has no key of type {}", at.offset(), K::NAME));
+        }
+        match value {
+            Ok(value) => value.visit(checker)?,
+            Err(_) => {
+                checker.damaged(format!("what is at {:#x} has no value of type {}", at.offset(), V::NAME));
+            }
+        }
+        Ok(())
     }
 
     /// Removes all keys and gives the map's memory back. What its values point to stays. Every copy of this handle

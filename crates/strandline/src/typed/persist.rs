@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use super::check::Checker;
 use super::layout;
 
 /// Words that are no value of the type that was expected: the pool is damaged, or holds something else there.
@@ -96,6 +97,15 @@ pub unsafe trait Persist<'p>: Sized {
     /// # Errors
     /// [`Invalid`]: they are no value of the type.
     fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid>;
+
+    /// Hands all pointers and collections in the value to `checker`, which looks over what they lead to. A type that
+    /// has none need do nothing.
+    ///
+    /// # Errors
+    /// A conflict. Damage is the checker's matter.
+    fn visit(&self, _checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+        Ok(())
+    }
 }
 
 /// A type that can be the root of a [`Store`](super::Store). `#[derive(Persist)]` implements it, for types
@@ -264,6 +274,9 @@ unsafe impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
             _ => Err(Invalid),
         }
     }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+        self.as_ref().map_or(Ok(()), |value| Persist::visit(value, checker))
+    }
 }
 
 // SAFETY: words of `T`, as `T` stores them; the layout has `T`'s and the number.
@@ -283,6 +296,9 @@ unsafe impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
             return Err(Invalid);
         }
         Ok(values.map(|value| value.expect("none of them is missing")))
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+        self.iter().try_for_each(|value| Persist::visit(value, checker))
     }
 }
 
@@ -310,6 +326,10 @@ macro_rules! persist_tuples {
                     let _ = rest;
                     $name::load(now, stored)?
                 },)+))
+            }
+            fn visit(&self, checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+                $(Persist::visit(&self.$index, checker)?;)+
+                Ok(())
             }
         }
     )*};
@@ -375,6 +395,14 @@ pub unsafe trait Item<'p>: Sized {
     /// # Errors
     /// [`Invalid`]: they are no value of the type.
     fn decode(from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid>;
+
+    /// As [`Persist::visit`].
+    ///
+    /// # Errors
+    /// As [`Persist::visit`].
+    fn visit(&self, _checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+        Ok(())
+    }
 }
 
 // SAFETY: words of a `Persist` type, as it stores them.
@@ -397,6 +425,9 @@ unsafe impl<'p, T: Persist<'p>> Item<'p> for T {
         } else {
             Err(Invalid)
         }
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> crate::Result<()> {
+        Persist::visit(self, checker)
     }
 }
 

@@ -11,10 +11,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
+use super::check::Checker;
 use super::layout;
 use super::persist::{Invalid, Persist, Stored};
 use super::transaction::{Tx, View, Words};
-use crate::collections::with_buffer;
+use crate::collections::{Survey, with_buffer};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
@@ -113,6 +114,9 @@ macro_rules! persist_handle {
             fn load(from: &[u64], stored: $crate::typed::Stored<$brand>) -> Result<Self, $crate::typed::Invalid> {
                 Ok(Self { raw: $crate::typed::pointer::Raw::load(from, stored)?, types: std::marker::PhantomData })
             }
+            fn visit(&self, checker: &mut $crate::typed::Checker<'_, $brand>) -> $crate::Result<()> {
+                self.reach(checker)
+            }
         }
     };
 }
@@ -184,6 +188,9 @@ unsafe impl<'p, T: Persist<'p>> Persist<'p> for Ptr<'p, T> {
     }
     fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
         Ok(Self { raw: Raw::load(from, stored)?, pointee: PhantomData })
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, Self::BLOCK_WORDS as u64, T::NAME, Self::look)
     }
 }
 
@@ -277,16 +284,47 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     }
 
     /// Reads the words of the block.
-    fn read(self, tx: &mut Words<'_>, words: &mut [u64]) -> Result<(), Abort> {
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        match checker.read(|tx| Self::of(at).load(tx))? {
+            Some(value) => value.visit(checker),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks the value and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::typed::{Ptr, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let pointer = Ptr::new(tx, &7u64)?;
+    /// assert!(pointer.check(tx)?.is_empty());
+    /// pointer.free(tx)?;
+    /// assert_eq!(pointer.check(tx)?.len(), 1);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| Persist::visit(&self, checker))
+    }
+
+    fn read(self, tx: &mut impl Read, words: &mut [u64]) -> Result<(), Abort> {
         tx.read_range(self.raw.at, words)?;
         if words[0] == Self::TAG { Ok(()) } else { Err(dangling(tx, self.raw.at, T::NAME)) }
     }
 
-    fn decode(self, tx: &mut Words<'_>, words: &[u64]) -> Result<T, Abort> {
+    fn decode(self, tx: &mut impl Read, words: &[u64]) -> Result<T, Abort> {
         T::load(&words[1..], Stored::new()).map_err(|_| invalid(tx, self.raw.at, T::NAME))
     }
 
-    fn load(self, tx: &mut Words<'_>) -> Result<T, Abort> {
+    fn load(self, tx: &mut impl Read) -> Result<T, Abort> {
         with_buffer(Self::BLOCK_WORDS as u64, |words| {
             self.read(tx, words)?;
             self.decode(tx, words)

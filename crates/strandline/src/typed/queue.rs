@@ -9,13 +9,14 @@
 //!
 //! Who pushes touches the last node, who pops the first: they conflict only where these are the same.
 
+use super::check::Checker;
 use super::layout;
 use super::persist::{Item, Stored};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
 use crate::collections::bytes::with_words;
-use crate::collections::with_buffer;
-use crate::error::Result;
+use crate::collections::{CircleGuard, Survey, with_buffer};
+use crate::error::{Error, Result};
 use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
 
@@ -51,6 +52,25 @@ handle! {
 
 persist_handle!('p, Queue<T: Item<'p>>, "Queue");
 
+/// Whether the links from `node` on come back to one of the nodes that they have led to.
+#[cold]
+fn runs_in_a_circle(tx: &mut impl Read, mut node: PersistentAddress, tag: u64) -> Result<bool, Abort> {
+    let mut guard = CircleGuard::new();
+    while !node.is_null() {
+        if guard.closes(node) {
+            return Ok(true);
+        }
+        let [_, next] = read_tagged::<2>(tx, node, tag, "Queue item")?;
+        node = PersistentAddress::new(next);
+    }
+    Ok(false)
+}
+
+#[cold]
+fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
+    tx.fail(Error::Damaged(format!("a queue runs in a circle at {:#x}", at.offset())))
+}
+
 impl<'p, T: Item<'p>> Queue<'p, T> {
     const TAG: u64 = layout::tag(layout::field(layout::begin("Queue", 1), "", T::LAYOUT));
     const NODE_TAG: u64 = layout::tag(layout::field(layout::begin("Queue node", 1), "", T::LAYOUT));
@@ -69,14 +89,14 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
         })
     }
 
-    fn check(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+    fn tagged(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
         read_tagged::<1>(tx, self.raw.at, Self::TAG, "Queue")?;
         Ok(self.raw.at)
     }
 
     fn check_to_write(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
         check_block(tx, self.raw.at, HEADER_WORDS, "Queue")?;
-        self.check(tx)
+        self.tagged(tx)
     }
 
     /// Puts an item at the end.
@@ -105,9 +125,9 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     }
 
     /// The item of a node, and the node behind it.
-    fn load(tx: &mut Words<'_>, node: PersistentAddress) -> Result<(T, PersistentAddress), Abort> {
+    fn load(tx: &mut impl Read, node: PersistentAddress) -> Result<(T, PersistentAddress), Abort> {
         let [_, next, bytes] = read_tagged::<NODE_WORDS>(tx, node, Self::NODE_TAG, "Queue item")?;
-        match with_words(tx, node.word(ITEM), bytes, |words, bytes| T::decode(words, bytes, Stored::new()))? {
+        match with_words(tx, node, ITEM, bytes, |words, bytes| T::decode(words, bytes, Stored::new()))? {
             Ok(item) => Ok((item, PersistentAddress::new(next))),
             Err(_) => Err(invalid(tx, node, T::NAME)),
         }
@@ -182,7 +202,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// As [`Queue::front`].
     pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
         tx.words(|tx| {
-            let at = self.check(tx)?;
+            let at = self.tagged(tx)?;
             Ok(tx.read(at.word(FIRST))? == 0)
         })
     }
@@ -212,10 +232,10 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// As [`Queue::front`].
     pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
         let next = tx.words(|words| {
-            let at = self.check(words)?;
+            let at = self.tagged(words)?;
             words.read(at.word(FIRST))
         })?;
-        Ok(Iter { tx, queue: self, next: PersistentAddress::new(next) })
+        Ok(Iter { tx, queue: self, next: PersistentAddress::new(next), guard: CircleGuard::new() })
     }
 
     /// Removes all items.
@@ -240,6 +260,60 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// As [`Queue::push`].
     pub fn clear(self, tx: &Tx<'p>) -> Result<()> {
         while self.pop(tx)?.is_some() {}
+        Ok(())
+    }
+
+    /// Looks the queue and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::typed::{Queue, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let queue = Queue::new(tx)?;
+    /// queue.push(tx, &5u64)?;
+    /// assert!(queue.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, "Queue", Self::look)
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        let Some((first, last)) =
+            checker.read(|tx| Ok((tx.read(at.word(FIRST))?, tx.read(at.word(LAST))?)))?
+        else {
+            return Ok(());
+        };
+        let (mut node, mut before) = (PersistentAddress::new(first), PersistentAddress::NULL);
+        while !node.is_null() {
+            // The block is checked once it is known how long it must be.
+            let found =
+                checker.read(|tx| read_tagged::<NODE_WORDS>(tx, node, Self::NODE_TAG, "Queue item"))?;
+            let Some([_, next, bytes]) = found else { return Ok(()) };
+            if !checker.block(node, ITEM + bytes.div_ceil(8), "a queue's item")? {
+                return Ok(());
+            }
+            if let Some((item, _)) = checker.read(|tx| Self::load(tx, node))? {
+                item.visit(checker)?;
+            }
+            before = node;
+            node = PersistentAddress::new(next);
+        }
+        if before.offset() != last {
+            checker.damaged(format!("the queue at {:#x} ends at another item than it says", at.offset()));
+        }
         Ok(())
     }
 
@@ -288,6 +362,7 @@ pub struct Iter<'v, 'p, T> {
     tx: &'v View<'p>,
     queue: Queue<'p, T>,
     next: PersistentAddress,
+    guard: CircleGuard,
 }
 
 impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
@@ -296,10 +371,15 @@ impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
         if self.next.is_null() {
             return None;
         }
-        let queue = self.queue;
+        let (queue, here) = (self.queue, self.next);
+        let suspicious = self.guard.closes(here);
         let loaded = self.tx.words(|tx| {
-            queue.check(tx)?;
-            Queue::<T>::load(tx, self.next)
+            queue.tagged(tx)?;
+            // A node may also have been freed and used again for another item, behind this one.
+            if suspicious && runs_in_a_circle(tx, here, Queue::<T>::NODE_TAG)? {
+                return Err(circle(tx, here));
+            }
+            Queue::<T>::load(tx, here)
         });
         match loaded {
             Ok((item, next)) => {

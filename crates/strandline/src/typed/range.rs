@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 
 use super::key::Key;
-use super::ordered_map::{BATCH, MAX_KEY_BYTES, OrderedMap, Slot, Tree, layer, word_of};
+use super::ordered_map::{BATCH, MAX_KEY_BYTES, OrderedMap, Slot, Tree, is_at, layer, word_of};
 use super::persist::{Invalid, Item, Stored};
 use super::transaction::{View, Words};
 use crate::error::{Error, Result};
@@ -45,6 +45,8 @@ pub struct Range<'v, 'p, K, V> {
     pub(super) back: VecDeque<(K, V)>,
     /// Pairs to fetch next time.
     pub(super) batch: usize,
+    /// Nothing is left between the bounds, or fetching it has failed.
+    pub(super) is_over: bool,
 }
 
 /// What a batch is fetched from.
@@ -53,6 +55,8 @@ struct Fetch<'b, V> {
     to: &'b Bound<Vec<u8>>,
     ascending: bool,
     limit: usize,
+    /// The words that led to the layer that is being fetched from.
+    path: Vec<u64>,
     found: Vec<(Vec<u8>, V)>,
 }
 
@@ -106,6 +110,9 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
             } else {
                 tree.scan_back(tx, (from, to), visit)?;
             }
+            if slots.is_empty() && depth > 0 && low.is_none() && high.is_none() {
+                return Err(tx.fail(Error::Damaged("an ordered map has an empty layer".into())));
+            }
             for &(word, slot) in &slots {
                 if inline {
                     self.take(word.to_be_bytes().to_vec(), |_| V::decode(&[slot], 8, Stored::new()), tx)?;
@@ -113,12 +120,18 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
                     match Slot::load(tx, slot)? {
                         Slot::Entry(entry) => {
                             let key = entry.key(tx)?;
-                            self.take(key, |tx| entry.load_value(tx).map_err(|_| Invalid), tx)?;
+                            // So that each is fetched once, however layers may lead to one another.
+                            if !is_at(&key, &self.path, word) {
+                                return Err(tx.fail(Error::Damaged("an ordered map has a key astray".into())));
+                            }
+                            self.take(key, |tx| entry.load_value_apart(tx).map_err(|_| Invalid), tx)?;
                         }
                         Slot::Layer(next) => {
                             let next = layer(tx, next)?;
                             let edges = (low == Some(word), high == Some(word));
+                            self.path.push(word);
                             self.layer(tx, next, depth + 1, edges, false)?;
+                            self.path.pop();
                         }
                     }
                 }
@@ -157,8 +170,14 @@ impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
     /// Fetches the next pairs at one end.
     fn fetch(&mut self, ascending: bool) -> Result<()> {
         let map = self.map;
-        let mut fetch =
-            Fetch { from: &self.from, to: &self.to, ascending, limit: self.batch, found: Vec::new() };
+        let mut fetch = Fetch {
+            from: &self.from,
+            to: &self.to,
+            ascending,
+            limit: self.batch,
+            path: Vec::new(),
+            found: Vec::new(),
+        };
         self.tx.words(|tx| {
             let tree = map.first_layer(tx)?;
             fetch.layer(tx, tree, 0, (true, true), OrderedMap::<K, V>::INLINE)
@@ -168,8 +187,7 @@ impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
         match found.last() {
             Some((last, _)) if ascending => self.from = Bound::Excluded(last.clone()),
             Some((last, _)) => self.to = Bound::Excluded(last.clone()),
-            // Nothing is left between the bounds.
-            None => self.to = Bound::Excluded(Vec::new()),
+            None => self.is_over = true,
         }
         for (key, value) in found {
             let mut rest = key.as_slice();
@@ -189,8 +207,11 @@ impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
 
     fn pull(&mut self, ascending: bool) -> Option<Result<(K, V)>> {
         let own_is_empty = if ascending { self.front.is_empty() } else { self.back.is_empty() };
-        if own_is_empty && let Err(error) = self.fetch(ascending) {
-            self.to = Bound::Excluded(Vec::new());
+        if own_is_empty
+            && !self.is_over
+            && let Err(error) = self.fetch(ascending)
+        {
+            self.is_over = true;
             return Some(Err(error));
         }
         // The last ones may have been fetched from the other end.

@@ -369,6 +369,40 @@ impl<R: Root> Store<R> {
         self.session()?.try_view(body)
     }
 
+    /// Looks all that hangs from the root over for damage, by the program's types: blocks, tags, links, lengths, the
+    /// order of keys, counts, and that every key and value is one of its type. What is wrong is returned, and nothing if
+    /// all is well. [`pool::check`](crate::pool::check) looks at what is below: headers, logs and heap.
+    ///
+    /// It is one transaction that reads everything: in a large store that others write to it may have to begin anew
+    /// again and again.
+    ///
+    /// ```
+    /// # use strandline::typed::{Persist, Store, Text};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// #[derive(Persist)]
+    /// struct Book<'p> {
+    ///     title: Text<'p>,
+    /// }
+    ///
+    /// let store = Store::<Book>::create(folder.path().join("pool"), &options, |tx| {
+    ///     Ok(Book { title: Text::new(tx, "Persistence")? })
+    /// })?;
+    /// assert!(store.check()?.is_empty());
+    /// // Freed, but still in its place.
+    /// store.update(|tx, root| root.get(tx)?.title.destroy(tx))?;
+    /// let found = store.check()?;
+    /// assert!(found[0].ends_with("where nothing is allocated"), "{found:?}");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::view`]. Damage is in what is returned.
+    pub fn check(&self) -> Result<Vec<String>> {
+        self.view(|tx, root| root.check(tx))
+    }
+
     /// Keeps one of the pool's workers for several transactions; waits while all are in use.
     ///
     /// # Errors

@@ -8,11 +8,13 @@
 
 use std::marker::PhantomData;
 
+use super::check::Checker;
 use super::layout;
 use super::persist::{Persist, Stored};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Tx, View, Words};
-use crate::collections::with_buffer;
+use crate::collections::bytes::check_room;
+use crate::collections::{Survey, with_buffer};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
@@ -85,6 +87,18 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         layout::tag(layout::field(layout::begin("Vector directory", 1), "", T::LAYOUT));
     const SEGMENT_TAG: u64 = layout::tag(layout::field(layout::begin("Vector segment", 1), "", T::LAYOUT));
 
+    /// Words of segment `segment`.
+    fn segment_words(segment: u64) -> u64 {
+        (FIRST << segment).saturating_mul((T::WORDS as u64).max(1))
+    }
+
+    /// Refuses a directory that is no block of so many slots, or that leads to a segment which is none.
+    fn check_to_read(tx: &mut Words<'_>, header: Header, segment: u64) -> Result<(), Abort> {
+        check_room(tx, header.directory, 1 + header.slots)?;
+        let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
+        check_room(tx, first, Self::segment_words(segment))
+    }
+
     /// Creates an empty vector.
     ///
     /// # Errors
@@ -97,7 +111,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    fn header(self, tx: &mut Words<'_>) -> Result<Header, Abort> {
+    fn header(self, tx: &mut impl Read) -> Result<Header, Abort> {
         let [_, length, directory, slots] =
             read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, Self::NAME)?;
         if slots > MAX_SLOTS || length > first_of(slots) {
@@ -115,7 +129,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     fn element(tx: &mut Words<'_>, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
         let (segment, number) = place(index);
         let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
-        Ok(first.word(1 + number * T::WORDS as u64))
+        Ok(first.word(1 + number.saturating_mul(T::WORDS as u64)))
     }
 
     /// The first word of segment `segment`, which is at `at`, if it is one that may be written or freed.
@@ -133,11 +147,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         let (segment, number) = place(index);
         let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
         Self::check_segment(tx, first, segment)?;
-        Ok(first.word(1 + number * T::WORDS as u64))
-    }
-
-    fn segment_words(segment: u64) -> u64 {
-        (FIRST << segment) * (T::WORDS as u64).max(1)
+        Ok(first.word(1 + number.saturating_mul(T::WORDS as u64)))
     }
 
     fn load(self, tx: &mut Words<'_>, header: Header, index: u64) -> Result<T, Abort> {
@@ -264,13 +274,13 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
             let mut first = PersistentAddress::new(tx.read(slot)?);
             if first.is_null() {
                 Self::check_directory(tx, header)?;
-                first = tx.alloc(8 * Self::segment_words(segment))?;
+                first = tx.alloc(Self::segment_words(segment).saturating_mul(8))?;
                 tx.write(first, Self::SEGMENT_TAG)?;
                 tx.write(slot, first.offset())?;
             } else {
                 Self::check_segment(tx, first, segment)?;
             }
-            Self::write(tx, first.word(1 + number * T::WORDS as u64), value)?;
+            Self::write(tx, first.word(1 + number.saturating_mul(T::WORDS as u64)), value)?;
             tx.write(self.raw.at.word(LENGTH), header.length + 1)
         })
     }
@@ -452,7 +462,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// As [`Vector::len`].
     pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
         let length = self.len(tx)?;
-        Ok(Iter { tx, vector: self, next: 0, end: length, element: PhantomData })
+        Ok(Iter { tx, vector: self, next: 0, end: length, segment: None, element: PhantomData })
     }
 
     /// Removes all elements and gives their memory back.
@@ -482,6 +492,71 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         }
         tx.write(header.directory, 0)?;
         tx.free(header.directory)
+    }
+
+    /// Looks the vector and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::typed::{Vector, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.push(tx, &5u64)?;
+    /// assert!(vector.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, Self::NAME, Self::look)
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        let Some(header) = checker.read(|tx| Self::at(at).header(tx))? else { return Ok(()) };
+        let directory = header.directory;
+        if header.slots == 0
+            || !checker.tagged(directory, 1 + header.slots, Self::DIRECTORY_TAG, "a vector's directory")?
+        {
+            return Ok(());
+        }
+        for slot in 0..header.slots {
+            let Some(first) = checker.read(|tx| tx.read(directory.word(1 + slot)))? else { continue };
+            let used = header.length.clamp(first_of(slot), first_of(slot + 1)) - first_of(slot);
+            if first == 0 {
+                if used > 0 {
+                    checker.damaged(format!("the vector at {:#x} lacks segment {slot}", at.offset()));
+                }
+                continue;
+            }
+            let first = PersistentAddress::new(first);
+            let words = Self::segment_words(slot);
+            if !checker.tagged(first, words, Self::SEGMENT_TAG, "a vector's segment")? {
+                continue;
+            }
+            for number in 0..used {
+                let at = first.word(1 + number * T::WORDS as u64);
+                let value = checker.read(|tx| {
+                    with_buffer(T::WORDS as u64, |words| {
+                        tx.read_range(at, words)?;
+                        T::load(words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
+                    })
+                })?;
+                if let Some(value) = value {
+                    Persist::visit(&value, checker)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Gives the vector's memory back. What its elements point to stays. Every copy of this handle dangles from
@@ -531,12 +606,29 @@ pub struct Iter<'v, 'p, T> {
     vector: Vector<'p, T>,
     next: u64,
     end: u64,
+    /// The segment that was found to be whole.
+    segment: Option<u64>,
     element: PhantomData<T>,
 }
 
 impl<'p, T: Persist<'p>> Iter<'_, 'p, T> {
-    fn at(&self, index: u64) -> Option<Result<T>> {
-        self.vector.get(self.tx, index).transpose()
+    fn at(&mut self, index: u64) -> Option<Result<T>> {
+        let (vector, segment) = (self.vector, place(index).0);
+        let is_new = self.segment.replace(segment) != Some(segment);
+        let element = self.tx.words(|tx| {
+            let header = vector.header(tx)?;
+            if index >= header.length {
+                return Ok(None);
+            }
+            if is_new {
+                Vector::<T>::check_to_read(tx, header, segment)?;
+            }
+            vector.load(tx, header, index).map(Some)
+        });
+        if element.is_err() {
+            self.end = self.next;
+        }
+        element.transpose()
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use strandline::pool::Geometry;
-use strandline::typed::{HashMap, OrderedMap, Persist, Ptr, Queue, Store, Text, Tx, Vector};
+use strandline::typed::{Bytes, HashMap, OrderedMap, Persist, Ptr, Queue, Store, Text, Tx, Vector};
 use strandline::{Domain, Error, Options, Result};
 
 #[derive(Persist)]
@@ -17,10 +17,41 @@ struct All<'p> {
     queue: Queue<'p, String>,
     text: Text<'p>,
     pointer: Ptr<'p, Option<char>>,
+    bytes: Bytes<'p>,
+    units: Vector<'p, ()>,
+    graph: Ptr<'p, Person<'p>>,
+    nested: HashMap<'p, u64, Shelf<'p>>,
+    by_name: OrderedMap<'p, (String, u8), Ptr<'p, Person<'p>>>,
+    pair: (Option<Text<'p>>, [Option<Ptr<'p, u64>>; 2]),
+}
+
+#[derive(Clone, Copy, Persist)]
+struct Person<'p> {
+    friend: Option<Ptr<'p, Person<'p>>>,
+    name: Text<'p>,
+}
+
+#[derive(Clone, Copy, Persist)]
+enum Shelf<'p> {
+    Empty,
+    Books(Vector<'p, Text<'p>>),
+    Waiting { queue: Queue<'p, Vector<'p, u64>>, since: u32 },
 }
 
 fn make<'p>(tx: &Tx<'p>) -> Result<All<'p>> {
+    // Two who point to each other, and to the same name.
+    let name = Text::new(tx, "ann")?;
+    let graph = Ptr::new(tx, &Person { friend: None, name })?;
+    let friend = Ptr::new(tx, &Person { friend: Some(graph), name })?;
+    graph.set(tx, &Person { friend: Some(friend), name })?;
+    let shared = Ptr::new(tx, &5u64)?;
     Ok(All {
+        bytes: Bytes::new(tx, vec![7; 2000])?,
+        units: Vector::new(tx)?,
+        graph,
+        nested: HashMap::new(tx)?,
+        by_name: OrderedMap::new(tx)?,
+        pair: (Some(Text::new(tx, "")?), [Some(shared), Some(shared)]),
         hashed: HashMap::new(tx)?,
         ordered: OrderedMap::new(tx)?,
         numbers: OrderedMap::new(tx)?,
@@ -55,24 +86,73 @@ fn fill(store: &Store<All>) {
             Ok(())
         })
         .unwrap();
+    for i in 0..20 {
+        store
+            .update(|tx, root| {
+                let all = root.get(tx)?;
+                all.units.push(tx, &())?;
+                all.by_name.insert(tx, &(format!("a name that is long {}", i / 2), i as u8), &all.graph)?;
+                let shelf = match i % 3 {
+                    0 => Shelf::Empty,
+                    1 => Shelf::Books(Vector::new(tx)?),
+                    _ => Shelf::Waiting { queue: Queue::new(tx)?, since: 1 },
+                };
+                match &shelf {
+                    Shelf::Books(books) => books.push(tx, &Text::new(tx, "a book")?)?,
+                    Shelf::Waiting { queue, .. } => queue.push(tx, &Vector::new(tx)?)?,
+                    Shelf::Empty => {}
+                }
+                all.nested.insert(tx, &i, &shelf).map(drop)
+            })
+            .unwrap();
+    }
+}
+
+/// Takes all items, and more even after an error: an iteration must end, with no more items than the pool has words.
+fn drain<T>(items: Result<impl Iterator<Item = Result<T>>>) -> Result<()> {
+    let mut failed = Ok(());
+    for (number, item) in items?.enumerate() {
+        assert!(number < 1 << 17, "more items than words");
+        if let Err(error) = item {
+            failed = Err(error);
+        }
+    }
+    failed
 }
 
 /// Does everything that a program may; errors are as good as results.
 fn use_everything(store: &Store<All>) {
-    let _ = store.view(|tx, root| {
-        let all = root.get(tx)?;
-        let _ = all.hashed.check(tx);
-        let _ = all.hashed.iter(tx).count();
-        Ok(())
-    });
-    let _ = store.view(|tx, root| root.get(tx)?.ordered.check(tx));
-    let _ = store.view(|tx, root| root.get(tx)?.ordered.iter(tx).rev().collect::<Result<Vec<_>>>());
-    let _ = store.view(|tx, root| root.get(tx)?.numbers.iter(tx).collect::<Result<Vec<_>>>());
-    let _ = store.view(|tx, root| root.get(tx)?.vector.iter(tx)?.collect::<Result<Vec<_>>>());
-    // A queue may have been made a circle; nobody walks it without end.
-    let _ = store.view(|tx, root| root.get(tx)?.queue.iter(tx)?.take(100).collect::<Result<Vec<_>>>());
+    let _ = store.check();
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.hashed.iter(tx))));
+    let _ = store.view(|tx, root| root.get(tx)?.hashed.count(tx));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.ordered.iter(tx))));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.ordered.iter(tx).rev())));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.numbers.iter(tx))));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.numbers.range(tx, 100..1000).rev())));
+    let _ = store.view(|tx, root| drain(root.get(tx)?.vector.iter(tx)));
+    let _ = store.view(|tx, root| drain(root.get(tx)?.vector.iter(tx).map(Iterator::rev)));
+    let _ = store.view(|tx, root| drain(root.get(tx)?.units.iter(tx)));
+    let _ = store.view(|tx, root| drain(root.get(tx)?.queue.iter(tx)));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.by_name.iter(tx))));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.nested.iter(tx))));
     let _ = store.view(|tx, root| root.get(tx)?.text.get(tx));
+    let _ = store.view(|tx, root| root.get(tx)?.bytes.get(tx));
     let _ = store.view(|tx, root| root.get(tx)?.pointer.get(tx));
+    let _ = store.view(|tx, root| {
+        let friend = root.get(tx)?.graph.get(tx)?.friend;
+        friend.map_or(Ok(String::new()), |friend| friend.get(tx)?.name.get(tx))
+    });
+    for i in 0..20 {
+        let _ = store.view(|tx, root| root.get(tx)?.hashed.get(tx, &format!("key {i}")));
+        let _ = store.view(|tx, root| root.get(tx)?.ordered.get(tx, &format!("a long common prefix {i:03}")));
+        let _ = store.view(|tx, root| root.get(tx)?.numbers.get(tx, &(i * i)));
+        let _ = store.view(|tx, root| root.get(tx)?.vector.get(tx, i));
+        let _ = store.view(|tx, root| match root.get(tx)?.nested.get(tx, &i)? {
+            Some(Shelf::Books(books)) => drain(books.iter(tx)),
+            Some(Shelf::Waiting { queue, .. }) => drain(queue.iter(tx)),
+            _ => Ok(()),
+        });
+    }
     for i in 0..5 {
         let _ = store.update(|tx, root| root.get(tx)?.hashed.insert(tx, &format!("new {i}"), &i));
         let _ = store.update(|tx, root| root.get(tx)?.hashed.remove(tx, &format!("key {i}")));
@@ -84,9 +164,32 @@ fn use_everything(store: &Store<All>) {
         let _ = store.update(|tx, root| root.get(tx)?.vector.push(tx, &(i, true)));
         let _ = store.update(|tx, root| root.get(tx)?.queue.pop(tx));
         let _ = store.update(|tx, root| root.get(tx)?.text.set(tx, "another text"));
+        let _ = store.update(|tx, root| root.get(tx)?.vector.set(tx, 7 * i, &(i, true)));
+        let _ = store.update(|tx, root| root.get(tx)?.vector.pop(tx));
+        let _ = store.update(|tx, root| root.get(tx)?.units.push(tx, &()));
+        let _ = store.update(|tx, root| root.get(tx)?.queue.push(tx, &"one more".to_string()));
+        let _ = store.update(|tx, root| root.get(tx)?.bytes.append(tx, "and more"));
+        let _ = store.update(|tx, root| {
+            let all = root.get(tx)?;
+            all.by_name.insert(tx, &(format!("a name that is long {i}"), 77), &all.graph).map(drop)
+        });
+        let _ = store.update(|tx, root| root.get(tx)?.nested.remove(tx, &i).map(drop));
     }
+    let _ = store.update(|tx, root| {
+        root.get(tx)?.graph.update(tx, |person| person.friend = None)?;
+        Ok(())
+    });
     let _ = store.update(|tx, root| root.get(tx)?.pointer.free(tx));
     let _ = store.update(|tx, root| root.get(tx)?.vector.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.queue.clear(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.queue.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.hashed.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.ordered.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.numbers.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.by_name.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.nested.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.bytes.destroy(tx));
+    let _ = store.check();
     let _ = store.pool().usage();
 }
 
@@ -97,6 +200,7 @@ fn make_image(domain: Domain, clean: bool) -> Files {
     let folder = folder();
     let store = Store::<All>::create(folder.path().join("pool"), &options(domain), make).unwrap();
     fill(&store);
+    assert_eq!(store.check().unwrap(), [""; 0]);
     let read = || {
         let names = ["pool", "pool.log"].into_iter();
         names.filter_map(|name| Some((name, std::fs::read(folder.path().join(name)).ok()?))).collect()
@@ -167,6 +271,73 @@ pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
     }
 }
 
+/// A word that is in use, and what becomes of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Aimed {
+    /// Which word, of those that hold something or lie beside one that does.
+    pub word: u32,
+    pub change: Change,
+}
+
+/// What a word is replaced by.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// 2^64 less so much.
+    FromTheEnd(u8),
+    /// The word plus so many eighths, up or down.
+    By(i8),
+    /// The address of the word so many words on, with the bit that marks tables, layers and colours.
+    Itself(i8, bool),
+    /// What another word in use holds.
+    Another(u32),
+    /// The address of another word in use.
+    AddressOf(u32),
+    /// One bit is inverted.
+    Bit(u8),
+    Value(u64),
+}
+
+/// The words of an image of the heap's file that lie behind its header and logs and hold something, or have a neighbour
+/// that does.
+fn in_use(heap: &[u8]) -> Vec<usize> {
+    let layout = strandline::pool::Layout::new(options(Domain::Process).geometry).unwrap();
+    let begin = layout.root(0).offset() as usize / 8;
+    let word = |number: usize| heap.get(8 * number..8 * number + 8).is_some_and(|word| word != [0; 8]);
+    (begin..heap.len() / 8).filter(|&number| (number - 1..number + 2).any(word)).collect()
+}
+
+/// As `open_damaged`, with the damage where structures are: tags, links, lengths, keys, bitmaps and the chunk table.
+pub fn open_aimed(damage: &[Aimed]) {
+    static WORDS: LazyLock<Vec<usize>> =
+        LazyLock::new(|| in_use(&image(Domain::Process, true).into_iter().next().unwrap().1));
+    let mut files = image(Domain::Process, true);
+    let heap = &mut files[0].1;
+    let place = |number: u32| WORDS[number as usize % WORDS.len()] * 8;
+    for &Aimed { word, change } in damage {
+        let at = place(word);
+        let read = |at: usize| u64::from_le_bytes(heap[at..at + 8].try_into().unwrap());
+        let new = match change {
+            Change::FromTheEnd(less) => u64::MAX - u64::from(less),
+            Change::By(eighths) => read(at).wrapping_add_signed(8 * i64::from(eighths)),
+            Change::Itself(words, marked) => {
+                (at as u64).wrapping_add_signed(8 * i64::from(words)) | u64::from(marked)
+            }
+            Change::Another(other) => read(place(other)),
+            Change::AddressOf(other) => place(other) as u64,
+            Change::Bit(bit) => read(at) ^ 1 << (bit % 64),
+            Change::Value(value) => value,
+        };
+        heap[at..at + 8].copy_from_slice(&new.to_le_bytes());
+    }
+    let folder = folder();
+    put(&files, folder.path());
+    let path = folder.path().join("pool");
+    let _ = strandline::pool::check(&path);
+    if let Ok(store) = Store::<All>::open(&path, &options(Domain::Process)) {
+        use_everything(&store);
+    }
+}
+
 /// One transaction.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -224,7 +395,7 @@ fn after_a_kill(path: &Path, image: &Path) -> Model {
         sums.sort();
         let expected = names.iter().map(|(name, bytes)| (name.clone(), bytes.len() as u64));
         assert!(sums.into_iter().eq(expected), "the two maps are not of one transaction");
-        assert_eq!(all.ordered.check(tx)?, names.len() as u64);
+        assert_eq!(all.ordered.count(tx)?, names.len() as u64);
         Ok(Model {
             names,
             numbers: all.numbers.iter(tx).collect::<Result<_>>()?,
