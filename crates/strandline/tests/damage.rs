@@ -276,10 +276,11 @@ fn byte_strings() {
         plant(&store, text.word(1), length, "room for", |tx, all| all.text.get(tx).map(drop));
     }
     let content = follow(&store, text.word(2));
-    plant(&store, content, 0xff, "no UTF-8", |tx, all| all.text.get(tx).map(drop));
+    plant(&store, content.word(1), 0xff, "no UTF-8", |tx, all| all.text.get(tx).map(drop));
     plant(&store, bytes.word(2), u64::MAX - 7, "where no block begins", |tx, all| {
         all.bytes.get(tx).map(drop)
     });
+    plant(&store, content, 7, "another tag", |tx, all| all.text.set(tx, "a text of another length"));
     // Two strings with the same content.
     poke(&store, bytes.word(2), content.offset());
     poke(&store, bytes.word(1), 8);
@@ -296,26 +297,61 @@ fn vectors() {
     let back: Walk = |tx, all| drain(all.vector.iter(tx)?.rev());
     plant(&store, vector.word(1), 1 << 50, "no value of type Vector", iterate);
     plant(&store, vector.word(3), u64::MAX, "no value of type Vector", iterate);
-    plant(&store, vector.word(3), 48, "a vector's directory", iterate);
+    plant(&store, vector.word(3), 47, "a vector's directory", iterate);
     for segment in 0..4 {
         for value in [u64::MAX, u64::MAX - 7, vector.offset(), directory.offset(), 64] {
-            plant(&store, directory.word(segment), value, "a vector's segment", iterate);
-            plant(&store, directory.word(segment), value, "a vector's segment", back);
+            plant(&store, directory.word(1 + segment), value, "a vector's segment", iterate);
+            plant(&store, directory.word(1 + segment), value, "a vector's segment", back);
         }
-        plant(&store, directory.word(segment), 0, "lacks segment", iterate);
+        plant(&store, directory.word(1 + segment), 0, "lacks segment", iterate);
     }
     plant(&store, vector.word(2), u64::MAX - 7, "a vector's directory", iterate);
     // Values of no words: nothing is read that could fail, but for the segments.
     let units = at!(store, units);
-    poke(&store, units.word(1), (8 << 47) - 8);
+    poke(&store, units.word(1), 8 * ((1 << 47) - 1) - 47);
     let slots = peek(&store, units.word(3));
-    poke(&store, units.word(3), 48);
+    poke(&store, units.word(3), 47);
     let walked = store.view(|tx, root| drain(root.get(tx)?.units.iter(tx)?));
     assert!(matches!(walked, Err(Error::Damaged(_))), "{walked:?}");
     assert!(!store.check().unwrap().is_empty());
     poke(&store, units.word(3), slots);
     let walked = store.view(|tx, root| root.get(tx)?.units.len(tx));
     assert!(matches!(walked, Err(Error::Damaged(_))), "{walked:?}");
+}
+
+/// What a damaged link must not do: lead a write into a block of another kind. The link at `link` is set to `target`; `write` must fail, and
+/// the words at `target` stay as they are.
+#[track_caller]
+fn leads_no_write_to(store: &Store<All>, link: PersistentAddress, target: PersistentAddress, write: Walk) {
+    let before = peek(store, link);
+    poke(store, link, target.offset());
+    let words: Vec<u64> = (0..8).map(|word| peek(store, target.word(word))).collect();
+    let written = store.update(|tx, root| write(tx, root.get(tx)?));
+    assert!(
+        matches!(written, Err(Error::Dangling { .. } | Error::Damaged(_) | Error::InvalidAddress(_))),
+        "{written:?}"
+    );
+    assert_eq!((0..8).map(|word| peek(store, target.word(word))).collect::<Vec<_>>(), words);
+    poke(store, link, before);
+}
+
+#[test]
+fn no_damaged_link_leads_a_write_to_another_kind_of_block() {
+    let (store, _folder) = store();
+    let table = store.pool().layout().chunk_table;
+    let (vector, bytes, text) = (at!(store, vector), at!(store, bytes), at!(store, text));
+    let segment = follow(&store, vector.word(2)).word(1);
+    let content = follow(&store, text.word(2));
+    for target in [table, table.word(5), content, vector, bytes] {
+        leads_no_write_to(&store, segment, target, |tx, all| all.vector.set(tx, 0, &(1, true)).map(drop));
+        leads_no_write_to(&store, segment, target, |tx, all| all.vector.swap(tx, 0, 1));
+        leads_no_write_to(&store, vector.word(2), target, |tx, all| all.vector.clear(tx));
+        if target != content {
+            leads_no_write_to(&store, text.word(2), target, |tx, all| all.text.set(tx, "other"));
+            leads_no_write_to(&store, text.word(2), target, |tx, all| all.text.destroy(tx));
+        }
+    }
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
 }
 
 /// A cell of the map with a chain of at least two nodes, and one with another chain.

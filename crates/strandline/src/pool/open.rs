@@ -31,7 +31,7 @@ use super::new_file::{cannot, folder_of, is_at, remove_leavings, remove_locked, 
 use super::options::Options;
 use crate::Domain;
 use crate::error::{Error, Result};
-use crate::scheme::SchemeKind;
+use crate::scheme::{SchemeKind, check_transaction};
 use crate::sync::{self, FileDevice, LogIdentity, OwnLog};
 
 /// Where the log of the pool at `path` is: beside it, `.log` appended to its name.
@@ -132,6 +132,8 @@ impl OpenFiles {
         }
         let state = read_word(&heap, Layout::STATE.offset())?;
         check_state(state, options.domain, &path)?;
+        // Before a log is made that takes it over.
+        check_transaction(read_word(&heap, Layout::WATERMARK.offset())?)?;
         let mut files = Self { path, heap, header, log: None };
         if options.domain == Domain::Sync {
             files.log = files.find_log(state == 0, options, read_only)?;

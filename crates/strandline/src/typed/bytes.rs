@@ -51,10 +51,6 @@ persist_handle!('p, Bytes<>, "Bytes");
 
 fn header(tx: &mut impl Read, at: PersistentAddress) -> Result<(u64, PersistentAddress), Abort> {
     let [_, bytes, content] = read_tagged::<HEADER_WORDS>(tx, at, TAG, "Bytes")?;
-    // No pool is as large.
-    if bytes >> 48 != 0 {
-        return Err(invalid(tx, at, "Bytes"));
-    }
     Ok((bytes, PersistentAddress::new(content)))
 }
 
