@@ -54,7 +54,7 @@ pub struct Options {
     /// the heap grows, and where the disk is full then, the allocation is an error like any other. `None`: all of it at
     /// once. Address space is reserved for the whole size in any case.
     pub initial_size: Option<u64>,
-    /// `Sync`: how long a transaction that is to be durable later ([`Pool::ticket`]) may stay in memory before it is
+    /// `Sync`: how long a transaction that is to be durable later ([`Pool::ticket`](super::Pool::ticket)) may stay in memory before it is
     /// flushed, if nobody flushes before. What a power failure can take is what was committed in this time and in one
     /// flush; a killed process loses as much.
     pub flush_interval: Duration,
