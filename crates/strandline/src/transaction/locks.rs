@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::memory::{Event, LINE_BYTES, Memory, PersistentAddress, latch};
 use crate::pool::heap;
 use crate::pool::layout::View;
-use crate::scheme::Scheme;
+use crate::scheme::SchemeObject;
 
 /// Bytes whose words share a lock.
 const GRANULE_BYTES: u64 = 256;
@@ -276,7 +276,7 @@ fn lock_of<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
     ((at.offset() / GRANULE_BYTES) % view.shared.lock_count()) as u32
 }
 
-impl<M: Memory, S: Scheme> Engine<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
     /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
     #[inline]
     pub(super) fn declare(&mut self, locks: Option<&[Lock]>) {

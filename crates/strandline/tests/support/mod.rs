@@ -7,7 +7,7 @@ use std::rc::Rc;
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, Step, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::Scheme;
+use strandline::scheme::{Erased, SchemeKind};
 use strandline::transaction::Worker;
 use strandline::{Concurrency, Result};
 
@@ -56,7 +56,11 @@ impl TestPool {
     }
 
     /// A worker outside any coroutine.
-    pub fn worker<S: Scheme>(&self, concurrency: Concurrency) -> Result<Worker<Hosted, S>> {
-        Worker::lease(self.view(), concurrency, None)
+    pub fn worker(
+        &self,
+        kind: SchemeKind,
+        concurrency: Concurrency,
+    ) -> Result<Worker<Hosted, Erased<Hosted>>> {
+        Worker::lease_of(self.view(), kind, concurrency, None)
     }
 }
