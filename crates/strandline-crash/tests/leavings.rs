@@ -8,7 +8,7 @@ use strandline::log::{UndoLog, recover_undo};
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, Memory, PersistentAddress, Step};
 use strandline::pool::{Geometry, Layout, PoolState, SharedLayout, View};
-use strandline::scheme::{SchemeKind, UndoLogged, recover};
+use strandline::scheme::{SchemeKind, recover};
 use strandline::transaction::Worker;
 use strandline::{Concurrency, Runner, Transaction};
 use strandline_crash::Setting;

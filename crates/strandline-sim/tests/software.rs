@@ -8,7 +8,7 @@ use strandline::Concurrency;
 use strandline::collections::Array;
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Event, Hosted, World};
-use strandline::scheme::NoPersistence;
+use strandline::scheme::SchemeKind;
 use strandline::transaction::{Read, Runner, Worker};
 use strandline_sim::description::PersistenceDomain;
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};

@@ -39,12 +39,12 @@ const GRANULE_BYTES: u64 = 256;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("pool");
 /// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # use strandline::{Concurrency, Lock, scheme::UndoLogged};
+/// # use strandline::{Concurrency, Lock, scheme::SchemeKind};
 /// let options = Options { concurrency: Concurrency::Locks, ..options };
 /// # let options = Options { domain: Domain::FlushOnFail, assume_persistent: true, ..options };
 /// let pool = Pool::create(&path, &options)?;
 /// let (from, to) = (pool.layout().root(0), pool.layout().root(1));
-/// let mut worker = pool.worker_with::<UndoLogged>()?;
+/// let mut worker = pool.worker_of(SchemeKind::UndoLogged)?;
 /// worker.run_locked(&[Lock::word(from), Lock::word(to)], |tx| {
 ///     tx.write(from, 1)?;
 ///     tx.write(to, 2)
