@@ -4,7 +4,7 @@
 //! is compiled once for all schemes, BPPM too: [`Erased`] is an indirect call for each word written and for each step of a
 //! commit, and all of them are compared over the same dispatch. There is no third instantiation of the engine.
 
-use super::{Full, Scheme, SchemeKind};
+use super::{Full, Scheme};
 use crate::error::Error;
 use crate::memory::{Memory, PersistentAddress};
 use crate::pool::layout::View;
@@ -14,18 +14,12 @@ macro_rules! scheme_object {
     ($($(#[$doc:meta])* fn $name:ident[&$($mut:ident)?]($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         /// A worker's [`Scheme`] over one kind of memory, as the engine calls it. Every scheme is one.
         pub trait SchemeObject<M: Memory> {
-            /// [`Scheme::KIND`].
-            fn kind(&self) -> SchemeKind;
             /// [`Scheme::IN_PLACE`].
             fn in_place(&self) -> bool;
             $($(#[$doc])* fn $name(&$($mut)? self, $($argument: $type),*) $(-> $result)?;)*
         }
 
         impl<M: Memory, S: Scheme> SchemeObject<M> for S {
-            #[inline(always)]
-            fn kind(&self) -> SchemeKind {
-                S::KIND
-            }
             #[inline(always)]
             fn in_place(&self) -> bool {
                 S::IN_PLACE
@@ -37,10 +31,6 @@ macro_rules! scheme_object {
         }
 
         impl<M: Memory> SchemeObject<M> for Erased<M> {
-            #[inline(always)]
-            fn kind(&self) -> SchemeKind {
-                self.kind
-            }
             #[inline(always)]
             fn in_place(&self) -> bool {
                 self.in_place
@@ -99,16 +89,15 @@ scheme_object! {
     fn running_records[&]() -> (PersistentAddress, u64);
 }
 
-/// A scheme that is known while the program runs: the laboratory's. [`SchemeKind::lease`] makes one.
+/// A scheme that is known while the program runs: the laboratory's. [`SchemeKind::lease`](super::SchemeKind::lease) makes one.
 pub struct Erased<M: Memory> {
     scheme: Box<dyn SchemeObject<M> + Send>,
     /// What does not change needs no call.
-    kind: SchemeKind,
     in_place: bool,
 }
 
 impl<M: Memory> Erased<M> {
     pub(super) fn new<S: Scheme + Send + 'static>(scheme: S) -> Self {
-        Self { scheme: Box::new(scheme), kind: S::KIND, in_place: S::IN_PLACE }
+        Self { scheme: Box::new(scheme), in_place: S::IN_PLACE }
     }
 }
