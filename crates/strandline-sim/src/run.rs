@@ -140,8 +140,10 @@ impl Prepared {
         let mut prepared = Self { selection, layout, shared, image: Vec::new(), cached: 0..0 };
         let world = plain(vec![0; (size / 8) as usize], &shared);
         let hosted: Rc<dyn World> = world.clone();
-        let view = prepared.view(Hosted::new(hosted, 0));
-        // No scheme's log is touched, so that each begins with its own.
+        let memory = Hosted::new(hosted, 0);
+        // Over lent memory, as the threads' workers: schemes are compiled for that alone. No scheme's log is touched, so
+        // that each begins with its own.
+        let view = prepared.view(&memory);
         let worker = Worker::lease_of(view, SchemeKind::NoPersistence, Concurrency::SingleWriter, None)?;
         prepared.selection.prepare(&mut AnyRunner::new(worker))?;
         prepared.image = world.contents();
@@ -445,7 +447,7 @@ pub fn recover(
         return Err(Error::Unsupported("recovery of the volatile pseudo-scheme".into()));
     };
     // Not by the pool's state word: that says that the pool was filled without persistence.
-    let report = kind.recover(&prepared.view(Hosted::new(hosted, 0)), &mut |_| ())?;
+    let report = kind.recover(&prepared.view(&Hosted::new(hosted, 0)), &mut |_| ())?;
     Ok((world.contents(), report))
 }
 

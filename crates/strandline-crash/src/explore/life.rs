@@ -137,7 +137,7 @@ impl Ground {
         // Everything home, and empty logs.
         let world = Rc::new(ground.world(world.contents(), None));
         let hosted: Rc<dyn World> = world.clone();
-        recover(&ground.view(Hosted::new(hosted, 0)), |_| ())?;
+        recover(&ground.view(&Hosted::new(hosted, 0)), |_| ())?;
         ground.image = world.contents();
         Ok(ground)
     }
@@ -209,8 +209,8 @@ impl Ground {
         let script = &*script;
         let world = Rc::new(self.world(image, case.omitted));
         let hosted: Rc<dyn World> = world.clone();
-        let recoverer = self.view(Hosted::new(hosted, case.threads));
-        recover(&recoverer, |_| ()).map_err(|error| format!("recovery fails: {error}"))?;
+        let recoverer = Hosted::new(hosted, case.threads);
+        recover(&self.view(&recoverer), |_| ()).map_err(|error| format!("recovery fails: {error}"))?;
         let (settled, began) = (world.contents(), world.time());
         let cast = Cast::new(self);
         let bodies = cast.threads(self, script, &mut random);

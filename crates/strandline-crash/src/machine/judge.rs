@@ -206,7 +206,8 @@ impl<'a> Judge<'a> {
     fn software_recovers(&self, pool: &[u64]) -> Result<Vec<u64>, String> {
         let world = self.plain(pool);
         let hosted: Rc<dyn World> = world.clone();
-        let view = self.ground.view(Hosted::new(hosted, 0));
+        let memory = Hosted::new(hosted, 0);
+        let view = self.ground.view(&memory);
         match catch_unwind(AssertUnwindSafe(|| recover(&view, |_| ()))) {
             Err(panic) => Err(format!("recovery panics: {}", panic_text(&*panic))),
             Ok(Err(error)) => Err(format!("recovery fails: {error}")),

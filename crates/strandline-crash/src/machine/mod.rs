@@ -296,7 +296,7 @@ impl Lab {
         });
         // As programs do that open a pool; past all timing.
         let world: Rc<dyn World> = machine.clone();
-        recover(&self.ground.view(Hosted::new(world, 0)), |_| ())
+        recover(&self.ground.view(&Hosted::new(world, 0)), |_| ())
             .map_err(|error| format!("recovery fails: {error}"))?;
         let cast = Cast::new(&self.ground);
         machine.run(cast.threads(&self.ground, script, &mut Rng::with_seed(seed)));
