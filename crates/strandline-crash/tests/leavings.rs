@@ -8,7 +8,7 @@ use strandline::log::{UndoLog, recover_undo};
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, Memory, PersistentAddress, Step};
 use strandline::pool::{Geometry, Layout, PoolState, SharedLayout, View};
-use strandline::scheme::{SchemeKind, UndoLogged, recover};
+use strandline::scheme::{SchemeKind, recover};
 use strandline::transaction::Worker;
 use strandline::{Concurrency, Runner, Transaction};
 use strandline_crash::Setting;
@@ -69,7 +69,8 @@ fn an_undo_record_is_not_completed_by_the_next_lifes() {
     view.memory.store(Layout::STATE, state.encode());
     let record = layout.log(0).byte(64);
     let before_and_after = |recorder: &Recorder, view: View<Hosted>| {
-        let mut worker = Worker::<_, UndoLogged>::lease(view, Concurrency::SingleWriter, None).unwrap();
+        let mut worker =
+            Worker::lease_of(view, SchemeKind::UndoLogged, Concurrency::SingleWriter, None).unwrap();
         let before = recorder.contents();
         // Stored, not committed: what is looked at is the record.
         let mut after = Vec::new();

@@ -13,7 +13,6 @@ use std::process::Command;
 use strandline::Domain;
 use strandline::memory::WriteBackInstruction;
 use strandline::pool::Pool;
-use strandline::scheme::{Scheme, SchemeVisitor};
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_workloads::{
     Place, PoolSetting, SchemeName, Selection, Sizes, Transactions, Workload, WorkloadName, WorkloadVisitor,
@@ -70,28 +69,10 @@ impl WorkloadVisitor for Native<'_> {
     type Output = strandline::Result<()>;
 
     fn visit<W: Workload>(self, workload: &W) -> Self::Output {
-        match self.scheme.kind {
-            Some(kind) => kind.visit(OfScheme { native: self, workload }),
-            None => Ok(()),
-        }
-    }
-}
-
-struct OfScheme<'a, W> {
-    native: Native<'a>,
-    workload: &'a W,
-}
-
-impl<W: Workload> SchemeVisitor for OfScheme<'_, W> {
-    type Output = strandline::Result<()>;
-
-    fn visit<S: Scheme + Send + 'static>(self) -> Self::Output {
-        if const { !S::KIND.is_native() } {
-            return Ok(());
-        }
-        let mut runner = self.native.pool.worker_with::<S>()?;
-        let mut thread = self.workload.thread(&mut runner, SEED)?;
-        (0..self.native.transactions).try_for_each(|_| thread.transaction(&mut runner))
+        let Some(kind) = self.scheme.kind else { return Ok(()) };
+        let mut runner = self.pool.worker_of(kind)?;
+        let mut thread = workload.thread(&mut runner, SEED)?;
+        (0..self.transactions).try_for_each(|_| thread.transaction(&mut runner))
     }
 }
 

@@ -11,7 +11,7 @@ use strandline::memory::hosted::Thread;
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::{NoPersistence, RecoveryReport, Scheme, SchemeVisitor, VolatileWorker};
+use strandline::scheme::{RecoveryReport, SchemeKind, VolatileWorker};
 use strandline::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics, Worker};
 use strandline::{Concurrency, Result};
 use strandline_workloads::{
@@ -140,9 +140,11 @@ impl Prepared {
         let mut prepared = Self { selection, layout, shared, image: Vec::new(), cached: 0..0 };
         let world = plain(vec![0; (size / 8) as usize], &shared);
         let hosted: Rc<dyn World> = world.clone();
-        let view = prepared.view(Hosted::new(hosted, 0));
-        // No scheme's log is touched, so that each begins with its own.
-        let worker = Worker::<_, NoPersistence>::lease(view, Concurrency::SingleWriter, None)?;
+        let memory = Hosted::new(hosted, 0);
+        // Over lent memory, as the threads' workers: schemes are compiled for that alone. No scheme's log is touched, so
+        // that each begins with its own.
+        let view = prepared.view(&memory);
+        let worker = Worker::lease_of(view, SchemeKind::NoPersistence, Concurrency::SingleWriter, None)?;
         prepared.selection.prepare(&mut AnyRunner::new(worker))?;
         prepared.image = world.contents();
         Ok(prepared)
@@ -328,8 +330,9 @@ impl WorkloadVisitor for Driver<'_> {
             && self.machine.cores() > self.run.threads
         {
             let (prepared, ended, all) = (self.prepared, &ended, self.run.threads);
+            // On a core that no worker has; without one, workers do its work when they must.
             threads.push(Box::new(move |memory: &Hosted| {
-                kind.visit(Help(prepared.view(memory), concurrency, &|| ended.get() == all));
+                kind.help(&prepared.view(memory), concurrency, &|| ended.get() == all);
             }));
         }
         let run = AssertUnwindSafe(|| self.machine.run(threads));
@@ -343,36 +346,12 @@ impl WorkloadVisitor for Driver<'_> {
     }
 }
 
-/// A scheme's helper, on a core that no worker has; without one, workers do its work when they must.
-struct Help<'m>(View<&'m Hosted>, Concurrency, &'m dyn Fn() -> bool);
-
-impl SchemeVisitor for Help<'_> {
-    type Output = ();
-
-    fn visit<S: Scheme + Send + 'static>(self) {
-        if S::HELPER {
-            S::help(&self.0, self.1, self.2);
-        }
-    }
-}
-
-/// Leases a worker under a scheme that is known by its kind.
-struct Lease<'m>(View<&'m Hosted>, Concurrency);
-
-impl<'m> SchemeVisitor for Lease<'m> {
-    type Output = Result<AnyRunner<'m>>;
-
-    fn visit<S: Scheme + Send + 'static>(self) -> Self::Output {
-        Worker::<_, S>::lease(self.0, self.1, None).map(AnyRunner::new)
-    }
-}
-
 impl Driver<'_> {
     fn lease<'m>(&self, memory: &'m Hosted, index: usize) -> Result<AnyRunner<'m>> {
         let (view, scheme) = (self.prepared.view(memory), self.run.scheme);
         match scheme.kind {
             None => Ok(AnyRunner::new(VolatileWorker::new(view, index as u64))),
-            Some(kind) => kind.visit(Lease(view, scheme.concurrency)),
+            Some(kind) => Worker::lease_of(view, kind, scheme.concurrency, None).map(AnyRunner::new),
         }
     }
 
@@ -468,19 +447,8 @@ pub fn recover(
         return Err(Error::Unsupported("recovery of the volatile pseudo-scheme".into()));
     };
     // Not by the pool's state word: that says that the pool was filled without persistence.
-    let report = kind.visit(Recovery(prepared.view(Hosted::new(hosted, 0))))?;
+    let report = kind.recover(&prepared.view(&Hosted::new(hosted, 0)), &mut |_| ())?;
     Ok((world.contents(), report))
-}
-
-/// Recovers the pool in a view.
-struct Recovery(View<Hosted>);
-
-impl SchemeVisitor for Recovery {
-    type Output = Result<RecoveryReport>;
-
-    fn visit<S: Scheme + Send>(self) -> Self::Output {
-        S::recover(&self.0, &mut |_| ())
-    }
 }
 
 /// Memory without time.

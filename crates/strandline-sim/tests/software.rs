@@ -8,7 +8,7 @@ use strandline::Concurrency;
 use strandline::collections::Array;
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Event, Hosted, World};
-use strandline::scheme::NoPersistence;
+use strandline::scheme::SchemeKind;
 use strandline::transaction::{Read, Runner, Worker};
 use strandline_sim::description::PersistenceDomain;
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
@@ -130,7 +130,8 @@ fn sorted_array(prepared: &Prepared, image: Vec<u64>, length: u64) -> Vec<u64> {
     let recorder = Rc::new(Recorder::new(image, 1 << 20, 0, 0, None));
     let world: Rc<dyn World> = recorder;
     let view = prepared.view(Hosted::new(world, 0));
-    let mut worker = Worker::<_, NoPersistence>::lease(view, Concurrency::SingleWriter, None).unwrap();
+    let mut worker =
+        Worker::lease_of(view, SchemeKind::NoPersistence, Concurrency::SingleWriter, None).unwrap();
     let mut words = worker
         .view(|tx| {
             let root = tx.root(0);

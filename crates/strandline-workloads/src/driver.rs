@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use strandline::pool::Pool;
-use strandline::scheme::{Scheme, SchemeVisitor};
 use strandline::transaction::Runner;
 use strandline::{Concurrency, Domain, Result};
 
@@ -50,18 +49,11 @@ pub fn measure<W: Workload>(
         Some(kind) => {
             // Undo logs go round, and the shared log of the `Sync` domain has its checkpoints.
             let restarts = scheme.concurrency != Concurrency::Locks && domain != Domain::Sync;
-            kind.visit(Drive { pool, workload, run, restarts })
+            let aside = Aside { helper: kind.has_helper(), restarts: restarts && !kind.has_helper() };
+            drive(workload, run, aside, |_| pool.worker_of(kind))
         }
     }?;
     Ok(Row::new(scheme.name(), workload_name, domain.name(), scheme.is_durable(), &threads))
-}
-
-/// A run under a scheme that is known by its kind.
-struct Drive<'a, W> {
-    pool: &'a Pool,
-    workload: &'a W,
-    run: &'a Run,
-    restarts: bool,
 }
 
 /// What a scheme does beside its transactions.
@@ -71,19 +63,6 @@ struct Aside {
     helper: bool,
     /// Workers begin their logs anew when they are full.
     restarts: bool,
-}
-
-impl<W: Workload> SchemeVisitor for Drive<'_, W> {
-    type Output = Result<Vec<ThreadResult>>;
-
-    fn visit<S: Scheme + Send>(self) -> Self::Output {
-        // Known when this is compiled: no workload is compiled for a scheme that cannot run it here.
-        if const { !S::KIND.is_native() } {
-            return self.pool.worker_with::<S>().map(|_| Vec::new());
-        }
-        let aside = Aside { helper: S::HELPER, restarts: self.restarts && !S::HELPER };
-        drive(self.workload, self.run, aside, |_| self.pool.worker_with::<S>())
-    }
 }
 
 fn drive<W: Workload, R: Runner + Send>(

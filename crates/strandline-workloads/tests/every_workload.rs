@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use strandline::Domain;
 use strandline::pool::{Geometry, Options, Pool};
-use strandline::scheme::{DeferredEagerSync, SchemeKind};
+use strandline::scheme::SchemeKind;
 use strandline::transaction::{AnyRunner, Concurrency};
 use strandline_workloads::{Row, Run, SchemeName, Selection, Sizes, WorkloadName};
 
@@ -25,7 +25,7 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
             let pool = Pool::create(path, &options).unwrap();
             if concurrency == Concurrency::Locks {
                 selection
-                    .prepare(&mut AnyRunner::new(pool.worker_with::<DeferredEagerSync>().unwrap()))
+                    .prepare(&mut AnyRunner::new(pool.worker_of(SchemeKind::DeferredEagerSync).unwrap()))
                     .unwrap();
             } else {
                 selection.prepare(&mut AnyRunner::new(pool.worker().unwrap())).unwrap();

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use strandline::collections::{Array, HashTable};
 use strandline::memory::{Mapping, MappingKind, Memory, Native, PersistentAddress, Step};
-use strandline::scheme::NoPersistence;
+use strandline::scheme::SchemeKind;
 use strandline::{Concurrency, Domain, Options, Pool, Result, Runner};
 use support::median;
 
@@ -107,7 +107,7 @@ fn main() -> Result<()> {
             let (mut np, mut bppm, mut bares, mut ratios) = (vec![], vec![], vec![], vec![]);
             let mut lines = 0.0;
             for round in 0..ROUNDS as u64 {
-                let without = time(work, &mut pool.worker_with::<NoPersistence>()?, round);
+                let without = time(work, &mut pool.worker_of(SchemeKind::NoPersistence)?, round);
                 let mut worker = pool.worker()?;
                 let with = time(work, &mut worker, round);
                 let done = worker.statistics();

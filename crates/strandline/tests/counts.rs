@@ -4,10 +4,7 @@ mod support;
 
 use strandline::memory::Counters;
 use strandline::pool::Geometry;
-use strandline::scheme::{
-    Base, Blurred, Counted, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
-    Scheme, SchemeKind, UndoLogged, VolatileCheckpoint, Wrap,
-};
+use strandline::scheme::SchemeKind;
 use strandline::transaction::{Statistics, Worker};
 use strandline::{Abort, Concurrency, Read, Runner, Transaction};
 use support::TestPool;
@@ -15,10 +12,7 @@ use support::TestPool;
 const GEOMETRY: Geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 64 << 10, chunk_bytes: 4096 };
 const MODES: [Concurrency; 2] = [Concurrency::Stm, Concurrency::SingleWriter];
 
-fn write_words<M: strandline::memory::Memory, S: Scheme>(
-    worker: &mut Worker<M, S>,
-    words: u64,
-) -> strandline::Result<()> {
+fn write_words(worker: &mut impl Runner, words: u64) -> strandline::Result<()> {
     worker.run(|tx| {
         let at = tx.root(0);
         (0..words).try_for_each(|i| tx.write(at.word(i), i))
@@ -26,10 +20,7 @@ fn write_words<M: strandline::memory::Memory, S: Scheme>(
 }
 
 /// What `body` adds to lines, fences and log bytes, bulk persistence apart.
-fn cost<S: Scheme>(
-    worker: &mut Worker<strandline::memory::Hosted, S>,
-    body: impl FnOnce(&mut Worker<strandline::memory::Hosted, S>),
-) -> (u64, u64, u64) {
+fn cost<R: Runner>(worker: &mut R, body: impl FnOnce(&mut R)) -> (u64, u64, u64) {
     let foreground = |s: Statistics| s.total - s.bulk;
     let before = worker.statistics();
     body(worker);
@@ -38,29 +29,34 @@ fn cost<S: Scheme>(
     (lines_written_back, fences, after.log_bytes - before.log_bytes)
 }
 
-/// What each transaction of 1 to 100 words costs under `S`: `expected` gives lines written back, fences and bytes
-/// past the cache, for the lines that `n` words of data take (`home`), those that n records take (`data_lines`),
-/// and those that n records and the commit record take (`log_lines`), four records to a line.
-fn commits_cost<S: Scheme>(expected: fn(home: u64, data_lines: u64, log_lines: u64) -> (u64, u64, u64)) {
+/// Lines written back, fences and bytes past the cache, for the lines that `n` words of data take (`home`), those that
+/// n records take (`data_lines`), and those that n records and the commit record take (`log_lines`), four records to a
+/// line.
+type Expected = fn(home: u64, data_lines: u64, log_lines: u64) -> (u64, u64, u64);
+
+/// What each transaction of 1 to 100 words costs under a scheme.
+fn commits_cost(kind: SchemeKind, expected: Expected) {
     for mode in MODES {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker::<S>(mode).unwrap();
-        for words in [1u64, 2, 3, 4, 7, 8, 40, 1, 1, 100] {
-            let before = worker.statistics();
-            write_words(&mut worker, words).unwrap();
-            let after = worker.statistics();
-            let Counters { lines_written_back, fences, non_temporal_bytes } =
-                after.total - after.bulk - (before.total - before.bulk);
-            let log_lines = (words + 1).div_ceil(4);
-            assert_eq!(
-                (lines_written_back, fences, non_temporal_bytes),
-                expected(words.div_ceil(8), words.div_ceil(4), log_lines),
-                "{words} words under {} in {mode:?}",
-                S::KIND.name(mode)
-            );
-            // A log line is filled up with inert records whatever the scheme.
-            assert_eq!(after.log_bytes - before.log_bytes, 64 * log_lines);
-        }
+        commits_of_cost(&mut pool.worker_of(kind, mode).unwrap(), kind.name(mode), expected);
+    }
+}
+
+fn commits_of_cost(worker: &mut impl Runner, name: &str, expected: Expected) {
+    for words in [1u64, 2, 3, 4, 7, 8, 40, 1, 1, 100] {
+        let before = worker.statistics();
+        write_words(worker, words).unwrap();
+        let after = worker.statistics();
+        let Counters { lines_written_back, fences, non_temporal_bytes } =
+            after.total - after.bulk - (before.total - before.bulk);
+        let log_lines = (words + 1).div_ceil(4);
+        assert_eq!(
+            (lines_written_back, fences, non_temporal_bytes),
+            expected(words.div_ceil(8), words.div_ceil(4), log_lines),
+            "{words} words under {name}"
+        );
+        // A log line is filled up with inert records whatever the scheme.
+        assert_eq!(after.log_bytes - before.log_bytes, 64 * log_lines);
     }
 }
 
@@ -68,39 +64,46 @@ fn commits_cost<S: Scheme>(expected: fn(home: u64, data_lines: u64, log_lines: u
 /// is written back a second time then, a fence; the home lines, a fence; the truncation mark, a fence.
 #[test]
 fn base_waits_four_times() {
-    commits_cost::<Base>(|home, data_lines, _| (data_lines + 1 + home + 1, 4, 0));
+    commits_cost(SchemeKind::Base, |home, data_lines, _| (data_lines + 1 + home + 1, 4, 0));
 }
 
 /// MNE: all log lines past the cache, a fence; then, synchronously, the home lines, a fence; the mark, a fence.
 #[test]
 fn mnemosyne_waits_three_times_or_once() {
-    commits_cost::<MnemosyneSynchronous>(|home, _, log_lines| (log_lines + home + 1, 3, 64 * log_lines));
-    commits_cost::<MnemosyneAsynchronous>(|_, _, log_lines| (log_lines, 1, 64 * log_lines));
+    commits_cost(SchemeKind::MnemosyneSynchronous, |home, _, log_lines| {
+        (log_lines + home + 1, 3, 64 * log_lines)
+    });
+    commits_cost(SchemeKind::MnemosyneAsynchronous, |_, _, log_lines| (log_lines, 1, 64 * log_lines));
 }
 
 /// BP(XIL): the log lines, a fence; the home lines, a fence; the truncation mark, a fence.
 #[test]
 fn execution_in_log_alone_waits_three_times() {
-    commits_cost::<ExecutionInLog>(|home, _, log_lines| (log_lines + home + 1, 3, 0));
+    commits_cost(SchemeKind::ExecutionInLog, |home, _, log_lines| (log_lines + home + 1, 3, 0));
 }
 
 /// BP(VCBP): BASE's log, and no more.
 #[test]
 fn volatile_checkpoint_alone_waits_twice() {
-    commits_cost::<VolatileCheckpoint>(|_, data_lines, _| (data_lines + 1, 2, 0));
+    commits_cost(SchemeKind::VolatileCheckpoint, |_, data_lines, _| (data_lines + 1, 2, 0));
 }
 
 /// BPPM, counted or not: the log lines, a fence.
 #[test]
 fn blurred_persistence_waits_once() {
-    commits_cost::<Blurred>(|_, _, log_lines| (log_lines, 1, 0));
-    commits_cost::<Counted>(|_, _, log_lines| (log_lines, 1, 0));
+    let expected: Expected = |_, _, log_lines| (log_lines, 1, 0);
+    commits_cost(SchemeKind::Blurred, expected);
+    commits_cost(SchemeKind::Counted, expected);
+    for mode in MODES {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        commits_of_cost(&mut pool.worker(mode).unwrap(), "the applications' path", expected);
+    }
 }
 
 /// WrAP: all log lines past the cache, a fence.
 #[test]
 fn a_wrap_waits_once() {
-    commits_cost::<Wrap>(|_, _, log_lines| (log_lines, 1, 64 * log_lines));
+    commits_cost(SchemeKind::Wrap, |_, _, log_lines| (log_lines, 1, 64 * log_lines));
 }
 
 /// The undo log: for each word its record and its home line, and a fence; then a fence for the data, and the mark with
@@ -109,7 +112,7 @@ fn a_wrap_waits_once() {
 fn an_undo_log_waits_for_each_word() {
     for mode in [Concurrency::SingleWriter, Concurrency::Locks] {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker::<UndoLogged>(mode).unwrap();
+        let mut worker = pool.worker_of(SchemeKind::UndoLogged, mode).unwrap();
         for words in [1, 2, 8, 40] {
             let measured = cost(&mut worker, |w| write_words(w, words).unwrap());
             assert_eq!(measured, (2 * words + 1, words + 2, 32 * words + 16));
@@ -128,9 +131,9 @@ fn an_undo_log_waits_for_each_word() {
 
 /// Fills a log of 1,024 lines with transactions of `words` words, of which each takes one line, and then runs one more,
 /// for which the log begins anew. Bulk persists, and the lines written back and the fences apart from commits.
-fn a_full_log_costs<S: Scheme>(mode: Concurrency, words: u64) -> (u64, u64, u64) {
+fn a_full_log_costs(kind: SchemeKind, mode: Concurrency, words: u64) -> (u64, u64, u64) {
     let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-    let mut worker = pool.worker::<S>(mode).unwrap();
+    let mut worker = pool.worker_of(kind, mode).unwrap();
     for _ in 0..1024 {
         write_words(&mut worker, words).unwrap();
     }
@@ -148,7 +151,7 @@ fn a_full_log_costs<S: Scheme>(mode: Concurrency, words: u64) -> (u64, u64, u64)
 #[test]
 fn copy_costs_two_fences_for_many_wraps() {
     for mode in MODES {
-        assert_eq!(a_full_log_costs::<Wrap>(mode, 2), (1, 2, 2));
+        assert_eq!(a_full_log_costs(SchemeKind::Wrap, mode, 2), (1, 2, 2));
     }
 }
 
@@ -157,7 +160,7 @@ fn copy_costs_two_fences_for_many_wraps() {
 #[test]
 fn asynchronous_truncation_costs_two_fences_for_each_transaction() {
     for mode in MODES {
-        let (_, lines, fences) = a_full_log_costs::<MnemosyneAsynchronous>(mode, 2);
+        let (_, lines, fences) = a_full_log_costs(SchemeKind::MnemosyneAsynchronous, mode, 2);
         assert_eq!((lines, fences), (2 * 1024, 2 * 1024));
     }
 }
@@ -165,16 +168,28 @@ fn asynchronous_truncation_costs_two_fences_for_each_transaction() {
 /// A word written many times is copied once from an execution area, and logged each time in the log.
 #[test]
 fn an_execution_area_keeps_the_newest_value_alone() {
-    fn bytes<S: Scheme>() -> u64 {
+    fn bytes(kind: SchemeKind) -> u64 {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker::<S>(Concurrency::Stm).unwrap();
+        let mut worker = pool.worker_of(kind, Concurrency::Stm).unwrap();
         worker.run(|tx| (0..11).try_for_each(|i| tx.write(tx.root(1), i))).unwrap();
         assert_eq!(worker.view(|tx| tx.read(tx.root(1))).unwrap(), 10);
         worker.statistics().log_bytes
     }
-    assert_eq!([bytes::<Base>(), bytes::<VolatileCheckpoint>(), bytes::<MnemosyneSynchronous>()], [64; 3]);
     assert_eq!(
-        [bytes::<ExecutionInLog>(), bytes::<Blurred>(), bytes::<Counted>(), bytes::<Wrap>()],
+        [
+            bytes(SchemeKind::Base),
+            bytes(SchemeKind::VolatileCheckpoint),
+            bytes(SchemeKind::MnemosyneSynchronous)
+        ],
+        [64; 3]
+    );
+    assert_eq!(
+        [
+            bytes(SchemeKind::ExecutionInLog),
+            bytes(SchemeKind::Blurred),
+            bytes(SchemeKind::Counted),
+            bytes(SchemeKind::Wrap)
+        ],
         [192; 4]
     );
 }
@@ -183,9 +198,9 @@ fn an_execution_area_keeps_the_newest_value_alone() {
 fn empty_and_read_only_transactions_flush_and_fence_nothing() {
     for mode in MODES {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker::<Blurred>(mode).unwrap();
+        let mut worker = pool.worker(mode).unwrap();
         assert_eq!(cost(&mut worker, |w| w.run(|_| Ok(())).unwrap()), (0, 0, 0));
-        let read = |w: &mut Worker<_, Blurred>| {
+        let read = |w: &mut Worker<_, _>| {
             w.run(|tx| tx.read(tx.root(0))).unwrap();
             w.view(|tx| tx.read(tx.root(0))).unwrap();
         };
@@ -198,7 +213,7 @@ fn empty_and_read_only_transactions_flush_and_fence_nothing() {
 fn no_persistence_flushes_and_fences_nothing() {
     for mode in MODES {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker::<NoPersistence>(mode).unwrap();
+        let mut worker = pool.worker_of(SchemeKind::NoPersistence, mode).unwrap();
         assert_eq!(cost(&mut worker, |w| write_words(w, 50).unwrap()), (0, 0, 0));
         assert_eq!(worker.view(|tx| tx.read(tx.root(0).word(49))).unwrap(), 49);
     }
@@ -210,8 +225,8 @@ fn no_persistence_flushes_and_fences_nothing() {
 fn a_commit_writes_back_abort_records_not_yet_durable() {
     for mode in MODES {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker::<Blurred>(mode).unwrap();
-        let aborted = |w: &mut Worker<_, Blurred>| {
+        let mut worker = pool.worker(mode).unwrap();
+        let aborted = |w: &mut Worker<_, _>| {
             let result = w.run(|tx| {
                 let at = tx.root(0);
                 (0..100).try_for_each(|i| tx.write(at.word(i), 7))?;
@@ -232,10 +247,10 @@ fn a_commit_writes_back_abort_records_not_yet_durable() {
 /// commit pays for its own lines alone; copied transactions have nothing in the log until they commit.
 #[test]
 fn aborts_cost_later_commits_nothing_but_where_holes_are_bridged() {
-    fn after_an_abort<S: Scheme>(mode: Concurrency) -> (u64, u64, u64) {
+    fn after_an_abort(kind: SchemeKind, mode: Concurrency) -> (u64, u64, u64) {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker::<S>(mode).unwrap();
-        let gives_up = |w: &mut Worker<_, S>| {
+        let mut worker = pool.worker_of(kind, mode).unwrap();
+        let gives_up = |w: &mut Worker<_, _>| {
             let given_up: strandline::Result<()> = w.run(|tx| {
                 let at = tx.root(0);
                 (0..100).try_for_each(|i| tx.write(at.word(i), 7))?;
@@ -245,19 +260,19 @@ fn aborts_cost_later_commits_nothing_but_where_holes_are_bridged() {
         };
         let (lines, fences, bytes) = cost(&mut worker, gives_up);
         // What went past the cache is on its way before the locks are released.
-        assert_eq!((lines, fences, bytes), if S::KIND == SchemeKind::Wrap { (25, 1, 0) } else { (0, 0, 0) });
+        assert_eq!((lines, fences, bytes), if kind == SchemeKind::Wrap { (25, 1, 0) } else { (0, 0, 0) });
         cost(&mut worker, |w| write_words(w, 1).unwrap())
     }
     for mode in MODES {
         // 100 blocks passed by; two records from record 100 on, which begins line 25, and two inert ones.
-        assert_eq!(after_an_abort::<Counted>(mode), (1, 1, 64));
+        assert_eq!(after_an_abort(SchemeKind::Counted, mode), (1, 1, 64));
         // Records 0 to 99 fill 25 lines past the cache, and the next transaction one.
-        assert_eq!(after_an_abort::<Wrap>(mode), (1, 1, 64));
+        assert_eq!(after_an_abort(SchemeKind::Wrap, mode), (1, 1, 64));
         // As ever: one line each for record, commit record, home and mark.
-        assert_eq!(after_an_abort::<Base>(mode), (4, 4, 64));
-        assert_eq!(after_an_abort::<MnemosyneSynchronous>(mode), (3, 3, 64));
+        assert_eq!(after_an_abort(SchemeKind::Base, mode), (4, 4, 64));
+        assert_eq!(after_an_abort(SchemeKind::MnemosyneSynchronous, mode), (3, 3, 64));
         // The abort records' three lines besides the one that the transaction shares.
-        assert_eq!(after_an_abort::<ExecutionInLog>(mode), (4 + 2, 3, 48));
+        assert_eq!(after_an_abort(SchemeKind::ExecutionInLog, mode), (4 + 2, 3, 48));
     }
 }
 
@@ -266,7 +281,7 @@ fn bulk_persistence_and_restart_are_counted_apart() {
     for mode in MODES {
         // One home line, which all transactions wrote, and the watermark; nothing in the log was left to
         // write back.
-        assert_eq!(a_full_log_costs::<Blurred>(mode, 1), (1, 2, 2));
+        assert_eq!(a_full_log_costs(SchemeKind::Blurred, mode, 1), (1, 2, 2));
     }
 }
 
@@ -274,7 +289,7 @@ fn bulk_persistence_and_restart_are_counted_apart() {
 fn a_transaction_larger_than_its_log_changes_nothing() {
     for mode in MODES {
         let pool = TestPool::new(support::SMALL, None, 0, 1, None);
-        let mut worker = pool.worker::<Blurred>(mode).unwrap();
+        let mut worker = pool.worker(mode).unwrap();
         write_words(&mut worker, 200).unwrap();
         for _ in 0..3 {
             let result = write_words(&mut worker, 256);

@@ -3,9 +3,9 @@
 mod support;
 
 use strandline::memory::recorder::Recorded;
-use strandline::memory::{Counters, Event, Hosted, Memory, Operation, PersistentAddress, Step, hosted};
+use strandline::memory::{Counters, Event, Hosted, Operation, PersistentAddress, Step, hosted};
 use strandline::pool::Geometry;
-use strandline::scheme::*;
+use strandline::scheme::{Erased, SchemeKind};
 use strandline::transaction::Worker;
 use strandline::{Abort, Concurrency, Error, Lock, Read, Runner, Transaction};
 use support::TestPool;
@@ -16,8 +16,8 @@ fn pool() -> TestPool {
     TestPool::new(GEOMETRY, None, 0, 1, None)
 }
 
-fn worker<S: Scheme>(pool: &TestPool) -> Worker<Hosted, S> {
-    pool.worker(Concurrency::Locks).unwrap()
+fn worker(pool: &TestPool, kind: SchemeKind) -> Worker<Hosted, Erased<Hosted>> {
+    pool.worker_of(kind, Concurrency::Locks).unwrap()
 }
 
 /// Word `i` under lock `i`, from the second page of the roots on: no two share a granule.
@@ -25,7 +25,7 @@ fn word(tx: &impl Read, i: u64) -> PersistentAddress {
     tx.root(0).byte(256 * (1 + i))
 }
 
-fn add<M: Memory, S: Scheme>(worker: &mut Worker<M, S>, words: std::ops::Range<u64>) {
+fn add(worker: &mut impl Runner, words: std::ops::Range<u64>) {
     let at = worker.view(|tx| Ok(tx.root(0))).unwrap();
     let locks: Vec<Lock> = words.clone().map(|i| Lock::word(at.byte(256 * (1 + i)))).collect();
     worker
@@ -39,17 +39,17 @@ fn add<M: Memory, S: Scheme>(worker: &mut Worker<M, S>, words: std::ops::Range<u
 }
 
 /// Lines and fences of `body`.
-fn cost<S: Scheme>(worker: &mut Worker<Hosted, S>, body: impl FnOnce(&mut Worker<Hosted, S>)) -> (u64, u64) {
-    let before = worker.memory().counters();
+fn cost<R: Runner>(worker: &mut R, body: impl FnOnce(&mut R)) -> (u64, u64) {
+    let before = worker.statistics().total;
     body(worker);
-    let Counters { lines_written_back, fences, .. } = worker.memory().counters() - before;
+    let Counters { lines_written_back, fences, .. } = worker.statistics().total - before;
     (lines_written_back, fences)
 }
 
 #[test]
 fn sct_waits_for_three_sync_barriers() {
     let pool = pool();
-    let mut worker = worker::<SynchronousEagerSync>(&pool);
+    let mut worker = worker(&pool, SchemeKind::SynchronousEagerSync);
     // The entry of n words is 3 + 2n words long; n lines of data; the line of the mark.
     for n in [1, 2, 3, 2, 1] {
         assert_eq!(cost(&mut worker, |w| add(w, 0..n)), ((3 + 2 * n).div_ceil(8) + n + 1, 3), "{n} words");
@@ -61,7 +61,7 @@ fn sct_waits_for_three_sync_barriers() {
 #[test]
 fn dct_waits_for_one_sync_barrier_in_steady_state() {
     let pool = pool();
-    let mut worker = worker::<DeferredEagerSync>(&pool);
+    let mut worker = worker(&pool, SchemeKind::DeferredEagerSync);
     // Conflicting with the one before or not, on one thread.
     for distinct in [false, true] {
         for i in 0..40 {
@@ -83,9 +83,9 @@ fn dct_waits_for_one_sync_barrier_in_steady_state() {
 }
 
 /// What `worker` records of barriers and strands, by transaction.
-fn barriers<S: Scheme>(transactions: u64) -> Vec<Vec<Event>> {
+fn barriers(kind: SchemeKind, transactions: u64) -> Vec<Vec<Event>> {
     let pool = pool();
-    let mut worker = worker::<S>(&pool);
+    let mut worker = worker(&pool, kind);
     let at = worker.view(|tx| Ok(tx.root(0))).unwrap();
     let mut found = Vec::new();
     for i in 0..transactions {
@@ -113,108 +113,88 @@ fn every_model_has_the_papers_barriers() {
     let mutate = PersistBarrier(Step::SynchronousMutateBarrier);
     let commit = PersistBarrier(Step::SynchronousCommitBarrier);
     let (begin, end) = (NewStrand(Step::BeginStrand), NewStrand(Step::EndStrand));
-    assert_eq!(barriers::<SynchronousStrict>(1)[0], []);
-    assert_eq!(barriers::<SynchronousEpoch>(1)[0], [locks, prepare, mutate, commit]);
-    assert_eq!(barriers::<SynchronousEagerSync>(1)[0], [prepare, mutate, commit]);
-    assert_eq!(barriers::<SynchronousStrand>(1)[0], [begin, locks, prepare, mutate, commit, end]);
+    assert_eq!(barriers(SchemeKind::SynchronousStrict, 1)[0], []);
+    assert_eq!(barriers(SchemeKind::SynchronousEpoch, 1)[0], [locks, prepare, mutate, commit]);
+    assert_eq!(barriers(SchemeKind::SynchronousEagerSync, 1)[0], [prepare, mutate, commit]);
+    assert_eq!(barriers(SchemeKind::SynchronousStrand, 1)[0], [begin, locks, prepare, mutate, commit, end]);
     let locks = PersistBarrier(Step::DeferredLockBarrier);
     let prepare = PersistBarrier(Step::DeferredPrepareBarrier);
     let mutate = PersistBarrier(Step::DeferredMutateBarrier);
     let commit = PersistBarrier(Step::DeferredCommitBarrier);
     for number in 0..9 {
-        assert_eq!(barriers::<DeferredStrict>(9)[number], []);
-        assert_eq!(barriers::<DeferredEpoch>(9)[number], [locks, prepare]);
-        assert_eq!(barriers::<DeferredEagerSync>(9)[number], [prepare]);
+        assert_eq!(barriers(SchemeKind::DeferredStrict, 9)[number], []);
+        assert_eq!(barriers(SchemeKind::DeferredEpoch, 9)[number], [locks, prepare]);
+        assert_eq!(barriers(SchemeKind::DeferredEagerSync, 9)[number], [prepare]);
         let strand = [begin, locks, prepare, mutate, commit, end];
-        assert_eq!(barriers::<DeferredStrand>(9)[number], strand);
+        assert_eq!(barriers(SchemeKind::DeferredStrand, 9)[number], strand);
     }
 }
 
-struct Each<F>(F);
-
-/// Something to be tried under every scheme of this file.
-trait Try {
-    fn under<S: Scheme>(&self);
-}
-
-impl<F: Try> SchemeVisitor for Each<&F> {
-    type Output = ();
-    fn visit<S: Scheme + Send>(self) {
-        self.0.under::<S>();
-    }
-}
-
-fn under_all(body: &impl Try) {
-    for kind in SchemeKind::ALL.iter().filter(|kind| kind.modes().contains(&Concurrency::Locks)) {
-        kind.visit(Each(body));
-    }
+/// Tries something under every scheme of this file.
+fn under_all(body: impl Fn(SchemeKind)) {
+    SchemeKind::ALL
+        .iter()
+        .filter(|kind| kind.modes().contains(&Concurrency::Locks))
+        .for_each(|&kind| body(kind));
 }
 
 #[test]
 fn a_write_outside_the_lock_set_is_an_error_and_changes_nothing() {
-    struct Outside;
-    impl Try for Outside {
-        fn under<S: Scheme>(&self) {
-            let pool = pool();
-            let mut worker = worker::<S>(&pool);
-            let at = worker.view(|tx| Ok(word(tx, 0))).unwrap();
-            let region = Lock::Region(3);
-            let block = worker
-                .run_locked(&[region], |tx| {
-                    let block = tx.alloc(64)?;
-                    tx.write(block, 5)?;
-                    Ok(block)
-                })
-                .unwrap();
-            for outside in [at.byte(256), block] {
-                let result = worker.run_locked(&[Lock::word(at)], |tx| {
-                    tx.write(at, 1)?;
-                    tx.write(outside, 1)
-                });
-                assert!(matches!(result, Err(Error::OutsideLockSet(found)) if found == outside.offset()));
-            }
-            assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), 0);
-            // Covered: by the range, by the region, by having been allocated here, and by declaring nothing.
-            worker
-                .run_locked(&[region, Lock::Range { at, bytes: 257 }], |tx| {
-                    tx.write(at.byte(256), 1)?;
-                    tx.write(block.word(7), 1)?;
-                    let block = tx.alloc(200)?;
-                    tx.write(block.word(24), 1)?;
-                    tx.free(block)
-                })
-                .unwrap();
-            worker.run(|tx| tx.write(at.byte(1024), 1)).unwrap();
-            let read = worker.run_locked(&[], |tx| tx.read(block.word(7))).unwrap();
-            assert_eq!(read, 1);
+    under_all(|kind| {
+        let pool = pool();
+        let mut worker = worker(&pool, kind);
+        let at = worker.view(|tx| Ok(word(tx, 0))).unwrap();
+        let region = Lock::Region(3);
+        let block = worker
+            .run_locked(&[region], |tx| {
+                let block = tx.alloc(64)?;
+                tx.write(block, 5)?;
+                Ok(block)
+            })
+            .unwrap();
+        for outside in [at.byte(256), block] {
+            let result = worker.run_locked(&[Lock::word(at)], |tx| {
+                tx.write(at, 1)?;
+                tx.write(outside, 1)
+            });
+            assert!(matches!(result, Err(Error::OutsideLockSet(found)) if found == outside.offset()));
         }
-    }
-    under_all(&Outside);
+        assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), 0);
+        // Covered: by the range, by the region, by having been allocated here, and by declaring nothing.
+        worker
+            .run_locked(&[region, Lock::Range { at, bytes: 257 }], |tx| {
+                tx.write(at.byte(256), 1)?;
+                tx.write(block.word(7), 1)?;
+                let block = tx.alloc(200)?;
+                tx.write(block.word(24), 1)?;
+                tx.free(block)
+            })
+            .unwrap();
+        worker.run(|tx| tx.write(at.byte(1024), 1)).unwrap();
+        let read = worker.run_locked(&[], |tx| tx.read(block.word(7))).unwrap();
+        assert_eq!(read, 1);
+    });
 }
 
 /// The first worker's arena remembers a chunk that it took in vain and that went to another region.
 #[test]
 fn regions_keep_to_their_own_chunks() {
-    struct Regions;
-    impl Try for Regions {
-        fn under<S: Scheme>(&self) {
-            let pool = pool();
-            let (mut first, mut second) = (worker::<S>(&pool), worker::<S>(&pool));
-            let (one, two) = ([Lock::Region(1)], [Lock::Region(2)]);
-            let in_vain = first.run_locked(&one, |tx| {
-                tx.alloc(64)?;
-                Err::<(), _>(Abort::User)
-            });
-            assert!(matches!(in_vain, Err(Error::Aborted)));
-            let theirs = second.run_locked(&two, |tx| tx.alloc(64)).unwrap();
-            let ours = first.run_locked(&one, |tx| tx.alloc(64)).unwrap();
-            first.run_locked(&one, |tx| tx.write(ours, 1)).unwrap();
-            second.run_locked(&two, |tx| tx.write(theirs, 2)).unwrap();
-            let outside = second.run_locked(&two, |tx| tx.write(ours, 3));
-            assert!(matches!(outside, Err(Error::OutsideLockSet(at)) if at == ours.offset()));
-        }
-    }
-    under_all(&Regions);
+    under_all(|kind| {
+        let pool = pool();
+        let (mut first, mut second) = (worker(&pool, kind), worker(&pool, kind));
+        let (one, two) = ([Lock::Region(1)], [Lock::Region(2)]);
+        let in_vain = first.run_locked(&one, |tx| {
+            tx.alloc(64)?;
+            Err::<(), _>(Abort::User)
+        });
+        assert!(matches!(in_vain, Err(Error::Aborted)));
+        let theirs = second.run_locked(&two, |tx| tx.alloc(64)).unwrap();
+        let ours = first.run_locked(&one, |tx| tx.alloc(64)).unwrap();
+        first.run_locked(&one, |tx| tx.write(ours, 1)).unwrap();
+        second.run_locked(&two, |tx| tx.write(theirs, 2)).unwrap();
+        let outside = second.run_locked(&two, |tx| tx.write(ours, 3));
+        assert!(matches!(outside, Err(Error::OutsideLockSet(at)) if at == ours.offset()));
+    });
 }
 
 /// Lock sets mean nothing to other isolation, but what they allocate from does.
@@ -223,9 +203,12 @@ fn a_pool_filled_without_locks_has_its_regions() {
     for mode in [Concurrency::Stm, Concurrency::SingleWriter] {
         let pool = pool();
         let region = [Lock::Region(1)];
-        let block =
-            pool.worker::<NoPersistence>(mode).unwrap().run_locked(&region, |tx| tx.alloc(64)).unwrap();
-        let mut worker = worker::<DeferredEagerSync>(&pool);
+        let block = pool
+            .worker_of(SchemeKind::NoPersistence, mode)
+            .unwrap()
+            .run_locked(&region, |tx| tx.alloc(64))
+            .unwrap();
+        let mut worker = worker(&pool, SchemeKind::DeferredEagerSync);
         worker.run_locked(&region, |tx| tx.write(block, 1)).unwrap();
         assert!(worker.run_locked(&[Lock::Region(2)], |tx| tx.write(block, 1)).is_err());
     }
@@ -233,157 +216,141 @@ fn a_pool_filled_without_locks_has_its_regions() {
 
 #[test]
 fn a_transaction_larger_than_its_log_entry_changes_nothing() {
-    struct Large;
-    impl Try for Large {
-        fn under<S: Scheme>(&self) {
-            if S::KIND == SchemeKind::NoPersistence || S::KIND.is_for_hardware() {
-                return;
-            }
-            let pool = pool();
-            let mut worker = worker::<S>(&pool);
-            let fill = |worker: &mut Worker<_, S>, words: u64| {
-                worker.run(|tx| {
-                    let at = tx.root(0);
-                    (0..words).try_for_each(|i| tx.write(at.word(i), words))
-                })
-            };
-            let capacity = match S::KIND {
-                // All of 8192 - 64 bytes, by records of 32.
-                SchemeKind::UndoLogged => 8128 / 32,
-                // A quarter of them in lines, without the three words of the header.
-                _ => (2032 / 64 * 64 / 8 - 3) / 2,
-            };
-            for _ in 0..6 {
-                fill(&mut worker, capacity).unwrap();
-                let result = fill(&mut worker, capacity + 1);
-                assert!(
-                    matches!(result, Err(Error::TransactionTooLarge { records }) if records == capacity),
-                    "{result:?}, {capacity}"
-                );
-                assert_eq!(worker.view(|tx| tx.read(tx.root(0))).unwrap(), capacity);
-            }
+    under_all(|kind| {
+        if kind == SchemeKind::NoPersistence || kind.is_for_hardware() {
+            return;
         }
-    }
-    under_all(&Large);
+        let pool = pool();
+        let mut worker = worker(&pool, kind);
+        let fill = |worker: &mut Worker<_, Erased<_>>, words: u64| {
+            worker.run(|tx| {
+                let at = tx.root(0);
+                (0..words).try_for_each(|i| tx.write(at.word(i), words))
+            })
+        };
+        let capacity = match kind {
+            // All of 8192 - 64 bytes, by records of 32.
+            SchemeKind::UndoLogged => 8128 / 32,
+            // A quarter of them in lines, without the three words of the header.
+            _ => (2032 / 64 * 64 / 8 - 3) / 2,
+        };
+        for _ in 0..6 {
+            fill(&mut worker, capacity).unwrap();
+            let result = fill(&mut worker, capacity + 1);
+            assert!(
+                matches!(result, Err(Error::TransactionTooLarge { records }) if records == capacity),
+                "{result:?}, {capacity}"
+            );
+            assert_eq!(worker.view(|tx| tx.read(tx.root(0))).unwrap(), capacity);
+        }
+    });
 }
 
 #[test]
 fn a_user_abort_changes_nothing() {
-    struct GiveUp;
-    impl Try for GiveUp {
-        fn under<S: Scheme>(&self) {
-            let pool = pool();
-            let mut worker = worker::<S>(&pool);
-            for _ in 0..6 {
-                add(&mut worker, 0..2);
-                let result = worker.run(|tx| {
-                    let block = tx.alloc(64)?;
-                    tx.write(block, 1)?;
-                    tx.write(word(tx, 0), 99)?;
-                    Err::<(), _>(Abort::User)
-                });
-                assert!(matches!(result, Err(Error::Aborted)));
-            }
-            assert_eq!(worker.view(|tx| tx.read(word(tx, 0))).unwrap(), 6);
+    under_all(|kind| {
+        let pool = pool();
+        let mut worker = worker(&pool, kind);
+        for _ in 0..6 {
+            add(&mut worker, 0..2);
+            let result = worker.run(|tx| {
+                let block = tx.alloc(64)?;
+                tx.write(block, 1)?;
+                tx.write(word(tx, 0), 99)?;
+                Err::<(), _>(Abort::User)
+            });
+            assert!(matches!(result, Err(Error::Aborted)));
         }
-    }
-    under_all(&GiveUp);
+        assert_eq!(worker.view(|tx| tx.read(word(tx, 0))).unwrap(), 6);
+    });
 }
 
 /// Threads that move units among words, some of them by declared locks, some without, and allocate.
 #[test]
 fn transactions_of_several_threads_are_isolated() {
-    struct Move;
-    impl Try for Move {
-        fn under<S: Scheme>(&self) {
-            for seed in 1..=12 {
-                let pool = TestPool::new(GEOMETRY, None, 5, seed * 77, None);
-                pool.recorder.set_recording(false);
-                let body = |thread: u64| {
-                    let pool = &pool;
-                    move |memory: &Hosted| {
-                        let view = pool.over(memory);
-                        let mut worker = Worker::<_, S>::lease(view, Concurrency::Locks, None).unwrap();
-                        let mut random = fastrand::Rng::with_seed(seed << 8 | thread);
-                        for _ in 0..25 {
-                            let (from, to) = (random.u64(..3), random.u64(..3));
-                            let shift = |tx: &mut _, alloc: bool| {
-                                let tx: &mut strandline::transaction::Tx<_, S> = tx;
-                                let (from, to) = (word(tx, from), word(tx, to));
-                                let left = tx.read(from)?;
-                                tx.write(from, left.wrapping_sub(1))?;
-                                let right = tx.read(to)?;
-                                tx.write(to, right.wrapping_add(1))?;
-                                if alloc {
-                                    let block = tx.alloc(40)?;
-                                    tx.write(block, right)?;
-                                    tx.free(block)?;
-                                }
-                                Ok(())
-                            };
-                            match random.u8(..4) {
-                                0 => worker.run(|tx| shift(tx, false)).unwrap(),
-                                1 => worker.run(|tx| shift(tx, true)).unwrap(),
-                                2 => {
-                                    let sum = worker
-                                        .view(|tx| {
-                                            (0..3).try_fold(0u64, |sum, i| {
-                                                Ok(sum.wrapping_add(tx.read(word(tx, i))?))
-                                            })
+    under_all(|kind| {
+        for seed in 1..=12 {
+            let pool = TestPool::new(GEOMETRY, None, 5, seed * 77, None);
+            pool.recorder.set_recording(false);
+            let body = |thread: u64| {
+                let pool = &pool;
+                move |memory: &Hosted| {
+                    let view = pool.over(memory);
+                    let mut worker = Worker::lease_of(view, kind, Concurrency::Locks, None).unwrap();
+                    let mut random = fastrand::Rng::with_seed(seed << 8 | thread);
+                    for _ in 0..25 {
+                        let (from, to) = (random.u64(..3), random.u64(..3));
+                        let shift = |tx: &mut _, alloc: bool| {
+                            let tx: &mut strandline::transaction::Tx<_, Erased<_>> = tx;
+                            let (from, to) = (word(tx, from), word(tx, to));
+                            let left = tx.read(from)?;
+                            tx.write(from, left.wrapping_sub(1))?;
+                            let right = tx.read(to)?;
+                            tx.write(to, right.wrapping_add(1))?;
+                            if alloc {
+                                let block = tx.alloc(40)?;
+                                tx.write(block, right)?;
+                                tx.free(block)?;
+                            }
+                            Ok(())
+                        };
+                        match random.u8(..4) {
+                            0 => worker.run(|tx| shift(tx, false)).unwrap(),
+                            1 => worker.run(|tx| shift(tx, true)).unwrap(),
+                            2 => {
+                                let sum = worker
+                                    .view(|tx| {
+                                        (0..3).try_fold(0u64, |sum, i| {
+                                            Ok(sum.wrapping_add(tx.read(word(tx, i))?))
                                         })
-                                        .unwrap();
-                                    assert_eq!(sum, 0);
-                                }
-                                _ => {
-                                    let at = worker.view(|tx| Ok(word(tx, 0))).unwrap();
-                                    let locks = [from, to].map(|i| Lock::word(at.byte(256 * i)));
-                                    worker.run_locked(&locks, |tx| shift(tx, true)).unwrap();
-                                }
+                                    })
+                                    .unwrap();
+                                assert_eq!(sum, 0);
+                            }
+                            _ => {
+                                let at = worker.view(|tx| Ok(word(tx, 0))).unwrap();
+                                let locks = [from, to].map(|i| Lock::word(at.byte(256 * i)));
+                                worker.run_locked(&locks, |tx| shift(tx, true)).unwrap();
                             }
                         }
-                        worker.drain().unwrap();
-                        let statistics = worker.statistics();
-                        assert_eq!(statistics.commits + statistics.read_only, statistics.acknowledged);
                     }
-                };
-                let threads = (0..4).map(|thread| Box::new(body(thread)) as hosted::Thread<'_>).collect();
-                let mut random = fastrand::Rng::with_seed(seed);
-                hosted::run(&pool.world(), threads, |running| random.usize(..running.len()));
-                let mut worker = worker::<S>(&pool);
-                let sum = (0..3)
-                    .fold(0u64, |sum, i| sum.wrapping_add(worker.view(|tx| tx.read(word(tx, i))).unwrap()));
-                assert_eq!(sum, 0, "seed {seed}");
-            }
+                    worker.drain().unwrap();
+                    let statistics = worker.statistics();
+                    assert_eq!(statistics.commits + statistics.read_only, statistics.acknowledged);
+                }
+            };
+            let threads = (0..4).map(|thread| Box::new(body(thread)) as hosted::Thread<'_>).collect();
+            let mut random = fastrand::Rng::with_seed(seed);
+            hosted::run(&pool.world(), threads, |running| random.usize(..running.len()));
+            let mut worker = worker(&pool, kind);
+            let sum =
+                (0..3).fold(0u64, |sum, i| sum.wrapping_add(worker.view(|tx| tx.read(word(tx, i))).unwrap()));
+            assert_eq!(sum, 0, "seed {seed}");
         }
-    }
-    under_all(&Move);
+    });
 }
 
 /// A thread that stands still after its transaction holds nobody up: the reader completes it.
 #[test]
 fn a_waiter_completes_the_commit_of_a_stalled_thread() {
-    struct Stalled;
-    impl Try for Stalled {
-        fn under<S: Scheme>(&self) {
-            let pool = pool();
-            let mut stalled = worker::<S>(&pool);
-            let mut other = worker::<S>(&pool);
-            add(&mut stalled, 0..1);
-            add(&mut stalled, 0..2);
-            // More than there are entries, all behind the stalled thread's.
-            for _ in 0..10 {
-                add(&mut other, 0..2);
-            }
-            assert_eq!(other.view(|tx| tx.read(word(tx, 1))).unwrap(), 11);
-            other.drain().unwrap();
-            let statistics = other.statistics();
-            assert_eq!(statistics.commits + statistics.read_only, statistics.acknowledged);
-            // And it goes on, none the wiser.
-            for _ in 0..10 {
-                add(&mut stalled, 0..2);
-            }
-            assert_eq!(stalled.view(|tx| tx.read(word(tx, 1))).unwrap(), 21);
+    under_all(|kind| {
+        let pool = pool();
+        let mut stalled = worker(&pool, kind);
+        let mut other = worker(&pool, kind);
+        add(&mut stalled, 0..1);
+        add(&mut stalled, 0..2);
+        // More than there are entries, all behind the stalled thread's.
+        for _ in 0..10 {
+            add(&mut other, 0..2);
         }
-    }
-    under_all(&Stalled);
+        assert_eq!(other.view(|tx| tx.read(word(tx, 1))).unwrap(), 11);
+        other.drain().unwrap();
+        let statistics = other.statistics();
+        assert_eq!(statistics.commits + statistics.read_only, statistics.acknowledged);
+        // And it goes on, none the wiser.
+        for _ in 0..10 {
+            add(&mut stalled, 0..2);
+        }
+        assert_eq!(stalled.view(|tx| tx.read(word(tx, 1))).unwrap(), 21);
+    });
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use strandline::pool::{Geometry, Layout};
-use strandline::scheme::{DeferredCommit, EagerSync};
+use strandline::scheme::SchemeKind;
 use strandline::typed::Store;
 use strandline::{Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 
@@ -114,7 +114,7 @@ fn everything_is_refused_and_nothing_closed() {
                     refused(pool.worker());
                     refused(pool.wait_for_worker());
                     if domain != Domain::Sync {
-                        refused(pool.worker_with::<strandline::scheme::Counted>());
+                        refused(pool.worker_of(SchemeKind::Counted));
                         refused(pool.volatile_worker(2));
                     }
                     refused(pool.checkpoint());
@@ -140,10 +140,7 @@ fn everything_is_refused_and_nothing_closed() {
             }
             assert!(!folder.join("copy").exists());
             // The parent's leases are as they were.
-            assert!(matches!(
-                store.pool().worker_with::<strandline::scheme::Base>(),
-                Err(Error::Unsupported(_))
-            ));
+            assert!(matches!(store.pool().worker_of(SchemeKind::Base), Err(Error::Unsupported(_))));
             increment(&store).unwrap();
             session.update(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
             ticket.wait().unwrap();
@@ -179,7 +176,7 @@ fn dropping_in_a_child_writes_nothing() {
     let forking = |folder: &Path| {
         let options = Options { concurrency: Concurrency::Locks, ..options(Domain::Flush) };
         let pool = Pool::create(folder.join("pool"), &options).unwrap();
-        let mut worker = pool.worker_with::<DeferredCommit<EagerSync>>().unwrap();
+        let mut worker = pool.worker_of(SchemeKind::DeferredEagerSync).unwrap();
         worker.run(|tx| tx.write(tx.root(0), 1)).unwrap();
         let contents = || std::fs::read(folder.join("pool")).unwrap();
         let before = contents();

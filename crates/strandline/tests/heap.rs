@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use strandline::memory::PersistentAddress;
 use strandline::pool::Geometry;
-use strandline::scheme::{Blurred, recover};
+use strandline::scheme::recover;
 use strandline::{Abort, Concurrency, Error, Runner, Transaction};
 use support::TestPool;
 
@@ -38,7 +38,7 @@ proptest! {
         let mode = if single { Concurrency::SingleWriter } else { Concurrency::Stm };
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
         pool.recorder.set_recording(false);
-        let mut workers = [pool.worker::<Blurred>(mode).unwrap(), pool.worker::<Blurred>(mode).unwrap()];
+        let mut workers = [pool.worker(mode).unwrap(), pool.worker(mode).unwrap()];
         // Address to size and the value that fills the block's first and last word.
         let mut model: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for (number, (acts, abort)) in transactions.into_iter().enumerate() {
@@ -83,7 +83,7 @@ proptest! {
         // All of it again from the durable pool.
         let pool = TestPool::new(GEOMETRY, Some(pool.recorder.contents()), 0, 1, None);
         recover(&pool.view(), |_| ()).unwrap();
-        let mut worker = pool.worker::<Blurred>(mode).unwrap();
+        let mut worker = pool.worker(mode).unwrap();
         for (&at, &(bytes, value)) in &model {
             let at = PersistentAddress::new(at);
             let words = worker.view(|tx| {

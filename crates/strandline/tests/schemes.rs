@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use strandline::pool::{Geometry, Options, Pool, PoolState, inspect};
-use strandline::scheme::{Blurred, NoPersistence, Scheme, SchemeKind, SchemeVisitor};
+use strandline::scheme::SchemeKind;
 use strandline::{Concurrency, Domain, Error, Read, Result, Runner, Transaction};
 
 fn options(concurrency: Concurrency) -> Options {
@@ -19,8 +19,7 @@ fn options(concurrency: Concurrency) -> Options {
 const WORDS: u64 = 20;
 
 /// Writes `value` and what follows it into the words at the roots, in transactions that fill the log many times.
-fn write<S: Scheme>(pool: &Pool, value: u64) -> Result<()> {
-    let mut worker = pool.worker_with::<S>()?;
+fn write(worker: &mut impl Runner, value: u64) -> Result<()> {
     for round in 0..100 {
         worker.run(|tx| {
             let at = tx.root(0);
@@ -50,33 +49,26 @@ fn killed(path: &Path, name: &str) -> std::path::PathBuf {
     copy
 }
 
-struct LeaveAndReturn<'a>(&'a Path, Concurrency, u64);
-
-impl SchemeVisitor for LeaveAndReturn<'_> {
-    type Output = ();
-
-    /// Writes under BPPM, then under `S`, is killed, recovered and opened under BPPM; then closed cleanly under
-    /// `S`, and opened under BPPM again.
-    fn visit<S: Scheme + Send>(self) {
-        let Self(path, concurrency, value) = self;
-        let options = options(concurrency);
-        let pool = Pool::open(path, &options).unwrap();
-        write::<Blurred>(&pool, value).unwrap();
-        write::<S>(&pool, value + 1000).unwrap();
-        let copy = killed(path, S::KIND.name(concurrency));
-        if S::KIND.is_durable() {
-            assert_eq!(inspect(&copy).unwrap().scheme, Some(S::KIND.name(S::KIND.modes()[0])));
-            assert_eq!(found(&Pool::open(&copy, &options).unwrap()), value + 1099);
-        } else {
-            assert!(matches!(Pool::open(&copy, &options), Err(Error::Unprotected { .. })));
-        }
-        write::<S>(&pool, value + 2000).unwrap();
-        pool.close().unwrap();
-        assert_eq!(inspect(path).unwrap().scheme, None);
-        let pool = Pool::open(path, &options).unwrap();
-        assert_eq!(found(&pool), value + 2099);
-        pool.close().unwrap();
+/// Writes under BPPM, then under another scheme, is killed, recovered and opened under BPPM; then closed cleanly under
+/// the other, and opened under BPPM again.
+fn leave_and_return(path: &Path, kind: SchemeKind, concurrency: Concurrency, value: u64) {
+    let options = options(concurrency);
+    let pool = Pool::open(path, &options).unwrap();
+    write(&mut pool.worker().unwrap(), value).unwrap();
+    write(&mut pool.worker_of(kind).unwrap(), value + 1000).unwrap();
+    let copy = killed(path, kind.name(concurrency));
+    if kind.is_durable() {
+        assert_eq!(inspect(&copy).unwrap().scheme, Some(kind.name(kind.modes()[0])));
+        assert_eq!(found(&Pool::open(&copy, &options).unwrap()), value + 1099);
+    } else {
+        assert!(matches!(Pool::open(&copy, &options), Err(Error::Unprotected { .. })));
     }
+    write(&mut pool.worker_of(kind).unwrap(), value + 2000).unwrap();
+    pool.close().unwrap();
+    assert_eq!(inspect(path).unwrap().scheme, None);
+    let pool = Pool::open(path, &options).unwrap();
+    assert_eq!(found(&pool), value + 2099);
+    pool.close().unwrap();
 }
 
 #[test]
@@ -85,9 +77,9 @@ fn a_pool_goes_over_to_every_scheme_and_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
         Pool::create(&path, &options(concurrency)).unwrap().close().unwrap();
-        for (number, kind) in SchemeKind::ALL.iter().enumerate() {
+        for (number, &kind) in SchemeKind::ALL.iter().enumerate() {
             if kind.modes().contains(&concurrency) && kind.is_native() {
-                kind.visit(LeaveAndReturn(&path, concurrency, 10_000 * number as u64));
+                leave_and_return(&path, kind, concurrency, 10_000 * number as u64);
             }
         }
     }
@@ -98,20 +90,14 @@ fn two_schemes_do_not_share_a_pool_and_sync_carries_bppm_alone() {
     let folder = tempfile::tempdir().unwrap();
     let pool = Pool::create(folder.path().join("pool"), &options(Concurrency::Stm)).unwrap();
     let worker = pool.worker().unwrap();
-    assert!(matches!(pool.worker_with::<NoPersistence>(), Err(Error::Unsupported(_))));
+    assert!(matches!(pool.worker_of(SchemeKind::NoPersistence), Err(Error::Unsupported(_))));
     drop(worker);
-    assert!(pool.worker_with::<NoPersistence>().is_ok());
+    assert!(pool.worker_of(SchemeKind::NoPersistence).is_ok());
     let sync = Options { domain: Domain::Sync, ..options(Concurrency::Stm) };
     let pool = Pool::create(folder.path().join("sync"), &sync).unwrap();
-    struct Refused<'a>(&'a Pool);
-    impl SchemeVisitor for Refused<'_> {
-        type Output = bool;
-        fn visit<S: Scheme + Send>(self) -> bool {
-            matches!(self.0.worker_with::<S>(), Err(Error::Unsupported(_)))
-        }
-    }
-    for kind in SchemeKind::ALL {
-        assert_eq!(kind.visit(Refused(&pool)), !kind.in_sync(), "{kind:?}");
+    for &kind in SchemeKind::ALL {
+        let refused = matches!(pool.worker_of(kind), Err(Error::Unsupported(_)));
+        assert_eq!(refused, !kind.in_sync(), "{kind:?}");
     }
 }
 

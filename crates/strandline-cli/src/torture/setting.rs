@@ -1,7 +1,6 @@
 //! What parent and child agree on.
 
 use strandline::pool::{Geometry, Options, Pool};
-use strandline::scheme::{Scheme, SchemeVisitor};
 use strandline::transaction::{AnyRunner, Concurrency};
 use strandline::{Domain, Error};
 use strandline_workloads::SchemeName;
@@ -50,15 +49,8 @@ impl Setting {
 /// A worker of `pool` under a scheme.
 ///
 /// # Errors
-/// As [`Pool::worker_with`].
+/// As [`Pool::worker_of`].
 pub fn worker(pool: &Pool, scheme: SchemeName) -> strandline::Result<AnyRunner<'static>> {
-    struct Lease<'p>(&'p Pool);
-    impl SchemeVisitor for Lease<'_> {
-        type Output = strandline::Result<AnyRunner<'static>>;
-        fn visit<S: Scheme + Send + 'static>(self) -> Self::Output {
-            self.0.worker_with::<S>().map(AnyRunner::new)
-        }
-    }
     let kind = scheme.kind.ok_or_else(|| Error::Unsupported("the volatile pseudo-scheme".into()))?;
-    kind.visit(Lease(pool))
+    pool.worker_of(kind).map(AnyRunner::new)
 }

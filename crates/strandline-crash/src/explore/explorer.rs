@@ -13,7 +13,7 @@ use strandline::pool::Layout;
 use strandline::scheme::recover;
 
 use super::crash::{CrashMemory, Decision};
-use super::life::{Ground, Life, in_recovery};
+use super::life::{Ground, Life, contents, in_recovery};
 use super::missing::{Trial, missing};
 use super::mix;
 use super::oracle::Expectation;
@@ -268,7 +268,6 @@ impl<'a> Explorer<'a> {
 
     fn contents(&self, world: Rc<dyn World>) -> Result<Model, String> {
         let view = Hosted::new(world, 0);
-        let contents = self.ground.case.scheme.code.contents;
         catch_unwind(AssertUnwindSafe(|| contents(self.ground, &view)))
             .map_err(|panic| format!("the structure's check panics: {}", panic_text(&*panic)))?
             .map_err(|error| format!("the structure's check: {error}"))

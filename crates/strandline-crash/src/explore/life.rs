@@ -8,7 +8,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline::memory::{Hosted, Memory, Space, Step, World, hosted};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::{Scheme, SchemeKind, recover};
+use strandline::scheme::{Erased, recover};
 use strandline::transaction::Worker;
 use strandline::{Concurrency, Result, Runner};
 
@@ -133,11 +133,11 @@ impl Ground {
         let mut ground = Self { case, layout, shared, data, image: vec![0; (geometry.size / 8) as usize] };
         let world = Rc::new(ground.world(ground.image.clone(), None));
         let hosted: Rc<dyn World> = world.clone();
-        (case.scheme.code.create)(&ground, &Hosted::new(hosted, 0))?;
+        create(&ground, &Hosted::new(hosted, 0))?;
         // Everything home, and empty logs.
         let world = Rc::new(ground.world(world.contents(), None));
         let hosted: Rc<dyn World> = world.clone();
-        recover(&ground.view(Hosted::new(hosted, 0)), |_| ())?;
+        recover(&ground.view(&Hosted::new(hosted, 0)), |_| ())?;
         ground.image = world.contents();
         Ok(ground)
     }
@@ -209,8 +209,8 @@ impl Ground {
         let script = &*script;
         let world = Rc::new(self.world(image, case.omitted));
         let hosted: Rc<dyn World> = world.clone();
-        let recoverer = self.view(Hosted::new(hosted, case.threads));
-        recover(&recoverer, |_| ()).map_err(|error| format!("recovery fails: {error}"))?;
+        let recoverer = Hosted::new(hosted, case.threads);
+        recover(&self.view(&recoverer), |_| ()).map_err(|error| format!("recovery fails: {error}"))?;
         let (settled, began) = (world.contents(), world.time());
         let cast = Cast::new(self);
         let bodies = cast.threads(self, script, &mut random);
@@ -263,7 +263,7 @@ impl Cast {
         script: &'a Script,
         random: &mut Rng,
     ) -> Vec<hosted::Thread<'a>> {
-        let code = &ground.case.scheme.code;
+        let CheckedScheme { kind, concurrency, .. } = ground.case.scheme;
         let mut bodies: Vec<hosted::Thread<'a>> = self
             .done
             .iter()
@@ -271,16 +271,16 @@ impl Cast {
             .map(|(thread, done)| {
                 let mut random = random.fork();
                 Box::new(move |memory: &Hosted| {
-                    if let Err(error) = (code.thread)(ground, memory, (thread, script), &mut random, done) {
+                    if let Err(error) = run_thread(ground, memory, (thread, script), &mut random, done) {
                         *self.failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
                     }
                     self.working.set(self.working.get() - 1);
                 }) as hosted::Thread<'a>
             })
             .collect();
-        if let Some(help) = code.help {
+        if kind.has_helper() {
             bodies.push(Box::new(move |memory: &Hosted| {
-                help(ground, memory, &|| self.working.get() == 0);
+                kind.help(&ground.view(memory), concurrency, &|| self.working.get() == 0);
             }));
         }
         bodies
@@ -311,84 +311,29 @@ pub(crate) fn effects(trace: &Trace, done: Vec<Vec<Vec<Effect>>>) -> Vec<Vec<Eff
     effects
 }
 
-/// What a thread of a life runs: its number and script, its random numbers, and where what it did goes.
-type ThreadCode = fn(&Ground, &Hosted, (usize, &Script), &mut Rng, &RefCell<Vec<Vec<Effect>>>) -> Result<()>;
-
-/// What a helper of a life runs, until the threads have ended.
-type HelperCode = fn(&Ground, &Hosted, &dyn Fn() -> bool);
-
-/// The code that is compiled for each scheme.
-#[derive(Clone, Copy)]
-pub struct Code {
-    create: fn(&Ground, &Hosted) -> Result<()>,
-    thread: ThreadCode,
-    /// The work of a helper that runs beside the threads.
-    help: Option<HelperCode>,
-    /// Nothing is said to be durable before a worker is drained.
-    pub(crate) acknowledges_when_drained: bool,
-    pub(crate) contents: fn(&Ground, &Hosted) -> Result<Model>,
-}
-
-impl Code {
-    /// For scheme `S`.
-    pub const fn of<S: Scheme>() -> Self {
-        let help: Option<HelperCode> = if S::HELPER { Some(help::<S>) } else { None };
-        Self {
-            create: create::<S>,
-            thread: thread::<S>,
-            help,
-            acknowledges_when_drained: waits_to_be_drained(S::KIND),
-            contents: contents::<S>,
-        }
-    }
-
-    /// Whether a helper runs beside the threads.
-    pub(crate) fn has_helper(&self) -> bool {
-        self.help.is_some()
-    }
-}
-
-fn help<S: Scheme>(ground: &Ground, memory: &Hosted, stop: &dyn Fn() -> bool) {
-    S::help(&ground.view(memory), ground.case.scheme.concurrency, stop);
+fn worker<'m>(ground: &Ground, memory: &'m Hosted) -> Result<Worker<&'m Hosted, Erased<&'m Hosted>>> {
+    let CheckedScheme { kind, concurrency, .. } = ground.case.scheme;
+    Worker::lease_of(ground.view(memory), kind, concurrency, None)
 }
 
 /// Makes the workload's structure.
-fn create<S: Scheme>(ground: &Ground, memory: &Hosted) -> Result<()> {
-    let concurrency = ground.case.scheme.concurrency;
-    ground.case.workload.create(&mut Worker::<_, S>::lease(ground.view(memory), concurrency, None)?)
+fn create(ground: &Ground, memory: &Hosted) -> Result<()> {
+    ground.case.workload.create(&mut worker(ground, memory)?)
 }
 
 /// Checks the structure; returns its contents.
-fn contents<S: Scheme>(ground: &Ground, memory: &Hosted) -> Result<Model> {
-    let concurrency = ground.case.scheme.concurrency;
-    ground.case.workload.check(&mut Worker::<_, S>::lease(ground.view(memory), concurrency, None)?)
+pub(crate) fn contents(ground: &Ground, memory: &Hosted) -> Result<Model> {
+    ground.case.workload.check(&mut worker(ground, memory)?)
 }
 
-/// Whether a scheme says only when it is drained that commits are durable: under persistency models whose barriers order
-/// and do not wait.
-const fn waits_to_be_drained(scheme: SchemeKind) -> bool {
-    use SchemeKind::{
-        DeferredEpoch, DeferredStrand, DeferredStrict, SynchronousEpoch, SynchronousStrand, SynchronousStrict,
-    };
-    matches!(
-        scheme,
-        DeferredEpoch
-            | DeferredStrand
-            | DeferredStrict
-            | SynchronousEpoch
-            | SynchronousStrand
-            | SynchronousStrict
-    )
-}
-
-fn thread<S: Scheme>(
+fn run_thread(
     ground: &Ground,
     memory: &Hosted,
     (thread, script): (usize, &Script),
     random: &mut Rng,
     done: &RefCell<Vec<Vec<Effect>>>,
 ) -> Result<()> {
-    let mut worker = Worker::<_, S>::lease(ground.view(memory), ground.case.scheme.concurrency, None)?;
+    let mut worker = worker(ground, memory)?;
     let slot = ground.shared.slot(worker.log_index());
     // A truncation mark takes the last line.
     let marked = ground.case.scheme.steps.contains(&Step::TruncationFence);
@@ -427,7 +372,7 @@ fn thread<S: Scheme>(
         let outcome = ground.case.workload.act(&mut worker, plan)?;
         let after = worker.statistics();
         // Programs that must know do so; what is never acknowledged could be anything.
-        if ground.case.scheme.code.acknowledges_when_drained {
+        if ground.case.scheme.acknowledges_when_drained() {
             let waiting = after.commits - drained;
             if waiting as usize >= MOST_IN_COMMIT / ground.case.threads || random.u8(..8) == 0 {
                 worker.drain()?;

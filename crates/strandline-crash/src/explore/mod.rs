@@ -30,7 +30,7 @@ pub use campaign::{Bounds, Outcome, Sampling, exhaust, exhaust_histories, sample
 pub use crash::{CrashMemory, Decision};
 pub(crate) use explorer::panic_text;
 pub use explorer::{Counts, Violation};
-pub use life::{Case, Code};
+pub use life::Case;
 
 pub use program::{Crashed, Options, Refused, Report, check};
 pub use schedule::Policy;

@@ -1,5 +1,5 @@
 //! The schemes that are checked: the one place where a scheme is registered. A scheme that arrives later
-//! adds an entry to [`ALL`]: its name and mode, its type ([`Code::of`]), and its steps with
+//! adds an entry to [`ALL`]: its kind and mode, and its steps with
 //! what is known of them.
 
 use fastrand::Rng;
@@ -7,13 +7,8 @@ use strandline::Concurrency;
 use strandline::log::{Record, undo_log_words};
 use strandline::memory::{PersistentAddress, Step};
 use strandline::pool::Layout;
-use strandline::scheme::{
-    Base, Blurred, Counted, DeferredEagerSync, ExecutionInLog, MnemosyneAsynchronous, MnemosyneSynchronous,
-    Scheme, SoftwareWriteAhead, SynchronousEagerSync, UndoLogged, VolatileCheckpoint, Wrap,
-    undo_record_words,
-};
+use strandline::scheme::{SchemeKind, undo_record_words};
 
-use super::life::Code;
 use crate::Setting;
 
 /// Fills the place of a log.
@@ -35,14 +30,32 @@ pub struct CheckedScheme {
     /// What another life of this memory may have left where this pool has no log yet: logs are made when they are
     /// first needed.
     pub leftover: Leftover,
-    /// What runs transactions under it.
-    pub code: Code,
+    /// The scheme in the library.
+    pub kind: SchemeKind,
 }
 
 impl CheckedScheme {
     /// Whether its logs are written from begin to end, in one run after another.
     pub(super) fn has_runs(&self) -> bool {
         self.steps.contains(&Step::RestartPhase)
+    }
+
+    /// Whether it says only when a worker is drained that commits are durable: under persistency models whose barriers
+    /// order and do not wait.
+    pub(crate) fn acknowledges_when_drained(&self) -> bool {
+        use SchemeKind::{
+            DeferredEpoch, DeferredStrand, DeferredStrict, SynchronousEpoch, SynchronousStrand,
+            SynchronousStrict,
+        };
+        matches!(
+            self.kind,
+            DeferredEpoch
+                | DeferredStrand
+                | DeferredStrict
+                | SynchronousEpoch
+                | SynchronousStrand
+                | SynchronousStrict
+        )
     }
 }
 
@@ -262,19 +275,20 @@ const SINGLE_WRITER: Concurrency = Concurrency::SingleWriter;
 const WATERMARK_FENCE_LATE: (Step, &str) = (Step::WatermarkFenceLate, "as WatermarkFence");
 
 /// A redo scheme.
-const fn redo<S: Scheme>(
+const fn redo(
+    kind: SchemeKind,
     concurrency: Concurrency,
     steps: &'static [Step],
     redundant: &'static [(Step, &'static str)],
 ) -> CheckedScheme {
     CheckedScheme {
-        name: S::KIND.name(concurrency),
+        name: kind.name(concurrency),
         concurrency,
         settings: &Setting::ALL,
         steps,
         redundant,
         leftover: leftover_records,
-        code: Code::of::<S>(),
+        kind,
     }
 }
 
@@ -302,25 +316,25 @@ fn leftover_entry(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
     log.copy_from_slice(&undo_log_words(layout, 4, random.u64(..40), &pairs));
 }
 
-/// Such a log of [`UndoLogged`].
+/// Such a log of [`SchemeKind::UndoLogged`].
 fn leftover_record(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
     log.copy_from_slice(&undo_record_words(layout, any_word(layout, random), random.u64(..)));
 }
 
-/// [`UndoLogged`] in a mode.
+/// [`SchemeKind::UndoLogged`] in a mode.
 const fn undo_logged(concurrency: Concurrency, redundant: &'static [(Step, &'static str)]) -> CheckedScheme {
     CheckedScheme {
-        name: UndoLogged::KIND.name(concurrency),
+        name: SchemeKind::UndoLogged.name(concurrency),
         concurrency,
         settings: &Setting::ALL,
         steps: UNDO_LOGGED,
         redundant,
         leftover: leftover_record,
-        code: Code::of::<UndoLogged>(),
+        kind: SchemeKind::UndoLogged,
     }
 }
 
-/// A log of [`SoftwareWriteAhead`] with a transaction that is not truncated: it stores one block, near the roots.
+/// A log of [`SchemeKind::SoftwareWriteAhead`] with a transaction that is not truncated: it stores one block, near the roots.
 fn leftover_block(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
     // The record; then the addresses of seven blocks, and the blocks.
     log[0] = random.u64(1..40) << 20 | 1;
@@ -328,46 +342,65 @@ fn leftover_block(layout: &Layout, random: &mut Rng, log: &mut [u64]) {
     log[16..24].iter_mut().for_each(|word| *word = random.u64(..));
 }
 
-/// [`SoftwareWriteAhead`] in a mode.
+/// [`SchemeKind::SoftwareWriteAhead`] in a mode.
 const fn software_write_ahead(
     concurrency: Concurrency,
     redundant: &'static [(Step, &'static str)],
 ) -> CheckedScheme {
     CheckedScheme {
-        name: SoftwareWriteAhead::KIND.name(concurrency),
+        name: SchemeKind::SoftwareWriteAhead.name(concurrency),
         concurrency,
         settings: &Setting::ALL,
         steps: SOFTWARE_WRITE_AHEAD,
         redundant,
         leftover: leftover_block,
-        code: Code::of::<SoftwareWriteAhead>(),
+        kind: SchemeKind::SoftwareWriteAhead,
     }
 }
 
 /// All schemes that promise durability.
 pub const ALL: [CheckedScheme; 22] = [
-    redo::<Base>(STM, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW]),
-    redo::<Base>(SINGLE_WRITER, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW, TRUNCATION_FENCE]),
-    redo::<MnemosyneSynchronous>(STM, MNEMOSYNE_SYNCHRONOUS, &[SORT, RESTART_FENCE_RETRY]),
-    redo::<MnemosyneSynchronous>(
+    redo(SchemeKind::Base, STM, BASE, &[SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW]),
+    redo(
+        SchemeKind::Base,
+        SINGLE_WRITER,
+        BASE,
+        &[SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW, TRUNCATION_FENCE],
+    ),
+    redo(SchemeKind::MnemosyneSynchronous, STM, MNEMOSYNE_SYNCHRONOUS, &[SORT, RESTART_FENCE_RETRY]),
+    redo(
+        SchemeKind::MnemosyneSynchronous,
         SINGLE_WRITER,
         MNEMOSYNE_SYNCHRONOUS,
         &[SORT, RESTART_FENCE_RETRY, TRUNCATION_FENCE],
     ),
-    redo::<MnemosyneAsynchronous>(STM, MNEMOSYNE_ASYNCHRONOUS, &[WATERMARK_FENCE_EACH, RESTART_FENCE_RETRY]),
-    redo::<MnemosyneAsynchronous>(
+    redo(
+        SchemeKind::MnemosyneAsynchronous,
+        STM,
+        MNEMOSYNE_ASYNCHRONOUS,
+        &[WATERMARK_FENCE_EACH, RESTART_FENCE_RETRY],
+    ),
+    redo(
+        SchemeKind::MnemosyneAsynchronous,
         SINGLE_WRITER,
         MNEMOSYNE_ASYNCHRONOUS,
         &[HELPER_WAIT, WATERMARK_FENCE_EACH, RESTART_FENCE_RETRY],
     ),
-    redo::<ExecutionInLog>(STM, EXECUTION_IN_LOG, &[SORT, PHASE_EARLY_EXECUTED]),
-    redo::<ExecutionInLog>(SINGLE_WRITER, EXECUTION_IN_LOG, &[SORT, PHASE_EARLY_EXECUTED, TRUNCATION_FENCE]),
-    redo::<VolatileCheckpoint>(
+    redo(SchemeKind::ExecutionInLog, STM, EXECUTION_IN_LOG, &[SORT, PHASE_EARLY_EXECUTED]),
+    redo(
+        SchemeKind::ExecutionInLog,
+        SINGLE_WRITER,
+        EXECUTION_IN_LOG,
+        &[SORT, PHASE_EARLY_EXECUTED, TRUNCATION_FENCE],
+    ),
+    redo(
+        SchemeKind::VolatileCheckpoint,
         STM,
         VOLATILE_CHECKPOINT,
         &[BULK_LOG, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW],
     ),
-    redo::<VolatileCheckpoint>(
+    redo(
+        SchemeKind::VolatileCheckpoint,
         SINGLE_WRITER,
         VOLATILE_CHECKPOINT,
         &[
@@ -380,12 +413,22 @@ pub const ALL: [CheckedScheme; 22] = [
             WATERMARK_FENCE_LATE,
         ],
     ),
-    redo::<Blurred>(STM, BLURRED, &[BULK_LOG]),
-    redo::<Blurred>(SINGLE_WRITER, BLURRED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
-    redo::<Counted>(STM, COUNTED, &[BULK_LOG]),
-    redo::<Counted>(SINGLE_WRITER, COUNTED, &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE]),
-    redo::<Wrap>(STM, WRAP, &[RESTART_FENCE_RETRY, PARTIAL_REST]),
-    redo::<Wrap>(SINGLE_WRITER, WRAP, &[HELPER_WAIT, RESTART_FENCE_RETRY, PARTIAL_REST]),
+    redo(SchemeKind::Blurred, STM, BLURRED, &[BULK_LOG]),
+    redo(
+        SchemeKind::Blurred,
+        SINGLE_WRITER,
+        BLURRED,
+        &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+    ),
+    redo(SchemeKind::Counted, STM, COUNTED, &[BULK_LOG]),
+    redo(
+        SchemeKind::Counted,
+        SINGLE_WRITER,
+        COUNTED,
+        &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+    ),
+    redo(SchemeKind::Wrap, STM, WRAP, &[RESTART_FENCE_RETRY, PARTIAL_REST]),
+    redo(SchemeKind::Wrap, SINGLE_WRITER, WRAP, &[HELPER_WAIT, RESTART_FENCE_RETRY, PARTIAL_REST]),
     software_write_ahead(STM, &[SORT]),
     software_write_ahead(SINGLE_WRITER, &[SORT, TRUNCATION_FENCE]),
     undo_logged(SINGLE_WRITER, &[ABORT_MARK_FENCE]),
@@ -404,7 +447,7 @@ pub const ALL: [CheckedScheme; 22] = [
             (Step::RecoveryZeroEarly, UNDONE_AGAIN),
         ],
         leftover: leftover_entry,
-        code: Code::of::<SynchronousEagerSync>(),
+        kind: SchemeKind::SynchronousEagerSync,
     },
     CheckedScheme {
         name: "dct-eager-sync",
@@ -413,6 +456,6 @@ pub const ALL: [CheckedScheme; 22] = [
         steps: DCT_STEPS,
         redundant: &[],
         leftover: leftover_entry,
-        code: Code::of::<DeferredEagerSync>(),
+        kind: SchemeKind::DeferredEagerSync,
     },
 ];

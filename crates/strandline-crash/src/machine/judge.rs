@@ -15,7 +15,7 @@ use strandline_sim::scheme::{Entry, Setup};
 use strandline_sim::{Description, Note, Noted};
 
 use super::{Beginning, Left, trace};
-use crate::explore::life::{Ground, effects};
+use crate::explore::life::{Ground, contents, effects};
 use crate::explore::mix;
 use crate::explore::oracle::{Expectation, Home, Recovered, Survival};
 use crate::explore::trace::Trace;
@@ -118,10 +118,10 @@ impl<'a> Judge<'a> {
         random: &mut Rng,
     ) -> Result<(), Box<Violation>> {
         let ground = self.ground;
-        let threads = ground.case.threads + usize::from(ground.case.scheme.code.has_helper());
+        let threads = ground.case.threads + usize::from(ground.case.scheme.kind.has_helper());
         let began = &self.began.0.pool;
         let mut trace = trace::trace(began.clone(), &notes, &ground.data, threads);
-        if ground.case.scheme.code.acknowledges_when_drained {
+        if ground.case.scheme.acknowledges_when_drained() {
             // What a reader saw is durable when its thread has drained, as its own commits are.
             trace.readers.clear();
         }
@@ -206,7 +206,8 @@ impl<'a> Judge<'a> {
     fn software_recovers(&self, pool: &[u64]) -> Result<Vec<u64>, String> {
         let world = self.plain(pool);
         let hosted: Rc<dyn World> = world.clone();
-        let view = self.ground.view(Hosted::new(hosted, 0));
+        let memory = Hosted::new(hosted, 0);
+        let view = self.ground.view(&memory);
         match catch_unwind(AssertUnwindSafe(|| recover(&view, |_| ()))) {
             Err(panic) => Err(format!("recovery panics: {}", panic_text(&*panic))),
             Ok(Err(error)) => Err(format!("recovery fails: {error}")),
@@ -277,7 +278,6 @@ impl<'a> Judge<'a> {
     fn contents(&self, words: &[u64]) -> Result<Model, String> {
         let world: Rc<dyn World> = self.plain(words);
         let view = Hosted::new(world, 0);
-        let contents = self.ground.case.scheme.code.contents;
         catch_unwind(AssertUnwindSafe(|| contents(self.ground, &view)))
             .map_err(|panic| format!("the structure's check panics: {}", panic_text(&*panic)))?
             .map_err(|error| format!("the structure's check: {error}"))

@@ -22,10 +22,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use strandline::memory::{Event, Hosted, LINE_BYTES, Step, World};
-use strandline::scheme::{
-    DeferredEpoch, DeferredStrand, DeferredStrict, HardwareFlushed, HardwareStores, Scheme, SynchronousEpoch,
-    SynchronousStrand, SynchronousStrict, recover,
-};
+use strandline::scheme::{SchemeKind, recover};
 use strandline::{Concurrency, Result};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::PersistenceDomain;
@@ -34,7 +31,7 @@ use strandline_sim::{Contents, Description, Machine, Note, Noted};
 
 use crate::Setting;
 use crate::explore::campaign::cpu_seconds;
-use crate::explore::life::{Cast, Code, Ground, Script};
+use crate::explore::life::{Cast, Ground, Script};
 use crate::explore::workload::Effect;
 use crate::explore::{
     CheckedScheme, Counts, Outcome, Plan, SCHEMES as SOFTWARE, Violation, Workload, panic_text,
@@ -100,29 +97,29 @@ impl Subject {
 }
 
 /// Software beside a hardware scheme.
-const fn beside<S: Scheme>(concurrency: Concurrency) -> CheckedScheme {
+const fn beside(kind: SchemeKind, concurrency: Concurrency) -> CheckedScheme {
     CheckedScheme {
-        name: S::KIND.name(concurrency),
+        name: kind.name(concurrency),
         concurrency,
         settings: &[],
         steps: &[],
         redundant: &[],
         leftover: |_, _, _| (),
-        code: Code::of::<S>(),
+        kind,
     }
 }
 
 const BESIDE: [CheckedScheme; 10] = [
-    beside::<HardwareStores>(Concurrency::SingleWriter),
-    beside::<HardwareStores>(Concurrency::Locks),
-    beside::<HardwareFlushed>(Concurrency::SingleWriter),
-    beside::<HardwareFlushed>(Concurrency::Locks),
-    beside::<SynchronousStrict>(Concurrency::Locks),
-    beside::<DeferredStrict>(Concurrency::Locks),
-    beside::<SynchronousEpoch>(Concurrency::Locks),
-    beside::<DeferredEpoch>(Concurrency::Locks),
-    beside::<SynchronousStrand>(Concurrency::Locks),
-    beside::<DeferredStrand>(Concurrency::Locks),
+    beside(SchemeKind::HardwareStores, Concurrency::SingleWriter),
+    beside(SchemeKind::HardwareStores, Concurrency::Locks),
+    beside(SchemeKind::HardwareFlushed, Concurrency::SingleWriter),
+    beside(SchemeKind::HardwareFlushed, Concurrency::Locks),
+    beside(SchemeKind::SynchronousStrict, Concurrency::Locks),
+    beside(SchemeKind::DeferredStrict, Concurrency::Locks),
+    beside(SchemeKind::SynchronousEpoch, Concurrency::Locks),
+    beside(SchemeKind::DeferredEpoch, Concurrency::Locks),
+    beside(SchemeKind::SynchronousStrand, Concurrency::Locks),
+    beside(SchemeKind::DeferredStrand, Concurrency::Locks),
 ];
 
 /// All that promises durability: each hardware scheme with its software, and each software scheme by itself.
@@ -243,7 +240,7 @@ impl Lab {
 
     /// Cores that the threads and a helper need.
     fn cores(&self) -> usize {
-        self.case.threads + usize::from(self.case.subject.software.code.has_helper())
+        self.case.threads + usize::from(self.case.subject.software.kind.has_helper())
     }
 
     fn setup<'a>(&self, machine: &'a Description) -> Setup<'a> {
@@ -299,7 +296,7 @@ impl Lab {
         });
         // As programs do that open a pool; past all timing.
         let world: Rc<dyn World> = machine.clone();
-        recover(&self.ground.view(Hosted::new(world, 0)), |_| ())
+        recover(&self.ground.view(&Hosted::new(world, 0)), |_| ())
             .map_err(|error| format!("recovery fails: {error}"))?;
         let cast = Cast::new(&self.ground);
         machine.run(cast.threads(&self.ground, script, &mut Rng::with_seed(seed)));

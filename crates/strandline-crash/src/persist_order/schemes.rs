@@ -7,7 +7,7 @@ use fastrand::Rng;
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, PersistentAddress, Step, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::{Scheme, SchemeKind, SchemeVisitor, recover};
+use strandline::scheme::{SchemeKind, recover};
 use strandline::transaction::{Concurrency, Worker};
 use strandline::{Error, Lock, Result, Runner, Transaction};
 use strandline_persistency::Model;
@@ -44,25 +44,6 @@ pub struct OrderedScheme {
     pub barriers: &'static [Barrier],
 }
 
-/// Runs the code of a scheme that is known by its name.
-struct Run<'a> {
-    ground: &'a Ground,
-    memory: &'a Hosted,
-    /// The thread's number and the history's seed; `None`: leases all logs and gives them back.
-    thread: Option<(usize, u64)>,
-}
-
-impl SchemeVisitor for Run<'_> {
-    type Output = Result<()>;
-
-    fn visit<S: Scheme + Send>(self) -> Result<()> {
-        match self.thread {
-            Some((number, seed)) => thread::<S>(self.ground, number, seed, self.memory),
-            None => lease::<S>(self.ground, self.memory),
-        }
-    }
-}
-
 /// Bytes whose words share a lock.
 const GRANULE_BYTES: u64 = 256;
 /// Granules that transactions write in.
@@ -87,7 +68,7 @@ impl Ground {
         // A pool whose logs are this scheme's, and nothing in progress.
         let recorder = Rc::new(Recorder::new(ground.image.clone(), shared.bytes(), 0, 1, None));
         let world: Rc<dyn World> = recorder.clone();
-        scheme.kind()?.visit(Run { ground: &ground, memory: &Hosted::new(world, 0), thread: None })?;
+        lease(&ground, scheme.kind()?, &Hosted::new(world, 0))?;
         ground.image = recorder.contents();
         Ok(ground)
     }
@@ -106,17 +87,18 @@ impl Ground {
     }
 }
 
-fn lease<S: Scheme>(ground: &Ground, memory: &Hosted) -> Result<()> {
-    let lease = |_| Worker::<_, S>::lease(ground.view(memory), Concurrency::Locks, None);
+/// Leases all logs and gives them back.
+fn lease(ground: &Ground, kind: SchemeKind, memory: &Hosted) -> Result<()> {
+    let lease = |_| Worker::lease_of(ground.view(memory), kind, Concurrency::Locks, None);
     (0..THREADS).map(lease).collect::<Result<Vec<_>>>()?;
     Ok(())
 }
 
 /// One to three transactions, each on one or two granules: they conflict, or do not, or in part. Undoing a later one
 /// must not leave a part of an earlier one, so write sets overlap without being equal.
-fn thread<S: Scheme>(ground: &Ground, number: usize, seed: u64, memory: &Hosted) -> Result<()> {
+fn thread(ground: &Ground, kind: SchemeKind, number: usize, seed: u64, memory: &Hosted) -> Result<()> {
     let mut random = Rng::with_seed(seed ^ (number as u64 + 1) << 40);
-    let mut worker = Worker::<_, S>::lease(ground.view(memory), Concurrency::Locks, None)?;
+    let mut worker = Worker::lease_of(ground.view(memory), kind, Concurrency::Locks, None)?;
     for transaction in 0..random.u64(1..=3) {
         let first = random.u64(..GRANULES);
         let second = random.bool().then(|| (first + random.u64(1..GRANULES)) % GRANULES);
@@ -223,8 +205,7 @@ impl OrderedScheme {
             threads: THREADS,
             prepare: &recovery,
             thread: &|number, seed, memory| {
-                kind.visit(Run { ground: &ground, memory, thread: Some((number, seed)) })
-                    .map_err(|error| error.to_string())
+                thread(&ground, kind, number, seed, memory).map_err(|error| error.to_string())
             },
             recover: &recovery,
             omitted,

@@ -7,7 +7,7 @@ use strandline::memory::hosted::{self, Thread};
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, Memory, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::{Scheme, SchemeKind, SchemeVisitor, VolatileWorker};
+use strandline::scheme::{SchemeKind, VolatileWorker};
 use strandline::transaction::{AnyRunner, Concurrency, Runner, Worker};
 use strandline_persistency::{CriticalPath, Model};
 use strandline_workloads::{Transactions, Workload};
@@ -79,16 +79,6 @@ pub fn trace_scheme<W: Workload>(
     trace(kind, workload, Concurrency::Locks, recording, progress)
 }
 
-/// Leases a worker.
-struct Lease<'m>(View<&'m Hosted>, Concurrency);
-
-impl<'m> SchemeVisitor for Lease<'m> {
-    type Output = strandline::Result<AnyRunner<'m>>;
-    fn visit<S: Scheme + Send + 'static>(self) -> Self::Output {
-        Worker::<_, S>::lease(self.0, self.1, None).map(AnyRunner::new)
-    }
-}
-
 /// Runs `workload` under a scheme in a recorder; `progress` is told of every thousand transactions of a thread.
 ///
 /// # Errors
@@ -126,7 +116,7 @@ fn trace<W: Workload>(
         Box::new(move |memory: &Hosted| {
             let run = || -> strandline::Result<()> {
                 let view = View { memory, layout, shared };
-                let mut worker = scheme.visit(Lease(view, concurrency))?;
+                let mut worker = AnyRunner::new(Worker::lease_of(view, scheme, concurrency, None)?);
                 let mut part = workload.thread(&mut worker, seed ^ (thread + 1) << 32)?;
                 let all_reach = |count: &Cell<u64>| {
                     count.set(count.get() + 1);

@@ -19,9 +19,11 @@ use super::ticket::{Flusher, Ticket};
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::memory::{Mapping, MappingKind, Memory, Native, Step};
-use crate::scheme::{self, Blurred, RecoveryReport, RecoveryStep, Scheme, VolatileWorker};
+use crate::scheme::{
+    self, Blurred, Erased, RecoveryReport, RecoveryStep, SchemeKind, SchemeObject, VolatileWorker,
+};
 use crate::sync::{Device, DeviceCounters, FileDevice, SharedLog, SyncRecoveryReport};
-use crate::transaction::Worker;
+use crate::transaction::{Concurrency, Worker};
 
 /// What opening a pool had to do, and how long each step took.
 ///
@@ -357,7 +359,7 @@ impl Pool {
     /// [`Error::NoFreeLog`]: there are as many workers as the pool has logs; [`Pool::wait_for_worker`] waits then.
     /// [`Error::Forked`].
     pub fn worker(&self) -> Result<Worker<Native, Blurred>> {
-        self.worker_with()
+        self.lease(SchemeKind::Blurred, Worker::lease)
     }
 
     /// A worker under another scheme, for the laboratory. The pool goes over to that scheme, and is recovered by it.
@@ -365,23 +367,33 @@ impl Pool {
     /// # Errors
     /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone, or workers under another
     /// scheme exist.
-    pub fn worker_with<S: Scheme>(&self) -> Result<Worker<Native, S>> {
-        if self.options.domain == Domain::Sync && !S::KIND.in_sync() {
+    pub fn worker_of(&self, kind: SchemeKind) -> Result<Worker<Native, Erased<Native>>> {
+        if self.options.domain == Domain::Sync && !kind.in_sync() {
             return Err(Error::Unsupported(format!(
                 "scheme {} instead of bppm",
-                S::KIND.name(self.options.concurrency)
+                kind.name(self.options.concurrency)
             )));
         }
-        if !S::KIND.is_native() {
+        if !kind.is_native() {
             return Err(Error::Parameter(format!(
                 "no processor has the persist barriers of {}: it exists for the recorder, the crash checker and \
                  the simulator; on real memory use sct-eager-sync or dct-eager-sync",
-                S::KIND.name(S::KIND.modes()[0])
+                kind.name(kind.modes()[0])
             )));
         }
+        self.lease(kind, |view, concurrency, shared_log| {
+            Worker::lease_of(view, kind, concurrency, shared_log)
+        })
+    }
+
+    fn lease<S: SchemeObject<Native>>(
+        &self,
+        kind: SchemeKind,
+        lease: impl Fn(View<Native>, Concurrency, Option<SharedLog>) -> Result<Worker<Native, S>>,
+    ) -> Result<Worker<Native, S>> {
         let shared_log = self.sync.as_ref().map(|sync| sync.log);
         let mut worker = loop {
-            match Worker::lease(self.native_view()?, self.options.concurrency, shared_log) {
+            match lease(self.native_view()?, self.options.concurrency, shared_log) {
                 // An idle worker gives its log up.
                 Err(Error::NoFreeLog(_)) if self.idle.take().is_some() => {}
                 leased => break leased?,
@@ -392,13 +404,13 @@ impl Pool {
             return Ok(worker);
         }
         let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
-        if !S::HELPER {
+        if !kind.has_helper() {
             // No worker of the scheme that it helped exists any more.
             if let Some(helper) = helper.take() {
                 helper.stop(worker.memory());
             }
         } else if helper.is_none() {
-            *helper = Some(Helper::start::<S>(self.native_view()?, self.options.concurrency)?);
+            *helper = Some(Helper::start(kind, self.native_view()?, self.options.concurrency)?);
         }
         Ok(worker)
     }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use super::layout::View;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, Native};
-use crate::scheme::{Scheme, wake_helper};
+use crate::scheme::{SchemeKind, wake_helper};
 use crate::transaction::Concurrency;
 
 /// A running helper.
@@ -17,16 +17,16 @@ pub(super) struct Helper {
 }
 
 impl Helper {
-    /// Starts the helper of scheme `S`.
+    /// Starts the helper of scheme `kind`.
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(super) fn start<S: Scheme>(view: View<Native>, concurrency: Concurrency) -> Result<Self> {
+    pub(super) fn start(kind: SchemeKind, view: View<Native>, concurrency: Concurrency) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         let thread = std::thread::Builder::new()
             .name("strandline-helper".into())
-            .spawn(move || S::help(&view, concurrency, &|| seen.load(Ordering::Acquire)))
+            .spawn(move || kind.help(&view, concurrency, &|| seen.load(Ordering::Acquire)))
             .map_err(|e| Error::io("start the helper thread", e))?;
         Ok(Self { stop, thread: Some(thread) })
     }

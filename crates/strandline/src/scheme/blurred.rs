@@ -79,9 +79,9 @@ pub type Blurred = Redo<Executing, BulkPersistence>;
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline::scheme::ExecutionInLog;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, ExecutionInLog>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::ExecutionInLog, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
 /// let cost = worker.statistics().total - before;
@@ -102,9 +102,9 @@ pub type ExecutionInLog = Redo<Executing, EachTransaction>;
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline::scheme::VolatileCheckpoint;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, VolatileCheckpoint>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::VolatileCheckpoint, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
 /// let cost = worker.statistics().total - before;

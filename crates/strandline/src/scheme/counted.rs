@@ -32,9 +32,9 @@ use crate::memory::Memory;
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline::{Abort, scheme::Counted};
+/// use strandline::{Abort, scheme::SchemeKind};
 ///
-/// let mut worker = Worker::<_, Counted>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::Counted, Concurrency::Stm, None)?;
 /// let given_up = worker.run(|tx| {
 ///     tx.write(tx.root(0), 1)?;
 ///     Err::<(), _>(Abort::User)

@@ -14,7 +14,7 @@
 //! `np` and `volatile` promise nothing, and what ran before them may be half overwritten. A pool that they have
 //! touched is marked, and is refused if it was not cleanly closed afterwards.
 
-use super::{RecoveryReport, RecoveryStep, Scheme, SchemeKind};
+use super::{RecoveryReport, RecoveryStep, SchemeKind};
 use crate::error::{Error, Result};
 use crate::log::zero;
 use crate::memory::{Memory, PersistentAddress, Step};
@@ -137,15 +137,15 @@ pub(crate) fn current<M: Memory>(view: &View<M>) -> Result<SchemeKind> {
     SchemeKind::of_code(PoolState::decode(view.memory.load(Layout::STATE)).scheme)
 }
 
-/// Makes the pool one of scheme `S`; the caller holds [`SharedLayout::LEASES`].
+/// Makes the pool one of scheme `new`; the caller holds [`SharedLayout::LEASES`].
 ///
 /// # Errors
 /// A worker of another scheme exists.
-pub(crate) fn adopt<M: Memory, S: Scheme>(view: &View<M>) -> Result<()> {
+pub(crate) fn adopt<M: Memory>(view: &View<M>, new: SchemeKind) -> Result<()> {
     let memory = &view.memory;
     let mut state = PoolState::decode(memory.load(Layout::STATE));
     let kind = SchemeKind::of_code(state.scheme)?;
-    if kind != S::KIND {
+    if kind != new {
         if view.shared.slots().any(|slot| memory.load(slot.leased()) != 0) {
             return Err(Error::Unsupported(format!(
                 "a worker under another scheme while workers exist (the pool's logs are {}'s)",
@@ -153,9 +153,9 @@ pub(crate) fn adopt<M: Memory, S: Scheme>(view: &View<M>) -> Result<()> {
             )));
         }
         leave(view, kind)?;
-        state.scheme = S::KIND.code();
+        state.scheme = new.code();
         // What leaves durability to hardware runs beside that alone.
-        state.unprotected |= !S::KIND.is_durable() && !S::KIND.is_for_hardware();
+        state.unprotected |= !new.is_durable() && !new.is_for_hardware();
         store_state(memory, state);
     }
     Ok(())

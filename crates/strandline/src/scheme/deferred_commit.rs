@@ -121,9 +121,9 @@ impl<const ENTRIES: u64> Seen<ENTRIES> {
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline::scheme::{DeferredCommit, EagerSync};
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, DeferredCommit<EagerSync>>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::DeferredEagerSync, Concurrency::Locks, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| {
 ///     tx.write(tx.root(0), 5)?;
@@ -174,9 +174,9 @@ const fn kind(model: Persistency) -> SchemeKind {
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::Lock;
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::DeferredStrict;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, DeferredStrict>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::DeferredStrict, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
 /// let stream = recorder.take_stream();
@@ -202,9 +202,9 @@ pub type DeferredStrict = DeferredCommit<Strict>;
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::Lock;
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::DeferredEpoch;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, DeferredEpoch>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::DeferredEpoch, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
 /// let stream = recorder.take_stream();
@@ -228,9 +228,9 @@ pub type DeferredEpoch = DeferredCommit<Epoch>;
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::Lock;
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::DeferredEagerSync;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, DeferredEagerSync>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::DeferredEagerSync, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
 /// let stream = recorder.take_stream();
@@ -254,9 +254,9 @@ pub type DeferredEagerSync = DeferredCommit<EagerSync>;
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::Lock;
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::DeferredStrand;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, DeferredStrand>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::DeferredStrand, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
 /// let stream = recorder.take_stream();

@@ -39,9 +39,9 @@ pub struct InPlace<const FLUSH: bool> {
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline::scheme::HardwareStores;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, HardwareStores>::lease(view, Concurrency::SingleWriter, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::HardwareStores, Concurrency::SingleWriter, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
 /// let cost = worker.statistics().total - before;
@@ -62,9 +62,9 @@ pub type HardwareStores = InPlace<false>;
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline::scheme::HardwareFlushed;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, HardwareFlushed>::lease(view, Concurrency::SingleWriter, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::HardwareFlushed, Concurrency::SingleWriter, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
 /// let cost = worker.statistics().total - before;

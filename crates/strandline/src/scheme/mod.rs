@@ -7,6 +7,7 @@ mod blurred;
 mod counted;
 mod current;
 mod deferred_commit;
+mod erased;
 mod execution_area;
 mod hardware;
 mod line_set;
@@ -31,13 +32,14 @@ pub(crate) use current::{
     adopt, check_transaction, current, drain, forget_logs, logs, mark_unprotected, zero_logs,
 };
 pub use deferred_commit::{DeferredCommit, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict};
+pub use erased::{Erased, SchemeObject};
 pub use hardware::{HardwareFlushed, HardwareStores};
 pub(crate) use mnemosyne::wake_helper;
 pub use mnemosyne::{MnemosyneAsynchronous, MnemosyneSynchronous};
 pub use no_persistence::NoPersistence;
 pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use recovery::{RecoveryReport, RecoveryStep};
-pub use registry::{SchemeKind, SchemeVisitor};
+pub use registry::SchemeKind;
 pub use software_wal::SoftwareWriteAhead;
 pub use synchronous_commit::{
     SynchronousCommit, SynchronousEagerSync, SynchronousEpoch, SynchronousStrand, SynchronousStrict,

@@ -19,9 +19,9 @@ use crate::pool::layout::View;
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline::scheme::NoPersistence;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, NoPersistence>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::NoPersistence, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| {
 ///     tx.write(tx.root(0), 5)?;

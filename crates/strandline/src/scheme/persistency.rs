@@ -69,9 +69,9 @@ pub trait PersistencyModel {
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::{Strict, SynchronousCommit};
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, SynchronousCommit<Strict>>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::SynchronousStrict, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run(|tx| tx.write(layout.root(0), 5))?;
 /// let mut operations = recorder.take_stream().into_iter().map(|recorded| recorded.operation);
@@ -95,9 +95,9 @@ pub struct Strict;
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::{Epoch, SynchronousCommit};
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, SynchronousCommit<Epoch>>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::SynchronousEpoch, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[strandline::Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
 /// let stream = recorder.take_stream();
@@ -119,9 +119,9 @@ pub struct Epoch;
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::{EagerSync, SynchronousCommit};
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, SynchronousCommit<EagerSync>>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::SynchronousEagerSync, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run(|tx| tx.write(layout.root(0), 5))?;
 /// let stream = recorder.take_stream();
@@ -143,9 +143,9 @@ pub struct EagerSync;
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::{Strand, SynchronousCommit};
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, SynchronousCommit<Strand>>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::SynchronousStrand, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run(|tx| tx.write(layout.root(0), 5))?;
 /// let stream = recorder.take_stream();

@@ -3,50 +3,15 @@
 //! Adding one is adding a file and a line of the table.
 
 use super::{
-    Base, Blurred, Counted, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict, ExecutionInLog,
-    HardwareFlushed, HardwareStores, MnemosyneAsynchronous, MnemosyneSynchronous, NoPersistence,
-    RecoveryReport, RecoveryStep, Scheme, SoftwareWriteAhead, SynchronousEagerSync, SynchronousEpoch,
-    SynchronousStrand, SynchronousStrict, UndoLogged, VolatileCheckpoint, Wrap,
+    Base, Blurred, Counted, DeferredEagerSync, DeferredEpoch, DeferredStrand, DeferredStrict, Erased,
+    ExecutionInLog, HardwareFlushed, HardwareStores, MnemosyneAsynchronous, MnemosyneSynchronous,
+    NoPersistence, RecoveryReport, RecoveryStep, Scheme, SoftwareWriteAhead, SynchronousEagerSync,
+    SynchronousEpoch, SynchronousStrand, SynchronousStrict, UndoLogged, VolatileCheckpoint, Wrap,
 };
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::pool::layout::View;
 use crate::transaction::Concurrency;
-
-/// Something to be done with a scheme that is known by its kind alone, for [`SchemeKind::visit`].
-///
-/// ```
-/// # use strandline::pool::Geometry;
-/// # use strandline::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// use strandline::scheme::{Scheme, SchemeKind, SchemeVisitor};
-///
-/// /// Runs a transaction under a scheme that is known while the program runs.
-/// struct Write<'p>(&'p Pool, u64);
-///
-/// impl SchemeVisitor for Write<'_> {
-///     type Output = strandline::Result<()>;
-///     fn visit<S: Scheme + Send + 'static>(self) -> Self::Output {
-///         self.0.worker_with::<S>()?.run(|tx| tx.write(tx.root(0), self.1))
-///     }
-/// }
-///
-/// let name = "base";
-/// let kind = SchemeKind::ALL.iter().find(|kind| kind.name(options.concurrency) == name).unwrap();
-/// kind.visit(Write(&pool, 5))?;
-/// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(0)))?, 5);
-/// # Ok::<(), strandline::Error>(())
-/// ```
-pub trait SchemeVisitor {
-    /// What it gives.
-    type Output;
-    /// Does it with scheme `S`.
-    fn visit<S: Scheme + Send + 'static>(self) -> Self::Output;
-}
 
 macro_rules! schemes {
     ($($(#[$doc:meta])* $kind:ident = $code:literal: $scheme:ty, $name:literal in $modes:expr, $source:expr, $description:literal;)*) => {
@@ -105,18 +70,36 @@ macro_rules! schemes {
                 match self { $(Self::$kind => $code,)* }
             }
 
-            /// Calls `visitor` with this scheme.
-            pub fn visit<V: SchemeVisitor>(self, visitor: V) -> V::Output {
-                match self { $(Self::$kind => visitor.visit::<$scheme>(),)* }
+            /// Whether a helper should run [`SchemeKind::help`] beside the workers.
+            pub const fn has_helper(self) -> bool {
+                match self { $(Self::$kind => <$scheme>::HELPER,)* }
             }
 
-            /// Recovers a pool that this scheme has written; see [`recover`].
-            pub(super) fn recover<M: Memory>(
+            /// Begins to serve the worker that leases log `index`: [`Scheme::lease`].
+            pub fn lease<M: Memory>(self, view: &View<M>, index: u64) -> Erased<M> {
+                match self { $(Self::$kind => Erased::new(<$scheme>::lease(view, index)),)* }
+            }
+
+            /// Recovers a pool that this scheme has written, whatever its state word says: [`Scheme::recover`].
+            ///
+            /// # Errors
+            /// A log is damaged. Nothing has been changed then.
+            pub fn recover<M: Memory>(
                 self,
                 view: &View<M>,
                 begins: &mut dyn FnMut(RecoveryStep),
             ) -> Result<RecoveryReport> {
                 match self { $(Self::$kind => <$scheme>::recover(view, begins),)* }
+            }
+
+            /// The work of a helper, until `stop` says so: [`Scheme::help`].
+            pub fn help<M: Memory>(self, view: &View<M>, concurrency: Concurrency, stop: &dyn Fn() -> bool) {
+                match self { $(Self::$kind => <$scheme>::help(view, concurrency, stop),)* }
+            }
+
+            #[cfg(test)]
+            fn of_type(self) -> Self {
+                match self { $(Self::$kind => <$scheme>::KIND,)* }
             }
 
             /// See [`Scheme::drain`].
@@ -254,15 +237,6 @@ mod tests {
 
     use super::*;
 
-    struct Kind;
-
-    impl SchemeVisitor for Kind {
-        type Output = SchemeKind;
-        fn visit<S: Scheme + Send>(self) -> SchemeKind {
-            S::KIND
-        }
-    }
-
     #[test]
     fn numbers_and_names_are_unique_and_types_know_their_kinds() {
         let codes: BTreeSet<_> = SchemeKind::ALL.iter().map(|kind| kind.code()).collect();
@@ -274,7 +248,7 @@ mod tests {
             .collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         for &kind in SchemeKind::ALL {
-            assert_eq!(kind.visit(Kind), kind);
+            assert_eq!(kind.of_type(), kind);
             assert_eq!(SchemeKind::of_code(kind.code()).unwrap(), kind);
         }
         assert!(SchemeKind::of_code(255).is_err());

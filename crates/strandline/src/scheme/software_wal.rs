@@ -52,9 +52,9 @@ const COUNT_BITS: u32 = 20;
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline::scheme::SoftwareWriteAhead;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, SoftwareWriteAhead>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::SoftwareWriteAhead, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| {
 ///     tx.write(tx.root(0), 5)?;

@@ -54,9 +54,9 @@ use crate::transaction::{LockSet, Statistics};
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline::scheme::{EagerSync, SynchronousCommit};
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, SynchronousCommit<EagerSync>>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::SynchronousEagerSync, Concurrency::Locks, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| {
 ///     tx.write(tx.root(0), 5)?;
@@ -96,9 +96,9 @@ const fn kind(model: Persistency) -> SchemeKind {
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::Lock;
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::SynchronousStrict;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, SynchronousStrict>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::SynchronousStrict, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
 /// let stream = recorder.take_stream();
@@ -124,9 +124,9 @@ pub type SynchronousStrict = SynchronousCommit<Strict>;
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::Lock;
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::SynchronousEpoch;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, SynchronousEpoch>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::SynchronousEpoch, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
 /// let stream = recorder.take_stream();
@@ -150,9 +150,9 @@ pub type SynchronousEpoch = SynchronousCommit<Epoch>;
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::Lock;
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::SynchronousEagerSync;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, SynchronousEagerSync>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::SynchronousEagerSync, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
 /// let stream = recorder.take_stream();
@@ -176,9 +176,9 @@ pub type SynchronousEagerSync = SynchronousCommit<EagerSync>;
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
 /// use strandline::Lock;
 /// use strandline::memory::{Event, Operation};
-/// use strandline::scheme::SynchronousStrand;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, SynchronousStrand>::lease(view, Concurrency::Locks, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::SynchronousStrand, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
 /// let stream = recorder.take_stream();

@@ -62,9 +62,9 @@ const BYTES: u64 = 32;
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline::scheme::UndoLogged;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, UndoLogged>::lease(view, Concurrency::SingleWriter, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::UndoLogged, Concurrency::SingleWriter, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| {
 ///     tx.write(tx.root(0), 5)?;

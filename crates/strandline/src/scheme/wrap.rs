@@ -51,9 +51,9 @@ use crate::transaction::{Concurrency, Statistics, WriteSet};
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline::scheme::Wrap;
+/// use strandline::scheme::SchemeKind;
 ///
-/// let mut worker = Worker::<_, Wrap>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease_of(view, SchemeKind::Wrap, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
 /// let cost = worker.statistics().total - before;

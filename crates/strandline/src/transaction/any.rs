@@ -1,8 +1,8 @@
 //! Runners whose type is forgotten.
 //!
-//! A program that knows scheme and structure is compiled for them, at full speed. Where that speed does not matter (a
-//! simulated machine, a recorder, filling a pool), [`AnyRunner`] keeps each structure from being compiled again for
-//! every scheme.
+//! A program that knows its runner and its structure is compiled for them, at full speed. Where that speed does not matter
+//! (a simulated machine, a recorder, filling a pool), [`AnyRunner`] keeps each structure from being compiled again for
+//! every runner.
 
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;

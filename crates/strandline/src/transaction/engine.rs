@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::memory::{Counters, Event, LINE_WORDS, Memory, PersistentAddress, Step};
 use crate::pool::heap::Access;
 use crate::pool::layout::{SharedLayout, Slot, View};
-use crate::scheme::{Full, Scheme};
+use crate::scheme::{Full, SchemeObject};
 use crate::sync::SharedLog;
 
 use super::Abort;
@@ -118,7 +118,7 @@ pub struct Engine<M, S> {
     pub statistics: Statistics,
 }
 
-impl<M: Memory, S: Scheme> Engine<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
     pub fn new(
         view: View<M>,
         slot_index: u64,
@@ -286,7 +286,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     /// Ends an attempt without effect.
     pub fn roll_back(&mut self, why: Abort) {
         self.scheme.abort(&self.view);
-        if S::IN_PLACE {
+        if self.scheme.in_place() {
             // Before others can store to the same words.
             self.view.memory.event(Event::Abort);
         }
@@ -299,7 +299,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         }
         self.writes.clear();
         self.leave_commit();
-        if !S::IN_PLACE {
+        if !self.scheme.in_place() {
             self.view.memory.event(Event::Abort);
         }
         match why {
@@ -429,7 +429,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     #[inline]
     pub(super) fn gather_home(&mut self) {
         self.home.clear();
-        if S::IN_PLACE {
+        if self.scheme.in_place() {
             return;
         }
         for entry in &self.writes.entries {
@@ -452,7 +452,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     }
 }
 
-impl<M: Memory, S: Scheme> Engine<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
     /// Reads words of one line.
     #[inline(always)]
     fn read_line(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
@@ -464,7 +464,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
     }
 }
 
-impl<M: Memory, S: Scheme> Access for Engine<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Access for Engine<M, S> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.check(at, 1)?;
@@ -551,10 +551,10 @@ impl<M: Memory, S: Scheme> Access for Engine<M, S> {
 
 /// The commit that STM and single-writer mode share: the scheme makes the log durable under `transaction`, and says
 /// how many log records that took.
-impl<M: Memory, S: Scheme> Engine<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
     #[inline]
     pub(super) fn make_durable(&mut self, transaction: u64) -> u64 {
-        if S::IN_PLACE {
+        if self.scheme.in_place() {
             self.view.memory.event(Event::Executed(transaction));
         }
         self.view.memory.event(Event::Commit(transaction));

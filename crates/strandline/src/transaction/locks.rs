@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::memory::{Event, LINE_BYTES, Memory, PersistentAddress, latch};
 use crate::pool::heap;
 use crate::pool::layout::View;
-use crate::scheme::Scheme;
+use crate::scheme::SchemeObject;
 
 /// Bytes whose words share a lock.
 const GRANULE_BYTES: u64 = 256;
@@ -39,12 +39,12 @@ const GRANULE_BYTES: u64 = 256;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("pool");
 /// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # use strandline::{Concurrency, Lock, scheme::UndoLogged};
+/// # use strandline::{Concurrency, Lock, scheme::SchemeKind};
 /// let options = Options { concurrency: Concurrency::Locks, ..options };
 /// # let options = Options { domain: Domain::FlushOnFail, assume_persistent: true, ..options };
 /// let pool = Pool::create(&path, &options)?;
 /// let (from, to) = (pool.layout().root(0), pool.layout().root(1));
-/// let mut worker = pool.worker_with::<UndoLogged>()?;
+/// let mut worker = pool.worker_of(SchemeKind::UndoLogged)?;
 /// worker.run_locked(&[Lock::word(from), Lock::word(to)], |tx| {
 ///     tx.write(from, 1)?;
 ///     tx.write(to, 2)
@@ -276,7 +276,7 @@ fn lock_of<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
     ((at.offset() / GRANULE_BYTES) % view.shared.lock_count()) as u32
 }
 
-impl<M: Memory, S: Scheme> Engine<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
     /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
     #[inline]
     pub(super) fn declare(&mut self, locks: Option<&[Lock]>) {

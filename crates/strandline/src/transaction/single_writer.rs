@@ -7,20 +7,20 @@
 
 use crate::memory::{Memory, PersistentAddress};
 use crate::pool::layout::SharedLayout;
-use crate::scheme::Scheme;
+use crate::scheme::SchemeObject;
 
 use super::Abort;
 use super::engine::{Engine, READER_LOCKS_AFTER};
 use super::write_set::{LineEntry, NONE};
 
-impl<M: Memory, S: Scheme> Engine<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
     pub(super) fn begin_single_writer(&mut self, attempt: u32) {
         let memory = &self.view.memory;
-        if !self.holds_lock && (!self.read_only || S::IN_PLACE || attempt >= READER_LOCKS_AFTER) {
+        if !self.holds_lock && (!self.read_only || self.scheme.in_place() || attempt >= READER_LOCKS_AFTER) {
             memory.lock(SharedLayout::WRITER);
             self.holds_lock = true;
         }
-        if S::IN_PLACE {
+        if self.scheme.in_place() {
             // Nobody else is there to be seen.
             return;
         }
@@ -91,7 +91,7 @@ impl<M: Memory, S: Scheme> Engine<M, S> {
         let transaction = self.view.memory.load(SharedLayout::CLOCK) + 1;
         self.view.memory.store(SharedLayout::CLOCK, transaction);
         let log_records = self.make_durable(transaction);
-        if !S::IN_PLACE {
+        if !self.scheme.in_place() {
             self.store_home_in_sequence();
         }
         self.scheme.stored_home(&self.view, &self.writes, self.concurrency);

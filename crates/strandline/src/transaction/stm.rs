@@ -11,7 +11,7 @@
 
 use crate::memory::{Event, Memory, PersistentAddress};
 use crate::pool::layout::SharedLayout;
-use crate::scheme::Scheme;
+use crate::scheme::SchemeObject;
 
 use super::Abort;
 use super::engine::Engine;
@@ -33,7 +33,7 @@ fn owner(lock: u64) -> u64 {
     (lock & 0xffff_ffff) >> 1
 }
 
-impl<M: Memory, S: Scheme> Engine<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
     pub(super) fn begin_stm(&mut self, serial: bool) {
         let memory = &self.view.memory;
         if !self.holds_lock {

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, PersistentAddress};
 use crate::pool::heap::{self, Access, Arenas};
 use crate::pool::layout::{SharedLayout, View};
-use crate::scheme::{self, Scheme};
+use crate::scheme::{self, Blurred, Erased, Scheme, SchemeKind, SchemeObject};
 use crate::sync::SharedLog;
 
 use super::engine::{Concurrency, Engine, Statistics};
@@ -30,7 +30,7 @@ use super::{Abort, Lock, Read, Transaction};
 ///
 /// let pool = Pool::create(&path, &options)?;
 /// assert_eq!(count(&mut pool.worker()?)?, 1);
-/// assert_eq!(count(&mut pool.worker_with::<strandline::scheme::Base>()?)?, 2);
+/// assert_eq!(count(&mut pool.worker_of(strandline::scheme::SchemeKind::Base)?)?, 2);
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub trait Runner {
@@ -106,7 +106,7 @@ pub trait Runner {
 /// assert_eq!(pool.worker()?.log_index(), index);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Worker<M: Memory, S: Scheme> {
+pub struct Worker<M: Memory, S: SchemeObject<M>> {
     tx: Tx<M, S>,
     read_only: bool,
 }
@@ -134,31 +134,58 @@ pub struct Worker<M: Memory, S: Scheme> {
 /// assert_eq!([worker.run(next)?, worker.run(next)?], [1, 2]);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Tx<M: Memory, S: Scheme> {
+pub struct Tx<M: Memory, S: SchemeObject<M>> {
     engine: Engine<M, S>,
     arenas: Arenas,
 }
 
-impl<M: Memory, S: Scheme> Worker<M, S> {
-    /// Leases a free log of the pool, whose logs become scheme `S`'s if they are not yet.
+impl<M: Memory> Worker<M, Blurred> {
+    /// Leases a free log of the pool, whose logs become BPPM's if they are not yet.
     ///
     /// # Errors
     /// [`Error::NoFreeLog`]: as many workers exist as the pool has logs. [`Error::Unsupported`]: a worker under
     /// another scheme exists. [`Error::Forked`].
     pub fn lease(view: View<M>, concurrency: Concurrency, shared_log: Option<SharedLog>) -> Result<Self> {
+        Self::lease_log(view, Blurred::KIND, concurrency, shared_log, Blurred::lease)
+    }
+}
+
+impl<M: Memory> Worker<M, Erased<M>> {
+    /// Leases a free log of the pool, whose logs become scheme `kind`'s if they are not yet, for the laboratory.
+    ///
+    /// # Errors
+    /// As [`Worker::lease`]; [`Error::Parameter`]: the scheme does not run in this mode.
+    pub fn lease_of(
+        view: View<M>,
+        kind: SchemeKind,
+        concurrency: Concurrency,
+        shared_log: Option<SharedLog>,
+    ) -> Result<Self> {
+        Self::lease_log(view, kind, concurrency, shared_log, |view, index| kind.lease(view, index))
+    }
+}
+
+impl<M: Memory, S: SchemeObject<M>> Worker<M, S> {
+    fn lease_log(
+        view: View<M>,
+        kind: SchemeKind,
+        concurrency: Concurrency,
+        shared_log: Option<SharedLog>,
+        lease: impl FnOnce(&View<M>, u64) -> S,
+    ) -> Result<Self> {
         let logs = view.layout.geometry.logs;
         if view.memory.is_forked() {
             return Err(Error::Forked);
         }
-        if !S::KIND.modes().contains(&concurrency) {
-            let modes: Vec<_> = S::KIND.modes().iter().map(|&mode| S::KIND.name(mode)).collect();
+        if !kind.modes().contains(&concurrency) {
+            let modes: Vec<_> = kind.modes().iter().map(|&mode| kind.name(mode)).collect();
             return Err(Error::Parameter(format!(
                 "this scheme runs as {} only; open the pool in one of these modes",
                 modes.join(", ")
             )));
         }
         view.memory.lock(SharedLayout::LEASES);
-        let adopted = scheme::adopt::<M, S>(&view);
+        let adopted = scheme::adopt(&view, kind);
         let free = (0..logs).find(|&index| view.memory.load(view.shared.slot(index).leased()) == 0);
         if let (Ok(()), Some(index)) = (&adopted, free) {
             view.memory.store(view.shared.slot(index).leased(), 1);
@@ -166,7 +193,7 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
         view.memory.unlock(SharedLayout::LEASES);
         adopted?;
         let index = free.ok_or(Error::NoFreeLog(logs))?;
-        let scheme = S::lease(&view, index);
+        let scheme = lease(&view, index);
         let engine = Engine::new(view, index, scheme, concurrency, shared_log);
         Ok(Self { tx: Tx { engine, arenas: Arenas::new(index) }, read_only: false })
     }
@@ -213,15 +240,15 @@ impl<M: Memory, S: Scheme> Worker<M, S> {
 }
 
 /// The thread's transaction, until this is dropped.
-struct Running<'w, M: Memory, S: Scheme>(&'w mut Tx<M, S>);
+struct Running<'w, M: Memory, S: SchemeObject<M>>(&'w mut Tx<M, S>);
 
-impl<M: Memory, S: Scheme> Drop for Running<'_, M, S> {
+impl<M: Memory, S: SchemeObject<M>> Drop for Running<'_, M, S> {
     fn drop(&mut self) {
         self.0.engine.view.memory.end_transaction();
     }
 }
 
-impl<M: Memory, S: Scheme> Tx<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Tx<M, S> {
     fn attempt<R>(
         &mut self,
         read_only: bool,
@@ -267,7 +294,7 @@ impl<M: Memory, S: Scheme> Tx<M, S> {
     }
 }
 
-impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Runner for Worker<M, S> {
     type Tx<'t> = Tx<M, S>;
 
     fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
@@ -304,7 +331,7 @@ impl<M: Memory, S: Scheme> Runner for Worker<M, S> {
     }
 }
 
-impl<M: Memory, S: Scheme> Drop for Worker<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Drop for Worker<M, S> {
     fn drop(&mut self) {
         let engine = &mut self.tx.engine;
         let memory = &engine.view.memory;
@@ -319,7 +346,7 @@ impl<M: Memory, S: Scheme> Drop for Worker<M, S> {
     }
 }
 
-impl<M: Memory, S: Scheme> Read for Tx<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Read for Tx<M, S> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.engine.read(at)
@@ -354,7 +381,7 @@ impl<M: Memory, S: Scheme> Read for Tx<M, S> {
     }
 }
 
-impl<M: Memory, S: Scheme> Transaction for Tx<M, S> {
+impl<M: Memory, S: SchemeObject<M>> Transaction for Tx<M, S> {
     #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.engine.write(at, value)

@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use crate::scheme::Scheme;
+use crate::scheme::SchemeObject;
 use crate::transaction::{Abort, Runner, Transaction, Worker};
 
 /// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: a pointer or collection
@@ -136,7 +136,7 @@ pub(super) fn update<T, E: From<Error>>(
 }
 
 /// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
-pub(super) fn update_later<M: Memory, S: Scheme, T, E: From<Error>>(
+pub(super) fn update_later<M: Memory, S: SchemeObject<M>, T, E: From<Error>>(
     worker: &mut Worker<M, S>,
     mut body: impl FnMut(&Tx<'_>) -> Result<T, E>,
 ) -> Result<(T, u64), E> {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use strandline::memory::recorder::Recorder;
 use strandline::memory::{Hosted, Step, World};
 use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::Scheme;
+use strandline::scheme::{Blurred, Erased, SchemeKind};
 use strandline::transaction::Worker;
 use strandline::{Concurrency, Result};
 
@@ -55,8 +55,17 @@ impl TestPool {
         self.over(Hosted::new(self.world(), 0))
     }
 
-    /// A worker outside any coroutine.
-    pub fn worker<S: Scheme>(&self, concurrency: Concurrency) -> Result<Worker<Hosted, S>> {
+    /// A worker outside any coroutine: the applications' path.
+    pub fn worker(&self, concurrency: Concurrency) -> Result<Worker<Hosted, Blurred>> {
         Worker::lease(self.view(), concurrency, None)
+    }
+
+    /// A worker under any scheme: the laboratory's path.
+    pub fn worker_of(
+        &self,
+        kind: SchemeKind,
+        concurrency: Concurrency,
+    ) -> Result<Worker<Hosted, Erased<Hosted>>> {
+        Worker::lease_of(self.view(), kind, concurrency, None)
     }
 }
