@@ -41,8 +41,10 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
                     idle_percent: 0,
                 };
                 let measure = || selection.measure(&pool, domain, scheme, &run).unwrap();
-                // On a busy machine the few transactions of so short a run may all find nothing to write.
-                let logs = |row: &Row| !scheme.is_durable() || row.log_bytes_per_tx >= 32.0;
+                // On a busy machine the few transactions of so short a run may all find nothing to write, or be deferred.
+                let logs = |row: &Row| {
+                    !scheme.is_durable() || row.log_bytes_per_tx >= 32.0 && row.acknowledged_per_s > 0.0
+                };
                 let mut row = measure();
                 for _ in 0..200 {
                     if logs(&row) {
@@ -59,7 +61,7 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
                 }
                 if scheme.is_durable() {
                     assert!(row.fences_per_tx > 0.0, "{row:?}");
-                    assert!(logs(&row) && row.acknowledged_per_s > 0.0, "{row:?}");
+                    assert!(logs(&row), "{row:?}");
                 } else {
                     assert_eq!((row.fences_per_tx, row.lines_flushed_per_tx), (0.0, 0.0), "{row:?}");
                 }
