@@ -468,9 +468,35 @@ impl Arena {
     }
 }
 
-/// Bytes of the block that begins at `at`.
+/// Bytes of the block that begins at `at`, which the transaction reads as well: if somebody frees the block meanwhile, it conflicts
+/// there, and so a look at the table as it is at home is enough where that says what was expected.
 pub(crate) fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort> {
+    let layout = tx.layout();
+    if at >= layout.chunks && at < layout.end() {
+        let word = tx.hint(table(layout, chunk_of(layout, at)));
+        if let Some(bytes) = block_in(layout, at, word) {
+            return Ok(bytes);
+        }
+    }
     find_block(tx, at)?.ok_or_else(|| tx.fail(Error::InvalidAddress(at.offset())))
+}
+
+/// Bytes of the block that begins at `at`, inside the chunks, if one does by this word of the table.
+#[inline]
+fn block_in(layout: &Layout, at: PersistentAddress, word: u64) -> Option<u64> {
+    let chunk = chunk_of(layout, at);
+    let inside = at.offset() - start(layout, chunk).offset();
+    match Chunk::decode(word) {
+        Some(Chunk::Small { class, .. }) => {
+            let division = Division::new(layout, class);
+            division.block_at(inside).map(|_| division.block)
+        }
+        Some(Chunk::Large { chunks }) => {
+            let is_first = inside == 0 && chunks <= layout.chunk_count - chunk;
+            is_first.then(|| chunks * layout.geometry.chunk_bytes)
+        }
+        _ => None,
+    }
 }
 
 /// Whether a block that is allocated begins at `at`.
@@ -494,25 +520,11 @@ pub(crate) fn is_allocated<A: Access>(tx: &mut A, at: PersistentAddress) -> Resu
 #[inline]
 pub(crate) fn find_block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<Option<u64>, Abort> {
     let layout = tx.layout();
-    Ok(if at < layout.chunks || at >= layout.end() {
-        None
-    } else {
-        let chunk = chunk_of(layout, at);
-        let inside = at.offset() - start(layout, chunk).offset();
-        let at_table = table(layout, chunk);
-        match Chunk::decode(tx.read(at_table)?) {
-            Some(Chunk::Small { class, .. }) => {
-                let division = Division::new(tx.layout(), class);
-                division.block_at(inside).map(|_| division.block)
-            }
-            Some(Chunk::Large { chunks }) => {
-                let layout = tx.layout();
-                let is_first = inside == 0 && chunks <= layout.chunk_count - chunk;
-                is_first.then(|| chunks * layout.geometry.chunk_bytes)
-            }
-            _ => None,
-        }
-    })
+    if at < layout.chunks || at >= layout.end() {
+        return Ok(None);
+    }
+    let word = tx.read(table(layout, chunk_of(layout, at)))?;
+    Ok(block_in(tx.layout(), at, word))
 }
 
 /// Which table words to read in the transaction when looking for free chunks.

@@ -13,10 +13,10 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
@@ -187,8 +187,11 @@ impl FileDevice {
     /// Fails if one of the files was deleted or cut short by somebody else: what is written to it would be lost.
     fn check_files(&self) -> io::Result<()> {
         for file in [DeviceFile::Heap, DeviceFile::Log] {
-            let about = self.file(file).buffered.metadata()?;
-            if about.nlink() == 0 || about.len() < self.sizes[file as usize].load(Ordering::Relaxed) {
+            // Nothing else: a file system that has been asked for a file's times must keep them exactly at the next write,
+            // which costs more than the question.
+            let wanted = StatxFlags::NLINK | StatxFlags::SIZE;
+            let about = rustix::fs::statx(&self.file(file).buffered, "", AtFlags::EMPTY_PATH, wanted)?;
+            if about.stx_nlink == 0 || about.stx_size < self.sizes[file as usize].load(Ordering::Relaxed) {
                 return Err(Errno::STALE.into());
             }
         }
