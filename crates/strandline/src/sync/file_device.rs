@@ -131,6 +131,10 @@ fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(ALIGNMENT)
 }
 
+/// At every so many durable writes of the log, and at every flush of the heap, both files are looked at. At each it would take some
+/// hundredths of a write; what was acknowledged before somebody deleted a file is lost with it in any case.
+const LOOK_EVERY: u64 = 16;
+
 /// Threads that write scattered pages: an unbuffered write waits for the device, which can do several at a time.
 const WRITERS: usize = 4;
 
@@ -282,7 +286,11 @@ impl Device for FileDevice {
     }
 
     fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
-        self.check_files()?;
+        if file == DeviceFile::Log
+            && self.counts.log_writes.load(Ordering::Relaxed).is_multiple_of(LOOK_EVERY)
+        {
+            self.check_files()?;
+        }
         self.count_write(file, from);
         let open = self.file(file);
         match (file, open.direct_for(offset, from.len())) {
