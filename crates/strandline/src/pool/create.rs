@@ -13,6 +13,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FallocateFlags;
@@ -26,8 +27,6 @@ use super::options::Options;
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::sync::{self, FileDevice, LogIdentity, SyncParameters};
-
-use std::os::unix::fs::FileExt;
 
 /// A number that was never drawn before.
 pub(super) fn random() -> u64 {

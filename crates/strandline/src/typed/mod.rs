@@ -79,8 +79,9 @@
 //!    nodes of an ordered map have a magic number. The buckets, tables and entries of maps have none: there the block's size is asked for, and the
 //!    entry's key must be the one that is looked for.
 //!
-//! What a damaged link that passes all this can do is what a wrong value could: it changes data of the same type. It does not reach the
-//! heap's own tables, the logs or the roots. `Store::check` finds it.
+//! What a damaged link that passes all this can do is what a wrong value could: it changes data of the same type; where there are no tags,
+//! it may change another large enough block of the heap. It does not reach the heap's own tables, the logs or the roots. `Store::check`
+//! finds it.
 //!
 //! # What is left to you
 //!
