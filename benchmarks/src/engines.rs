@@ -57,7 +57,7 @@ pub fn touch(value: &[u8]) -> usize {
 
 // ---- Strandline ----
 
-use strandline::typed::{HashMap, Persist, Session, Store};
+use strandline::{HashMap, Persist, Session, Store};
 
 #[derive(Persist)]
 struct Root<'p> {

@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::time::Duration;
 
-use strandline::typed::{HashMap, OrderedMap, Persist, Ptr, Store, Tx, View};
 use strandline::{Domain, Error, Options};
+use strandline::{HashMap, OrderedMap, Persist, Ptr, Store, Tx, View};
 
 type Map<'p> = OrderedMap<'p, Vec<u8>, Vec<u8>>;
 

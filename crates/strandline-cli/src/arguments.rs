@@ -1,8 +1,8 @@
 //! What several subcommands take: domains, instructions, sizes.
 
 use clap::ValueEnum;
-use strandline::Domain;
-use strandline::memory::WriteBackInstruction;
+use strandline_core::Domain;
+use strandline_core::memory::WriteBackInstruction;
 
 /// A persistence domain by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

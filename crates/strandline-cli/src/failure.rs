@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use strandline::Error;
+use strandline_core::Error;
 
 /// The end of a subcommand that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

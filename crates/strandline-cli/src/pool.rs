@@ -1,13 +1,16 @@
 //! `strandline pool`: creates pools and looks at them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use strandline_core::Concurrency;
+use strandline_schemes::laboratory;
 
 use clap::ValueEnum;
 use serde_json::json;
-use strandline::pool::{
-    CheckReport, Geometry, LogFile, Options, Pool, PoolInfo, RepairReport, check, inspect, repair,
+use strandline_core::file::{
+    CheckReport, LogFile, Options, Pool, PoolInfo, RepairReport, check, inspect, repair,
 };
-use strandline::{Domain, Error};
+use strandline_core::layout::Geometry;
+use strandline_core::{Domain, Error};
 
 use crate::arguments::{DomainName, bytes};
 use crate::failure::{Failure, Outcome};
@@ -27,6 +30,7 @@ enum What {
     Check(Check),
     Dump(Dump),
     Backup(Backup),
+    Recover(Recover),
 }
 
 /// Create an empty pool in a new file.
@@ -102,6 +106,16 @@ struct Backup {
     to: PathBuf,
 }
 
+/// Recover a pool that was not closed, and close it: then every program can open it, under any domain.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool recover /mnt/pmem/orders.pool\n\n\
+    Programs recover their pools themselves when they open them. This is for pools that a scheme has left which\n\
+    they do not have: one of `strandline bench` or of the crash checker.")]
+struct Recover {
+    /// The pool's file
+    path: PathBuf,
+}
+
 /// Runs it.
 ///
 /// # Errors
@@ -122,33 +136,49 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 ..Options::default()
             };
             Pool::create(&create.path, &options)?.close()?;
-            show(&inspect(&create.path)?, create.json);
+            show(&inspect(&create.path, strandline_schemes::ALL)?, create.json);
         }
-        What::Info(info) => show(&inspect(&info.path)?, info.json),
+        What::Info(info) => show(&inspect(&info.path, strandline_schemes::ALL)?, info.json),
         What::Check(arguments) => {
             let repaired = if arguments.repair { mend(arguments)? } else { Some(RepairReport::default()) };
             let Some(repaired) = repaired else { return Ok(Outcome::Finding) };
-            return show_check(&check(&arguments.path)?, &repaired, arguments.json);
+            return show_check(&check(&arguments.path, strandline_schemes::ALL)?, &repaired, arguments.json);
         }
-        What::Dump(dump) => show_dump(&check(&dump.path)?),
+        What::Dump(dump) => show_dump(&check(&dump.path, strandline_schemes::ALL)?),
         What::Backup(arguments) => {
-            let info = inspect(&arguments.path)?;
-            // One that is cleanly closed opens under any domain; this one makes no log file beside it.
-            let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
-            let domain = used.map_or(Domain::Process, |name| name.domain(0));
-            let options = Options { layout_name: info.header.layout_name, domain, ..Options::default() };
-            let pool = Pool::open(&arguments.path, &options)?;
+            let pool = open(&arguments.path)?;
             let report = pool.backup(&arguments.to)?;
             pool.close()?;
             say!("{} bytes and {} log blocks copied", report.heap_bytes, report.log_blocks);
+        }
+        What::Recover(arguments) => {
+            let pool = open(&arguments.path)?;
+            let replayed = pool.recovery().replayed();
+            pool.close()?;
+            say!("{replayed} transactions replayed; the pool is closed");
         }
     }
     Ok(Outcome::Success)
 }
 
+/// Opens a pool under the domain that wrote it.
+fn open(path: &Path) -> Result<Pool, Failure> {
+    let info = inspect(path, strandline_schemes::ALL)?;
+    // One that is cleanly closed opens under any domain; this one makes no log file beside it.
+    let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
+    let domain = used.map_or(Domain::Process, |name| name.domain(0));
+    let options = Options {
+        layout_name: info.header.layout_name,
+        domain,
+        assume_persistent: true,
+        ..Options::default()
+    };
+    Ok(laboratory(Concurrency::Stm).open(path, &options)?)
+}
+
 /// Repairs a pool; `None` if something would be lost.
 fn mend(arguments: &Check) -> Result<Option<RepairReport>, Failure> {
-    match repair(&arguments.path) {
+    match repair(&arguments.path, strandline_schemes::ALL) {
         Ok(report) => Ok(Some(report)),
         Err(error @ Error::Irreparable(_)) => {
             if arguments.json {

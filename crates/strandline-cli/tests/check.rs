@@ -23,7 +23,7 @@ fn ends(arguments: &[&str], code: i32) -> (String, String) {
 }
 
 fn shipped(name: &str) -> String {
-    format!("{}/../strandline-crash/litmus/{name}.litmus", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../strandline-check/litmus/{name}.litmus", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> String {

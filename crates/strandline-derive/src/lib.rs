@@ -1,5 +1,5 @@
 //! `#[derive(Persist)]` and `#[derive(Key)]` for strandline's typed API, which documents them: see
-//! `strandline::typed`.
+//! `strandline`.
 
 mod fields;
 mod key;

@@ -50,13 +50,13 @@ fn layout(variants: &[Variant<'_>], is_enum: bool, brand: &Lifetime) -> TokenStr
     for variant in variants {
         if is_enum {
             let name = variant.name.to_string();
-            steps.extend(quote!(hash = ::strandline::typed::layout::field(hash, #name, 0);));
+            steps.extend(quote!(hash = ::strandline::layout::field(hash, #name, 0);));
         }
         for field in &variant.fields {
             let (name, ty) = (&field.name, field.ty);
             steps.extend(quote_spanned!(ty.span()=>
-                hash = ::strandline::typed::layout::field(
-                    hash, #name, <#ty as ::strandline::typed::Persist<#brand>>::LAYOUT);
+                hash = ::strandline::layout::field(
+                    hash, #name, <#ty as ::strandline::Persist<#brand>>::LAYOUT);
             ));
         }
     }
@@ -75,7 +75,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
         generics.params.insert(0, GenericParam::Lifetime(LifetimeParam::new(brand.clone())));
     }
     for parameter in generics.type_params_mut() {
-        parameter.bounds.push(syn::parse_quote!(::strandline::typed::Persist<#brand>));
+        parameter.bounds.push(syn::parse_quote!(::strandline::Persist<#brand>));
     }
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let (_, type_generics, _) = input.generics.split_for_impl();
@@ -88,13 +88,13 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
         let pattern = variant.pattern();
         let words = variant.fields.iter().map(|field| {
             let ty = field.ty;
-            quote_spanned!(ty.span()=> + <#ty as ::strandline::typed::Persist<#brand>>::WORDS)
+            quote_spanned!(ty.span()=> + <#ty as ::strandline::Persist<#brand>>::WORDS)
         });
         sizes.push(quote!(0 #(#words)*));
         let (mut store, mut load, mut visit) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
         for field in &variant.fields {
             let (variable, ty) = (&field.variable, field.ty);
-            let this = quote_spanned!(ty.span()=> <#ty as ::strandline::typed::Persist<#brand>>);
+            let this = quote_spanned!(ty.span()=> <#ty as ::strandline::Persist<#brand>>);
             store.extend(quote! {
                 let (now, rest) = rest.split_at_mut(#this::WORDS);
                 #this::store(#variable, now);
@@ -116,14 +116,14 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     }
     let (words, store, load) = if is_enum {
         (
-            quote!(1 + ::strandline::typed::layout::largest(&[#(#sizes),*])),
+            quote!(1 + ::strandline::layout::largest(&[#(#sizes),*])),
             quote! {
                 let (first, rest) = into.split_at_mut(1);
                 match self { #(#stores)* }
             },
             quote! {
                 let (first, rest) = from.split_at(1);
-                match first[0] { #(#loads)* _ => Err(::strandline::typed::Invalid) }
+                match first[0] { #(#loads)* _ => Err(::strandline::Invalid) }
             },
         )
     } else {
@@ -144,7 +144,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
         let own_arguments = own_brand.as_ref().map(|own| quote!(<#own>));
         quote! {
             #[automatically_derived]
-            impl #parameters ::strandline::typed::Root for #ident #own_arguments {
+            impl #parameters ::strandline::Root for #ident #own_arguments {
                 type At<'strandline_brand> = #ident #arguments;
             }
         }
@@ -153,12 +153,12 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote! {
         // SAFETY: each field stores and loads its own words, and their layouts, with the type's name and version, are its own.
         #[automatically_derived]
-        unsafe impl #impl_generics ::strandline::typed::Persist<#brand> for #ident #type_generics #where_clause {
+        unsafe impl #impl_generics ::strandline::Persist<#brand> for #ident #type_generics #where_clause {
             const WORDS: usize = #words;
             const NAME: &'static str = #name;
             const VERSION: u32 = #version;
             const LAYOUT: u64 = {
-                let mut hash = ::strandline::typed::layout::begin(#name, #version);
+                let mut hash = ::strandline::layout::begin(#name, #version);
                 #layout
                 hash
             };
@@ -167,14 +167,14 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             }
             fn load(
                 from: &[u64],
-                stored: ::strandline::typed::Stored<#brand>,
-            ) -> ::core::result::Result<Self, ::strandline::typed::Invalid> {
+                stored: ::strandline::Stored<#brand>,
+            ) -> ::core::result::Result<Self, ::strandline::Invalid> {
                 let _ = stored;
                 #load
             }
             fn visit(
                 &self,
-                checker: &mut ::strandline::typed::Checker<'_, #brand>,
+                checker: &mut ::strandline::Checker<'_, #brand>,
             ) -> ::strandline::Result<()> {
                 let _ = &checker;
                 match self { #(#visits)* }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use strandline::memory::WriteBackInstruction;
+use strandline_core::memory::WriteBackInstruction;
 
 /// What the system says about itself; unknown parts are empty.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]

@@ -7,9 +7,8 @@
 
 use std::path::PathBuf;
 
-use strandline::memory::WriteBackInstruction;
-use strandline::scheme::SchemeKind;
-use strandline::{Concurrency, Domain};
+use strandline_core::memory::WriteBackInstruction;
+use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{
     Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadName,
 };
@@ -110,7 +109,7 @@ impl Cell {
                 idle_percent: 0,
                 ..run
             };
-            let nobody = SchemeName { kind: Some(SchemeKind::NoPersistence), concurrency: Concurrency::Stm };
+            let nobody = SchemeName { kind: Some(&strandline_schemes::NP), concurrency: Concurrency::Stm };
             selection.measure(pool.pool(), self.domain(), nobody, &mapping)?;
         }
         Ok(selection.measure(pool.pool(), self.domain(), scheme, &run)?)

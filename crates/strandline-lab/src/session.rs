@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use strandline::memory::WriteBackInstruction;
+use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::Description;
 use strandline_workloads::{Place, Sizes};
 
@@ -20,7 +20,7 @@ pub enum Error {
     Usage(String),
     /// The library refused.
     #[error(transparent)]
-    Library(#[from] strandline::Error),
+    Library(#[from] strandline_core::Error),
     /// The system refused.
     #[error("cannot {what}: {source}")]
     Io {

@@ -1,7 +1,7 @@
 //! Measuring software schemes on a simulated machine: the native figures' cells, free of this host's noise and of its
 //! number of cores.
 
-use strandline::memory::WriteBackInstruction;
+use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::scheme;
 use strandline_workloads::{SchemeName, Sizes, WorkloadName};

@@ -1,6 +1,6 @@
 //! What the models see of an execution.
 
-use strandline::memory::{self, Operation, Space};
+use strandline_core::memory::{self, Operation, Space};
 
 /// A word of one of the two address spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

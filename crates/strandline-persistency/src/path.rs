@@ -9,7 +9,7 @@
 //! level among the persists of other words. Under eager sync a sync barrier between the two makes the first one
 //! durable before the second is visible, and only stores without one between them coalesce.
 
-use strandline::memory::recorder::{Observer, Recorded};
+use strandline_core::memory::recorder::{Observer, Recorded};
 
 use super::event::{Event, Place, events};
 use super::model::Model;

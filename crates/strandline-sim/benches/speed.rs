@@ -5,8 +5,8 @@
 use std::hint::black_box;
 use std::rc::Rc;
 
-use strandline::memory::hosted::Thread;
-use strandline::memory::{Hosted, Memory, PersistentAddress};
+use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::{Hosted, Memory, PersistentAddress};
 use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
 use strandline_sim::nvm::Banks;
 use strandline_sim::run::{PoolSizes, Prepared, Run};

@@ -10,9 +10,9 @@
 
 use std::process::Command;
 
-use strandline::Domain;
-use strandline::memory::WriteBackInstruction;
-use strandline::pool::Pool;
+use strandline_core::Domain;
+use strandline_core::file::Pool;
+use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_workloads::{
     Place, PoolSetting, SchemeName, Selection, Sizes, Transactions, Workload, WorkloadName, WorkloadVisitor,
@@ -66,7 +66,7 @@ struct Native<'a> {
 }
 
 impl WorkloadVisitor for Native<'_> {
-    type Output = strandline::Result<()>;
+    type Output = strandline_core::Result<()>;
 
     fn visit<W: Workload>(self, workload: &W) -> Self::Output {
         let Some(kind) = self.scheme.kind else { return Ok(()) };

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Bytes in a cache line, of every level.
-pub const LINE_BYTES: u64 = strandline::memory::LINE_BYTES;
+pub const LINE_BYTES: u64 = strandline_core::memory::LINE_BYTES;
 
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,8 +12,8 @@ mod waiting;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use strandline::memory::hosted::{self, Thread};
-use strandline::memory::{Event, Operation, Space, Step, World};
+use strandline_core::memory::hosted::{self, Thread};
+use strandline_core::memory::{Event, Operation, Space, Step, World};
 
 use crate::cache::{DIRTY, Hierarchy};
 use crate::controller::{Line, MemorySide, Regions};

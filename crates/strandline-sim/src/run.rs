@@ -6,14 +6,16 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use serde::Serialize;
-use strandline::error::Error;
-use strandline::memory::hosted::Thread;
-use strandline::memory::recorder::Recorder;
-use strandline::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, World};
-use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::{RecoveryReport, SchemeKind, VolatileWorker};
-use strandline::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics, Worker};
-use strandline::{Concurrency, Result};
+use strandline_core::engine::Worker;
+use strandline_core::error::Error;
+use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::recorder::Recorder;
+use strandline_core::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, World};
+use strandline_core::scheme::{RecoveryReport, SchemeMemory};
+use strandline_core::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics};
+use strandline_core::{Concurrency, Result};
+use strandline_schemes::VolatileWorker;
 use strandline_workloads::{
     SchemeName, Selection, Sizes, Transactions, Workload, WorkloadName, WorkloadVisitor,
 };
@@ -144,7 +146,7 @@ impl Prepared {
         // Over lent memory, as the threads' workers: schemes are compiled for that alone. No scheme's log is touched, so
         // that each begins with its own.
         let view = prepared.view(&memory);
-        let worker = Worker::lease_of(view, SchemeKind::NoPersistence, Concurrency::SingleWriter, None)?;
+        let worker = Worker::lease_of(view, &strandline_schemes::NP, Concurrency::SingleWriter, None)?;
         prepared.selection.prepare(&mut AnyRunner::new(worker))?;
         prepared.image = world.contents();
         Ok(prepared)
@@ -332,7 +334,7 @@ impl WorkloadVisitor for Driver<'_> {
             let (prepared, ended, all) = (self.prepared, &ended, self.run.threads);
             // On a core that no worker has; without one, workers do its work when they must.
             threads.push(Box::new(move |memory: &Hosted| {
-                kind.help(&prepared.view(memory), concurrency, &|| ended.get() == all);
+                SchemeMemory::help(kind, &prepared.view(memory), concurrency, &|| ended.get() == all);
             }));
         }
         let run = AssertUnwindSafe(|| self.machine.run(threads));
@@ -447,7 +449,7 @@ pub fn recover(
         return Err(Error::Unsupported("recovery of the volatile pseudo-scheme".into()));
     };
     // Not by the pool's state word: that says that the pool was filled without persistence.
-    let report = kind.recover(&prepared.view(&Hosted::new(hosted, 0)), &mut |_| ())?;
+    let report = SchemeMemory::recover(kind, &prepared.view(&Hosted::new(hosted, 0)), &mut |_| ())?;
     Ok((world.contents(), report))
 }
 

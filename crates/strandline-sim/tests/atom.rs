@@ -5,8 +5,8 @@ mod support;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use strandline::memory::hosted::Thread;
-use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
+use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::{Description, PersistenceDomain, Placement};
 
@@ -472,7 +472,7 @@ fn every_mutant_is_found_broken() {
         (atom(Design::Source), "atom-opt"),
         ([Subject::Redo(600), Subject::Redo(64)], "atom-redo"),
     ] {
-        // The others take a second life (`strandline-crash/tests/machine.rs`, `atom/recovery.rs`).
+        // The others take a second life (`strandline-check/tests/machine.rs`, `atom/recovery.rs`).
         let alone = |mutant: &&Mutant| !BETWEEN_LIVES.contains(&mutant.name);
         for mutant in scheme::find(entry).unwrap().mutants.iter().filter(alone) {
             // Its window is a few cycles of an update.

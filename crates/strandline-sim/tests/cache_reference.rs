@@ -6,8 +6,8 @@ mod support;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use strandline::memory::hosted::Thread;
-use strandline::memory::{Hosted, Memory, PersistentAddress};
+use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::{Hosted, Memory, PersistentAddress};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::{CacheLevel, Inclusion};
 use strandline_sim::{Contents, Machine};

@@ -5,8 +5,8 @@ mod support;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use strandline::memory::hosted::Thread;
-use strandline::memory::{Address, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
+use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::{Address, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::{
     Description, FenceKind, Inclusion, Network, PersistenceDomain, WriteBackKind,

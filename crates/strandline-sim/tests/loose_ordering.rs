@@ -6,8 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use fastrand::Rng;
-use strandline::memory::hosted::Thread;
-use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Step};
+use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::Description;
 use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Mutant, SCHEMES, Setup};
@@ -172,7 +172,7 @@ fn loc_kiln_survives() {
 fn every_rule_is_needed_in_every_system() {
     let mut missed = Vec::new();
     for entry in LOGS.into_iter().chain(["kiln", "loc-kiln"]).map(find) {
-        // The others take a second life (`strandline-crash/tests/machine.rs`).
+        // The others take a second life (`strandline-check/tests/machine.rs`).
         let alone = |mutant: &&Mutant| !BETWEEN_LIVES.contains(&mutant.name);
         for mutant in entry.mutants.iter().filter(alone) {
             if violations(entry, Some(mutant.name), 0..100).is_ok() {

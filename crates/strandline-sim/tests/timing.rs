@@ -5,8 +5,8 @@ mod support;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use strandline::memory::hosted::Thread;
-use strandline::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
+use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
 use strandline_sim::description::{CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackKind};
 use strandline_sim::nvm::Banks;

@@ -7,11 +7,11 @@
 use std::borrow::BorrowMut;
 use std::marker::PhantomData;
 
-use strandline::Result;
-use strandline::collections::KeyValueStore;
-use strandline::error::Error;
-use strandline::memory::PersistentAddress;
-use strandline::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::Result;
+use strandline_core::error::Error;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::KeyValueStore;
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 
 /// Bytes in a page of a file.
 pub const PAGE_BYTES: u64 = 4096;

@@ -7,7 +7,7 @@
 //! [`Vfs::commits`] and [`Vfs::statistics`] say which it is.
 //!
 //! ```
-//! use strandline::pool::{Options, Pool};
+//! use strandline_core::file::{Options, Pool};
 //! use strandline_sqlite::Vfs;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,10 +36,10 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OpenFlags, ffi};
-use strandline::Result;
-use strandline::error::Error;
-use strandline::memory::PersistentAddress;
-use strandline::transaction::{Read, Runner};
+use strandline_core::Result;
+use strandline_core::error::Error;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::transaction::{Read, Runner};
 
 pub use files::{PAGE_BYTES, heap_bytes};
 /// The SQLite that this crate brings, as `rusqlite` shows it.

@@ -11,7 +11,7 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::ffi;
-use strandline::error::Error;
+use strandline_core::error::Error;
 
 use crate::files::{PAGE_BYTES, Storage};
 use crate::locks::{Level, Locks};
@@ -52,7 +52,7 @@ impl State {
     fn ask<T>(
         &mut self,
         code: c_int,
-        question: impl FnOnce(&mut dyn Storage) -> strandline::Result<T>,
+        question: impl FnOnce(&mut dyn Storage) -> strandline_core::Result<T>,
     ) -> Result<T, c_int> {
         let Some(storage) = &mut self.storage else { return Err(code) };
         question(&mut **storage).map_err(|error| {

@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use strandline::Domain;
-use strandline::pool::{Geometry, Options, Pool};
+use strandline_core::Domain;
+use strandline_core::file::{Options, Pool};
+use strandline_core::layout::Geometry;
 use strandline_sqlite::{Commit, Vfs};
 
 const FOLDER: &str = "STRANDLINE_SQLITE_TEST_FOLDER";

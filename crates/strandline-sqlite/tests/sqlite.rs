@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, params};
-use strandline::Domain;
-use strandline::error::Error;
-use strandline::pool::{Geometry, Options, Pool};
+use strandline_core::Domain;
+use strandline_core::error::Error;
+use strandline_core::file::{Options, Pool};
+use strandline_core::layout::Geometry;
 use strandline_sqlite::{Commit, Lender, Vfs};
 
 const WAYS: [Commit; 2] = [Commit::Atomic, Commit::Journal];

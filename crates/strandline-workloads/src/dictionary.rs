@@ -2,9 +2,9 @@
 //! keys, whatever the structure.
 
 use fastrand::Rng;
-use strandline::Result;
-use strandline::error::Error;
-use strandline::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::Result;
+use strandline_core::error::Error;
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 
 use crate::Transactions;
 

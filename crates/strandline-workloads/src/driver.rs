@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use strandline::pool::Pool;
-use strandline::transaction::Runner;
-use strandline::{Concurrency, Domain, Result};
+use strandline_core::file::Pool;
+use strandline_core::transaction::Runner;
+use strandline_core::{Concurrency, Domain, Result};
 
 use crate::row::{Row, ThreadResult};
 use crate::{SchemeName, Transactions, Workload};
@@ -45,11 +45,14 @@ pub fn measure<W: Workload>(
     run: &Run,
 ) -> Result<Row> {
     let threads = match scheme.kind {
-        None => drive(workload, run, Aside::default(), |index| pool.volatile_worker(index)),
+        None => drive(workload, run, Aside::default(), |index| {
+            strandline_schemes::VolatileWorker::in_pool(pool, index)
+        }),
         Some(kind) => {
             // Undo logs go round, and the shared log of the `Sync` domain has its checkpoints.
             let restarts = scheme.concurrency != Concurrency::Locks && domain != Domain::Sync;
-            let aside = Aside { helper: kind.has_helper(), restarts: restarts && !kind.has_helper() };
+            let aside =
+                Aside { helper: kind.scheme.has_helper(), restarts: restarts && !kind.scheme.has_helper() };
             drive(workload, run, aside, |_| pool.worker_of(kind))
         }
     }?;

@@ -1,8 +1,9 @@
 //! `hash`: deletes and inserts entries of a chained hash table.
 
-use strandline::Result;
-use strandline::collections::{HashTable, Value};
-use strandline::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::Result;
+use strandline_core::structures::Value;
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+use strandline_structures::HashTable;
 
 use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::{Sizes, Workload, root};

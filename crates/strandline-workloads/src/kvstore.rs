@@ -1,8 +1,8 @@
 //! `kvstore`: deletes and inserts pairs of a key-value store, keys of 16 bytes (Tokyo Cabinet's place).
 
-use strandline::Result;
-use strandline::collections::KeyValueStore;
-use strandline::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::Result;
+use strandline_core::structures::KeyValueStore;
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 
 use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::{Sizes, Workload, root};

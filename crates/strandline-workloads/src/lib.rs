@@ -39,9 +39,9 @@ pub use tatp::TatpUpdateLocationWorkload;
 pub use tpcc::{Scale as TpccScale, TpccNewOrderWorkload};
 pub use trees::TreeWorkload;
 
-use strandline::Result;
-use strandline::memory::PersistentAddress;
-use strandline::transaction::{Read, Runner};
+use strandline_core::Result;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::transaction::{Read, Runner};
 
 /// What a workload keeps in a pool, and who works on it.
 pub trait Workload {
@@ -71,7 +71,7 @@ pub trait Workload {
     /// Checks the structure's invariants, and those that the workload's transactions keep, while nobody works.
     ///
     /// # Errors
-    /// [`Error::Damaged`](strandline::Error::Damaged): one does not hold; as [`Runner::view`].
+    /// [`Error::Damaged`](strandline_core::Error::Damaged): one does not hold; as [`Runner::view`].
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()>;
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use strandline::Concurrency;
-use strandline::scheme::SchemeKind;
+use strandline_core::Concurrency;
+use strandline_core::scheme::{SchemeDescriptor, SchemeKind};
 
 /// Something that has a name in `strandline list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -142,13 +142,13 @@ pub struct SchemeName {
 }
 
 impl SchemeName {
-    /// `volatile`, then all of [`SchemeKind::ALL`] in all their modes.
+    /// `volatile`, then all of [`strandline_schemes::ALL`] in all their modes.
     pub fn all() -> impl Iterator<Item = Self> {
         let volatile = Self { kind: None, concurrency: Concurrency::Stm };
-        let modes = |&kind: &SchemeKind| {
-            kind.modes().iter().map(move |&concurrency| Self { kind: Some(kind), concurrency })
+        let modes = |kind: SchemeKind| {
+            kind.modes.iter().map(move |mode| Self { kind: Some(kind), concurrency: mode.concurrency })
         };
-        std::iter::once(volatile).chain(SchemeKind::ALL.iter().flat_map(modes))
+        std::iter::once(volatile).chain(strandline_schemes::ALL.iter().flat_map(modes))
     }
 
     /// The name in `strandline list`.
@@ -160,27 +160,27 @@ impl SchemeName {
     pub fn entry(self) -> Entry {
         let Some(kind) = self.kind else { return VOLATILE };
         let description = match self.concurrency {
-            mode if kind.modes().first() == Some(&mode) => kind.description(),
+            mode if kind.modes[0].concurrency == mode => kind.description,
             Concurrency::SingleWriter => "the same, one writer at a time instead of STM",
             Concurrency::Locks => "the same, transactions isolated by locks",
             Concurrency::Stm => "the same, with STM",
         };
-        Entry { name: self.name(), source: kind.source(), description }
+        Entry { name: self.name(), source: kind.source, description }
     }
 
     /// Whether the `sync` domain carries it.
     pub fn in_sync(self) -> bool {
-        self.kind.is_some_and(SchemeKind::in_sync)
+        self.kind.is_some_and(|kind| kind.in_sync)
     }
 
     /// Whether it runs on real memory; the others exist for the recorder, the crash checker and the simulator.
     pub fn is_native(self) -> bool {
-        self.kind.is_none_or(SchemeKind::is_native)
+        self.kind.is_none_or(|kind| kind.is_native)
     }
 
     /// Whether what it acknowledges survives.
     pub fn is_durable(self) -> bool {
-        self.kind.is_some_and(SchemeKind::is_durable)
+        self.kind.is_some_and(SchemeDescriptor::is_durable)
     }
 }
 

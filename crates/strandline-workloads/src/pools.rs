@@ -1,12 +1,14 @@
 //! Pools for measuring: where they lie, how they are made, and that they are gone afterwards.
 
 use std::path::{Path, PathBuf};
+use strandline_schemes::laboratory;
 
-use strandline::error::Error;
-use strandline::memory::WriteBackInstruction;
-use strandline::pool::{Geometry, Options, Pool};
-use strandline::transaction::{AnyRunner, Concurrency};
-use strandline::{Domain, Result};
+use strandline_core::error::Error;
+use strandline_core::file::{Options, Pool};
+use strandline_core::layout::Geometry;
+use strandline_core::memory::WriteBackInstruction;
+use strandline_core::transaction::{AnyRunner, Concurrency};
+use strandline_core::{Domain, Result};
 use tempfile::TempDir;
 
 use crate::Selection;
@@ -81,7 +83,6 @@ impl PoolSetting {
         Options {
             geometry: Geometry { size, logs: self.logs, log_bytes: self.log_bytes, chunk_bytes: CHUNK_BYTES },
             domain: self.domain,
-            concurrency: self.concurrency,
             instruction: self.instruction,
             ..Options::default()
         }
@@ -113,7 +114,8 @@ impl Prepared {
             .ok_or_else(|| Error::Parameter("the logs are too large".into()))?;
         // Filling needs no durability of each step, whatever is measured later: it is closed cleanly.
         let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
-        let pool = Pool::create(path, &filling.options(size.next_multiple_of(4096)))?;
+        let pool =
+            laboratory(filling.concurrency).create(path, &filling.options(size.next_multiple_of(4096)))?;
         let mut prepared = Self {
             pool: Some(pool),
             path: path.to_owned(),
@@ -121,7 +123,8 @@ impl Prepared {
             fresh: true,
             assumed_persistent: false,
         };
-        selection.prepare(&mut AnyRunner::new(prepared.pool().volatile_worker(0)?))?;
+        selection
+            .prepare(&mut AnyRunner::new(strandline_schemes::VolatileWorker::in_pool(prepared.pool(), 0)?))?;
         prepared.reopen(setting.domain, setting.instruction)?;
         Ok(prepared)
     }
@@ -141,11 +144,11 @@ impl Prepared {
         }
         let mut options = setting.options(0);
         options.assume_persistent = self.assumed_persistent;
-        let opened = match Pool::open(&self.path, &options) {
+        let opened = match laboratory(self.setting.concurrency).open(&self.path, &options) {
             Err(Error::NotPersistentMemory { .. }) => {
                 self.assumed_persistent = true;
                 options.assume_persistent = true;
-                Pool::open(&self.path, &options)
+                laboratory(self.setting.concurrency).open(&self.path, &options)
             }
             opened => opened,
         };

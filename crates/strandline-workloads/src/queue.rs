@@ -2,10 +2,10 @@
 //! Pelley's copy-while-locked queue).
 
 use fastrand::Rng;
-use strandline::Result;
-use strandline::collections::Queue;
-use strandline::error::Error;
-use strandline::transaction::{Read, Runner};
+use strandline_core::Result;
+use strandline_core::error::Error;
+use strandline_core::transaction::{Read, Runner};
+use strandline_structures::Queue;
 
 use crate::dictionary::batch;
 use crate::{Sizes, Transactions, Workload, root};

@@ -1,6 +1,6 @@
 //! What one run measured.
 
-use strandline::transaction::Statistics;
+use strandline_core::transaction::Statistics;
 
 /// One run: a scheme on a workload. The fields are those of `bench --json`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]

@@ -6,10 +6,10 @@
 //! an edge is in the chains of both its vertices, changed in one transaction.
 
 use fastrand::Rng;
-use strandline::Result;
-use strandline::collections::Graph;
-use strandline::error::Error;
-use strandline::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::Result;
+use strandline_core::error::Error;
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+use strandline_structures::Graph;
 
 use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::{Sizes, Workload, root};

@@ -1,10 +1,11 @@
 //! A workload chosen by name, with its sizes.
 
-use strandline::collections::{BPlusTree, BTree, MultiSet, RedBlackTree, Set};
-use strandline::error::Error;
-use strandline::pool::Pool;
-use strandline::transaction::{AnyRunner, Runner, Statistics};
-use strandline::{Domain, Result};
+use strandline_core::error::Error;
+use strandline_core::file::Pool;
+use strandline_core::structures::BPlusTree;
+use strandline_core::transaction::{AnyRunner, Runner, Statistics};
+use strandline_core::{Domain, Result};
+use strandline_structures::{BTree, MultiSet, RedBlackTree, Set};
 
 #[cfg(feature = "sqlite")]
 use crate::SqliteWorkload;

@@ -1,11 +1,11 @@
 //! `sps`: swaps two random entries of an array.
 
 use fastrand::Rng;
-use strandline::collections::Array;
-use strandline::error::Error;
-use strandline::memory::PersistentAddress;
-use strandline::transaction::{Read, Runner};
-use strandline::{Lock, Result};
+use strandline_core::error::Error;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::transaction::{Read, Runner};
+use strandline_core::{Lock, Result};
+use strandline_structures::Array;
 
 use crate::{Sizes, Transactions, Workload, root};
 

@@ -6,9 +6,9 @@
 use std::fmt::Display;
 
 use fastrand::Rng;
-use strandline::Result;
-use strandline::error::Error;
-use strandline::transaction::Runner;
+use strandline_core::Result;
+use strandline_core::error::Error;
+use strandline_core::transaction::Runner;
 use strandline_sqlite::rusqlite::{self, Connection, OptionalExtension};
 use strandline_sqlite::{Lender, PAGE_BYTES, heap_bytes};
 

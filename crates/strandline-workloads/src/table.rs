@@ -8,11 +8,12 @@
 
 use std::ops::Range;
 
-use strandline::collections::{BPlusTree, HashTable, NodeShape};
-use strandline::error::Error;
-use strandline::memory::PersistentAddress;
-use strandline::transaction::{Abort, Read, Runner, Transaction};
-use strandline::{Lock, Result};
+use strandline_core::error::Error;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::{BPlusTree, NodeShape};
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::{Lock, Result};
+use strandline_structures::HashTable;
 
 /// What a column holds, and how many bytes it takes.
 #[derive(Clone, Copy)]

@@ -6,11 +6,11 @@
 //! Update Location finds a subscriber by number and stores where their handset is now: one word.
 
 use fastrand::Rng;
-use strandline::collections::{Array, HashTable};
-use strandline::error::Error;
-use strandline::memory::PersistentAddress;
-use strandline::transaction::{Abort, Read, Runner, Transaction};
-use strandline::{Lock, Result};
+use strandline_core::error::Error;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::{Lock, Result};
+use strandline_structures::{Array, HashTable};
 
 use crate::table::{Hash, Table, table};
 use crate::{Sizes, Transactions, Workload, root};
@@ -373,7 +373,8 @@ impl Transactions for Client {
 
 #[cfg(test)]
 mod tests {
-    use strandline::pool::{Geometry, Options, Pool};
+    use strandline_core::file::{Options, Pool};
+    use strandline_core::layout::Geometry;
 
     use super::*;
 
@@ -382,7 +383,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             geometry: Geometry { size: 16 << 20, logs: 2, log_bytes: 64 << 10, chunk_bytes: 64 << 10 },
-            domain: strandline::Domain::Process,
+            domain: strandline_core::Domain::Process,
             ..Options::default()
         };
         let pool = Pool::create(folder.path().join("pool"), &options).unwrap();
@@ -394,7 +395,7 @@ mod tests {
         let register = workload.register(&mut worker).unwrap();
         let row = |worker: &mut _, id| {
             let mut row = [0; subscriber::WORDS];
-            Runner::view(worker, |tx: &mut strandline::transaction::Tx<_, _>| {
+            Runner::view(worker, |tx: &mut strandline_core::engine::Tx<_, _>| {
                 let at = register.subscriber.row(tx, id)?;
                 tx.read_range(at, &mut row)
             })

@@ -5,10 +5,11 @@
 
 use std::marker::PhantomData;
 
-use strandline::Result;
-use strandline::collections::{BPlusTree, BTree, MultiSet, NodeShape, RedBlackTree, Set};
-use strandline::memory::PersistentAddress;
-use strandline::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::Result;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::{BPlusTree, NodeShape};
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+use strandline_structures::{BTree, MultiSet, RedBlackTree, Set};
 
 use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::{Sizes, Workload, root};

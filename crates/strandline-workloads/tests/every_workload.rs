@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use strandline::Domain;
-use strandline::pool::{Geometry, Options, Pool};
-use strandline::scheme::SchemeKind;
-use strandline::transaction::{AnyRunner, Concurrency};
+use strandline_core::Domain;
+use strandline_core::file::{Options, Pool};
+use strandline_core::layout::Geometry;
+use strandline_core::scheme::SchemeKind;
+use strandline_core::transaction::{AnyRunner, Concurrency};
 use strandline_workloads::{Row, Run, SchemeName, Selection, Sizes, WorkloadName};
 
 fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
@@ -25,7 +26,9 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
             let pool = Pool::create(path, &options).unwrap();
             if concurrency == Concurrency::Locks {
                 selection
-                    .prepare(&mut AnyRunner::new(pool.worker_of(SchemeKind::DeferredEagerSync).unwrap()))
+                    .prepare(&mut AnyRunner::new(
+                        pool.worker_of(&strandline_schemes::DCT_EAGER_SYNC).unwrap(),
+                    ))
                     .unwrap();
             } else {
                 selection.prepare(&mut AnyRunner::new(pool.worker().unwrap())).unwrap();
@@ -54,8 +57,12 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
                 }
                 assert_eq!((row.scheme.as_str(), row.workload.as_str()), (scheme.name(), name.name()));
                 assert!(row.tx_per_s > 0.0 && row.tx_per_processor_s > 0.0 && row.seconds > 0.0, "{row:?}");
-                selection.check(&mut AnyRunner::new(pool.volatile_worker(0).unwrap())).unwrap();
-                if scheme.kind == Some(SchemeKind::Blurred) {
+                selection
+                    .check(&mut AnyRunner::new(
+                        strandline_schemes::VolatileWorker::in_pool(&pool, 0).unwrap(),
+                    ))
+                    .unwrap();
+                if scheme.kind == Some(&strandline_schemes::BPPM) {
                     // A swap of an entry with itself writes nothing and need not fence.
                     assert!(row.fences_per_tx <= 1.0, "{row:?}");
                 }

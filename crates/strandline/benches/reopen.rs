@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use strandline::collections::Array;
-use strandline::{Options, Pool, Result, Runner};
+use strandline_core::{Options, Pool, Result, Runner};
+use strandline_structures::Array;
 
 const ROUNDS: u64 = 5;
 const SIZE: u64 = 1 << 30;

@@ -9,13 +9,13 @@ mod support;
 use std::hint::black_box;
 use std::time::Instant;
 
-use strandline::collections::KeyValueStore;
-use strandline::memory::Native;
-use strandline::memory::PersistentAddress;
-use strandline::scheme::Blurred;
-use strandline::transaction::Worker;
-use strandline::typed::{HashMap, Persist, Ptr, Session, Store};
-use strandline::{Domain, Options, Pool, Read, Result, Runner, Transaction};
+use strandline::{HashMap, Persist, Ptr, Session, Store};
+use strandline_core::engine::Worker;
+use strandline_core::memory::Native;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::scheme::Blurred;
+use strandline_core::structures::KeyValueStore;
+use strandline_core::{Domain, Options, Pool, Read, Result, Runner, Transaction};
 use support::median;
 
 const ROUNDS: u64 = 15;

@@ -9,8 +9,8 @@
 
 use std::io::Write;
 
-use strandline::typed::{HashMap, Persist, Ptr, Store, Tx};
-use strandline::{Error, Options};
+use strandline::{HashMap, Persist, Ptr, Store, Tx};
+use strandline_core::{Error, Options};
 
 const ACCOUNTS: u64 = 100;
 const OPENING_BALANCE: u64 = 1000;

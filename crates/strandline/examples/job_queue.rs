@@ -9,8 +9,8 @@
 //! Taking a job moves it from the queue to the jobs under way, in one transaction. So a job is always in exactly one
 //! place, and what was under way when the program died goes back to the queue at the next start.
 
-use strandline::typed::{HashMap, OrderedMap, Persist, Queue, Store};
-use strandline::{Options, Result};
+use strandline::{HashMap, OrderedMap, Persist, Queue, Store};
+use strandline_core::{Options, Result};
 
 #[derive(Persist)]
 struct Jobs<'p> {

@@ -10,8 +10,8 @@
 
 use std::collections::HashMap as Counts;
 
-use strandline::typed::{HashMap, OrderedMap, Persist, Store, Text, Tx};
-use strandline::{Error, Options, Result};
+use strandline::{HashMap, OrderedMap, Persist, Store, Text, Tx};
+use strandline_core::{Error, Options, Result};
 
 #[derive(Persist)]
 struct Index<'p> {

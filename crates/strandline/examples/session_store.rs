@@ -10,8 +10,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use strandline::typed::{HashMap, OrderedMap, Persist, Ptr, Store, Tx};
-use strandline::{Options, Result};
+use strandline::{HashMap, OrderedMap, Persist, Ptr, Store, Tx};
+use strandline_core::{Options, Result};
 
 #[derive(Persist)]
 struct Sessions<'p> {

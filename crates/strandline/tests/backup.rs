@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use strandline::pool::{Geometry, inspect, log_path};
-use strandline::sync::SyncParameters;
-use strandline::typed::{HashMap, Persist, Store};
-use strandline::{Concurrency, Domain, Error, Options, Result, Runner, Transaction};
+use strandline::{HashMap, Persist, Store};
+use strandline_core::file::{inspect, log_path};
+use strandline_core::layout::Geometry;
+use strandline_core::sync::SyncParameters;
+use strandline_core::{Concurrency, Domain, Error, Options, Result, Runner, Transaction};
 
 #[derive(Persist)]
 struct Bank<'p> {
@@ -116,10 +117,10 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
         Store::<Bank>::create(&path, &options(), |tx| Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 }))
             .unwrap();
     let layout = *bank.pool().layout();
-    assert!(matches!(strandline::pool::check(&path), Err(Error::Locked { .. })));
+    assert!(matches!(strandline_core::file::check(&path), Err(Error::Locked { .. })));
     bank.close().unwrap();
 
-    let report = strandline::pool::check(&path).unwrap();
+    let report = strandline_core::file::check(&path).unwrap();
     assert_eq!(report.damage, Vec::<String>::new());
     assert!(report.roots[0].what.contains("Bank, version 1"), "{}", report.roots[0].what);
     assert!(report.classes.iter().map(|class| class.allocated).sum::<u64>() > 0);
@@ -132,22 +133,22 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
     file.read_exact_at(&mut word, size_at).unwrap();
     for size in [u64::MAX, 1 << 20] {
         file.write_all_at(&size.to_le_bytes(), size_at).unwrap();
-        let damage = strandline::pool::check(&path).unwrap().damage;
+        let damage = strandline_core::file::check(&path).unwrap().damage;
         assert!(damage.len() == 1 && damage[0].contains("not as large"), "{damage:?}");
     }
     file.write_all_at(&word, size_at).unwrap();
-    assert_eq!(strandline::pool::check(&path).unwrap().damage, Vec::<String>::new());
+    assert_eq!(strandline_core::file::check(&path).unwrap().damage, Vec::<String>::new());
     // A root that leads nowhere.
     file.write_all_at(&u64::MAX.to_le_bytes(), layout.root(3).offset()).unwrap();
-    let report = strandline::pool::check(&path).unwrap();
+    let report = strandline_core::file::check(&path).unwrap();
     assert_eq!((report.damage.len(), report.roots.len()), (1, 2));
     // An impossible word in the chunk table.
     file.write_all_at(&[0xff; 8], layout.chunk_table.offset()).unwrap();
-    let damage = strandline::pool::check(&path).unwrap().damage;
+    let damage = strandline_core::file::check(&path).unwrap().damage;
     assert!(damage[0].contains("chunk 0"), "{damage:?}");
     // A header that does not fit its checksum.
     file.write_all_at(&[1], 100).unwrap();
-    let damage = strandline::pool::check(&path).unwrap().damage;
+    let damage = strandline_core::file::check(&path).unwrap().damage;
     assert!(damage[0].contains("header"), "{damage:?}");
 }
 
@@ -156,9 +157,9 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
 fn a_pool_without_isolation_is_not_copied() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { domain: Domain::Process, ..options() };
-    let pool = strandline::Pool::create(folder.path().join("pool"), &options).unwrap();
+    let pool = strandline_core::Pool::create(folder.path().join("pool"), &options).unwrap();
     let copy = folder.path().join("copy");
-    let worker = pool.volatile_worker(0).unwrap();
+    let worker = strandline_schemes::VolatileWorker::in_pool(&pool, 0).unwrap();
     assert!(matches!(pool.backup(&copy), Err(Error::Unprotected { .. })));
     assert!(!copy.exists());
     drop(worker);

@@ -1,11 +1,13 @@
 //! Damage that is planted: lengths near 2^64, circles, links to other blocks. All that walks ends with an error, and the
 //! check names what is wrong.
 
-use strandline::collections::{self, HashTable, KeyValueStore};
-use strandline::memory::PersistentAddress;
-use strandline::pool::Geometry;
-use strandline::typed::{Bytes, HashMap, OrderedMap, Persist, Ptr, Queue, Store, Text, Tx, Vector};
-use strandline::{Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline::{Bytes, HashMap, OrderedMap, Persist, Ptr, Queue, Store, Text, Tx, Vector};
+use strandline_core::layout::Geometry;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures;
+use strandline_core::structures::KeyValueStore;
+use strandline_core::{Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline_structures::HashTable;
 
 #[derive(Persist)]
 struct All<'p> {
@@ -606,7 +608,7 @@ fn tables_of_a_key_value_store_that_share_tables() {
 
 #[test]
 fn leaves_of_a_tree_that_all_ways_lead_to() {
-    use strandline::collections::{BPlusTree, NodeShape};
+    use strandline_core::structures::{BPlusTree, NodeShape};
     let (pool, _folder) = pool();
     let (mut worker, root) = (pool.worker().unwrap(), pool.layout().root(0));
     let shape = NodeShape::of_pairs(28);

@@ -7,10 +7,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use strandline::Options;
-use strandline::pool::Geometry;
-use strandline::sync::{BLOCK_BYTES, DeviceCounters, SyncParameters};
-use strandline::typed::{HashMap, Persist, Store};
+use strandline::{HashMap, Persist, Store};
+use strandline_core::Options;
+use strandline_core::layout::Geometry;
+use strandline_core::memory::DeviceCounters;
+use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
 
 #[derive(Persist)]
 struct Root<'p> {
@@ -202,7 +203,7 @@ fn a_ticket_can_be_awaited() {
             })
         })?;
         ticket.await?;
-        Ok::<_, strandline::Error>(count)
+        Ok::<_, strandline_core::Error>(count)
     };
     for expected in 1..=3 {
         assert_eq!(block_on(commit()).unwrap(), expected);
@@ -236,7 +237,7 @@ fn a_commit_becomes_durable_by_itself() {
 /// Only the `Sync` domain has anything to wait for.
 #[test]
 fn in_other_domains_a_committed_transaction_needs_no_ticket() {
-    let (_folder, store) = create(&Options { domain: strandline::Domain::Process, ..options() });
+    let (_folder, store) = create(&Options { domain: strandline_core::Domain::Process, ..options() });
     let ticket = store.update_later(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
     assert!(ticket.is_durable().unwrap());
     block_on(ticket).unwrap();

@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use strandline::pool::{Geometry, Layout};
-use strandline::scheme::SchemeKind;
-use strandline::typed::Store;
-use strandline::{Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline::Store;
+use strandline_core::layout::{Geometry, Layout};
+use strandline_core::scheme::SchemeKind;
+use strandline_core::{Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 
 const FOLDER: &str = "STRANDLINE_FORK_FOLDER";
 
@@ -114,8 +114,8 @@ fn everything_is_refused_and_nothing_closed() {
                     refused(pool.worker());
                     refused(pool.wait_for_worker());
                     if domain != Domain::Sync {
-                        refused(pool.worker_of(SchemeKind::Counted));
-                        refused(pool.volatile_worker(2));
+                        refused(pool.worker_of(&strandline_schemes::BPPM_COUNTED));
+                        refused(strandline_schemes::VolatileWorker::in_pool(&pool, 2));
                     }
                     refused(pool.checkpoint());
                     refused(pool.backup(folder.join("copy")));
@@ -140,7 +140,7 @@ fn everything_is_refused_and_nothing_closed() {
             }
             assert!(!folder.join("copy").exists());
             // The parent's leases are as they were.
-            assert!(matches!(store.pool().worker_of(SchemeKind::Base), Err(Error::Unsupported(_))));
+            assert!(matches!(store.pool().worker_of(&strandline_schemes::BASE), Err(Error::Unsupported(_))));
             increment(&store).unwrap();
             session.update(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
             ticket.wait().unwrap();
@@ -160,7 +160,7 @@ fn everything_is_refused_and_nothing_closed() {
 fn plain_stores_are_refused_too() {
     let forking = |folder: &Path| {
         let pool = Pool::create(folder.join("pool"), &options(Domain::Process)).unwrap();
-        let mut worker = pool.volatile_worker(0).unwrap();
+        let mut worker = strandline_schemes::VolatileWorker::in_pool(&pool, 0).unwrap();
         in_child(|| {
             refused(worker.run(|tx| tx.write(tx.root(0), 1)));
             refused(worker.view(|_| Ok(())));
@@ -176,7 +176,7 @@ fn dropping_in_a_child_writes_nothing() {
     let forking = |folder: &Path| {
         let options = Options { concurrency: Concurrency::Locks, ..options(Domain::Flush) };
         let pool = Pool::create(folder.join("pool"), &options).unwrap();
-        let mut worker = pool.worker_of(SchemeKind::DeferredEagerSync).unwrap();
+        let mut worker = pool.worker_of(&strandline_schemes::DCT_EAGER_SYNC).unwrap();
         worker.run(|tx| tx.write(tx.root(0), 1)).unwrap();
         let contents = || std::fs::read(folder.join("pool")).unwrap();
         let before = contents();

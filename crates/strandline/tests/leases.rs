@@ -4,12 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use strandline::memory::{Hosted, Memory, hosted};
-use strandline::pool::{Geometry, SharedLayout};
-use strandline::scheme::Blurred;
-use strandline::transaction::{Statistics, Worker};
-use strandline::typed::Store;
-use strandline::{Abort, Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline::Store;
+use strandline_core::engine::Worker;
+use strandline_core::layout::{Geometry, SharedLayout};
+use strandline_core::memory::{Hosted, Memory, hosted};
+use strandline_core::scheme::Blurred;
+use strandline_core::transaction::Statistics;
+use strandline_core::{Abort, Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 
 mod support;
 use support::{SMALL, TestPool};
@@ -118,7 +119,10 @@ fn without_transactions_they_do_not_nest_either() {
     returning(|| {
         let folder = tempfile::tempdir().unwrap();
         let pool = Pool::create(folder.path().join("pool"), &options(4)).unwrap();
-        let (mut outer, mut inner) = (pool.volatile_worker(0).unwrap(), pool.volatile_worker(1).unwrap());
+        let (mut outer, mut inner) = (
+            strandline_schemes::VolatileWorker::in_pool(&pool, 0).unwrap(),
+            strandline_schemes::VolatileWorker::in_pool(&pool, 1).unwrap(),
+        );
         assert!(outer.run(|_| Ok(is_nested(inner.run(|_| Ok(()))))).unwrap());
         assert!(catch_unwind(AssertUnwindSafe(|| outer.run::<()>(|_| panic!("in the closure")))).is_err());
         inner.run(|tx| tx.write(tx.root(0), 1)).unwrap();
@@ -174,7 +178,7 @@ fn transactions_on_different_pools_nest() {
 fn workers_and_sessions_move_between_threads() {
     let (_folder, store) = store(&options(2));
     let (mut session, mut worker) = (store.session().unwrap(), store.pool().worker().unwrap());
-    let set = |session: &mut strandline::typed::Session<'_, u64>| session.update(|tx, root| root.set(tx, &1));
+    let set = |session: &mut strandline::Session<'_, u64>| session.update(|tx, root| root.set(tx, &1));
     set(&mut session).unwrap();
     worker.run(|tx| tx.write(tx.root(5), 1)).unwrap();
     std::thread::scope(|threads| {
@@ -251,7 +255,7 @@ fn coroutines_have_an_identity_too() {
 }
 
 /// Waits until so many threads wait for a lease on the pool of `worker`.
-fn until_waiting(worker: &Worker<strandline::memory::Native, Blurred>, threads: u64) {
+fn until_waiting(worker: &Worker<strandline_core::memory::Native, Blurred>, threads: u64) {
     while worker.memory().load(SharedLayout::RETURNS.word(1)) != threads {
         std::thread::yield_now();
     }

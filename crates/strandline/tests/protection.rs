@@ -6,10 +6,10 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use strandline::pool::Geometry;
-use strandline::scheme::SchemeKind;
-use strandline::typed::{HashMap, Persist, Store, Tx};
-use strandline::{Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline::{HashMap, Persist, Store, Tx};
+use strandline_core::layout::Geometry;
+use strandline_core::scheme::SchemeKind;
+use strandline_core::{Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 
 #[derive(Persist)]
 struct Root<'p> {
@@ -96,7 +96,7 @@ fn other_schemes_store_through_the_window_too() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
         let options = Options { concurrency, ..options(Domain::Flush) };
         let pool = Pool::create(folder.path().join(format!("{concurrency:?}")), &options).unwrap();
-        let mut worker = pool.worker_of(SchemeKind::MnemosyneSynchronous).unwrap();
+        let mut worker = pool.worker_of(&strandline_schemes::MNE_SYNC).unwrap();
         // A worker may go to another thread.
         let mut worker = std::thread::spawn(move || {
             worker.run(|tx| tx.write(tx.root(3), 9)).unwrap();

@@ -5,10 +5,11 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use strandline::pool::{Geometry, Layout, check, inspect, log_path, repair};
-use strandline::sync::SyncParameters;
-use strandline::typed::{Bytes, OrderedMap, Persist, Store, Tx};
-use strandline::{Domain, Error, Options, Result};
+use strandline::{Bytes, OrderedMap, Persist, Store, Tx};
+use strandline_core::file::{check, inspect, log_path, repair};
+use strandline_core::layout::{Geometry, Layout};
+use strandline_core::sync::SyncParameters;
+use strandline_core::{Domain, Error, Options, Result};
 
 #[derive(Persist)]
 struct Root<'p> {

@@ -7,7 +7,7 @@ mod attacks;
 
 use attacks::{Aimed, Change, Damage, Step};
 use proptest::prelude::*;
-use strandline::Domain;
+use strandline_core::Domain;
 
 fn cases(usual: u32) -> ProptestConfig {
     let cases = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual);

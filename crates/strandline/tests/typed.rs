@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap as StdHashMap, VecDeque};
 use std::ops::Bound;
 
 use proptest::prelude::*;
-use strandline::pool::{Geometry, Pool};
-use strandline::typed::{
+use strandline::{
     Bytes, HashMap, Key, Migrations, OrderedMap, Persist, Ptr, Queue, Root, Store, Text, Vector,
 };
-use strandline::{Domain, Error, Options, Result};
+use strandline_core::file::Pool;
+use strandline_core::layout::Geometry;
+use strandline_core::{Domain, Error, Options, Result};
 
 /// Small pools that need no device: these tests are about what is in them.
 fn options() -> Options {
@@ -17,7 +18,7 @@ fn options() -> Options {
 }
 
 fn store<R: Root>(
-    init: impl for<'p> FnMut(&strandline::typed::Tx<'p>) -> Result<R::At<'p>>,
+    init: impl for<'p> FnMut(&strandline::Tx<'p>) -> Result<R::At<'p>>,
 ) -> (tempfile::TempDir, Store<R>) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create(folder.path().join("pool"), &options(), init).unwrap();
@@ -257,7 +258,7 @@ fn a_pool_without_a_root_or_with_a_foreign_one_is_refused() {
     let other = folder.path().join("other");
     let pool = Pool::create(&other, &options()).unwrap();
     let mut worker = pool.worker().unwrap();
-    strandline::collections::Array::<u64>::create(&mut worker, pool.layout().root(0), 10, |i| i).unwrap();
+    strandline_structures::Array::<u64>::create(&mut worker, pool.layout().root(0), 10, |i| i).unwrap();
     drop(worker);
     pool.close().unwrap();
     assert!(matches!(Store::<u64>::open(&other, &options()), Err(Error::WrongStructure { .. })));

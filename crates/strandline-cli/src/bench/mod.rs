@@ -9,7 +9,7 @@ mod tables;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use strandline::Domain;
+use strandline_core::Domain;
 use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, Row, SchemeName, Sizes, UnknownName, WorkloadName};
 
 use crate::arguments::{DomainName, InstructionName, bytes, seconds};

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use strandline::memory::WriteBackInstruction;
-use strandline::{Concurrency, Domain};
+use strandline_core::memory::WriteBackInstruction;
+use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{Place, PoolSetting, Run, SchemeName, Selection, Sizes, WorkloadName};
 
 use crate::failure::Failure;
@@ -48,7 +48,7 @@ impl Plan {
     ///
     /// # Errors
     /// A size is impossible for one of them.
-    pub fn selections(&self) -> strandline::Result<Vec<Selection>> {
+    pub fn selections(&self) -> strandline_core::Result<Vec<Selection>> {
         self.workloads.iter().map(|&name| Selection::new(name, &self.sizes)).collect()
     }
 

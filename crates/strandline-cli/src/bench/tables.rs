@@ -1,8 +1,8 @@
 //! The tables of `bench`, with what is needed to understand them.
 
 use comfy_table::{CellAlignment, Table, presets};
-use strandline::Domain;
-use strandline::memory::WriteBackInstruction;
+use strandline_core::Domain;
+use strandline_core::memory::WriteBackInstruction;
 use strandline_workloads::Row;
 
 use super::plan::Plan;

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{Table, presets};
 use serde_json::json;
-use strandline::memory::Step;
-use strandline_crash::device::{
+use strandline_check::device::{
     Bounds, Case, Counts, Outcome as Explored, SCHEMES, Sampling, Size, exhaust, sample,
 };
-use strandline_crash::explore::Workload;
+use strandline_check::explore::Workload;
+use strandline_core::memory::Step;
 
 use super::Finished;
 use super::schemes::{Arguments, progress_bar};

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
-use strandline_crash::Setting;
-use strandline_crash::litmus::{Limits, Row, Test};
+use strandline_check::Setting;
+use strandline_check::litmus::{Limits, Row, Test};
 
 use crate::failure::{Failure, Outcome};
 
 /// Run litmus tests: the states that a crash at any point may leave, and whether those asked about are among them.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example: strandline check litmus crates/strandline-crash/litmus/*.litmus --setting line,word\n\n\
+    after_help = "Example: strandline check litmus crates/strandline-check/litmus/*.litmus --setting line,word\n\n\
     A file:\n  \
       name: commit1\n  \
       line A: data            # locations, by cache line; two names on one line share it\n  \

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{Table, presets};
 use serde_json::json;
-use strandline::Error;
-use strandline_crash::explore::{Counts, Outcome as Explored, Workload};
-use strandline_crash::machine::{
+use strandline_check::explore::{Counts, Outcome as Explored, Workload};
+use strandline_check::machine::{
     Bounds, Case, Omitted, Subject, attempts, exhaust, sample, subjects, without_mutant,
 };
+use strandline_core::Error;
 
 use super::Finished;
 use super::schemes::{Arguments, progress_bar};
@@ -32,7 +32,7 @@ struct Row {
 }
 
 impl Row {
-    fn violation(&self) -> Option<&strandline_crash::explore::Violation> {
+    fn violation(&self) -> Option<&strandline_check::explore::Violation> {
         self.explored.as_ref().ok().and_then(|explored| explored.violation.as_ref())
     }
 
@@ -207,7 +207,7 @@ fn one(
     arguments: &Arguments,
     line: &[Attempt],
     mut progress: impl FnMut(Case, &Counts, f64),
-) -> strandline::Result<Option<Row>> {
+) -> strandline_core::Result<Option<Row>> {
     let started = Instant::now();
     let mut row: Option<Row> = None;
     for &Attempt { case, histories, transactions } in line {

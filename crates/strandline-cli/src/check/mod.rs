@@ -20,7 +20,7 @@ use crate::failure::{Failure, Outcome};
     strandline check --world device --samples 2000\n  \
     strandline check --world persist-order --mutants\n  \
     strandline check --world machine --samples 20\n  \
-    strandline check litmus crates/strandline-crash/litmus/commit1.litmus\n\n\
+    strandline check litmus crates/strandline-check/litmus/commit1.litmus\n\n\
     Exit code 1 says that a state was found that recovery does not repair (or, with --mutants, that a mutant \
     was not found out)."
 )]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use serde_json::json;
-use strandline_crash::persist_order::{Barrier, OrderedScheme, Outcome as Explored, SCHEMES, Sampling};
+use strandline_check::persist_order::{OrderedScheme, Outcome as Explored, Sampling, schemes};
+use strandline_core::scheme::Barrier;
 
 use super::Finished;
 use super::schemes::{Arguments, progress_bar};
@@ -15,7 +16,7 @@ const STATES: u64 = 2000;
 
 /// One line of the table: a scheme with all its barriers, or without one.
 struct Row {
-    scheme: &'static OrderedScheme,
+    scheme: OrderedScheme,
     without: Option<Barrier>,
     explored: Explored,
 }
@@ -52,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
     if let Some((flag, _)) = unused.iter().find(|(_, given)| *given) {
         return Err(Failure::Usage(format!("the world persist-order knows no {flag}: leave it out")));
     }
-    let schemes = schemes(&arguments.scheme)?;
+    let schemes = wanted(&arguments.scheme)?;
     let sampling = Sampling {
         histories: arguments.samples(),
         seed: arguments.seed,
@@ -71,28 +72,26 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
     Ok(Finished { outcome, rows: rows.iter().map(json_row).collect() })
 }
 
-fn schemes(names: &[String]) -> Result<Vec<&'static OrderedScheme>, Failure> {
+fn wanted(names: &[String]) -> Result<Vec<OrderedScheme>, Failure> {
+    let all = schemes();
     for name in names {
-        if !SCHEMES.iter().any(|scheme| scheme.name == name) {
-            let all: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+        if !all.iter().any(|scheme| scheme.name() == name) {
+            let all: Vec<_> = all.iter().map(OrderedScheme::name).collect();
             return Err(Failure::Usage(format!(
                 "no scheme {name:?} is checked in the world persist-order; choose from {}",
                 all.join(", ")
             )));
         }
     }
-    Ok(SCHEMES.iter().filter(|scheme| names.is_empty() || names.iter().any(|n| n == scheme.name)).collect())
+    let is_wanted = |scheme: &OrderedScheme| names.is_empty() || names.iter().any(|n| n == scheme.name());
+    Ok(all.into_iter().filter(is_wanted).collect())
 }
 
-fn rows(
-    arguments: &Arguments,
-    schemes: &[&'static OrderedScheme],
-    sampling: Sampling,
-) -> Result<Vec<Row>, Failure> {
+fn rows(arguments: &Arguments, schemes: &[OrderedScheme], sampling: Sampling) -> Result<Vec<Row>, Failure> {
     let bar = progress_bar();
     let mut rows = Vec::new();
     for &scheme in schemes {
-        let barriers = scheme.barriers.iter().copied().map(Some).filter(|_| arguments.mutants);
+        let barriers = scheme.barriers().iter().copied().map(Some).filter(|_| arguments.mutants);
         for without in std::iter::once(None).chain(barriers) {
             let name =
                 without.map_or("all barriers".to_owned(), |barrier| format!("without {}", barrier.name));
@@ -102,7 +101,7 @@ fn rows(
                 without.map(|barrier| barrier.step),
                 Sampling { histories, ..sampling },
                 |counts| {
-                    bar.set_message(format!("{} {name}: {} states", scheme.name, counts.states));
+                    bar.set_message(format!("{} {name}: {} states", scheme.name(), counts.states));
                     bar.tick();
                 },
             )?;
@@ -116,7 +115,7 @@ fn rows(
 fn show(arguments: &Arguments, rows: &[Row]) {
     for row in rows.iter().filter(|row| !row.is_right() || arguments.samples == Some(1)) {
         if let Some(violation) = &row.explored.violation {
-            say!("{}: {}", row.scheme.name, violation.what);
+            say!("{}: {}", row.scheme.name(), violation.what);
             say!("\nhistory up to the crash (seed {}):", violation.seed);
             violation.history.iter().for_each(|line| say!("  {line}"));
             say!("\nstored, but lost:");
@@ -142,7 +141,7 @@ fn show(arguments: &Arguments, rows: &[Row]) {
         let counts = &row.explored.counts;
         let what = row.explored.violation.as_ref().map_or("", |violation| violation.what.as_str());
         table.add_row([
-            row.scheme.name.to_owned(),
+            row.scheme.name().to_owned(),
             row.without.map_or("–", |barrier| barrier.name).to_owned(),
             row.without.map_or(String::new(), |barrier| format!("{:?}", barrier.step)),
             counts.histories.to_string(),
@@ -162,7 +161,7 @@ fn show(arguments: &Arguments, rows: &[Row]) {
 fn json_row(row: &Row) -> serde_json::Value {
     json!({
         "world": "persist-order",
-        "scheme": row.scheme.name,
+        "scheme": row.scheme.name(),
         "model": row.scheme.model.name(),
         "without": row.without.map(|barrier| barrier.name),
         "step": row.without.map(|barrier| format!("{:?}", barrier.step)),

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use strandline_crash::Setting;
-use strandline_crash::explore::{
-    Bounds, Case, CheckedScheme, Counts, Outcome as Explored, SCHEMES, Sampling, Violation, Workload,
-    exhaust, exhaust_histories, sample,
+use strandline_check::Setting;
+use strandline_check::explore::{
+    Bounds, Case, CheckedScheme, Counts, Outcome as Explored, Sampling, Violation, Workload, exhaust,
+    exhaust_histories, sample, schemes,
 };
 
 use super::Finished;
@@ -110,8 +110,8 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
 impl Arguments {
     fn schemes(&self) -> Result<Vec<CheckedScheme>, Failure> {
         for name in &self.scheme {
-            if !SCHEMES.iter().any(|scheme| scheme.name == name) {
-                let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+            if !schemes().iter().any(|scheme| scheme.name == name) {
+                let names: Vec<_> = schemes().iter().map(|scheme| scheme.name).collect();
                 return Err(Failure::Usage(format!(
                     "there is no scheme {name:?} that promises durability; choose from {}",
                     names.join(", ")
@@ -121,12 +121,12 @@ impl Arguments {
         let wanted = |scheme: &CheckedScheme| {
             self.scheme.is_empty() || self.scheme.iter().any(|name| name == scheme.name)
         };
-        Ok(SCHEMES.into_iter().filter(wanted).collect())
+        Ok(schemes().into_iter().filter(wanted).collect())
     }
 
-    fn settings(&self, scheme: &CheckedScheme) -> Vec<Setting> {
+    fn settings(&self) -> Vec<Setting> {
         let wanted = |setting: &&Setting| self.setting.is_empty() || self.setting.contains(setting);
-        scheme.settings.iter().filter(wanted).copied().collect()
+        Setting::ALL.iter().filter(wanted).copied().collect()
     }
 
     fn threads(&self) -> Vec<usize> {
@@ -228,7 +228,7 @@ fn all(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>, Fai
     let (bar, mut rows) = (progress_bar(), Vec::new());
     for &scheme in schemes {
         for &workload in &workloads {
-            for setting in arguments.settings(&scheme) {
+            for setting in arguments.settings() {
                 for threads in arguments.threads() {
                     let case = Case { scheme, workload, threads, setting, omitted };
                     for bounds in arguments.ways(&case) {
@@ -247,10 +247,11 @@ fn all(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>, Fai
 }
 
 impl Arguments {
-    fn omitted(&self, schemes: &[CheckedScheme]) -> Result<Option<strandline::memory::Step>, Failure> {
+    fn omitted(&self, schemes: &[CheckedScheme]) -> Result<Option<strandline_core::memory::Step>, Failure> {
         let Some(name) = &self.omit else { return Ok(None) };
-        let steps = schemes.iter().flat_map(|scheme| scheme.steps);
-        let found = steps.copied().find(|step| format!("{step:?}") == *name);
+        let steps = schemes.iter().flat_map(|scheme| scheme.steps());
+        let mut steps = steps;
+        let found = steps.find(|step| format!("{step:?}") == *name);
         found.map(Some).ok_or_else(|| Failure::Usage(format!("these schemes have no step {name}")))
     }
 }
@@ -297,7 +298,7 @@ fn mutants(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>,
     let settings = if arguments.setting.is_empty() { &[Setting::Word][..] } else { &arguments.setting };
     let threads = arguments.threads.first().map_or(2, |&threads| threads.into());
     for &scheme in schemes {
-        for &step in scheme.steps {
+        for step in scheme.steps() {
             for &setting in settings {
                 let case = Case { scheme, workload, threads, setting, omitted: Some(step) };
                 bar.set_message(format!("{} without {step:?}", scheme.name));

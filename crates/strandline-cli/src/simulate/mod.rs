@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use strandline::memory::Event;
+use strandline_core::memory::Event;
 use strandline_sim::run::{Finished, PoolSizes, Prepared, Run, recover};
 use strandline_sim::{Description, file, scheme, trace};
 use strandline_workloads::{SchemeName, Sizes, UnknownName, WorkloadName};

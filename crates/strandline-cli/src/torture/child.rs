@@ -2,10 +2,11 @@
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
+use strandline_schemes::laboratory;
 
-use strandline::error::Error;
-use strandline::pool::Pool;
-use strandline::transaction::{Abort, Runner};
+use strandline_core::error::Error;
+use strandline_core::file::Pool;
+use strandline_core::transaction::{Abort, Runner};
 use strandline_workloads::SchemeName;
 
 use super::acknowledged::Acknowledged;
@@ -47,7 +48,7 @@ pub fn run_child(arguments: &ChildArguments) -> Result<Outcome, Failure> {
         std::process::exit(0);
     });
     let setting = &arguments.setting;
-    let pool = Pool::open(&arguments.pool, &setting.options(arguments.scheme.concurrency))?;
+    let pool = laboratory(arguments.scheme.concurrency).open(&arguments.pool, &setting.options())?;
     if arguments.recover_only {
         report_running()?;
         loop {

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use strandline::collections::{Array, BPlusTree, HashTable, KeyValueStore, NodeShape, RedBlackTree};
-use strandline::error::Error;
-use strandline::transaction::{Abort, Read, Runner, Transaction};
-use strandline::{Result, memory::PersistentAddress};
+use strandline_core::Result;
+use strandline_core::error::Error;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::{BPlusTree, KeyValueStore, NodeShape};
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+use strandline_structures::{Array, HashTable, RedBlackTree};
 
 use super::operation::{ACCOUNTS, BALANCE, Change, Operation, STRUCTURES, Transfer, key_bytes, value_bytes};
 

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use strandline::{Concurrency, Domain};
+use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{SchemeName, UnknownName};
 
 use crate::failure::{Failure, Outcome};

@@ -1,8 +1,9 @@
 //! What parent and child agree on.
 
-use strandline::pool::{Geometry, Options, Pool};
-use strandline::transaction::{AnyRunner, Concurrency};
-use strandline::{Domain, Error};
+use strandline_core::file::{Options, Pool};
+use strandline_core::layout::Geometry;
+use strandline_core::transaction::{AnyRunner, Concurrency};
+use strandline_core::{Domain, Error};
 use strandline_workloads::SchemeName;
 
 use crate::arguments::DomainName;
@@ -27,7 +28,7 @@ pub struct Setting {
 impl Setting {
     /// How the pool is created and opened: small logs, so that they fill and begin anew many times in a
     /// life, and few stripe locks, so that unrelated lines conflict too.
-    pub fn options(&self, concurrency: Concurrency) -> Options {
+    pub fn options(&self) -> Options {
         Options {
             geometry: Geometry {
                 size: 16 << 20,
@@ -37,7 +38,6 @@ impl Setting {
             },
             layout_name: LAYOUT_NAME.into(),
             domain: self.domain.domain(0),
-            concurrency,
             // A killed process keeps its caches: nothing here has to survive a power failure.
             assume_persistent: self.domain.domain(0) != Domain::Sync,
             lock_bits: 12,
@@ -50,7 +50,7 @@ impl Setting {
 ///
 /// # Errors
 /// As [`Pool::worker_of`].
-pub fn worker(pool: &Pool, scheme: SchemeName) -> strandline::Result<AnyRunner<'static>> {
+pub fn worker(pool: &Pool, scheme: SchemeName) -> strandline_core::Result<AnyRunner<'static>> {
     let kind = scheme.kind.ok_or_else(|| Error::Unsupported("the volatile pseudo-scheme".into()))?;
     pool.worker_of(kind).map(AnyRunner::new)
 }

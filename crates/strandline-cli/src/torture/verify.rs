@@ -1,9 +1,10 @@
 //! What the parent does after a kill: opens the pool, which recovers it, and compares it with the model.
 
 use std::path::{Path, PathBuf};
+use strandline_schemes::laboratory;
 
-use strandline::pool::Pool;
-use strandline::transaction::{Concurrency, Runner};
+use strandline_core::file::Pool;
+use strandline_core::transaction::{Concurrency, Runner};
 use strandline_workloads::SchemeName;
 
 use super::acknowledged::Acknowledged;
@@ -36,7 +37,7 @@ impl Verifier {
     /// # Errors
     /// The pool exists, or cannot be created.
     pub fn create(setting: &Setting, pool: &Path, acknowledged: &Path) -> Result<Self, Failure> {
-        let open = Pool::create(pool, &setting.options(Concurrency::Stm))?;
+        let open = laboratory(Concurrency::Stm).create(pool, &setting.options())?;
         Data::create(&mut open.worker()?, setting.threads)?;
         let first_objects = open.usage()?.objects;
         open.close()?;
@@ -67,7 +68,7 @@ impl Verifier {
         let acknowledged =
             self.acknowledged.load(threads).map_err(Failure::io("read the acknowledgements"))?;
         let mut verdict = Verdict { wrong: Vec::new(), replayed: 0 };
-        let pool = match Pool::open(&self.pool, &self.setting.options(scheme.concurrency)) {
+        let pool = match laboratory(scheme.concurrency).open(&self.pool, &self.setting.options()) {
             Ok(pool) => pool,
             Err(error) => {
                 verdict.wrong.push(format!("UNREADABLE: the pool cannot be opened: {error}"));
@@ -92,7 +93,7 @@ impl Verifier {
         scheme: SchemeName,
         acknowledged: &[u64],
         wrong: &mut Vec<String>,
-    ) -> strandline::Result<()> {
+    ) -> strandline_core::Result<()> {
         let mut worker = worker(pool, scheme)?;
         let data = Data::open(&mut worker)?;
         let found = worker.view(|tx| data.contents(tx, self.setting.threads))?;

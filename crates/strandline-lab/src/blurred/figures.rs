@@ -1,7 +1,7 @@
 //! What is measured for each figure.
 
-use strandline::memory::WriteBackInstruction;
-use strandline::pool::Geometry;
+use strandline_core::layout::Geometry;
+use strandline_core::memory::WriteBackInstruction;
 use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, Sizes, WorkloadName};
 
 use crate::native::Cell;

@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 
-use strandline::collections::{BPlusTree, NodeShape};
-use strandline::log::{RECORD_BLOCKS, Record, scan};
-use strandline::memory::recorder::Recorder;
-use strandline::memory::{Hosted, Memory, PersistentAddress, WORD_BYTES, World};
-use strandline::pool::{Geometry, Options, Pool};
-use strandline::{Abort, Domain, Runner, Transaction};
+use strandline_core::file::{Options, Pool};
+use strandline_core::layout::Geometry;
+use strandline_core::log::{RECORD_BLOCKS, Record, scan};
+use strandline_core::memory::recorder::Recorder;
+use strandline_core::memory::{Hosted, Memory, PersistentAddress, WORD_BYTES, World};
+use strandline_core::structures::{BPlusTree, NodeShape};
+use strandline_core::{Abort, Domain, Runner, Transaction};
 use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, Sizes};
 
 use crate::claim::Claim;
@@ -87,7 +88,7 @@ fn aborted_transaction(session: &Session) -> Result<Aborted, Error> {
     let mut worker = pool.worker()?;
     let block = worker.run(|tx| tx.alloc(8 * WRITES))?;
     worker.run(|tx| tx.write(block, 1))?;
-    let given_up: strandline::Result<()> = worker.run(|tx| {
+    let given_up: strandline_core::Result<()> = worker.run(|tx| {
         for word in 0..WRITES {
             tx.write(block.word(word), word)?;
         }

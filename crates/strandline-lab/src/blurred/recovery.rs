@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use strandline::transaction::AnyRunner;
-use strandline::{Concurrency, Domain};
+use strandline_core::transaction::AnyRunner;
+use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, PoolSetting, Prepared, Selection, WorkloadName};
 
 use super::figures::LOGS;
@@ -50,7 +50,7 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
             }
         }
         for ((_, x), (_, times)) in logs.iter().zip(&pools) {
-            let mut add = |system, quantity, of: &dyn Fn(&strandline::pool::Recovery) -> f64| {
+            let mut add = |system, quantity, of: &dyn Fn(&strandline_core::file::Recovery) -> f64| {
                 let values: Vec<f64> = times.iter().map(of).collect();
                 if let Some(spread) = Spread::of(&values) {
                     into.add(

@@ -3,7 +3,7 @@
 //!
 //! Schemes and hardware are those of the registries ([`SchemeName::all`], [`SCHEMES`]): a new one appears by itself.
 
-use strandline::memory::LINE_BYTES;
+use strandline_core::memory::LINE_BYTES;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::scheme::{Entry, SCHEMES, find};
 use strandline_sim::{Description, file};
@@ -96,8 +96,7 @@ struct System {
 /// All of them: software that runs on real memory alone, and each hardware scheme with its software.
 fn systems() -> Result<Vec<System>, Error> {
     let none = find("none").ok_or_else(|| Error::Usage("no machine without hardware schemes".into()))?;
-    let is_alone =
-        |scheme: &SchemeName| scheme.kind.is_none_or(|kind| kind.is_native() && !kind.is_for_hardware());
+    let is_alone = |scheme: &SchemeName| scheme.kind.is_none_or(|kind| kind.is_native);
     let mut all: Vec<System> = SchemeName::all()
         .filter(is_alone)
         .map(|software| System { name: software.name().to_owned(), software, hardware: none })
@@ -367,7 +366,7 @@ fn draw_table(all: &Measurements) -> Vec<Panel> {
 
 #[cfg(test)]
 mod tests {
-    use strandline::Concurrency;
+    use strandline_core::Concurrency;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use strandline_crash::persist_order::{SCHEMES, Sampling};
+use strandline_check::persist_order::{Sampling, schemes};
 
 use crate::measurements::{Key, Measurements, Spread};
 use crate::paper::{Curve, Form, Order, Panel};
@@ -19,7 +19,7 @@ fn key(scheme: &str) -> Key<'_> {
 }
 
 pub fn steps(_: &Session) -> u64 {
-    SCHEMES.iter().map(|scheme| 1 + scheme.barriers.len() as u64).sum()
+    schemes().iter().map(|scheme| 1 + scheme.barriers().len() as u64).sum()
 }
 
 pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
@@ -30,13 +30,13 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     };
     let sampling =
         Sampling { histories, seed: session.seed, states: 1000, limit: Duration::from_secs(seconds) };
-    for scheme in &SCHEMES {
-        let barriers = scheme.barriers.iter().map(|barrier| (barrier.name, Some(barrier.step)));
+    for scheme in schemes() {
+        let barriers = scheme.barriers().iter().map(|barrier| (barrier.name, Some(barrier.step)));
         for (name, omitted) in std::iter::once((ALL, None)).chain(barriers) {
             let histories = if omitted.is_some() { u64::MAX } else { histories };
             let found = scheme.explore(omitted, Sampling { histories, ..sampling }, |_| ())?;
             let violated = f64::from(u8::from(found.violation.is_some()));
-            into.add(key(scheme.name), name, Spread::exactly(violated));
+            into.add(key(scheme.name()), name, Spread::exactly(violated));
             session.progress.inc(1);
         }
     }
@@ -46,8 +46,8 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
 /// For each of D9's designs the barriers within a transaction without which a violation was found.
 pub fn counts(all: &Measurements) -> [Option<f64>; 4] {
     COUNTED.map(|name| {
-        let scheme = SCHEMES.iter().find(|scheme| scheme.name == name)?;
-        let within = scheme.barriers.iter().filter(|barrier| barrier.within);
+        let scheme = schemes().into_iter().find(|scheme| scheme.name() == name)?;
+        let within = scheme.barriers().iter().filter(|barrier| barrier.within);
         within.map(|barrier| all.median(key(name), barrier.name)).sum()
     })
 }
@@ -55,14 +55,16 @@ pub fn counts(all: &Measurements) -> [Option<f64>; 4] {
 /// Every line of the table as an order.
 pub fn orders(all: &Measurements) -> Vec<Order> {
     let mut orders = Vec::new();
-    for scheme in &SCHEMES {
-        let sound = all.median(key(scheme.name), ALL).map(|violated| violated == 0.0);
-        orders
-            .push(Order { order: format!("{}: sufficient, no violation found", scheme.name), holds: sound });
-        for barrier in scheme.barriers {
-            let found = all.median(key(scheme.name), barrier.name).map(|violated| violated == 1.0);
+    for scheme in schemes() {
+        let sound = all.median(key(scheme.name()), ALL).map(|violated| violated == 0.0);
+        orders.push(Order {
+            order: format!("{}: sufficient, no violation found", scheme.name()),
+            holds: sound,
+        });
+        for barrier in scheme.barriers() {
+            let found = all.median(key(scheme.name()), barrier.name).map(|violated| violated == 1.0);
             orders.push(Order {
-                order: format!("{}: {} necessary, a violation found without it", scheme.name, barrier.name),
+                order: format!("{}: {} necessary, a violation found without it", scheme.name(), barrier.name),
                 holds: found,
             });
         }
@@ -72,10 +74,10 @@ pub fn orders(all: &Measurements) -> Vec<Order> {
 
 pub fn draw(all: &Measurements) -> Vec<Panel> {
     let x: Vec<String> = all.xs(FIGURE).into_iter().map(str::to_owned).collect();
-    let curves = SCHEMES.iter().enumerate().map(|(colour, scheme)| Curve {
-        name: scheme.name.into(),
+    let curves = schemes().into_iter().enumerate().map(|(colour, scheme)| Curve {
+        name: scheme.name().into(),
         colour,
-        values: x.iter().map(|barrier| all.spread(key(scheme.name), barrier)).collect(),
+        values: x.iter().map(|barrier| all.spread(key(scheme.name()), barrier)).collect(),
     });
     vec![Panel {
         title: "Without this barrier".into(),

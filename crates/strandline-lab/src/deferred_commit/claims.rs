@@ -104,7 +104,7 @@ pub fn d14(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Er
         Some(f64::from(super::STRANDS)),
         fewest,
         Some(LONGEST_US),
-        Some(strandline::memory::WORD_BYTES as f64),
+        Some(strandline_core::memory::WORD_BYTES as f64),
     ];
     let mut finding = Finding::exact(claim, measured, "The set-up of Fig. 6.");
     if finding.verdict == Verdict::Contradicts {

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use strandline::{Concurrency, Domain};
+use strandline_core::{Concurrency, Domain};
 use strandline_persistency::Model;
 use strandline_sim::run::PoolSizes;
 use strandline_sim::scheme;

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use strandline::memory::PersistentAddress;
-use strandline::{Error, Lock, Read, Result, Runner, Transaction};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::{Error, Lock, Read, Result, Runner, Transaction};
 use strandline_workloads::{Transactions, Workload};
 
 /// Words that are this far apart have locks and lines of their own.

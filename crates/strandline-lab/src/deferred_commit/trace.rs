@@ -3,13 +3,15 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use strandline::memory::hosted::{self, Thread};
-use strandline::memory::recorder::Recorder;
-use strandline::memory::{Hosted, Memory, World};
-use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::{SchemeKind, VolatileWorker};
-use strandline::transaction::{AnyRunner, Concurrency, Runner, Worker};
+use strandline_core::engine::Worker;
+use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+use strandline_core::memory::hosted::{self, Thread};
+use strandline_core::memory::recorder::Recorder;
+use strandline_core::memory::{Hosted, Memory, World};
+use strandline_core::scheme::SchemeKind;
+use strandline_core::transaction::{AnyRunner, Concurrency, Runner};
 use strandline_persistency::{CriticalPath, Model};
+use strandline_schemes::VolatileWorker;
 use strandline_workloads::{Transactions, Workload};
 
 use crate::session::Error;
@@ -74,9 +76,9 @@ pub fn trace_scheme<W: Workload>(
     recording: Recording,
     progress: &dyn Fn(u64),
 ) -> Result<Traced, Error> {
-    let kind = SchemeKind::ALL.iter().find(|kind| kind.name(Concurrency::Locks) == name);
-    let kind = *kind.ok_or_else(|| Error::Usage(format!("there is no scheme {name}")))?;
-    trace(kind, workload, Concurrency::Locks, recording, progress)
+    let kind = strandline_schemes::ALL.of_name(name);
+    let (kind, concurrency) = kind.ok_or_else(|| Error::Usage(format!("there is no scheme {name}")))?;
+    trace(kind, workload, concurrency, recording, progress)
 }
 
 /// Runs `workload` under a scheme in a recorder; `progress` is told of every thousand transactions of a thread.
@@ -114,7 +116,7 @@ fn trace<W: Workload>(
         let (ready, turn, done, failure, recorder) = (&ready, &turn, &done, &failure, &recorder);
         let (executed, first_tenth) = (&executed, &first_tenth);
         Box::new(move |memory: &Hosted| {
-            let run = || -> strandline::Result<()> {
+            let run = || -> strandline_core::Result<()> {
                 let view = View { memory, layout, shared };
                 let mut worker = AnyRunner::new(Worker::lease_of(view, scheme, concurrency, None)?);
                 let mut part = workload.thread(&mut worker, seed ^ (thread + 1) << 32)?;
@@ -191,7 +193,7 @@ mod tests {
             in_turn: false,
         };
         let traced = trace(
-            SchemeKind::Blurred,
+            &strandline_schemes::BPPM,
             &HashWorkload::of_words(&Sizes::small()),
             Concurrency::SingleWriter,
             recording,

@@ -1,6 +1,6 @@
 //! How claims L1 to L22 are judged.
 
-use strandline::collections::NodeShape;
+use strandline_core::structures::NodeShape;
 use strandline_sim::scheme::loc::{Parameters, format};
 
 use super::figures::{
@@ -289,7 +289,7 @@ pub fn l20(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
 
 pub fn l21(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
     let NodeShape { bytes, pairs } = NodeShape::PAPER;
-    let word = strandline::memory::WORD_BYTES as f64;
+    let word = strandline_core::memory::WORD_BYTES as f64;
     let measured = vec![Some(bytes as f64), Some(pairs as f64), Some(word), Some(word)];
     let finding = Finding::exact(claim, measured, "The B+ tree's nodes as the workload uses them.");
     Ok(finding

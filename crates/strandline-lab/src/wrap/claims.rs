@@ -1,6 +1,6 @@
 //! How claims W1 to W14 are judged.
 
-use strandline::memory::LINE_BYTES;
+use strandline_core::memory::LINE_BYTES;
 
 use super::structures::{self, BY_CACHE, BY_SIZE, STRUCTURES, points};
 use super::synthetic::{self, FIGURE, PER_STORE};

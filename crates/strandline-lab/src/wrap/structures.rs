@@ -1,6 +1,6 @@
 //! The structures of the paper's benchmark (Figs. 7 to 12).
 
-use strandline::memory::LINE_BYTES;
+use strandline_core::memory::LINE_BYTES;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::scheme::find;
 use strandline_workloads::{SchemeName, Sizes, WorkloadName};

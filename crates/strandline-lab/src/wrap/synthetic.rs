@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use strandline::memory::hosted::Thread;
-use strandline::memory::{Event, Hosted, LINE_BYTES, Memory, PersistentAddress};
+use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::{Event, Hosted, LINE_BYTES, Memory, PersistentAddress};
 use strandline_sim::scheme::{Setup, find};
 use strandline_sim::{Contents, Description, Machine};
 

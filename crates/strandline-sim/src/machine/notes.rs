@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use strandline::memory::Event;
+use strandline_core::memory::Event;
 
 /// What a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
-use strandline::memory::{Event, Operation, Space};
+use strandline_core::memory::{Event, Operation, Space};
 
 use crate::machine::Taped;
 

@@ -15,8 +15,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use serde::Serialize;
-use strandline::memory::hosted::Thread;
-use strandline::memory::{Event, Hosted, Memory, PersistentAddress, Space, Step, VolatileAddress};
+use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Space, Step, VolatileAddress};
 
 use crate::controller::Regions;
 use crate::description::{Description, Impossible};

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use strandline::Result;
-use strandline::error::Error;
-use strandline::transaction::{Read, Runner};
+use strandline_core::Result;
+use strandline_core::error::Error;
+use strandline_core::transaction::{Read, Runner};
 
 use super::database::{Database, customer_key, district_key, stock_key};
 use super::population::initial_quantity;

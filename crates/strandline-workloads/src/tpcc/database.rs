@@ -10,11 +10,12 @@
 //! so that terminals of different districts do not meet. A district is a region: one lock covers its row and
 //! those trees with their rows.
 
-use strandline::collections::{Array, BPlusTree};
-use strandline::error::Error;
-use strandline::memory::PersistentAddress;
-use strandline::transaction::{Abort, Read, Runner};
-use strandline::{Lock, Result, Transaction};
+use strandline_core::error::Error;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::BPlusTree;
+use strandline_core::transaction::{Abort, Read, Runner};
+use strandline_core::{Lock, Result, Transaction};
+use strandline_structures::Array;
 
 use crate::table::{SHAPE, Table, Tree};
 

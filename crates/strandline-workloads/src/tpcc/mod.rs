@@ -14,10 +14,10 @@ mod random;
 mod schema;
 
 use fastrand::Rng;
-use strandline::error::Error;
-use strandline::memory::PersistentAddress;
-use strandline::transaction::{Abort, Runner};
-use strandline::{Lock, Result};
+use strandline_core::error::Error;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::transaction::{Abort, Runner};
+use strandline_core::{Lock, Result};
 
 use database::Database;
 pub use database::Scale;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use fastrand::Rng;
-use strandline::error::Error;
-use strandline::transaction::{Abort, Transaction};
+use strandline_core::error::Error;
+use strandline_core::transaction::{Abort, Transaction};
 
 use super::database::{Database, Orders, customer_key, district_key, line_key, stock_key};
 use super::population::{DATE, constants};

@@ -1,8 +1,8 @@
 //! The rows of a fresh database (clause 4.3.3.1).
 
 use fastrand::Rng;
-use strandline::Result;
-use strandline::transaction::Runner;
+use strandline_core::Result;
+use strandline_core::transaction::Runner;
 
 use super::database::{Database, Scale, customer_key, district_key, line_key, stock_key};
 use super::random::{Constants, data, digits, last_name, letters, zip};

@@ -1,9 +1,10 @@
 //! New Order on a small database: what it does, that its roll-back leaves nothing, and that the check notices.
 
-use strandline::memory::PersistentAddress;
-use strandline::pool::{Geometry, Options, Pool};
-use strandline::transaction::Read;
-use strandline::{Domain, Transaction};
+use strandline_core::file::{Options, Pool};
+use strandline_core::layout::Geometry;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::transaction::Read;
+use strandline_core::{Domain, Transaction};
 use tempfile::TempDir;
 
 use super::consistency::check;

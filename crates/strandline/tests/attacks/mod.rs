@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::LazyLock;
 
-use strandline::pool::Geometry;
-use strandline::typed::{Bytes, HashMap, OrderedMap, Persist, Ptr, Queue, Store, Text, Tx, Vector};
-use strandline::{Domain, Error, Options, Result};
+use strandline::{Bytes, HashMap, OrderedMap, Persist, Ptr, Queue, Store, Text, Tx, Vector};
+use strandline_core::layout::Geometry;
+use strandline_core::{Domain, Error, Options, Result};
 
 #[derive(Persist)]
 struct All<'p> {
@@ -64,7 +64,7 @@ fn make<'p>(tx: &Tx<'p>) -> Result<All<'p>> {
 
 fn options(domain: Domain) -> Options {
     let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 13 };
-    let sync = strandline::sync::SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
+    let sync = strandline_core::sync::SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
     Options { domain, geometry, sync, lock_bits: 8, ..Options::default() }
 }
 
@@ -262,7 +262,7 @@ pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
     let folder = folder();
     put(&files, folder.path());
     let path = folder.path().join("pool");
-    let _ = strandline::pool::check(&path);
+    let _ = strandline_core::file::check(&path);
     if let Ok(store) = Store::<All>::open_read_only(&path, &options(domain)) {
         use_everything(&store);
     }
@@ -300,7 +300,7 @@ pub enum Change {
 /// The words of an image of the heap's file that lie behind its header and logs and hold something, or have a neighbour
 /// that does.
 fn in_use(heap: &[u8]) -> Vec<usize> {
-    let layout = strandline::pool::Layout::new(options(Domain::Process).geometry).unwrap();
+    let layout = strandline_core::layout::Layout::new(options(Domain::Process).geometry).unwrap();
     let begin = layout.root(0).offset() as usize / 8;
     let word = |number: usize| heap.get(8 * number..8 * number + 8).is_some_and(|word| word != [0; 8]);
     (begin..heap.len() / 8).filter(|&number| (number - 1..number + 2).any(word)).collect()
@@ -332,7 +332,7 @@ pub fn open_aimed(damage: &[Aimed]) {
     let folder = folder();
     put(&files, folder.path());
     let path = folder.path().join("pool");
-    let _ = strandline::pool::check(&path);
+    let _ = strandline_core::file::check(&path);
     if let Ok(store) = Store::<All>::open(&path, &options(Domain::Process)) {
         use_everything(&store);
     }

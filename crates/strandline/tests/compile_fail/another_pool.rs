@@ -1,5 +1,5 @@
-use strandline::Result;
-use strandline::typed::{Ptr, Store};
+use strandline_core::Result;
+use strandline::{Ptr, Store};
 
 fn copy(one: &Store<u64>, other: &Store<u64>) -> Result<()> {
     one.update(|a, _| {

@@ -1,6 +1,6 @@
 //! A type does not claim another's layout without saying that it is unsafe.
 
-use strandline::typed::{Invalid, Persist, Ptr, Stored};
+use strandline::{Invalid, Persist, Ptr, Stored};
 
 struct Evil(u64);
 

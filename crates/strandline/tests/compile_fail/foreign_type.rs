@@ -1,4 +1,4 @@
-use strandline::typed::{Key, Persist};
+use strandline::{Key, Persist};
 
 struct Plain(u64);
 

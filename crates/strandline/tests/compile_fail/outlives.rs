@@ -1,5 +1,5 @@
-use strandline::Result;
-use strandline::typed::{Ptr, Store};
+use strandline_core::Result;
+use strandline::{Ptr, Store};
 
 fn keep(store: &Store<u64>) -> Result<()> {
     let mut kept = None;

@@ -1,4 +1,4 @@
-use strandline::typed::Persist;
+use strandline::Persist;
 
 #[derive(Persist)]
 struct Reference<'p> {
@@ -38,8 +38,8 @@ union Either {
 
 #[derive(Persist)]
 struct TwoBrands<'p, 'q> {
-    one: strandline::typed::Text<'p>,
-    other: strandline::typed::Text<'q>,
+    one: strandline::Text<'p>,
+    other: strandline::Text<'q>,
 }
 
 fn main() {}

@@ -1,5 +1,5 @@
-use strandline::Result;
-use strandline::typed::{HashMap, Persist, Ptr, Store};
+use strandline_core::Result;
+use strandline::{HashMap, Persist, Ptr, Store};
 
 #[derive(Persist)]
 struct Index<'p> {

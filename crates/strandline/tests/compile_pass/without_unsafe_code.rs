@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use strandline::typed::{HashMap, Key, Persist, Ptr};
+use strandline::{HashMap, Key, Persist, Ptr};
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Key)]
 enum Id {

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use strandline::pool::Geometry;
-use strandline::sync::SyncParameters;
-use strandline::typed::{HashMap, Persist, Ptr, Store, Tx};
-use strandline::{Domain, Error, Options, Result};
+use strandline::{HashMap, Persist, Ptr, Store, Tx};
+use strandline_core::layout::Geometry;
+use strandline_core::sync::SyncParameters;
+use strandline_core::{Domain, Error, Options, Result};
 
 /// Names the process as one that takes commands.
 const CHILD: &str = "STRANDLINE_FILES_CHILD";
@@ -192,7 +192,7 @@ impl State {
                 self.store()?.pool().backup(words[1])?;
             }
             "repair" => {
-                let report = patiently(|| (), || strandline::pool::repair(words[1]))?;
+                let report = patiently(|| (), || strandline_core::file::repair(words[1]))?;
                 mark(&format!("repaired {}", report.repaired.len()));
             }
             "close" => match self.store.take() {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use strandline::Domain;
-use strandline::pool::log_path;
+use strandline_core::Domain;
+use strandline_core::file::log_path;
 
 use super::child::{Counts, Process};
 use super::trace::{Stop, Traced, changes_files};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use strandline::Domain;
-use strandline::pool::log_path;
+use strandline_core::Domain;
+use strandline_core::file::log_path;
 
 use super::child::{Counts, Process};
 use super::{Bounds, Failures, How, cases, holds, look, quick_folder, random};

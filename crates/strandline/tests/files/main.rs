@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use child::{Counts, Root, contents, make, options, patiently};
-use strandline::typed::Store;
-use strandline::{Domain, Error};
+use strandline::Store;
+use strandline_core::{Domain, Error};
 
 /// How many cases a test runs.
 fn cases(usual: usize) -> usize {
@@ -188,7 +188,7 @@ fn holds(path: &Path, domain: Domain, how: How, bounds: &Bounds) -> Result<Count
 
 /// A new pool in the place of this one leaves no other file in the folder.
 fn leaves_nothing(path: &Path, domain: Domain) -> Result<(), String> {
-    let log = strandline::pool::log_path(path);
+    let log = strandline_core::file::log_path(path);
     for name in [path, &log] {
         let _ = std::fs::remove_file(name);
     }
@@ -211,11 +211,11 @@ fn repaired_or_repairable(path: &Path, domain: Domain, bounds: &Bounds, is_done:
     // As the error of a repair says that finds them.
     let folder = path.parent().unwrap();
     for name in names(folder).iter().map(|name| folder.join(name)) {
-        if name != path && name != strandline::pool::log_path(path) {
+        if name != path && name != strandline_core::file::log_path(path) {
             std::fs::remove_file(name).unwrap();
         }
     }
-    let repair = patiently(|| (), || strandline::pool::repair(path));
+    let repair = patiently(|| (), || strandline_core::file::repair(path));
     repair.map_err(|error| format!("a repair after one that was cut short: {error}"))?;
     holds(path, domain, How::Open, bounds).map(drop)
 }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use strandline::pool::log_path;
-use strandline::{Domain, Error};
+use strandline_core::file::log_path;
+use strandline_core::{Domain, Error};
 
 use super::child::Process;
 use super::image::{Disk, Image, write};

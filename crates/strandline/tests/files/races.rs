@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use strandline::Domain;
+use strandline_core::Domain;
 
 use super::child::Process;
 use super::trace::{Stop, Traced, concerns_others};
@@ -278,7 +278,7 @@ fn races_of_backups_to_one_target() {
             _ => Err(format!("not one has won: {said:?}")),
         };
         let _ = std::fs::remove_file(&copy);
-        let _ = std::fs::remove_file(strandline::pool::log_path(&copy));
+        let _ = std::fs::remove_file(strandline_core::file::log_path(&copy));
         let now = names(folder.path());
         let left = if now == before { Ok(()) } else { Err(format!("files are left over: {now:?}")) };
         failures.case("backups", result.and(left));

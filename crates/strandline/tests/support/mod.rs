@@ -4,12 +4,12 @@
 
 use std::rc::Rc;
 
-use strandline::memory::recorder::Recorder;
-use strandline::memory::{Hosted, Step, World};
-use strandline::pool::{Geometry, Layout, SharedLayout, View};
-use strandline::scheme::{Blurred, Erased, SchemeKind};
-use strandline::transaction::Worker;
-use strandline::{Concurrency, Result};
+use strandline_core::engine::Worker;
+use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+use strandline_core::memory::recorder::Recorder;
+use strandline_core::memory::{Hosted, Step, World};
+use strandline_core::scheme::{Blurred, Erased, SchemeKind};
+use strandline_core::{Concurrency, Result};
 
 /// A pool in a recorder.
 pub struct TestPool {
@@ -61,11 +61,7 @@ impl TestPool {
     }
 
     /// A worker under any scheme: the laboratory's path.
-    pub fn worker_of(
-        &self,
-        kind: SchemeKind,
-        concurrency: Concurrency,
-    ) -> Result<Worker<Hosted, Erased<Hosted>>> {
+    pub fn worker_of(&self, kind: SchemeKind, concurrency: Concurrency) -> Result<Worker<Hosted, Erased>> {
         Worker::lease_of(self.view(), kind, concurrency, None)
     }
 }

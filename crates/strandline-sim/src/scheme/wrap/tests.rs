@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use strandline::memory::hosted::Thread;
-use strandline::memory::{Event, Hosted, Memory, PersistentAddress};
+use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress};
 
 use super::log::Area;
 use super::{COMBINED, EVALUATED, SINGLE, Variant, WRAP, Wrap, restore};

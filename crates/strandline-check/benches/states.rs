@@ -1,0 +1,38 @@
+//! Crash states judged in a second of processor time, for sps under BPPM: `cargo bench -p strandline-check`.
+//! Fails below 100,000.
+
+use std::time::Duration;
+
+use strandline_check::Setting;
+use strandline_check::explore::{Bounds, Case, Outcome, Sampling, Workload, exhaust, sample, schemes};
+
+fn main() -> Result<(), String> {
+    let mut slow = Vec::new();
+    let mut tell = |case: &Case, way: &str, outcome: &Outcome| {
+        let rate = outcome.states_per_second();
+        let what = format!("sps, bppm, {}, {way}", case.setting);
+        println!("{what}: {} states, {rate:.0} states/s", outcome.counts.states);
+        if rate < 100_000.0 {
+            slow.push(what);
+        }
+    };
+    let scheme = schemes().iter().find(|scheme| scheme.name == "bppm").ok_or("bppm is not registered")?;
+    let limit = Duration::from_secs(60);
+    for (setting, transactions) in [(Setting::Line, 2), (Setting::Word, 1)] {
+        let case = Case { scheme: *scheme, workload: Workload::Sps, threads: 2, setting, omitted: None };
+        let bounds = Bounds {
+            preemptions: 1,
+            transactions,
+            states: 1 << 20,
+            recovery_crashes: 1,
+            reduced: true,
+            limit,
+        };
+        let outcome = exhaust(case, bounds, |_| ()).map_err(|error| error.to_string())?;
+        tell(&case, "exhaustive", &outcome);
+        let sampling = Sampling { histories: 500, seed: 1, transactions: 24, limit };
+        let outcome = sample(case, sampling, |_| ()).map_err(|error| error.to_string())?;
+        tell(&case, "sampled", &outcome);
+    }
+    if slow.is_empty() { Ok(()) } else { Err(format!("below 100,000 states/s: {}", slow.join("; "))) }
+}

@@ -1,0 +1,249 @@
+//! Small histories exhaustively: every crash point, every choice of surviving sectors, crashes in recovery too.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use strandline_core::memory::hosted::{Thread, run};
+use strandline_core::memory::{Hosted, Memory, World};
+use strandline_core::sync::SyncParameters;
+use strandline_core::{Error, Runner, Transaction};
+
+use super::faulty_device::Fault;
+use super::journal::Journal;
+use super::oracle::Oracle;
+use super::transactions::{FIRST_VALUE, MIX_CHUNKS, cell};
+use super::world::Pool;
+use super::{Case, Counts, Outcome, Size, Violation, caught};
+
+/// How far an exhaustive exploration goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Schedules, by their seeds.
+    pub schedules: u64,
+    /// Seed of the first one.
+    pub seed: u64,
+    /// Transactions of each of two threads.
+    pub transactions: u32,
+    /// Power failures of a history: the one in the threads' run, and those in recoveries from it.
+    pub failures: u32,
+    /// States judged at one crash point, at most.
+    pub states: u64,
+    /// Stop after this time.
+    pub limit: Duration,
+}
+
+/// Chooses like a counter counts: each run makes the same choices up to the last that has a next one.
+#[derive(Default)]
+struct Choices {
+    /// What was chosen, and of how many.
+    made: Vec<(usize, usize)>,
+    at: usize,
+}
+
+impl Choices {
+    fn choose(&mut self, of: usize) -> usize {
+        if self.at == self.made.len() {
+            self.made.push((0, of));
+        }
+        self.at += 1;
+        self.made[self.at - 1].0
+    }
+
+    /// Turns to the next run; `false` if there is none.
+    fn next(&mut self) -> bool {
+        self.at = 0;
+        while let Some((chosen, of)) = self.made.pop() {
+            if chosen + 1 < of {
+                self.made.push((chosen + 1, of));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+struct Exhaustion<'c> {
+    case: &'c Case,
+    bounds: Bounds,
+    started: Instant,
+    counts: Counts,
+    journal: Journal,
+    stopped: bool,
+}
+
+/// Explores `case` exhaustively: two threads that write the same words and one that takes a checkpoint, under some
+/// schedules; with each, power failures during every operation of the device, every choice of sectors that survive,
+/// and as many more failures in recovery as the bounds say.
+///
+/// The workload is two words of one line and one of another page in each transaction; that of `case` is not used.
+pub fn exhaust(case: &Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> Outcome {
+    let mut exhaustion = Exhaustion {
+        case,
+        bounds,
+        started: Instant::now(),
+        counts: Counts::default(),
+        journal: Journal::kept(),
+        stopped: false,
+    };
+    let (mut violation, mut found) = (None, bounds.seed);
+    for seed in (0..bounds.schedules).map(|number| bounds.seed.wrapping_add(number)) {
+        if let Err(what) = caught(|| exhaustion.schedule(seed, &mut progress)) {
+            (violation, found) = (Some(Violation { what, history: exhaustion.journal.take() }), seed);
+            break;
+        }
+        if exhaustion.stopped {
+            break;
+        }
+    }
+    let mut counts = exhaustion.counts;
+    counts.cut_short += u64::from(exhaustion.stopped);
+    let size = Size { lives: 1, transactions: bounds.transactions };
+    let seconds = exhaustion.started.elapsed().as_secs_f64();
+    Outcome { counts, violation, seed: found, size, seconds }
+}
+
+impl Exhaustion<'_> {
+    /// One schedule: a power failure during each operation in turn, until there are no more operations.
+    fn schedule(&mut self, seed: u64, progress: &mut impl FnMut(&Counts)) -> Result<(), String> {
+        self.counts.histories += 1;
+        for operation in 0.. {
+            let _ = self.journal.take();
+            let parameters = SyncParameters { ring_blocks: 4, dirty_pages: 1, staging_blocks: 1 };
+            let case = self.case;
+            let pool = Pool::create(
+                seed,
+                seed.is_multiple_of(2),
+                MIX_CHUNKS,
+                parameters,
+                case.concurrency,
+                case.omitted,
+                self.journal.clone(),
+            )
+            .map_err(|error| format!("no pool: {error}"))?;
+            let mut oracle = Oracle::new(pool.layout);
+            let failed = self.live(&pool, seed, operation, &mut oracle)?;
+            self.failures(&pool, &oracle, self.bounds.failures)?;
+            progress(&self.counts);
+            if self.is_over() || !failed {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the time is up.
+    fn is_over(&mut self) -> bool {
+        self.stopped |= self.started.elapsed() > self.bounds.limit;
+        self.stopped
+    }
+
+    /// The threads run; the power fails during `operation` of the device, or, if there are not so many, at the end.
+    fn live(&mut self, pool: &Pool, seed: u64, operation: u64, oracle: &mut Oracle) -> Result<bool, String> {
+        let world = pool.open(seed);
+        pool.log.recover(&pool.main(&world)).map_err(|error| format!("recovery fails: {error}"))?;
+        self.counts.lives += 1;
+        pool.device.fail_after(operation, Fault::PowerOff);
+        let (finished, problem) = (Cell::new(0), RefCell::new(None));
+        let expected = |error: &Error| matches!(error, Error::Poisoned(_));
+        let mut bodies: Vec<Thread<'_>> = Vec::new();
+        for thread in 0..2 {
+            let (problem, finished, transactions) = (&problem, &finished, self.bounds.transactions);
+            bodies.push(Box::new(move |memory: &Hosted| {
+                let outcome = pool.worker(memory).and_then(|mut worker| {
+                    (0..u64::from(transactions)).try_for_each(|number| {
+                        let value = FIRST_VALUE + 16 * thread + number;
+                        worker.run(|tx| {
+                            let cells = [0, 1, 6].map(|number| cell(&pool.layout, number));
+                            cells.into_iter().try_for_each(|cell| tx.write(cell, value))
+                        })
+                    })
+                });
+                if let Err(error) = outcome
+                    && !expected(&error)
+                {
+                    *problem.borrow_mut() = Some(format!("a transaction fails: {error}"));
+                }
+                finished.set(finished.get() + 1);
+            }));
+        }
+        bodies.push(Box::new(|memory: &Hosted| {
+            let view = pool.view(memory);
+            // The others may wait for room more than once.
+            let mut is_last = false;
+            while !is_last {
+                while finished.get() < 2 && !pool.log.checkpoint_wanted(&view) {
+                    memory.pause();
+                }
+                is_last = finished.get() == 2;
+                if let Err(error) = pool.log.checkpoint(&view) {
+                    if !expected(&error) {
+                        *problem.borrow_mut() = Some(format!("a checkpoint fails: {error}"));
+                    }
+                    return;
+                }
+            }
+        }));
+        let mut rng = Rng::with_seed(seed);
+        let hosted: Rc<dyn World> = world.clone();
+        run(&hosted, bodies, |running| rng.usize(..running.len()));
+        if let Some(problem) = problem.take() {
+            return Err(problem);
+        }
+        self.counts.transactions += oracle.lived(&world, Vec::new());
+        Ok(pool.device.is_off())
+    }
+
+    /// The power fails now: every choice of what survives; recovery from each, and with `failures` above 1 power
+    /// failures during every operation of that recovery.
+    fn failures(&mut self, pool: &Pool, oracle: &Oracle, failures: u32) -> Result<(), String> {
+        let mut choices = Choices::default();
+        let first = self.counts.states;
+        loop {
+            self.counts.power_failures += 1;
+            let before = self.journal.length();
+            let crashed = pool.on((*pool.device).clone());
+            crashed.device.power_cycle_choosing(|of| choices.choose(of));
+            self.recover(&crashed, oracle)?;
+            if failures > 1 {
+                for operation in 0.. {
+                    let middle = self.journal.length();
+                    let again = pool.on((*crashed.device).clone());
+                    again.device.fail_after(operation, Fault::PowerOff);
+                    let world = again.open(1);
+                    if again.log.recover(&again.main(&world)).is_ok() {
+                        break;
+                    }
+                    self.counts.failed_recoveries += 1;
+                    self.failures(&again, oracle, failures - 1)?;
+                    self.journal.shorten(middle);
+                    if self.is_over() {
+                        return Ok(());
+                    }
+                }
+            }
+            self.journal.shorten(before);
+            if !choices.next() || self.is_over() {
+                return Ok(());
+            }
+            if self.counts.states - first >= self.bounds.states {
+                self.counts.cut_short += 1;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Recovery without failure, and the oracle.
+    fn recover(&mut self, pool: &Pool, oracle: &Oracle) -> Result<(), String> {
+        let before = self.journal.length();
+        let pool = pool.on((*pool.device).clone());
+        let world = pool.open(1);
+        let report =
+            pool.log.recover(&pool.main(&world)).map_err(|error| format!("recovery fails: {error}"))?;
+        self.counts.states += 1;
+        oracle.clone().judge(&world, report.watermark)?;
+        self.journal.shorten(before);
+        Ok(())
+    }
+}

@@ -1,0 +1,457 @@
+//! A device that can fail as real ones do: two files in memory.
+//!
+//! Each file has a *cache*, which reads show, and a *medium*, which survives a power failure. A sector of 512
+//! bytes that was written and not flushed has versions beside the medium's; at a power failure one of them is what
+//! the medium holds, each sector for itself: writes are lost, kept, reordered, and 4 KB writes torn. So it is
+//! when a flush fails: the medium keeps some version of each sector, and the cache goes on showing the newest as
+//! if nothing had happened, never to be written again unless somebody stores it anew.
+//!
+//! [`FaultyDevice::fail_after`] chooses the operation that fails, [`FaultyDevice::power_cycle`] what survives: at
+//! random, reproducible by its seed, or [`FaultyDevice::power_cycle_choosing`] each sector's version in turn.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+
+use strandline_core::memory::{Device, DeviceFile};
+
+use super::journal::Journal;
+
+const SECTOR: usize = 512;
+
+/// "Input/output error".
+pub(super) const EIO: i32 = 5;
+/// "No space left on device".
+pub(super) const ENOSPC: i32 = 28;
+
+/// How an operation fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// With this error number of the system; later operations succeed.
+    Error(i32),
+    /// The power fails during it: this and every later operation fails, until [`FaultyDevice::power_cycle`].
+    PowerOff,
+    /// The process is killed before it: this and every later operation fails and does nothing, until
+    /// [`FaultyDevice::power_cycle`] or [`FaultyDevice::clear_fault`].
+    Kill,
+}
+
+#[derive(Clone, Default)]
+struct Contents {
+    cache: Vec<u8>,
+    medium: Vec<u8>,
+    /// What was written to a sector since the medium last was what the cache shows, without repetitions.
+    pending: BTreeMap<usize, Vec<[u8; SECTOR]>>,
+}
+
+impl Contents {
+    fn sectors(offset: usize, length: usize) -> std::ops::Range<usize> {
+        offset / SECTOR..(offset + length).div_ceil(SECTOR)
+    }
+
+    fn cached(&self, sector: usize) -> [u8; SECTOR] {
+        let mut bytes = [0; SECTOR];
+        bytes.copy_from_slice(&self.cache[sector * SECTOR..(sector + 1) * SECTOR]);
+        bytes
+    }
+
+    fn put(&mut self, offset: usize, from: &[u8]) {
+        self.cache[offset..offset + from.len()].copy_from_slice(from);
+        for sector in Self::sectors(offset, from.len()) {
+            let bytes = self.cached(sector);
+            let same = |other: &[u8; SECTOR]| *other == bytes;
+            let versions = self.pending.entry(sector).or_default();
+            if !versions.last().is_some_and(same) {
+                versions.push(bytes);
+            }
+        }
+    }
+
+    fn settle(&mut self, sector: usize, bytes: &[u8; SECTOR]) {
+        self.medium[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(bytes);
+    }
+
+    fn make_durable(&mut self, sectors: std::ops::Range<usize>) {
+        for sector in sectors {
+            if self.pending.remove(&sector).is_some() {
+                let bytes = self.cached(sector);
+                self.settle(sector, &bytes);
+            }
+        }
+    }
+
+    /// Some version of each of these sectors stays on the medium, and none is pending any more.
+    fn lose(&mut self, sectors: std::ops::Range<usize>, random: &Random) {
+        // All old, all new, each sector for itself, or each 4 KB for itself.
+        let kind = random.below(6);
+        let (mut page, mut kept) = (usize::MAX, false);
+        let chosen: Vec<usize> = self.pending.range(sectors).map(|(&sector, _)| sector).collect();
+        for sector in chosen {
+            let versions = self.pending.remove(&sector).unwrap_or_default();
+            if page != sector / 8 {
+                (page, kept) = (sector / 8, random.below(2) == 1);
+            }
+            let choice = match kind {
+                0 => 0,
+                1 => versions.len(),
+                2 | 3 => random.below(versions.len() as u64 + 1) as usize,
+                _ => versions.len() * usize::from(kept),
+            };
+            if choice > 0 {
+                self.settle(sector, &versions[choice - 1]);
+            }
+        }
+    }
+}
+
+impl Contents {
+    /// As [`Contents::lose`] for all sectors, `choose` choosing the number of a version below its argument. Only
+    /// versions that differ are told apart; the last one is what the cache shows.
+    fn lose_choosing(&mut self, choose: &mut impl FnMut(usize) -> usize) {
+        for (sector, versions) in std::mem::take(&mut self.pending) {
+            let mut distinct = vec![];
+            let on_medium = &self.medium[sector * SECTOR..(sector + 1) * SECTOR];
+            for (index, version) in versions.iter().enumerate() {
+                if version[..] != *on_medium && !versions[index + 1..].contains(version) {
+                    distinct.push(*version);
+                }
+            }
+            let choice = if distinct.is_empty() { 0 } else { choose(distinct.len() + 1) };
+            if choice > 0 {
+                self.settle(sector, &distinct[choice - 1]);
+            }
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Random(Cell<u64>);
+
+impl Random {
+    fn below(&self, bound: u64) -> u64 {
+        let mut x = self.0.get();
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.0.set(x);
+        (x >> 16) % bound
+    }
+}
+
+/// Two files in memory, with faults on demand. A clone goes its own way.
+#[derive(Clone)]
+pub struct FaultyDevice {
+    heap: RefCell<Contents>,
+    log: RefCell<Contents>,
+    random: Random,
+    operations: Cell<u64>,
+    fault: Cell<Option<(u64, Fault)>>,
+    off: Cell<bool>,
+    killed: Cell<bool>,
+    direct: bool,
+    journal: Journal,
+}
+
+impl FaultyDevice {
+    /// Two empty files; `seed` chooses what survives. `direct` is what [`Device::is_direct`] answers.
+    pub(super) fn new(seed: u64, direct: bool, journal: Journal) -> Self {
+        Self {
+            heap: RefCell::default(),
+            log: RefCell::default(),
+            random: Random(Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)),
+            operations: Cell::new(0),
+            fault: Cell::new(None),
+            off: Cell::new(false),
+            killed: Cell::new(false),
+            direct,
+            journal,
+        }
+    }
+
+    /// The operation after the next `operations` fails; reads, writes, flushes and growing count.
+    pub fn fail_after(&self, operations: u64, fault: Fault) {
+        self.fault.set(Some((self.operations.get() + operations, fault)));
+    }
+
+    /// No operation fails from now on, if the power is on: another process.
+    pub fn clear_fault(&self) {
+        self.fault.set(None);
+        self.killed.set(false);
+    }
+
+    /// Whether the power has failed.
+    pub fn is_off(&self) -> bool {
+        self.off.get()
+    }
+
+    /// Operations so far.
+    pub fn operations(&self) -> u64 {
+        self.operations.get()
+    }
+
+    /// The power fails, if it has not yet, and comes back: what was not durable survives or does not.
+    pub fn power_cycle(&self) {
+        for contents in [&self.heap, &self.log] {
+            contents.borrow_mut().lose(0..usize::MAX, &self.random);
+        }
+        self.power_returns();
+    }
+
+    /// As [`FaultyDevice::power_cycle`], but of each sector that has several versions, `choose` chooses one: a
+    /// number below its argument, 0 for what was durable.
+    pub fn power_cycle_choosing(&self, mut choose: impl FnMut(usize) -> usize) {
+        for contents in [&self.heap, &self.log] {
+            contents.borrow_mut().lose_choosing(&mut choose);
+        }
+        self.power_returns();
+    }
+
+    fn power_returns(&self) {
+        self.journal.note(|| {
+            let lost = |file| {
+                let contents = self.file(file).borrow();
+                let sectors = contents.cache.chunks_exact(SECTOR).zip(contents.medium.chunks_exact(SECTOR));
+                let lost = sectors.enumerate().filter(|(_, (cache, medium))| cache != medium);
+                let places: Vec<String> =
+                    lost.map(|(sector, _)| format!("{} {:#x}", file.name(), sector * SECTOR)).collect();
+                places.join(", ")
+            };
+            format!(
+                "power returns; sectors that are not as the cache showed them: [{}] [{}]",
+                lost(DeviceFile::Heap),
+                lost(DeviceFile::Log)
+            )
+        });
+        for contents in [&self.heap, &self.log] {
+            let contents = &mut *contents.borrow_mut();
+            contents.cache.clone_from(&contents.medium);
+        }
+        self.off.set(false);
+        self.clear_fault();
+    }
+
+    /// A copy of what reads of the file show.
+    pub fn contents(&self, file: DeviceFile) -> Vec<u8> {
+        self.file(file).borrow().cache.clone()
+    }
+
+    fn file(&self, file: DeviceFile) -> &RefCell<Contents> {
+        match file {
+            DeviceFile::Heap => &self.heap,
+            DeviceFile::Log => &self.log,
+        }
+    }
+
+    /// Counts an operation; the fault that it meets.
+    fn operation(&self, what: &str, file: DeviceFile, offset: u64, length: usize) -> Option<Fault> {
+        let number = self.operations.get();
+        self.operations.set(number + 1);
+        if self.off.get() {
+            return Some(Fault::PowerOff);
+        }
+        if self.killed.get() {
+            return Some(Fault::Kill);
+        }
+        let fault = self.fault.get().filter(|&(at, _)| at == number).map(|(_, fault)| fault);
+        if fault.is_some() {
+            self.fault.set(None);
+        }
+        self.journal.note(|| {
+            let how = match fault {
+                None => String::new(),
+                Some(Fault::Error(error)) => format!(": FAILS, {}", io::Error::from_raw_os_error(error)),
+                Some(Fault::PowerOff) => ": the POWER FAILS".into(),
+                Some(Fault::Kill) => ": the process is KILLED before it".into(),
+            };
+            format!("device {number}: {what} {} {offset:#x}+{length}{how}", file.name())
+        });
+        fault
+    }
+
+    fn error(fault: Fault) -> io::Error {
+        io::Error::from_raw_os_error(match fault {
+            Fault::Error(number) => number,
+            Fault::PowerOff | Fault::Kill => EIO,
+        })
+    }
+
+    /// Cuts the power, or ends the process; `true` if this operation has an effect nevertheless.
+    fn fails_now(&self, fault: Fault) -> bool {
+        match fault {
+            Fault::Error(_) => true,
+            Fault::PowerOff => !self.off.replace(true),
+            Fault::Kill => {
+                self.killed.set(true);
+                false
+            }
+        }
+    }
+
+    fn place(&self, file: DeviceFile, offset: u64, length: usize) -> io::Result<usize> {
+        let size = self.file(file).borrow().cache.len();
+        usize::try_from(offset)
+            .ok()
+            .filter(|offset| offset.checked_add(length).is_some_and(|end| end <= size))
+            .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+impl Device for FaultyDevice {
+    fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        if let Some(fault) = self.operation("read", file, offset, into.len()) {
+            self.fails_now(fault);
+            return Err(Self::error(fault));
+        }
+        let at = self.place(file, offset, into.len())?;
+        into.copy_from_slice(&self.file(file).borrow().cache[at..at + into.len()]);
+        Ok(())
+    }
+
+    fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        let at = self.place(file, offset, from.len())?;
+        let fault = self.operation("write", file, offset, from.len());
+        let mut contents = self.file(file).borrow_mut();
+        match fault {
+            None => contents.put(at, from),
+            Some(fault @ Fault::Error(_)) if self.fails_now(fault) => {
+                // Some of it was written: from nothing to everything.
+                let sectors = self.random.below((from.len() / SECTOR + 1) as u64) as usize;
+                contents.put(at, &from[..sectors * SECTOR]);
+            }
+            // What of it survives is chosen when the power returns.
+            Some(fault) if self.fails_now(fault) => contents.put(at, from),
+            Some(_) => {}
+        }
+        fault.map_or(Ok(()), |fault| Err(Self::error(fault)))
+    }
+
+    fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        let at = self.place(file, offset, from.len())?;
+        let fault = self.operation("write durably", file, offset, from.len());
+        let mut contents = self.file(file).borrow_mut();
+        let sectors = Contents::sectors(at, from.len());
+        match fault {
+            None => {
+                contents.put(at, from);
+                contents.make_durable(sectors);
+            }
+            Some(fault @ Fault::Error(_)) if self.fails_now(fault) => {
+                // Not even begun, or written and then lost in part.
+                if self.random.below(4) != 0 {
+                    contents.put(at, from);
+                    contents.lose(sectors, &self.random);
+                }
+            }
+            Some(fault) if self.fails_now(fault) => contents.put(at, from),
+            Some(_) => {}
+        }
+        fault.map_or(Ok(()), |fault| Err(Self::error(fault)))
+    }
+
+    fn flush(&self, file: DeviceFile) -> io::Result<()> {
+        let fault = self.operation("flush", file, 0, 0);
+        let mut contents = self.file(file).borrow_mut();
+        match fault {
+            None => contents.make_durable_all(),
+            Some(fault @ Fault::Error(_)) if self.fails_now(fault) => {
+                contents.lose(0..usize::MAX, &self.random);
+            }
+            Some(fault) => {
+                self.fails_now(fault);
+            }
+        }
+        fault.map_or(Ok(()), |fault| Err(Self::error(fault)))
+    }
+
+    fn size(&self, file: DeviceFile) -> io::Result<u64> {
+        Ok(self.file(file).borrow().cache.len() as u64)
+    }
+
+    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
+        if let Some(fault) = self.operation("grow", file, 0, bytes as usize) {
+            self.fails_now(fault);
+            return Err(Self::error(fault));
+        }
+        let mut contents = self.file(file).borrow_mut();
+        let length = (bytes as usize).next_multiple_of(SECTOR).max(contents.cache.len());
+        contents.cache.resize(length, 0);
+        contents.medium.resize(length, 0);
+        Ok(())
+    }
+
+    fn is_direct(&self, _: DeviceFile) -> bool {
+        self.direct
+    }
+}
+
+impl Contents {
+    fn make_durable_all(&mut self) {
+        for (sector, versions) in std::mem::take(&mut self.pending) {
+            if let Some(newest) = versions.last() {
+                self.settle(sector, newest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(seed: u64) -> FaultyDevice {
+        let device = FaultyDevice::new(seed, false, Journal::default());
+        device.grow(DeviceFile::Heap, 8192).unwrap();
+        device
+    }
+
+    fn first(device: &FaultyDevice) -> [u8; 4096] {
+        let mut bytes = [0; 4096];
+        device.read(DeviceFile::Heap, 0, &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_is_flushed_survives_and_the_rest_may_tear() {
+        let mut torn = 0;
+        for seed in 0..100 {
+            let device = device(seed);
+            device.write(DeviceFile::Heap, 0, &[1; 4096]).unwrap();
+            device.flush(DeviceFile::Heap).unwrap();
+            device.write(DeviceFile::Heap, 0, &[2; 4096]).unwrap();
+            assert_eq!(first(&device), [2; 4096]);
+            device.power_cycle();
+            let bytes = first(&device);
+            assert!(bytes.chunks(SECTOR).all(|s| s == [1; SECTOR] || s == [2; SECTOR]));
+            torn += usize::from(bytes[0] != bytes[4095]);
+        }
+        assert!((10..90).contains(&torn), "{torn} of 100");
+    }
+
+    #[test]
+    fn a_failed_flush_goes_on_showing_what_it_lost() {
+        let mut lost = 0;
+        for seed in 0..100 {
+            let device = device(seed);
+            device.write(DeviceFile::Heap, 0, &[2; 4096]).unwrap();
+            device.fail_after(0, Fault::Error(5));
+            assert!(device.flush(DeviceFile::Heap).is_err());
+            device.flush(DeviceFile::Heap).unwrap();
+            assert_eq!(first(&device), [2; 4096]);
+            device.power_cycle();
+            lost += usize::from(first(&device) != [2; 4096]);
+        }
+        assert!(lost > 50, "{lost} of 100");
+    }
+
+    #[test]
+    fn without_power_nothing_works() {
+        let device = device(1);
+        device.fail_after(1, Fault::PowerOff);
+        device.write(DeviceFile::Heap, 0, &[2; 512]).unwrap();
+        assert!(device.flush(DeviceFile::Heap).is_err());
+        assert!(device.is_off());
+        assert!(device.read(DeviceFile::Heap, 0, &mut [0; 8]).is_err());
+        device.power_cycle();
+        assert!(device.read(DeviceFile::Heap, 0, &mut [0; 8]).is_ok());
+    }
+}

@@ -1,0 +1,305 @@
+//! A pool's history: lives, one after another, each ended by a power failure, an error of the device, a kill, or
+//! nothing, and followed by recoveries that fail likewise.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use fastrand::Rng;
+use strandline_core::Error;
+use strandline_core::memory::hosted::{Thread, run};
+use strandline_core::memory::{Hosted, Memory, World};
+use strandline_core::sync::SyncParameters;
+
+use super::faulty_device::{EIO, ENOSPC, Fault};
+use super::journal::Journal;
+use super::oracle::Oracle;
+use super::transactions::{self, FIRST_VALUE, MIX_CHUNKS};
+use super::world::{DeviceWorld, Pool, THREADS};
+use super::{Case, Counts, Size};
+use crate::explore::Workload;
+
+/// The structures that pools are drawn from. The typed collections have large pools, in which a fault shows late: they are
+/// run where they are asked for.
+const MIXED: [Workload; 6] = [
+    Workload::Sps,
+    Workload::Hash,
+    Workload::RbTree,
+    Workload::BPlusTree,
+    Workload::KvStore,
+    Workload::Allocator,
+];
+
+/// Switches of threads after which a history is taken to run for ever.
+const PATIENCE: u32 = 2_000_000;
+
+/// A pool and what must be true of it.
+pub(super) struct History {
+    pool: Pool,
+    rng: Rng,
+    /// `None`: the mix.
+    workload: Option<Workload>,
+    size: Size,
+    oracle: Oracle,
+    next_value: Rc<Cell<u64>>,
+    journal: Journal,
+    pub counts: Counts,
+}
+
+impl History {
+    /// A new pool, with the structure of the workload.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn new(case: &Case, seed: u64, size: Size, journal: Journal) -> Result<Self, String> {
+        let mut rng = Rng::with_seed(seed);
+        let one_of = |rng: &mut Rng, choices: [u64; 3]| choices[rng.usize(..3)];
+        let parameters = SyncParameters {
+            ring_blocks: one_of(&mut rng, [6, 8, 16]),
+            dirty_pages: one_of(&mut rng, [1, 2, 100]),
+            // So that it fills up.
+            staging_blocks: 1,
+        };
+        let direct = rng.bool();
+        let workload = match case.workload {
+            None if rng.bool() => None,
+            None => Some(MIXED[rng.usize(..MIXED.len())]),
+            chosen => chosen,
+        };
+        let chunks = workload.map_or(0, |workload| workload.chunks(THREADS as u64)).max(MIX_CHUNKS);
+        journal.note(|| {
+            format!(
+                "a pool: {}, ring of {} blocks, checkpoint at {} dirty pages, {}",
+                workload.map_or("mix", Workload::name),
+                parameters.ring_blocks,
+                parameters.dirty_pages,
+                if direct { "direct input and output" } else { "through the page cache" }
+            )
+        });
+        let pool_seed = rng.u64(..);
+        let pool = Pool::create(
+            pool_seed,
+            direct,
+            chunks,
+            parameters,
+            case.concurrency,
+            case.omitted,
+            journal.clone(),
+        )
+        .map_err(|error| format!("no pool: {error}"))?;
+        let oracle = Oracle::new(pool.layout);
+        let next_value = Rc::new(Cell::new(FIRST_VALUE));
+        let mut history =
+            Self { pool, rng, workload, size, oracle, next_value, journal, counts: Counts::default() };
+        if let Some(workload) = workload {
+            history.create(workload)?;
+        }
+        Ok(history)
+    }
+
+    fn create(&mut self, workload: Workload) -> Result<(), String> {
+        let world = self.recover()?;
+        let (finished, outcome) = (Cell::new(false), RefCell::new(Ok(())));
+        let (pool, journal, mut rng) = (&self.pool, &self.journal, self.rng.fork());
+        let bodies: Vec<Thread<'_>> = vec![
+            Box::new(|memory: &Hosted| {
+                *outcome.borrow_mut() =
+                    pool.worker(memory).and_then(|mut worker| workload.create(&mut worker));
+                finished.set(true);
+            }),
+            Box::new(|memory: &Hosted| {
+                let _ = checkpoint(pool, memory, journal, &mut rng, || finished.get());
+            }),
+        ];
+        interleave(&world, bodies, self.rng.fork());
+        outcome.into_inner().map_err(|error| format!("the structure is not made: {error}"))?;
+        self.oracle.lived(&world, Vec::new());
+        Ok(())
+    }
+
+    fn fault(&mut self) -> Fault {
+        [Fault::PowerOff, Fault::Kill, Fault::Error(EIO), Fault::Error(ENOSPC)][self.rng.usize(..4)]
+    }
+
+    /// The process ends; with it perhaps the power.
+    fn end_process(&mut self) {
+        if self.pool.device.is_off() || self.rng.bool() {
+            self.counts.power_failures += 1;
+            self.pool.device.power_cycle();
+        } else {
+            self.counts.kills += 1;
+            self.journal.note(|| "the process ends; the page cache stays".into());
+            self.pool.device.clear_fault();
+        }
+    }
+
+    /// Recovers, however often that takes, and judges.
+    ///
+    /// # Errors
+    /// What is wrong with what recovery made of the pool.
+    pub fn recover(&mut self) -> Result<Rc<DeviceWorld>, String> {
+        let mut attempt = 0;
+        loop {
+            let faulty = attempt < 4 && self.rng.u8(..3) == 0;
+            attempt += 1;
+            if faulty {
+                let fault = self.fault();
+                self.pool.device.fail_after(self.rng.u64(..12), fault);
+            }
+            let world = self.pool.open(self.rng.u64(..));
+            match self.pool.log.recover(&self.pool.main(&world)) {
+                Ok(report) => {
+                    self.pool.device.clear_fault();
+                    self.journal.note(|| format!("recovered: {report:?}"));
+                    self.counts.states += 1;
+                    self.oracle.judge(&world, report.watermark)?;
+                    self.check(&world)?;
+                    if self.rng.u8(..4) == 0 {
+                        self.read_only()?;
+                    }
+                    return Ok(world);
+                }
+                Err(Error::Io { .. }) if faulty => {
+                    self.counts.failed_recoveries += 1;
+                    self.journal.note(|| "recovery fails".into());
+                    self.end_process();
+                }
+                Err(error) => return Err(format!("recovery fails: {error}")),
+            }
+        }
+    }
+
+    /// The workload's own check.
+    fn check(&self, world: &Rc<DeviceWorld>) -> Result<(), String> {
+        match self.workload {
+            // Before the structure is made there is nothing to check.
+            Some(workload) if self.oracle.watermark() > 0 => {
+                let worker = self.pool.worker(Hosted::new(world.clone(), 0));
+                let checked = worker.and_then(|mut worker| workload.check(&mut worker));
+                checked.map(|_| ()).map_err(|error| format!("the structure's check: {error}"))
+            }
+            Some(_) => Ok(()),
+            None => match transactions::sum(&self.pool.layout, &world.contents()) {
+                0 => Ok(()),
+                sum => Err(format!("the accounts sum up to {sum}")),
+            },
+        }
+    }
+
+    /// Another process that only reads sees the same.
+    fn read_only(&mut self) -> Result<(), String> {
+        let reader = self.pool.open(1);
+        let recovered = self.pool.log.recover_read_only(&self.pool.main(&reader));
+        let report = recovered.map_err(|error| format!("a reader's recovery fails: {error}"))?;
+        self.counts.states += 1;
+        self.oracle.judge(&reader, report.watermark).map_err(|what| format!("a reader: {what}"))
+    }
+
+    /// Recovery, then threads that run transactions and one that takes checkpoints, then the end of the process.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn live(&mut self) -> Result<(), String> {
+        let world = self.recover()?;
+        self.counts.lives += 1;
+        let faulty = self.rng.u8(..4) != 0;
+        // Groups of several blocks, of which power failures early in lives leave later ones without earlier ones.
+        let large = self.rng.u8(..4) == 0;
+        if faulty {
+            let fault = self.fault();
+            let operations = if self.rng.bool() && !large { 60 } else { 8 };
+            self.pool.device.fail_after(self.rng.u64(..operations), fault);
+        }
+        let threads = self.rng.usize(1..=THREADS);
+        let most = [1, 3, 10][self.rng.usize(..3)].min(self.size.transactions);
+        self.journal.note(|| format!("a life of {threads} threads"));
+        let (finished, checkpoints) = (Cell::new(0), Cell::new(0));
+        let problem = RefCell::new(None);
+        let seen = RefCell::new(Vec::new());
+        let fail = |what: &str, error: &Error| {
+            *problem.borrow_mut() = Some(format!("{what} fails: {error}"));
+        };
+        let mut bodies: Vec<Thread<'_>> = Vec::new();
+        for _ in 0..threads {
+            let mut rng = self.rng.fork();
+            let (pool, next_value, workload) = (&self.pool, &self.next_value, self.workload);
+            let (finished, fail, seen) = (&finished, &fail, &seen);
+            bodies.push(Box::new(move |memory: &Hosted| {
+                match pool.worker(memory) {
+                    Ok(mut worker) => {
+                        for _ in 0..rng.u32(1..=most) {
+                            let done = match workload {
+                                Some(workload) => {
+                                    transactions::operate(&mut worker, workload, large, &mut rng, next_value)
+                                }
+                                None => {
+                                    transactions::mix(&mut worker, &pool.layout, large, &mut rng, next_value)
+                                        .map(|read| seen.borrow_mut().extend(read))
+                                }
+                            };
+                            match done {
+                                Ok(()) => {}
+                                Err(Error::Poisoned(_)) if faulty => break,
+                                Err(error) => {
+                                    fail("a transaction", &error);
+                                    break;
+                                }
+                            }
+                        }
+                    }
+                    Err(error) => fail("a lease", &error),
+                }
+                finished.set(finished.get() + 1);
+            }));
+        }
+        let (mut rng, pool, journal) = (self.rng.fork(), &self.pool, &self.journal);
+        let (finished, checkpoints, fail) = (&finished, &checkpoints, &fail);
+        // Its number is that of the next thread.
+        bodies.push(Box::new(move |memory: &Hosted| {
+            match checkpoint(pool, memory, journal, &mut rng, || finished.get() == threads) {
+                Ok(taken) => checkpoints.set(taken),
+                Err(Error::Poisoned(_)) if faulty => {}
+                Err(error) => fail("a checkpoint", &error),
+            }
+        }));
+        interleave(&world, bodies, self.rng.fork());
+        if let Some(problem) = problem.take() {
+            return Err(problem);
+        }
+        self.counts.checkpoints += checkpoints.get();
+        self.counts.transactions += self.oracle.lived(&world, seen.take());
+        self.end_process();
+        Ok(())
+    }
+}
+
+/// Runs threads, interleaved at random.
+fn interleave(world: &Rc<DeviceWorld>, bodies: Vec<Thread<'_>>, mut rng: Rng) {
+    let mut switches = 0;
+    let hosted: Rc<dyn World> = world.clone();
+    run(&hosted, bodies, |running| {
+        switches += 1;
+        assert!(switches < PATIENCE, "the program runs for ever");
+        rng.usize(..running.len())
+    });
+}
+
+/// Takes checkpoints when they are wanted, and now and then, until `finished`; returns how many.
+fn checkpoint(
+    pool: &Pool,
+    memory: &Hosted,
+    journal: &Journal,
+    rng: &mut Rng,
+    finished: impl Fn() -> bool,
+) -> Result<u64, Error> {
+    let view = pool.view(memory);
+    let mut taken = 0;
+    while !finished() {
+        if pool.log.checkpoint_wanted(&view) || rng.u8(..16) == 0 {
+            let report = pool.log.checkpoint(&view)?;
+            journal.note(|| format!("checkpoint: {report:?}"));
+            taken += 1;
+        }
+        memory.pause();
+    }
+    Ok(taken)
+}

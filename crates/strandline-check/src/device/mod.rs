@@ -1,0 +1,187 @@
+//! The device world: the `Sync` domain on a device that loses power and fails.
+//!
+//! The real protocol (log, checkpoint, recovery) runs on hosted memory over a [`FaultyDevice`], its threads
+//! interleaved as a seed says. A [`sample`]d history is a pool's life after life: the power fails during some
+//! operation of the device, or the operation fails with `EIO` or `ENOSPC`, or the process is killed and leaves its
+//! page cache, or it just ends; and the recovery that follows meets the same. [`exhaust`] takes small histories and
+//! tries a power failure during every operation with every choice of sectors that may survive, and during every
+//! operation of every recovery from those.
+//!
+//! The oracle is in `oracle.rs`: a prefix of the TxID order that holds everything acknowledged.
+
+mod exhaustive;
+mod faulty_device;
+mod history;
+mod journal;
+mod oracle;
+#[cfg(test)]
+mod tests;
+mod transactions;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use strandline_core::Concurrency;
+use strandline_core::memory::Step;
+
+use crate::explore::{Workload, panic_text};
+
+pub use exhaustive::{Bounds, exhaust};
+pub use faulty_device::{Fault, FaultyDevice};
+
+use history::History;
+use journal::Journal;
+
+/// The schemes that the `Sync` domain carries, by the names of `strandline list`.
+pub const SCHEMES: [(&str, Concurrency); 2] =
+    [("bppm", Concurrency::Stm), ("bppm+single-writer", Concurrency::SingleWriter)];
+
+/// What is checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The scheme's mode.
+    pub concurrency: Concurrency,
+    /// The structure that transactions work on; `None`: each pool's seed chooses a structure, or a mix of writes,
+    /// transfers, reads and transactions that give up.
+    pub workload: Option<Workload>,
+    /// The step that is left out, for a mutant.
+    pub omitted: Option<Step>,
+}
+
+/// How long histories are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Lives of a pool.
+    pub lives: u32,
+    /// Transactions of a thread in a life, at most.
+    pub transactions: u32,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { lives: 12, transactions: 10 }
+    }
+}
+
+/// How much is sampled.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampling {
+    /// Pools.
+    pub histories: u64,
+    /// Seed of the first one; the next one has the next number.
+    pub seed: u64,
+    /// How long each lives.
+    pub size: Size,
+    /// Stop after this time.
+    pub limit: Duration,
+}
+
+/// What was explored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    /// Pools.
+    pub histories: u64,
+    /// Lives: recoveries that ended, and threads that ran after them.
+    pub lives: u64,
+    /// Power failures.
+    pub power_failures: u64,
+    /// Processes that ended or were killed and left their page cache.
+    pub kills: u64,
+    /// Recoveries that failed or were cut short, and were tried again.
+    pub failed_recoveries: u64,
+    /// States that a recovery left and the oracle judged.
+    pub states: u64,
+    /// Transactions that committed.
+    pub transactions: u64,
+    /// Checkpoints that ended.
+    pub checkpoints: u64,
+    /// Crash points with more states than the bound, of which only as many as the bound were judged.
+    pub cut_short: u64,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, more: Self) {
+        self.histories += more.histories;
+        self.lives += more.lives;
+        self.power_failures += more.power_failures;
+        self.kills += more.kills;
+        self.failed_recoveries += more.failed_recoveries;
+        self.states += more.states;
+        self.transactions += more.transactions;
+        self.checkpoints += more.checkpoints;
+        self.cut_short += more.cut_short;
+    }
+}
+
+/// A state that recovery does not repair.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Violation {
+    /// What is wrong.
+    pub what: String,
+    /// What happened, one event to a line.
+    pub history: Vec<String>,
+}
+
+/// What an exploration found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was explored.
+    pub counts: Counts,
+    /// The first violation.
+    pub violation: Option<Violation>,
+    /// The seed of the history that shows it.
+    pub seed: u64,
+    /// Its size.
+    pub size: Size,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl Outcome {
+    /// States judged in a second.
+    pub fn states_per_second(&self) -> f64 {
+        self.counts.states as f64 / self.seconds.max(1e-9)
+    }
+}
+
+/// The result of `run`, its panic an error.
+fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(panic_text(&*panic)))
+}
+
+/// Lives one pool's lives.
+fn live(case: &Case, seed: u64, size: Size, counts: &mut Counts, journal: &Journal) -> Result<(), String> {
+    counts.histories += 1;
+    // A mutant may also come to no end, or read what makes no sense.
+    let mut history = caught(|| History::new(case, seed, size, journal.clone()))?;
+    let lived = caught(|| {
+        (0..size.lives).try_for_each(|_| history.live())?;
+        history.recover().map(|_| ())
+    });
+    *counts += history.counts;
+    lived
+}
+
+/// Samples histories of `case`; `progress` is told after each.
+///
+/// A violation's history is that of the seed: run again, it is the same.
+pub fn sample(case: &Case, sampling: Sampling, mut progress: impl FnMut(&Counts)) -> Outcome {
+    let started = Instant::now();
+    let mut counts = Counts::default();
+    let (mut violation, mut found) = (None, sampling.seed);
+    for seed in (0..sampling.histories).map(|number| sampling.seed.wrapping_add(number)) {
+        if let Err(what) = live(case, seed, sampling.size, &mut counts, &Journal::default()) {
+            let journal = Journal::kept();
+            let again = live(case, seed, sampling.size, &mut Counts::default(), &journal);
+            debug_assert_eq!(again.as_ref(), Err(&what));
+            (violation, found) = (Some(Violation { what, history: journal.take() }), seed);
+            break;
+        }
+        progress(&counts);
+        if started.elapsed() > sampling.limit {
+            break;
+        }
+    }
+    Outcome { counts, violation, seed: found, size: sampling.size, seconds: started.elapsed().as_secs_f64() }
+}

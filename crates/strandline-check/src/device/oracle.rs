@@ -1,0 +1,97 @@
+//! The oracle: after recovery the data are those of a prefix of the TxID order that holds everything that was
+//! acknowledged, and everything that an acknowledged reader saw.
+
+use std::collections::{BTreeMap, HashMap};
+
+use strandline_core::layout::Layout;
+
+use super::transactions::FIRST_VALUE;
+use super::world::{Committed, DeviceWorld};
+
+/// What the data must be.
+#[derive(Clone)]
+pub(super) struct Oracle {
+    layout: Layout,
+    /// By address, as of the last recovery; 0 where there is none.
+    words: BTreeMap<u64, u64>,
+    /// The highest TxID in it.
+    watermark: u64,
+    /// The last life's transactions, and what of them must have survived.
+    history: Vec<Committed>,
+    acknowledged: u64,
+    seen: Vec<u64>,
+}
+
+impl Oracle {
+    pub fn new(layout: Layout) -> Self {
+        let (words, history, seen) = Default::default();
+        Self { layout, words, watermark: 0, history, acknowledged: 0, seen }
+    }
+
+    /// The highest TxID that was recovered.
+    pub fn watermark(&self) -> u64 {
+        self.watermark
+    }
+
+    /// A life has ended in which readers were told the values `seen`; returns how many transactions committed.
+    pub fn lived(&mut self, world: &DeviceWorld, seen: Vec<u64>) -> u64 {
+        self.history = world.take_history();
+        self.history.sort_unstable();
+        self.acknowledged = self.acknowledged.max(world.acknowledged());
+        self.seen = seen;
+        self.history.len() as u64
+    }
+
+    /// Whether the world's data are a prefix that holds all that it must; from then on they are the base.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn judge(&mut self, world: &DeviceWorld, watermark: u64) -> Result<(), String> {
+        let history = std::mem::take(&mut self.history);
+        if watermark < self.acknowledged {
+            return Err(format!(
+                "transaction {} was acknowledged, recovered up to {watermark}",
+                self.acknowledged
+            ));
+        }
+        if !self.seen.is_empty() {
+            // Other values are written again and again.
+            let unique = |value: &u64| (FIRST_VALUE..1 << 63).contains(value);
+            let source: HashMap<u64, u64> = history
+                .iter()
+                .flat_map(|(id, writes)| writes.iter().map(|&(_, value)| (value, *id)))
+                .filter(|(value, _)| unique(value))
+                .collect();
+            for value in self.seen.drain(..) {
+                if let Some(&id) = source.get(&value)
+                    && id > watermark
+                {
+                    return Err(format!("transaction {id} was read from, recovered up to {watermark}"));
+                }
+            }
+        }
+        for (id, writes) in history {
+            if id <= watermark {
+                if id != self.watermark + 1 {
+                    return Err(format!("transaction {id} follows {}", self.watermark));
+                }
+                self.watermark = id;
+                self.words.extend(writes);
+            }
+        }
+        if watermark != self.watermark {
+            return Err(format!("recovered up to {watermark}, which nobody committed"));
+        }
+        self.acknowledged = watermark;
+        let contents = world.contents();
+        let words = self.layout.data.offset() / 8..self.layout.end().offset() / 8;
+        for word in words {
+            let expected = self.words.get(&(8 * word)).copied().unwrap_or(0);
+            let found = contents[word as usize];
+            if found != expected {
+                return Err(format!("at {:#x}: {found:#x} instead of {expected:#x}", 8 * word));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! Bounded runs, and what the protocol does in cases that chance does not reach. `strandline check --world device`
+//! is the long run.
+
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use strandline_core::layout::Layout;
+use strandline_core::memory::{Device, DeviceFile};
+use strandline_core::memory::{Hosted, Step};
+use strandline_core::sync::{SyncParameters, create, read_log_header};
+use strandline_core::{Concurrency, Error, Read, Runner, Transaction};
+
+use super::faulty_device::{EIO, ENOSPC};
+use super::journal::Journal;
+use super::transactions::cell;
+use super::world::{DeviceWorld, IDENTITY, Pool};
+use super::*;
+use crate::explore::Workload;
+
+fn case(concurrency: Concurrency) -> Case {
+    Case { concurrency, workload: None, omitted: None }
+}
+
+fn sampling(histories: u64, seconds: u64) -> Sampling {
+    Sampling { histories, seed: 0, size: Size::default(), limit: Duration::from_secs(seconds) }
+}
+
+#[track_caller]
+fn none_violated(outcome: &Outcome) {
+    println!("{:?}, {:.0} states/s", outcome.counts, outcome.states_per_second());
+    if let Some(violation) = &outcome.violation {
+        panic!("seed {}: {violation:#?}", outcome.seed);
+    }
+}
+
+#[test]
+fn recovery_finds_a_prefix_with_all_that_was_acknowledged() {
+    for (_, concurrency) in SCHEMES {
+        let outcome = sample(&case(concurrency), sampling(150, 60), |_| ());
+        none_violated(&outcome);
+        let Counts { lives, power_failures, kills, failed_recoveries, checkpoints, .. } = outcome.counts;
+        for often in [power_failures, kills, failed_recoveries * 2, checkpoints * 5] {
+            assert!(often * 5 > lives, "{:?}", outcome.counts);
+        }
+    }
+}
+
+#[test]
+fn typed_collections_survive() {
+    let case = Case { workload: Some(Workload::Typed), ..case(Concurrency::Stm) };
+    none_violated(&sample(&case, sampling(20, 60), |_| ()));
+}
+
+#[test]
+fn small_histories_exhaustively() {
+    for (_, concurrency) in SCHEMES {
+        let bounds = Bounds {
+            schedules: 4,
+            seed: 0,
+            transactions: 1,
+            failures: 2,
+            states: 1 << 20,
+            limit: Duration::from_secs(60),
+        };
+        let outcome = exhaust(&case(concurrency), bounds, |_| ());
+        none_violated(&outcome);
+        assert_eq!(outcome.counts.cut_short, 0);
+    }
+}
+
+#[test]
+fn every_omitted_step_is_found() {
+    for step in Step::SYNC {
+        let case = Case { omitted: Some(step), ..case(Concurrency::Stm) };
+        let outcome = sample(&case, sampling(u64::MAX, 60), |_| ());
+        let violation = outcome.violation.unwrap_or_else(|| panic!("the mutant without {step:?} survived"));
+        println!("{step:?}: {} ({} lives)", violation.what, outcome.counts.lives);
+        assert!(!violation.history.is_empty());
+        // It is the step, not the seed.
+        let again = Sampling { histories: 1, seed: outcome.seed, ..sampling(1, 60) };
+        none_violated(&sample(&Case { omitted: None, ..case }, again, |_| ()));
+    }
+}
+
+fn small_pool(ring_blocks: u64, concurrency: Concurrency) -> Pool {
+    let parameters = SyncParameters { ring_blocks, dirty_pages: 100, staging_blocks: 1 };
+    Pool::create(1, false, 8, parameters, concurrency, None, Journal::default()).unwrap()
+}
+
+/// A recovered pool's world.
+fn opened(pool: &Pool) -> Rc<DeviceWorld> {
+    let world = pool.open(1);
+    pool.log.recover(&pool.main(&world)).unwrap();
+    world
+}
+
+#[test]
+fn a_failed_flush_poisons_everything_from_then_on() {
+    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
+        let pool = small_pool(16, concurrency);
+        let world = opened(&pool);
+        let at = cell(&pool.layout, 0);
+        let mut worker = pool.worker(Hosted::new(world.clone(), 0)).unwrap();
+        let mut other = pool.worker(Hosted::new(world.clone(), 1)).unwrap();
+        worker.run(|tx| tx.write(at, 1)).unwrap();
+        pool.device.fail_after(0, Fault::Error(ENOSPC));
+        let error = worker.run(|tx| tx.write(at, 2)).unwrap_err();
+        assert!(
+            matches!(&error, Error::Poisoned(why) if why.starts_with("writing the log: No space")),
+            "{error}"
+        );
+        assert!(matches!(other.run(|tx| tx.write(at, 3)), Err(Error::Poisoned(_))));
+        assert!(matches!(other.view(|tx| tx.read(at)), Err(Error::Poisoned(_))));
+        let view = pool.main(&world);
+        assert!(pool.log.checkpoint_wanted(&view), "who waits for requests is woken");
+        assert!(matches!(pool.log.checkpoint(&view), Err(Error::Poisoned(_))));
+        drop((worker, other));
+        pool.device.power_cycle();
+        let again = opened(&pool);
+        let value = again.contents()[(at.offset() / 8) as usize];
+        assert!(value == 1 || value == 2, "{value}");
+    }
+}
+
+#[test]
+fn a_transaction_larger_than_the_ring_changes_nothing() {
+    let pool = small_pool(2, Concurrency::Stm);
+    let world = opened(&pool);
+    let mut worker = pool.worker(Hosted::new(world.clone(), 0)).unwrap();
+    let at = cell(&pool.layout, 0);
+    worker.run(|tx| tx.write(at, 1)).unwrap();
+    pool.log.checkpoint(&pool.main(&world)).unwrap();
+    // 254 records and the commit record fill the one block that a ring of two gives to a transaction.
+    let error = worker.run(|tx| (0..255).try_for_each(|i| tx.write(at, 100 + i))).unwrap_err();
+    assert!(matches!(error, Error::TransactionTooLarge { records: 254 }), "{error}");
+    assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), 1);
+    worker.run(|tx| (0..254).try_for_each(|i| tx.write(at, 100 + i))).unwrap();
+    drop(worker);
+    pool.device.power_cycle();
+    let again = opened(&pool);
+    assert_eq!(again.contents()[(at.offset() / 8) as usize], 353);
+}
+
+#[test]
+fn the_ring_goes_round_and_round() {
+    let pool = small_pool(4, Concurrency::SingleWriter);
+    let world = opened(&pool);
+    let at = cell(&pool.layout, 0);
+    let mut worker = pool.worker(Hosted::new(world.clone(), 0)).unwrap();
+    let view = pool.main(&world);
+    for value in 0..1000 {
+        worker.run(|tx| tx.write(at, value)).unwrap();
+        if pool.log.checkpoint_wanted(&view) {
+            let report = pool.log.checkpoint(&view).unwrap();
+            assert_eq!((report.watermark, report.pages), (value + 1, 1));
+        }
+    }
+    assert_eq!(pool.log.checkpoint(&view).unwrap(), pool.log.checkpoint(&view).unwrap(), "nothing to do");
+    drop(worker);
+    pool.device.power_cycle();
+    let world = pool.open(1);
+    let report = pool.log.recover(&pool.main(&world)).unwrap();
+    assert_eq!(report.watermark, 1000);
+    assert_eq!(world.contents()[(at.offset() / 8) as usize], 999);
+}
+
+#[test]
+fn damaged_slots_and_read_errors_are_errors() {
+    let pool = small_pool(4, Concurrency::Stm);
+    drop(opened(&pool));
+    // Slots, then log: a read that fails is not the end of the log.
+    for operation in 0..3 {
+        let world = pool.open(1);
+        pool.device.fail_after(operation, Fault::Error(EIO));
+        let failed = pool.log.recover(&pool.main(&world));
+        assert!(matches!(failed, Err(Error::Io { .. })), "operation {operation}: {failed:?}");
+    }
+    for slot in 0..2 {
+        let at = Layout::CHECKPOINT_SLOTS.offset() + 4096 * slot + 16;
+        pool.device.write(DeviceFile::Heap, at, &[0xa5; 8]).unwrap();
+        let world = pool.open(1);
+        let recovered = pool.log.recover_read_only(&pool.main(&world));
+        match slot {
+            0 => assert!(recovered.is_ok(), "the other slot serves: {recovered:?}"),
+            _ => assert!(matches!(recovered, Err(Error::Damaged(_))), "{recovered:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_log_file_is_the_pools_own_and_whole() {
+    let pool = small_pool(4, Concurrency::Stm);
+    let path = Path::new("pool.log");
+    let header = read_log_header(&*pool.device, path).unwrap();
+    assert_eq!((header.identity, header.ring), (IDENTITY, 4));
+    let problem = |device: &dyn Device| match read_log_header(device, path) {
+        Err(Error::LogFile { path, problem }) => {
+            assert_eq!(path, "pool.log");
+            problem
+        }
+        other => panic!("{other:?}"),
+    };
+    let other = FaultyDevice::new(1, false, Journal::default());
+    assert!(problem(&other).contains("too few"));
+    other.grow(DeviceFile::Log, 8192).unwrap();
+    assert!(problem(&other).contains("not a Strandline log"));
+    let header = &pool.device.contents(DeviceFile::Log)[..4096];
+    other.write(DeviceFile::Log, 0, header).unwrap();
+    assert!(problem(&other).contains("truncated"));
+    assert!(
+        create(&other, IDENTITY, SyncParameters { ring_blocks: 1, dirty_pages: 1, staging_blocks: 1 }, 0)
+            .is_err()
+    );
+}

@@ -1,0 +1,186 @@
+//! A pool on a faulty device, and the hosted memory of a process that has it open.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+use strandline_core::engine::Worker;
+use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+use strandline_core::memory::hosted::Operation;
+use strandline_core::memory::recorder::Recorder;
+use strandline_core::memory::{Device, DeviceFile};
+use strandline_core::memory::{Event, Hosted, Space, Step, World};
+use strandline_core::scheme::{Blurred, SchemeMemory};
+use strandline_core::sync::{LogIdentity, SharedLog, SyncParameters, create};
+use strandline_core::{Concurrency, Result};
+
+use super::faulty_device::FaultyDevice;
+use super::journal::Journal;
+
+/// Binds the two files.
+pub(super) const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline crash", nonce: 1 };
+
+/// Threads that run transactions, at most.
+pub(super) const THREADS: usize = 3;
+/// The thread that recovers, and takes checkpoints.
+const MAIN: usize = THREADS;
+
+/// The transaction with this TxID, and the words, by address, that it stored home.
+pub(super) type Committed = (u64, Vec<(u64, u64)>);
+
+/// Memory over a private mapping of the heap file, which notes what commits and what is acknowledged.
+pub(super) struct DeviceWorld {
+    recorder: Recorder,
+    device: Rc<FaultyDevice>,
+    /// Addresses of the words of transactions.
+    data: Range<u64>,
+    /// By thread, the number in `history` of the transaction whose stores go home.
+    storing: RefCell<Vec<Option<usize>>>,
+    history: RefCell<Vec<Committed>>,
+    acknowledged: Cell<u64>,
+    journal: Journal,
+}
+
+impl DeviceWorld {
+    /// The words as the process sees them.
+    pub fn contents(&self) -> Vec<u64> {
+        self.recorder.contents()
+    }
+
+    /// What has committed so far, which is taken out.
+    pub fn take_history(&self) -> Vec<Committed> {
+        self.history.take()
+    }
+
+    /// The highest TxID acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.get()
+    }
+
+    fn observe(&self, thread: usize, operation: Operation) {
+        let storing = &mut self.storing.borrow_mut()[thread];
+        match operation {
+            Operation::Event(Event::Begin | Event::Abort) => *storing = None,
+            Operation::Event(Event::Commit(transaction)) if transaction != 0 => {
+                let mut history = self.history.borrow_mut();
+                *storing = Some(history.len());
+                history.push((transaction, Vec::new()));
+                self.journal.note(|| format!("thread {thread}: transaction {transaction} commits"));
+            }
+            Operation::Event(Event::Acknowledged(transaction)) => {
+                self.acknowledged.set(self.acknowledged.get().max(transaction));
+                self.journal.note(|| format!("thread {thread}: transaction {transaction} is acknowledged"));
+            }
+            Operation::Store(Space::Persistent, at, value) if self.data.contains(&at) => {
+                if let Some(index) = *storing {
+                    self.history.borrow_mut()[index].1.push((at, value));
+                    self.journal.note(|| format!("thread {thread}: stores {value:#x} home at {at:#x}"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl World for DeviceWorld {
+    fn perform(&self, thread: usize, operation: Operation) -> u64 {
+        self.observe(thread, operation);
+        self.recorder.perform(thread, operation)
+    }
+    fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
+        self.recorder.load_range(thread, space, offset, into);
+    }
+    fn switches(&self, thread: usize) -> bool {
+        self.recorder.switches(thread)
+    }
+    fn omitted(&self, step: Step) -> bool {
+        self.recorder.omitted(step)
+    }
+    fn size(&self, space: Space) -> u64 {
+        self.recorder.size(space)
+    }
+    fn device(&self) -> Option<&dyn Device> {
+        Some(&*self.device)
+    }
+}
+
+/// A pool on a faulty device.
+#[derive(Clone)]
+pub(super) struct Pool {
+    pub device: Rc<FaultyDevice>,
+    pub layout: Layout,
+    shared: SharedLayout,
+    pub log: SharedLog,
+    pub concurrency: Concurrency,
+    omitted: Option<Step>,
+    journal: Journal,
+}
+
+impl Pool {
+    /// A new pool with `chunks` chunks of 4 KB. `direct` is what [`Device::is_direct`] answers.
+    ///
+    /// # Errors
+    /// The parameters are impossible.
+    pub fn create(
+        seed: u64,
+        direct: bool,
+        chunks: u64,
+        parameters: SyncParameters,
+        concurrency: Concurrency,
+        omitted: Option<Step>,
+        journal: Journal,
+    ) -> Result<Self> {
+        let geometry =
+            Geometry { size: (14 + chunks) << 12, logs: THREADS as u64, log_bytes: 8192, chunk_bytes: 4096 };
+        let layout = Layout::new(geometry)?;
+        let device = Rc::new(FaultyDevice::new(seed, direct, journal.clone()));
+        let grown = device.grow(DeviceFile::Heap, geometry.size);
+        grown.map_err(|error| strandline_core::Error::io("grow the heap", error))?;
+        create(&*device, IDENTITY, parameters, 0)?;
+        journal.take();
+        let shared = SharedLayout::new(&layout, 6, SharedLog::volatile_bytes(&layout, parameters));
+        let log = SharedLog::new(&layout, &shared, parameters, IDENTITY, 1);
+        Ok(Self { device, layout, shared, log, concurrency, omitted, journal })
+    }
+
+    /// The same pool on another device.
+    pub fn on(&self, device: FaultyDevice) -> Self {
+        Self { device: Rc::new(device), ..self.clone() }
+    }
+
+    /// What a process sees that maps the heap file privately; its threads switch as `seed` says.
+    pub fn open(&self, seed: u64) -> Rc<DeviceWorld> {
+        let heap = self.device.contents(DeviceFile::Heap);
+        let words =
+            heap.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
+        let recorder = Recorder::new(words.collect(), self.shared.bytes(), 6, seed, self.omitted);
+        recorder.set_recording(false);
+        Rc::new(DeviceWorld {
+            recorder,
+            device: self.device.clone(),
+            data: self.layout.data.offset()..self.layout.end().offset(),
+            storing: RefCell::new(vec![None; THREADS + 1]),
+            history: RefCell::default(),
+            acknowledged: Cell::new(0),
+            journal: self.journal.clone(),
+        })
+    }
+
+    /// A view over `memory`.
+    pub fn view<M>(&self, memory: M) -> View<M> {
+        View { memory, layout: self.layout, shared: self.shared }
+    }
+
+    /// The view of the thread that recovers.
+    pub fn main(&self, world: &Rc<DeviceWorld>) -> View<Hosted> {
+        self.view(Hosted::new(world.clone(), MAIN))
+    }
+
+    /// A worker over `memory`.
+    ///
+    /// # Errors
+    /// All logs are leased.
+    pub fn worker<M: SchemeMemory>(&self, memory: M) -> Result<Worker<M, Blurred>> {
+        Worker::lease(self.view(memory), self.concurrency, Some(self.log))
+    }
+}

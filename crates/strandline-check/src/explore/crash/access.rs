@@ -1,0 +1,141 @@
+//! What runs on the memory: recovery and judges, as in any hosted world.
+
+use strandline_core::memory::{Operation, Space, Step, World};
+
+use super::CrashMemory;
+
+/// Pauses of one recovery, above which it waits for ever.
+const PATIENCE: u64 = 50_000_000;
+
+impl CrashMemory {
+    fn fence(&self, step: Step) {
+        self.complete();
+        self.note(Operation::Fence(step));
+    }
+
+    fn store_non_temporal(&self, offset: u64, value: u64) {
+        self.store(Space::Persistent, offset, value);
+        self.write_back(offset);
+    }
+
+    fn compare_exchange(&self, space: Space, offset: u64, current: u64, new: u64) -> u64 {
+        let old = self.load(space, offset);
+        if old == current {
+            self.store(space, offset, new);
+            self.complete();
+        }
+        old
+    }
+
+    fn fetch_add(&self, space: Space, offset: u64, by: u64) -> u64 {
+        let old = self.load(space, offset);
+        self.store(space, offset, old.wrapping_add(by));
+        self.complete();
+        old
+    }
+
+    fn pause(&self) {
+        self.pauses.set(self.pauses.get() + 1);
+        assert!(self.pauses.get() < PATIENCE, "recovery or a judge waits for ever");
+    }
+
+    #[inline]
+    fn load_range(&self, space: Space, offset: u64, into: &mut [u64]) {
+        let first = self.access(space, offset);
+        if space == Space::Volatile {
+            for (i, word) in into.iter_mut().enumerate() {
+                *word = self.load(space, offset + 8 * i as u64);
+            }
+            return;
+        }
+        let mut at = first;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let here = (8 - at % 8).min(rest.len());
+            let (now, later) = rest.split_at_mut(here);
+            if self.open[at / 8].get() == 0 {
+                for (into, word) in now.iter_mut().zip(&self.now[at..at + here]) {
+                    *into = word.get();
+                }
+            } else {
+                for (i, word) in now.iter_mut().enumerate() {
+                    *word = self.load_word((at + i) as u32);
+                }
+            }
+            rest = later;
+            at += here;
+        }
+    }
+
+    /// Stores consecutive words at once, unless that is recorded; `false`: nothing is done.
+    #[inline]
+    fn store_range(&self, space: Space, offset: u64, from: &[u64]) -> bool {
+        if space == Space::Volatile || self.recording.get() || from.is_empty() {
+            return false;
+        }
+        let first = self.access(space, offset);
+        for (now, &value) in self.now[first..first + from.len()].iter().zip(from) {
+            now.set(value);
+        }
+        for line in first / 8..=(first + from.len() - 1) / 8 {
+            self.touch(line);
+            let open = &self.open[line];
+            if open.get() != 0 {
+                let stored =
+                    (8 * line..8 * line + 8).filter(|word| (first..first + from.len()).contains(word));
+                open.set(stored.fold(open.get(), |open, word| open & !(1 << (word % 8))));
+            }
+        }
+        true
+    }
+
+    fn leaves_out(&self, step: Step) -> bool {
+        self.omitted.get() == Some(step)
+    }
+
+    fn bytes(&self, space: Space) -> u64 {
+        8 * match space {
+            Space::Persistent => self.base.len(),
+            Space::Volatile => self.volatile.len(),
+        } as u64
+    }
+}
+
+impl World for CrashMemory {
+    fn perform(&self, _: usize, operation: Operation) -> u64 {
+        match operation {
+            Operation::Load(space, at) => return self.load(space, at),
+            Operation::Store(space, at, value) => self.store(space, at, value),
+            Operation::StoreNonTemporal(at, value) => self.store_non_temporal(at, value),
+            Operation::CompareExchange(space, at, current, new) => {
+                return self.compare_exchange(space, at, current, new);
+            }
+            Operation::FetchAdd(space, at, by) => return self.fetch_add(space, at, by),
+            Operation::WriteBack(at, _) => self.write_back(at),
+            Operation::Fence(step) => self.fence(step),
+            Operation::Pause => self.pause(),
+            Operation::WriteBackAll(_) | Operation::Event(_) | Operation::Work(_) => {}
+        }
+        0
+    }
+
+    fn load_range(&self, _: usize, space: Space, offset: u64, into: &mut [u64]) {
+        self.load_range(space, offset, into);
+    }
+
+    fn store_range(&self, _: usize, space: Space, offset: u64, from: &[u64]) -> bool {
+        self.store_range(space, offset, from)
+    }
+
+    fn switches(&self, _: usize) -> bool {
+        false
+    }
+
+    fn omitted(&self, step: Step) -> bool {
+        self.leaves_out(step)
+    }
+
+    fn size(&self, space: Space) -> u64 {
+        self.bytes(space)
+    }
+}

@@ -1,0 +1,449 @@
+//! The memory that a power failure leaves, decided as late as possible.
+//!
+//! Between the least and the greatest cut of a line (of a word, under `word`) lie several values of a word.
+//! Which of them survived is decided when recovery or a judge first loads the word, and each decision narrows
+//! the line's cuts, as in the Jaaru model checker. Running recovery again and again, each time with the
+//! next choice at the last decision that has one, covers every surviving state that recovery and judge can
+//! tell apart, and nothing else.
+//!
+//! A run begins without copying the pool: only the lines that the last run stored to are restored, and the
+//! words that are not decided are marked again.
+
+mod access;
+mod choice;
+mod open_line;
+mod recovery_crash;
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+use fastrand::Rng;
+use strandline_core::memory::{Operation, Space, Step};
+
+pub use self::choice::Decision;
+use self::choice::{Chooser, Mood, Path};
+use self::open_line::{OpenLine, certain, push_new, push_newest};
+use self::recovery_crash::Recorder;
+use self::recovery_crash::RecoveryCrash;
+use super::oracle::Recovered;
+use super::trace::{Store, Trace};
+use crate::Setting;
+
+/// The lazy memory. One serves many crashes of pools of one size.
+pub struct CrashMemory {
+    /// The pool before recovery, for words that are not open.
+    base: Box<[Cell<u64>]>,
+    /// The pool as the present run sees it.
+    now: Box<[Cell<u64>]>,
+    /// For each line its words that are not decided.
+    open: Box<[Cell<u8>]>,
+    /// For each line the run that stored to it last.
+    dirty_run: Box<[Cell<u32>]>,
+    /// The lines that the present run stored to.
+    dirty: Box<[Cell<u32>]>,
+    dirty_count: Cell<usize>,
+    volatile: Box<[Cell<u64>]>,
+    volatile_tags: Box<[Cell<u32>]>,
+    run: Cell<u32>,
+    data: Range<usize>,
+    omitted: Cell<Option<Step>>,
+    /// Open lines, and the open line of each line of the pool, plus one.
+    lines: RefCell<Vec<OpenLine>>,
+    line_index: Box<[Cell<u32>]>,
+    /// Open lines of which the present run has decided words.
+    narrowed: RefCell<Vec<u32>>,
+    per_word: Cell<bool>,
+    /// What fingerprints are relative to: the pool at the beginning.
+    reference: RefCell<Rc<[u64]>>,
+    /// Of everything but what the present run did.
+    fingerprint: Cell<u64>,
+    /// Whether every store survives.
+    flush_on_fail: Cell<bool>,
+    path: RefCell<Path>,
+    /// The values of the word being decided.
+    choices: RefCell<Vec<(u32, u64)>>,
+    /// Words that recoveries before a further crash may have stored, and did not store for certain.
+    unsettled: RefCell<Vec<u32>>,
+    recorder: RefCell<Recorder>,
+    recording: Cell<bool>,
+    pauses: Cell<u64>,
+}
+
+fn cells<T: Copy + Default>(count: usize) -> Box<[Cell<T>]> {
+    vec![Cell::new(T::default()); count].into()
+}
+
+impl CrashMemory {
+    /// For pools of `words` words, of which those in `data` belong to transactions.
+    pub fn new(words: usize, volatile_bytes: u64, data: Range<usize>) -> Self {
+        let volatile = volatile_bytes.div_ceil(8) as usize;
+        Self {
+            base: cells(words),
+            now: cells(words),
+            open: cells(words.div_ceil(8)),
+            dirty_run: cells(words.div_ceil(8)),
+            dirty: cells(words.div_ceil(8)),
+            dirty_count: Cell::new(0),
+            volatile: cells(volatile),
+            volatile_tags: cells(volatile),
+            run: Cell::new(0),
+            data,
+            omitted: Cell::new(None),
+            lines: RefCell::default(),
+            line_index: cells(words.div_ceil(8)),
+            narrowed: RefCell::default(),
+            per_word: Cell::new(false),
+            reference: RefCell::new(Rc::from([])),
+            fingerprint: Cell::new(0),
+            flush_on_fail: Cell::new(false),
+            path: RefCell::new(Path::new(Chooser::Search)),
+            choices: RefCell::default(),
+            unsettled: RefCell::default(),
+            recorder: RefCell::new(Recorder::new(words.div_ceil(8))),
+            recording: Cell::new(false),
+            pauses: Cell::new(0),
+        }
+    }
+
+    /// Becomes the memory after a power failure at `time` of `trace`; recovery leaves `omitted` out. With
+    /// `fresh` the trace is another one than before.
+    pub fn crash(&self, trace: &Trace, time: u32, setting: Setting, omitted: Option<Step>, fresh: bool) {
+        if fresh {
+            for ((base, now), &value) in self.base.iter().zip(&self.now).zip(&trace.initial) {
+                base.set(value);
+                now.set(value);
+            }
+            self.dirty_count.set(0);
+            *self.reference.borrow_mut() = trace.initial.as_slice().into();
+        }
+        self.omitted.set(omitted);
+        self.flush_on_fail.set(setting == Setting::FlushOnFail);
+        self.per_word.set(setting == Setting::Word);
+        self.close();
+        let mut fingerprint = 0u64;
+        let mut lines = self.lines.borrow_mut();
+        let mut latest: Vec<(u32, u32)> = Vec::new();
+        for history in &trace.lines {
+            let first = 8 * history.line as usize;
+            let (mut least, greatest) = history.cuts(time);
+            if setting == Setting::FlushOnFail {
+                least = greatest;
+            }
+            let initial = &trace.initial[first..first + 8];
+            let mut settled: [u64; 8] = std::array::from_fn(|i| initial[i]);
+            for store in &history.stores[..least] {
+                settled[store.word as usize % 8] = store.value;
+            }
+            for (i, &value) in settled.iter().enumerate() {
+                self.base[first + i].set(value);
+                self.now[first + i].set(value);
+            }
+            let pending = &history.stores[least..greatest];
+            let changes = |store: &&Store| store.value != settled[store.word as usize % 8];
+            let open = if pending.iter().find(changes).is_none() {
+                None
+            } else if setting == Setting::Word {
+                let mut words = settled.map(|value| vec![value]);
+                pending
+                    .iter()
+                    .for_each(|store| push_newest(&mut words[store.word as usize % 8], store.value));
+                OpenLine::of_words(history.line, &words)
+            } else {
+                let mut states = Vec::with_capacity(pending.len() + 1);
+                let mut state = settled;
+                states.push(state);
+                for store in pending {
+                    state[store.word as usize % 8] = store.value;
+                    push_new(&mut states, state);
+                }
+                OpenLine::of_lines(history.line, states)
+            };
+            if let Some(open) = open {
+                let last = pending.len().saturating_sub(8);
+                latest.extend(pending[last..].iter().map(|store| (store.time, store.word)));
+                fingerprint = fingerprint.wrapping_add(open.fingerprint());
+                lines.push(open);
+                self.line_index[history.line as usize].set(lines.len() as u32);
+            } else {
+                fingerprint = fingerprint.wrapping_add(certain(history.line, &settled, initial));
+            }
+        }
+        latest.sort_unstable_by_key(|&(time, _)| std::cmp::Reverse(time));
+        self.path.borrow_mut().stored = latest.iter().take(16).map(|&(_, word)| word).collect();
+        self.fingerprint.set(fingerprint);
+    }
+
+    /// Becomes the memory after a further power failure, during a recovery on `before`.
+    pub(super) fn crash_again(&self, before: &Self, crash: RecoveryCrash) {
+        self.omitted.set(before.omitted.get());
+        self.flush_on_fail.set(before.flush_on_fail.get());
+        self.reference.borrow_mut().clone_from(&before.reference.borrow());
+        self.per_word.set(before.per_word.get());
+        self.close();
+        for ((base, now), word) in self.base.iter().zip(&self.now).zip(&before.base) {
+            base.set(word.get());
+            now.set(word.get());
+        }
+        for (line, words) in crash.certain {
+            for (i, &value) in words.iter().enumerate() {
+                self.base[8 * line as usize + i].set(value);
+                self.now[8 * line as usize + i].set(value);
+            }
+        }
+        let mut lines = self.lines.borrow_mut();
+        *lines = crash.open;
+        for (at, line) in lines.iter().enumerate() {
+            self.line_index[line.line as usize].set(at as u32 + 1);
+        }
+        *self.unsettled.borrow_mut() = before.unsettled.borrow().clone();
+        self.unsettled.borrow_mut().extend(crash.stored);
+        self.fingerprint.set(crash.fingerprint);
+    }
+
+    /// Every word becomes certain.
+    fn close(&self) {
+        self.unsettled.borrow_mut().clear();
+        self.path.borrow_mut().stored.clear();
+        self.recording.set(false);
+        self.restore();
+        self.narrowed.borrow_mut().clear();
+        for line in self.lines.borrow_mut().drain(..) {
+            self.line_index[line.line as usize].set(0);
+            self.open[line.line as usize].set(0);
+        }
+    }
+
+    /// A number that is equal for crashes with the same words open to the same values, over the same rest.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint.get()
+    }
+
+    /// Undoes what the last run stored.
+    fn restore(&self) {
+        for line in &self.dirty[..self.dirty_count.get()] {
+            let line = line.get() as usize;
+            let (now, base) = (&self.now.as_chunks::<8>().0[line], &self.base.as_chunks::<8>().0[line]);
+            (0..8).for_each(|i| now[i].set(base[i].get()));
+        }
+        self.dirty_count.set(0);
+        self.run.set(self.run.get().wrapping_add(1));
+        if self.run.get() == 0 {
+            self.dirty_run.iter().for_each(|run| run.set(0));
+            self.run.set(1);
+        }
+    }
+
+    fn begin(&self) {
+        self.restore();
+        let lines = self.lines.borrow();
+        self.narrowed.borrow_mut().drain(..).for_each(|at| lines[at as usize].reset());
+        for line in &*lines {
+            self.open[line.line as usize].set(line.differ);
+        }
+        self.recording.set(false);
+        self.pauses.set(0);
+    }
+
+    /// Begins the first run of a depth-first search.
+    pub fn search(&self) {
+        self.path.borrow_mut().begin(Chooser::Search);
+        self.begin();
+    }
+
+    /// Begins the search's next run; `false`: there is none.
+    pub fn next(&self) -> bool {
+        let another = self.path.borrow_mut().next();
+        if another {
+            self.begin();
+        }
+        another
+    }
+
+    /// Begins a run that decides at random.
+    pub fn random(&self, random: &mut Rng) {
+        let mood = Mood::random(random);
+        self.path.borrow_mut().begin(Chooser::Random(random.fork(), mood));
+        self.begin();
+    }
+
+    /// Words other than data that were stored lately and may be lost.
+    pub fn logged_lately(&self) -> Vec<u32> {
+        let outside = |word: &&u32| !self.data.contains(&(**word as usize));
+        self.path.borrow().stored.iter().filter(outside).copied().collect()
+    }
+
+    /// Begins a run that decides at random, so that a record is torn at one of the words `logged`.
+    pub fn torn(&self, logged: &[u32], random: &mut Rng) {
+        let mood = Mood::torn(random, logged);
+        self.path.borrow_mut().begin(Chooser::Random(random.fork(), mood));
+        self.begin();
+    }
+
+    /// Begins a run that decides as `decisions` say, and for the newest otherwise.
+    pub fn given(&self, decisions: Vec<Decision>) {
+        self.path.borrow_mut().begin(Chooser::Given(decisions, None));
+        self.begin();
+    }
+
+    /// The decisions of this run.
+    pub fn decisions(&self) -> Vec<Decision> {
+        self.path.borrow().made().to_vec()
+    }
+
+    /// A number for the decisions of this run: runs of one crash that decide differently have different ones.
+    pub fn path(&self) -> u64 {
+        self.path.borrow().number()
+    }
+
+    /// The value of word `word`, decided now if it was open.
+    #[inline(always)]
+    pub fn load_word(&self, word: u32) -> u64 {
+        let index = word as usize;
+        if self.open[index / 8].get() >> (index % 8) & 1 == 1 {
+            self.decide(index)
+        } else {
+            self.now[index].get()
+        }
+    }
+
+    /// Words of transactions that recoveries before a further crash stored.
+    pub fn stored_before(&self) -> Vec<u32> {
+        self.unsettled.borrow().clone()
+    }
+
+    /// Words of transactions in lines that this run stored to.
+    pub fn stored(&self) -> impl Iterator<Item = u32> {
+        let lines = self.dirty[..self.dirty_count.get()].iter().map(Cell::get);
+        lines.filter(|&line| self.data.contains(&(8 * line as usize))).flat_map(|line| 8 * line..8 * line + 8)
+    }
+
+    /// The word before recovery, if it was settled.
+    pub fn before(&self, word: u32) -> u64 {
+        self.base[word as usize].get()
+    }
+
+    /// The pool before recovery, for the decisions of this run and random ones on what it did not load. Ends
+    /// the run.
+    pub fn survivors(&self, random: &mut Rng) -> Vec<u64> {
+        let made = self.decisions();
+        let mood = Mood::random(random);
+        self.path.borrow_mut().begin(Chooser::Given(made.clone(), Some((random.fork(), mood))));
+        self.begin();
+        // First what was decided, in that order, so that each decision finds the choice that it found before.
+        for decision in &made {
+            self.load_word(decision.word);
+        }
+        self.all_words()
+    }
+
+    /// The pool as this run sees it: all that is still open is decided now.
+    pub fn all_words(&self) -> Vec<u64> {
+        (0..self.base.len() as u32).map(|word| self.load_word(word)).collect()
+    }
+
+    #[inline(never)]
+    fn decide(&self, index: usize) -> u64 {
+        let lines = self.lines.borrow();
+        let at = self.line_index[index / 8].get() - 1;
+        let (line, word) = (&lines[at as usize], index % 8);
+        let mut path = self.path.borrow_mut();
+        let mut choices = self.choices.borrow_mut();
+        let decided = path.repeat(index as u32).or_else(|| {
+            line.values(word, &mut choices);
+            (choices.len() > 1).then(|| path.choose(index as u32, &choices))
+        });
+        let value = match decided {
+            Some(value) => {
+                line.narrow(word, value);
+                self.narrowed.borrow_mut().push(at);
+                value
+            }
+            None => choices[0].1,
+        };
+        self.touch(index / 8);
+        let open = &self.open[index / 8];
+        let mut left = open.get() & !(1 << word);
+        self.now[index].set(value);
+        // What that settles need not be looked up later.
+        if let Some((state, certain)) = line.certain_words().filter(|_| decided.is_some()) {
+            for i in (0..8).filter(|i| left & certain & 1 << i != 0) {
+                self.now[index - word + i].set(state[i]);
+            }
+            left &= !certain;
+        }
+        open.set(left);
+        if self.recording.get() {
+            self.recorder.borrow_mut().decided.push((index as u32, value));
+        }
+        value
+    }
+
+    #[inline]
+    fn touch(&self, line: usize) {
+        if self.dirty_run[line].replace(self.run.get()) != self.run.get() {
+            let count = self.dirty_count.get();
+            self.dirty[count].set(line as u32);
+            self.dirty_count.set(count + 1);
+        }
+    }
+
+    #[inline(always)]
+    fn access(&self, space: Space, offset: u64) -> usize {
+        let index = offset.rotate_right(3) as usize;
+        let words = match space {
+            Space::Persistent => self.base.len(),
+            Space::Volatile => self.volatile.len(),
+        };
+        assert!(index < words, "{space:?} access at offset {offset:#x} is outside its space");
+        index
+    }
+
+    #[inline(always)]
+    fn load(&self, space: Space, offset: u64) -> u64 {
+        let index = self.access(space, offset);
+        match space {
+            Space::Persistent => self.load_word(index as u32),
+            Space::Volatile if self.volatile_tags[index].get() == self.run.get() => {
+                self.volatile[index].get()
+            }
+            Space::Volatile => 0,
+        }
+    }
+
+    #[inline]
+    fn store(&self, space: Space, offset: u64, value: u64) {
+        let index = self.access(space, offset);
+        match space {
+            Space::Persistent => {
+                if self.recording.get() && self.flush_on_fail.get() && self.now[index].get() != value {
+                    self.crash_here();
+                }
+                self.touch(index / 8);
+                let open = &self.open[index / 8];
+                if open.get() != 0 {
+                    open.set(open.get() & !(1 << (index % 8)));
+                }
+                self.now[index].set(value);
+                if self.recording.get() {
+                    self.recorder.borrow_mut().store(index, value);
+                    self.note(Operation::Store(space, offset, value));
+                }
+            }
+            Space::Volatile => {
+                self.volatile_tags[index].set(self.run.get());
+                self.volatile[index].set(value);
+            }
+        }
+    }
+}
+
+impl Recovered for CrashMemory {
+    fn load_word(&self, word: u32) -> u64 {
+        Self::load_word(self, word)
+    }
+
+    fn stored(&self) -> impl Iterator<Item = u32> {
+        Self::stored(self).chain(self.stored_before())
+    }
+}

@@ -1,0 +1,260 @@
+//! Power failing in a recovery: what it has stored and written back, and what may have survived.
+
+use strandline_core::memory::Operation;
+
+use super::CrashMemory;
+use super::open_line::{OpenLine, certain, push_new, push_newest};
+
+/// What a recovery has stored and written back, so that power may fail in it: the rules of `PX86.md` for one
+/// thread, where a write-back covers all that was stored to its line.
+pub(super) struct Recorder {
+    /// The stores to each line (word in the line, value), and how many of them are durable.
+    lines: Vec<RecordedLine>,
+    /// The recorded line of each line of the pool, plus one.
+    index: Box<[u32]>,
+    /// Recorded lines to be durable at the next fence, with the number of their stores.
+    asked: Vec<(u32, usize)>,
+    /// Words that were open, as decided since recovery began.
+    pub decided: Vec<(u32, u64)>,
+    /// Crashes that this run has come to: all, or those whose numbers are wanted, and how many there were.
+    crashes: Vec<RecoveryCrash>,
+    wanted: Option<Vec<u32>>,
+    count: u32,
+    /// What was done, for reports.
+    pub operations: Vec<Operation>,
+}
+
+struct RecordedLine {
+    line: u32,
+    stores: Vec<(u8, u64)>,
+    durable: usize,
+}
+
+/// A power failure during a recovery: what may have survived, as far as it differs from what was there before.
+pub(in crate::explore) struct RecoveryCrash {
+    /// What lines hold where they are not open.
+    pub(super) certain: Vec<(u32, [u64; 8])>,
+    pub(super) open: Vec<OpenLine>,
+    /// Words that recovery stored.
+    pub(super) stored: Vec<u32>,
+    /// As [`CrashMemory::fingerprint`] will be.
+    pub fingerprint: u64,
+    /// How many operations of recovery came before.
+    pub operations: usize,
+}
+
+impl Recorder {
+    pub fn new(lines: usize) -> Self {
+        Self {
+            lines: Vec::new(),
+            index: vec![0; lines].into(),
+            asked: Vec::new(),
+            decided: Vec::new(),
+            crashes: Vec::new(),
+            wanted: None,
+            count: 0,
+            operations: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self) {
+        for line in self.lines.drain(..) {
+            self.index[line.line as usize] = 0;
+        }
+        self.asked.clear();
+        self.decided.clear();
+        self.crashes.clear();
+        (self.wanted, self.count) = (None, 0);
+        self.operations.clear();
+    }
+
+    pub fn store(&mut self, index: usize, value: u64) {
+        let slot = &mut self.index[index / 8];
+        if *slot == 0 {
+            self.lines.push(RecordedLine {
+                line: index as u32 / 8,
+                stores: Vec::with_capacity(8),
+                durable: 0,
+            });
+            *slot = self.lines.len() as u32;
+        }
+        self.lines[*slot as usize - 1].stores.push(((index % 8) as u8, value));
+    }
+
+    fn write_back(&mut self, line: usize) {
+        let slot = self.index[line];
+        if slot != 0 {
+            self.asked.push((slot - 1, self.lines[slot as usize - 1].stores.len()));
+        }
+    }
+
+    /// Whether a fence would make something durable.
+    fn fence_matters(&self) -> bool {
+        self.asked.iter().any(|&(line, upto)| self.lines[line as usize].durable < upto)
+    }
+
+    fn fence(&mut self) {
+        for (line, upto) in self.asked.drain(..) {
+            let line = &mut self.lines[line as usize];
+            line.durable = line.durable.max(upto);
+        }
+    }
+}
+
+impl CrashMemory {
+    /// From now on what this run does is recorded, so that power may fail in it.
+    pub(in crate::explore) fn record(&self) {
+        self.recorder.borrow_mut().clear();
+        self.recording.set(true);
+    }
+
+    /// The same, but only the crashes with these numbers are kept; those above the last one are the last one.
+    pub(in crate::explore) fn record_some(&self, wanted: Vec<u32>) {
+        self.record();
+        self.recorder.borrow_mut().wanted = Some(wanted);
+    }
+
+    /// Recovery ends: one crash more. Takes the crashes that were recorded.
+    pub(in crate::explore) fn recorded(&self) -> Vec<RecoveryCrash> {
+        let count = self.crashes_counted();
+        if let Some(wanted) = &mut self.recorder.borrow_mut().wanted {
+            wanted.iter_mut().for_each(|wanted| *wanted = (*wanted).min(count));
+        }
+        self.crash_here();
+        self.recording.set(false);
+        std::mem::take(&mut self.recorder.borrow_mut().crashes)
+    }
+
+    /// How often power might have failed in the recovery that was recorded last.
+    pub(in crate::explore) fn crashes_counted(&self) -> u32 {
+        self.recorder.borrow().count
+    }
+
+    /// What was recorded, for reports.
+    pub(in crate::explore) fn recorded_operations(&self) -> Vec<Operation> {
+        self.recorder.borrow().operations.clone()
+    }
+
+    /// Power may fail here. A crash that a search has been to before is left out: it comes after the same
+    /// decisions, and those that are still to come do not matter to it.
+    pub(super) fn crash_here(&self) {
+        if self.path.borrow().was_here() {
+            return;
+        }
+        let mut recorder = self.recorder.borrow_mut();
+        recorder.count += 1;
+        let number = recorder.count - 1;
+        if recorder.wanted.as_ref().is_some_and(|wanted| !wanted.contains(&number)) {
+            return;
+        }
+        let mut crash = RecoveryCrash {
+            certain: Vec::new(),
+            open: Vec::new(),
+            stored: Vec::new(),
+            fingerprint: self.fingerprint.get(),
+            operations: recorder.operations.len(),
+        };
+        let lines = self.lines.borrow();
+        let reference = self.reference.borrow().clone();
+        let settle = |crash: &mut RecoveryCrash, line: u32, recorded: Option<&RecordedLine>| {
+            let first = 8 * line as usize;
+            let before: [u64; 8] = std::array::from_fn(|i| self.base[first + i].get());
+            let open = self.line_index[line as usize].get().checked_sub(1).map(|at| &lines[at as usize]);
+            let (stores, durable) = recorded.map_or((&[][..], 0), |line| (&line.stores[..], line.durable));
+            let durable = if self.flush_on_fail.get() { stores.len() } else { durable };
+            let data = self.data.contains(&first);
+            crash
+                .stored
+                .extend(stores.iter().filter(|_| data).map(|&(word, _)| first as u32 + u32::from(word)));
+            // The line's part of the fingerprint is taken out, and what it is now put in.
+            let reference = &reference[first..first + 8];
+            let mut change = match open {
+                Some(open) => open.fingerprint().wrapping_neg(),
+                None => certain(line, &before, reference).wrapping_neg(),
+            };
+            let now;
+            let single = match self.per_word.get() {
+                true => {
+                    let open = open.and_then(OpenLine::words);
+                    let mut words = open.unwrap_or_else(|| before.map(|value| vec![value]));
+                    for &(word, value) in recorder.decided.iter().filter(|one| one.0 / 8 == line) {
+                        words[word as usize % 8] = vec![value];
+                    }
+                    for (number, &(word, value)) in stores.iter().enumerate() {
+                        let word = &mut words[usize::from(word)];
+                        if number < durable {
+                            word.clear();
+                        }
+                        push_newest(word, value);
+                    }
+                    now = OpenLine::of_words(line, &words);
+                    words.map(|word| word[0])
+                }
+                false => {
+                    let mut states = open.and_then(OpenLine::alive).unwrap_or_else(|| vec![before]);
+                    let overlay = |states: &mut Vec<[u64; 8]>, (word, value): (u8, u64)| {
+                        states.iter_mut().for_each(|state| state[usize::from(word)] = value);
+                    };
+                    stores[..durable].iter().for_each(|&store| overlay(&mut states, store));
+                    let mut all = states.clone();
+                    for &store in &stores[durable..] {
+                        overlay(&mut states, store);
+                        all.extend_from_slice(&states);
+                    }
+                    let mut distinct = Vec::with_capacity(all.len());
+                    if all.len() <= 64 {
+                        all.into_iter().for_each(|state| push_newest(&mut distinct, state));
+                    } else {
+                        // What is twice in the list is no harm.
+                        all.into_iter().for_each(|state| push_new(&mut distinct, state));
+                    }
+                    let single = distinct[0];
+                    now = OpenLine::of_lines(line, distinct);
+                    single
+                }
+            };
+            match now {
+                Some(open) => {
+                    change = change.wrapping_add(open.fingerprint());
+                    crash.open.push(open);
+                }
+                None => {
+                    change = change.wrapping_add(certain(line, &single, reference));
+                }
+            }
+            crash.certain.push((line, single));
+            crash.fingerprint = crash.fingerprint.wrapping_add(change);
+        };
+        for line in &recorder.lines {
+            settle(&mut crash, line.line, Some(line));
+        }
+        for line in lines.iter().filter(|line| recorder.index[line.line as usize] == 0) {
+            settle(&mut crash, line.line, None);
+        }
+        recorder.crashes.push(crash);
+    }
+
+    /// Notes what recovery did, for reports.
+    pub(super) fn note(&self, operation: Operation) {
+        if self.recording.get() {
+            self.recorder.borrow_mut().operations.push(operation);
+        }
+    }
+
+    #[inline]
+    pub(super) fn write_back(&self, offset: u64) {
+        if self.recording.get() {
+            self.recorder.borrow_mut().write_back((offset / 64) as usize);
+        }
+    }
+
+    /// All write-backs complete. Just before, power may fail.
+    pub(super) fn complete(&self) {
+        if self.recording.get() {
+            if self.recorder.borrow().fence_matters() {
+                self.crash_here();
+            }
+            self.recorder.borrow_mut().fence();
+        }
+    }
+}

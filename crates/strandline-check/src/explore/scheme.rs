@@ -1,0 +1,70 @@
+//! The schemes that are checked, from their descriptors.
+
+use strandline_core::Concurrency;
+use strandline_core::memory::Step;
+use strandline_core::scheme::{Mode, SchemeKind};
+
+/// A scheme in one of its modes.
+#[derive(Clone, Copy)]
+pub struct CheckedScheme {
+    /// The name in `strandline list`.
+    pub name: &'static str,
+    /// The scheme.
+    pub kind: SchemeKind,
+    /// Its mode.
+    pub concurrency: Concurrency,
+    /// Steps that may be left out in this mode, and why.
+    pub redundant: &'static [(Step, &'static str)],
+}
+
+impl CheckedScheme {
+    /// A scheme in one of its modes.
+    pub fn new(kind: SchemeKind, mode: &Mode) -> Self {
+        Self { name: mode.name, kind, concurrency: mode.concurrency, redundant: mode.redundant }
+    }
+
+    /// Its steps, each of which makes a mutant.
+    pub fn steps(&self) -> impl Iterator<Item = Step> + use<> {
+        self.kind.all_steps()
+    }
+
+    /// Why it loses nothing without `step`, where that is known.
+    pub fn redundant(&self, step: Step) -> Option<&'static str> {
+        self.redundant.iter().find(|(other, _)| *other == step).map(|&(_, why)| why)
+    }
+
+    /// Whether its logs are written from begin to end, in one run after another.
+    pub(super) fn has_runs(&self) -> bool {
+        self.steps().any(|step| step == Step::RestartPhase)
+    }
+
+    /// Whether it says only when a worker is drained that commits are durable.
+    pub(crate) fn acknowledges_when_drained(&self) -> bool {
+        self.kind.acknowledges_when_drained()
+    }
+}
+
+/// All schemes that promise durability on real memory.
+pub fn schemes() -> Vec<CheckedScheme> {
+    let durable = strandline_schemes::ALL.iter().filter(|kind| kind.is_durable() && kind.is_native);
+    durable.flat_map(|kind| kind.modes.iter().map(move |mode| CheckedScheme::new(kind, mode))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_durable_scheme_has_steps_that_are_checked() {
+        for kind in strandline_schemes::ALL.iter().filter(|kind| kind.is_durable()) {
+            assert!(kind.all_steps().count() > 0, "{kind:?} promises durability and names no steps");
+            let is_explored = kind.is_native || kind.persistency.is_some();
+            assert!(is_explored, "{kind:?} promises durability, and no world explores it");
+            for mode in kind.modes {
+                let unknown =
+                    mode.redundant.iter().find(|(step, _)| kind.all_steps().all(|own| own != *step));
+                assert!(unknown.is_none(), "{} excuses a step that it does not have: {unknown:?}", mode.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A crash told so that it can be understood.
+
+use strandline_core::memory::{Event, Operation};
+
+use super::crash::Decision;
+use super::missing::Missing;
+use super::trace::{Store, Trace};
+
+/// Lines of a history that are told.
+const LONGEST: usize = 60;
+
+/// The history from `began` up to `time`, its last part: stores to the pool, write-backs, fences and events. `describe`
+/// names a word of the pool.
+pub(crate) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
+    let mut lines: Vec<(u32, String)> = Vec::new();
+    for line in &trace.lines {
+        let (least, greatest) = line.cuts(time);
+        for (i, store) in line.stores[..greatest].iter().enumerate().filter(|(_, store)| store.time > began) {
+            let durable = if i < least { ", durable" } else { "" };
+            let (thread, value) = (store.thread, store.value);
+            lines.push((
+                store.time,
+                format!("thread {thread}: {} = {value:#x}{durable}{}", describe(store.word), store.source()),
+            ));
+        }
+    }
+    // Consecutive write-backs of one step are one line.
+    let mut last: Option<(u32, String, u32, usize)> = None;
+    for mark in trace.marks.iter().filter(|mark| (began + 1..=time).contains(&mark.time)) {
+        let thread = mark.thread;
+        let what = match mark.operation {
+            Operation::WriteBack(at, step) => {
+                let step = format!("{step:?}");
+                match &mut last {
+                    Some((other, same, count, index)) if *other == thread && *same == step => {
+                        *count += 1;
+                        lines[*index].1 += if *count == 2 { " and others" } else { "" };
+                    }
+                    _ => {
+                        let word = describe((at / 8) as u32);
+                        lines.push((
+                            mark.time,
+                            format!("thread {thread}: write back ({step}) line of {word}"),
+                        ));
+                        last = Some((thread, step, 1, lines.len() - 1));
+                    }
+                }
+                continue;
+            }
+            Operation::Fence(step) => format!("fence ({step:?})"),
+            Operation::Event(Event::Lock(_) | Event::Unlock(_)) => continue,
+            Operation::Event(event) => format!("{event:?}"),
+            _ => continue,
+        };
+        last = None;
+        lines.push((mark.time, format!("thread {thread}: {what}")));
+    }
+    lines.sort_by_key(|line| line.0);
+    let left_out = lines.len().saturating_sub(LONGEST);
+    let mut text: Vec<String> = Vec::new();
+    if left_out > 0 {
+        text.push(format!("({left_out} earlier operations are left out)"));
+    }
+    text.extend(lines.drain(left_out..).map(|(time, line)| format!("{time:>6} {line}")));
+    text
+}
+
+/// What `missing` says, in words.
+pub(super) fn missing(trace: &Trace, missing: Option<&Missing>, describe: impl Fn(u32) -> String) -> String {
+    let Some(Missing { store, word, before, suffices }) = missing else {
+        return "no write-back or fence: the history is wrong with nothing lost".to_owned();
+    };
+    let line = trace.line(word / 8);
+    let made = line.and_then(|line| line.stores.iter().find(|one| one.time == *store));
+    let thread = made.map_or(0, |store| store.thread);
+    let name = describe(*word);
+    let what = format!(
+        "write back the line of {name}, stored by thread {thread} at {store}{} and fence",
+        made.map_or_else(String::new, Store::source)
+    );
+    let (mark, stored) = (
+        trace.marks.iter().find(|mark| mark.time == *before),
+        trace.lines.iter().flat_map(|line| &line.stores).find(|store| store.time == *before),
+    );
+    let event = match (mark, stored) {
+        (_, Some(next)) => {
+            format!("thread {} stores to {}{}", next.thread, describe(next.word), next.source())
+        }
+        (Some(mark), None) => match mark.operation {
+            Operation::Event(event) => format!("{event:?} of thread {}", mark.thread),
+            operation => format!("{operation:?} of thread {}", mark.thread),
+        },
+        (None, None) => "what happens".to_owned(),
+    };
+    let rest = if *suffices { "" } else { " (something else is missing, too)" };
+    format!("{what}, before {event} at {before}{rest}")
+}
+
+/// What was stored and did not survive, by `decisions`.
+pub(super) fn lost(decisions: &[Decision], describe: impl Fn(u32) -> String) -> Vec<String> {
+    let lost = decisions.iter().filter(|decision| decision.is_loss());
+    let tell = |decision: &Decision| {
+        format!("{}: {:#x} survived, not {:#x}", describe(decision.word), decision.value, decision.newest)
+    };
+    lost.map(tell).take(40).collect()
+}
+
+/// What a recovery did before power failed in it; zeros stored one after the other are one line.
+pub(super) fn recovery(operations: &[Operation], describe: impl Fn(u32) -> String) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut zeros = 0;
+    for operation in operations {
+        match operation {
+            Operation::Store(_, _, 0) => {
+                zeros += 1;
+                continue;
+            }
+            _ if zeros > 0 => lines.push(format!("recovery: {} words = 0", std::mem::take(&mut zeros))),
+            _ => {}
+        }
+        match *operation {
+            Operation::Store(_, at, value) => {
+                lines.push(format!("recovery: {} = {value:#x}", describe((at / 8) as u32)));
+            }
+            Operation::Fence(step) => lines.push(format!("recovery: fence ({step:?})")),
+            _ => {}
+        }
+    }
+    if zeros > 0 {
+        lines.push(format!("recovery: {zeros} words = 0"));
+    }
+    lines
+}

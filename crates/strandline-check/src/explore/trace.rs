@@ -1,0 +1,266 @@
+//! What a run leaves behind for the exploration of its crashes: for every line its stores and when they
+//! became durable, and every transaction with what it read and wrote.
+//!
+//! Time counts the operations that matter; a crash *at* time `t` comes after everything up to `t`. The cut of
+//! a line is the number of its stores that survive. From a crash point only the bounds of the cuts are
+//! derived, by binary search, and nothing is copied.
+//!
+//! # Which crash points are worth trying
+//!
+//! Between two completions of write-backs the upper bounds of the cuts rise and the lower bounds stay, so the
+//! states of a later crash include those of an earlier one. What must have survived grows with every
+//! acknowledgement; what may have survived grows when a transaction enters commit. So every violation shows at
+//! a point just before a completion or an entry into commit, or at the end; the others are left out. Where
+//! caches survive there is one state to each point, and every store is a point.
+
+use std::collections::HashMap;
+use std::panic::Location;
+
+use strandline_core::memory::{Event, Operation};
+
+/// A store to a word of the pool.
+#[derive(Clone, Copy, Debug)]
+pub struct Store {
+    /// When.
+    pub time: u32,
+    /// The word's number in the pool.
+    pub word: u32,
+    /// What.
+    pub value: u64,
+    /// By which thread.
+    pub thread: u32,
+    /// By which code, if that is known.
+    pub source: Option<&'static Location<'static>>,
+}
+
+impl Store {
+    /// The source line in brackets, with a space before it; nothing if it is not known.
+    pub fn source(&self) -> String {
+        self.source.map_or_else(String::new, |at| format!(" ({}:{})", at.file(), at.line()))
+    }
+}
+
+/// The stores to one line, and when they became durable.
+#[derive(Clone, Debug, Default)]
+pub struct LineHistory {
+    /// The line's number in the pool.
+    pub line: u32,
+    /// In the order of time.
+    pub stores: Vec<Store>,
+    /// At the first time, all stores up to the second were durable.
+    pub durable: Vec<(u32, u32)>,
+}
+
+impl LineHistory {
+    /// The least and the greatest cut of a crash at `time`.
+    pub fn cuts(&self, time: u32) -> (usize, usize) {
+        let completed = self.durable.partition_point(|&(when, _)| when <= time);
+        let upto = completed.checked_sub(1).map_or(0, |last| self.durable[last].1);
+        let within = |limit| self.stores.partition_point(|store| store.time <= limit);
+        (within(upto.min(time)), within(time))
+    }
+}
+
+/// An update transaction that entered commit, or has stored in place.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// Its TxID.
+    pub id: u64,
+    /// Its thread.
+    pub thread: u32,
+    /// When its first store or its entry into commit was.
+    pub began: u32,
+    /// When it entered commit; `u32::MAX`: never.
+    pub entered: u32,
+    /// When it was acknowledged; `u32::MAX`: never.
+    pub acknowledged: u32,
+    /// Words read, with the time of the store that was read (0: what was there before).
+    pub reads: Vec<(u32, u32)>,
+    /// Words written, last values.
+    pub writes: Vec<(u32, u64)>,
+}
+
+/// A read-only transaction that was acknowledged.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    /// When.
+    pub acknowledged: u32,
+    /// As in [`Update`].
+    pub reads: Vec<(u32, u32)>,
+}
+
+/// An operation kept for reports.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// When.
+    pub time: u32,
+    /// By which thread.
+    pub thread: u32,
+    /// What.
+    pub operation: Operation,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The pool at the beginning, durable.
+    pub initial: Vec<u64>,
+    /// Lines that were stored to.
+    pub lines: Vec<LineHistory>,
+    line_index: Vec<u32>,
+    /// Crash points, in order.
+    pub points: Vec<u32>,
+    /// Points at which a step was about to be left out, or that preemption chose.
+    pub hints: Vec<u32>,
+    /// Transactions in the order in which they entered commit, after the end; those that never did come last.
+    pub updates: Vec<Update>,
+    /// Read-only transactions.
+    pub readers: Vec<Reader>,
+    /// When a transaction stored home: time and index of the transaction, in the order of time.
+    pub home: Vec<(u32, u32)>,
+    /// Write-backs, fences and events.
+    pub marks: Vec<Mark>,
+    /// What must not happen whatever survives: a lock released over an unfenced non-temporal store.
+    pub faults: Vec<String>,
+    /// The last time.
+    pub time: u32,
+}
+
+impl Trace {
+    /// A trace that begins with `initial`.
+    pub(crate) fn new(initial: Vec<u64>) -> Self {
+        let lines = initial.len().div_ceil(8);
+        Self { initial, line_index: vec![0; lines], ..Self::default() }
+    }
+
+    /// The history of line `line`, made if there is none.
+    fn line_mut(&mut self, line: u32) -> &mut LineHistory {
+        let slot = &mut self.line_index[line as usize];
+        if *slot == 0 {
+            self.lines.push(LineHistory { line, ..LineHistory::default() });
+            *slot = self.lines.len() as u32;
+        }
+        &mut self.lines[*slot as usize - 1]
+    }
+
+    /// The history of line `line`, if it was stored to.
+    pub fn line(&self, line: u32) -> Option<&LineHistory> {
+        match self.line_index[line as usize] {
+            0 => None,
+            slot => Some(&self.lines[slot as usize - 1]),
+        }
+    }
+
+    /// Time goes on.
+    pub(crate) fn tick(&mut self) -> u32 {
+        self.time += 1;
+        self.time
+    }
+
+    /// Adds `store` at a time of its own, which is returned; with `every`, as a crash point.
+    pub(crate) fn store(&mut self, store: Store, every: bool) -> u32 {
+        let time = self.tick();
+        self.line_mut(store.word / 8).stores.push(Store { time, ..store });
+        if every {
+            self.points.push(time);
+        }
+        time
+    }
+
+    /// Makes the present a crash point; what happens next makes fewer states possible, or more right.
+    pub(crate) fn point(&mut self) {
+        if self.points.last() != Some(&self.time) {
+            self.points.push(self.time);
+        }
+    }
+
+    /// All stores of `line` up to `upto` are durable now.
+    pub(crate) fn complete(&mut self, line: u32, upto: u32) {
+        let time = self.time;
+        let slot = self.line_index[line as usize];
+        if slot == 0 {
+            return;
+        }
+        let history = &mut self.lines[slot as usize - 1];
+        let before = history.durable.last().map_or(0, |&(_, upto)| upto);
+        let raised = history.stores.partition_point(|store| store.time <= before)
+            < history.stores.partition_point(|store| store.time <= upto);
+        if raised {
+            history.durable.push((time, upto));
+            if self.points.last() != Some(&(time - 1)) {
+                self.points.push(time - 1);
+            }
+        }
+    }
+
+    /// What would be if the stores of `line` up to `upto` had become durable at `when`.
+    pub(super) fn make_durable(&mut self, line: u32, when: u32, upto: u32) {
+        let slot = self.line_index[line as usize];
+        let Some(history) = (slot as usize).checked_sub(1).and_then(|at| self.lines.get_mut(at)) else {
+            return;
+        };
+        let at = history.durable.partition_point(|&(time, _)| time <= when);
+        let before = at.checked_sub(1).map_or(0, |last| history.durable[last].1);
+        history.durable.insert(at, (when, upto.max(before)));
+        for later in &mut history.durable[at..] {
+            later.1 = later.1.max(upto);
+        }
+    }
+
+    pub(crate) fn mark(&mut self, thread: u32, operation: Operation) {
+        let time = self.time;
+        self.marks.push(Mark { time, thread, operation });
+    }
+
+    /// The last time at which thread `thread` was told of an acknowledgement, up to `time`: how many there
+    /// were by then, over all threads.
+    pub fn acknowledged(&self, time: u32) -> Vec<u64> {
+        let upto = self.marks.partition_point(|mark| mark.time <= time);
+        self.marks[..upto]
+            .iter()
+            .filter_map(|mark| match mark.operation {
+                Operation::Event(Event::Acknowledged(id)) => Some(id),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The transaction that made the home store at `time`.
+    pub fn writer(&self, time: u32) -> Option<usize> {
+        let at = self.home.binary_search_by_key(&time, |&(when, _)| when).ok()?;
+        Some(self.home[at].1 as usize)
+    }
+
+    /// A transaction's first store, or entry into commit; returns its index.
+    pub(crate) fn begin_update(&mut self, thread: u32, id: u64, reads: Vec<(u32, u32)>) -> u32 {
+        let (began, never) = (self.time, u32::MAX);
+        let writes = Vec::new();
+        self.updates.push(Update { id, thread, began, entered: never, acknowledged: never, reads, writes });
+        self.updates.len() as u32 - 1
+    }
+
+    /// The transaction with this TxID.
+    pub(crate) fn update_mut(&mut self, id: u64) -> Option<&mut Update> {
+        self.updates.iter_mut().rev().find(|update| update.id == id)
+    }
+
+    /// Ends the trace: the end is a crash point too, and the last values of each transaction are kept.
+    pub(crate) fn finish(&mut self) {
+        self.point();
+        let mut order: Vec<usize> = (0..self.updates.len()).collect();
+        order.sort_by_key(|&index| self.updates[index].entered);
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, &from)| place[from] = to as u32);
+        self.home.iter_mut().for_each(|(_, index)| *index = place[*index as usize]);
+        self.updates.sort_by_key(|update| update.entered);
+        for update in &mut self.updates {
+            let mut last: HashMap<u32, u64> = HashMap::with_capacity(update.writes.len());
+            last.extend(update.writes.iter().copied());
+            let mut writes: Vec<_> = last.into_iter().collect();
+            writes.sort_unstable();
+            update.writes = writes;
+            update.reads.sort_unstable();
+            update.reads.dedup();
+        }
+    }
+}

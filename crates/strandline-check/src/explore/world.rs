@@ -1,0 +1,539 @@
+//! Memory under the persistency rules of x86 (`PX86.md`). Execution is sequentially consistent, every load
+//! reads the latest store, unless stores are delayed as total store order has it. The world keeps what each thread
+//! knows of the order of stores (its views), so that a write-back covers what it must cover and no more, and
+//! leaves a [`Trace`].
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+use std::panic::Location;
+use std::rc::Rc;
+
+use fastrand::Rng;
+use strandline_core::memory::hosted::{self, Thread};
+use strandline_core::memory::{Event, Operation, Space, Step, World};
+
+use super::mix;
+use super::running::RunningTransaction;
+use super::schedule::{ChoicePoint, Policy, Scheduler};
+use super::state::State;
+use super::trace::{Store, Trace};
+use crate::Setting;
+
+/// After so many operations a run is taken to go on for ever.
+const PATIENCE: u64 = 20_000_000;
+/// Preemption is more likely within so many candidates after a persistence step.
+const CRITICAL_CANDIDATES: u32 = 4;
+
+/// What one thread knows of the order of stores, and what it has asked for.
+struct View {
+    /// The newest store that the thread has seen, by word.
+    persistent: Vec<u32>,
+    volatile: Vec<u32>,
+    /// The same by line of the pool.
+    line: Vec<u32>,
+    /// The newest of all words.
+    newest: u32,
+    /// vpr: what a later write-back is ordered after.
+    ordered: u32,
+    /// vpa of lines that are not complete.
+    asked: Vec<(u32, u32)>,
+    unfenced_non_temporal: bool,
+    transaction: RunningTransaction,
+    /// Candidates until preemption is ordinary again.
+    critical: u32,
+}
+
+/// A store that a thread issues.
+#[derive(Clone, Copy)]
+struct IssuedStore {
+    space: Space,
+    at: u64,
+    value: u64,
+    source: &'static Location<'static>,
+}
+
+/// The store buffers of total store order: each thread's stores reach memory in their order, some time later.
+struct Delayed {
+    random: Rng,
+    buffers: Vec<VecDeque<IssuedStore>>,
+}
+
+impl IssuedStore {
+    /// By the code whose operation is being performed.
+    fn now(space: Space, at: u64, value: u64) -> Self {
+        Self { space, at, value, source: hosted::caller() }
+    }
+}
+
+/// The world.
+pub struct X86World {
+    persistent: Box<[Cell<u64>]>,
+    volatile: Box<[Cell<u64>]>,
+    persistent_latest: Box<[Cell<u32>]>,
+    volatile_latest: Box<[Cell<u32>]>,
+    /// Words that belong to transactions.
+    data: Range<usize>,
+    setting: Setting,
+    omitted: Option<Step>,
+    views: RefCell<Vec<View>>,
+    trace: RefCell<Trace>,
+    scheduler: RefCell<Scheduler>,
+    /// Kept where states are told apart.
+    state: RefCell<Option<State>>,
+    /// Stores that are delayed, if they are.
+    delayed: RefCell<Option<Delayed>>,
+    switch: Cell<bool>,
+    patience: Cell<u64>,
+}
+
+fn cells(words: &[u64]) -> Box<[Cell<u64>]> {
+    words.iter().map(|&word| Cell::new(word)).collect()
+}
+
+impl X86World {
+    /// A world whose pool durably holds `image`, with zeroed volatile words, for threads below `threads`. The
+    /// words in `data` are those of transactions.
+    pub fn new(
+        image: Vec<u64>,
+        volatile_bytes: u64,
+        data: Range<usize>,
+        threads: usize,
+        setting: Setting,
+        omitted: Option<Step>,
+    ) -> Self {
+        let (words, volatile) = (image.len(), volatile_bytes.div_ceil(8) as usize);
+        let view = || View {
+            persistent: vec![0; words],
+            volatile: vec![0; volatile],
+            line: vec![0; words.div_ceil(8)],
+            newest: 0,
+            ordered: 0,
+            asked: Vec::new(),
+            unfenced_non_temporal: false,
+            transaction: RunningTransaction::default(),
+            critical: 0,
+        };
+        Self {
+            persistent: cells(&image),
+            volatile: cells(&vec![0; volatile]),
+            persistent_latest: vec![Cell::new(0); words].into(),
+            volatile_latest: vec![Cell::new(0); volatile].into(),
+            data,
+            setting,
+            omitted,
+            views: RefCell::new((0..threads).map(|_| view()).collect()),
+            trace: RefCell::new(Trace::new(image)),
+            scheduler: RefCell::new(Scheduler::new(Policy::Random { every: 1 }, 0, 0)),
+            state: RefCell::default(),
+            delayed: RefCell::default(),
+            switch: Cell::new(false),
+            patience: Cell::new(PATIENCE),
+        }
+    }
+
+    /// The pool as the threads see it.
+    pub fn contents(&self) -> Vec<u64> {
+        self.persistent.iter().map(Cell::get).collect()
+    }
+
+    /// The number of operations so far that crash points refer to.
+    pub fn time(&self) -> u32 {
+        self.trace.borrow().time
+    }
+
+    /// Runs `threads`, interleaved by `policy`; returns the choice points of a guided run.
+    ///
+    /// # Panics
+    /// A thread panics, or runs for ever.
+    pub fn run(self: &Rc<Self>, threads: Vec<Thread<'_>>, policy: Policy, seed: u64) -> Vec<ChoicePoint> {
+        *self.scheduler.borrow_mut() = Scheduler::new(policy, threads.len(), seed);
+        let world: Rc<dyn World> = self.clone();
+        hosted::run(&world, threads, |running| {
+            self.scheduler.borrow_mut().choose(running, || self.present())
+        });
+        let threads = self.views.borrow().len();
+        (0..threads).for_each(|thread| self.drain(thread));
+        *self.delayed.borrow_mut() = None;
+        std::mem::take(&mut self.scheduler.borrow_mut().points)
+    }
+
+    /// During the next [`run`](Self::run) stores wait in store buffers for a while, at random. Atomic operations,
+    /// fences, write-backs, non-temporal stores and events of a thread wait for its stores.
+    pub fn delay_stores(&self, seed: u64) {
+        let buffers = vec![VecDeque::new(); self.views.borrow().len()];
+        *self.delayed.borrow_mut() = Some(Delayed { random: Rng::with_seed(seed), buffers });
+    }
+
+    /// The delayed stores of `thread` reach memory.
+    fn drain(&self, thread: usize) {
+        while let Some(store) = self.oldest_delayed(thread) {
+            self.store(thread, store);
+        }
+    }
+
+    fn oldest_delayed(&self, thread: usize) -> Option<IssuedStore> {
+        self.delayed.borrow_mut().as_mut()?.buffers[thread].pop_front()
+    }
+
+    /// A store of any thread may reach memory now.
+    fn drain_some(&self) {
+        let mut delayed = self.delayed.borrow_mut();
+        let Some(Delayed { random, buffers }) = &mut *delayed else { return };
+        if random.u8(..6) != 0 {
+            return;
+        }
+        let thread = random.usize(..buffers.len());
+        let store = buffers[thread].pop_front();
+        drop(delayed);
+        if let Some(store) = store {
+            self.store(thread, store);
+        }
+    }
+
+    /// What `thread` has stored there last, if that is delayed.
+    fn forwarded(&self, thread: usize, space: Space, at: u64) -> Option<u64> {
+        let delayed = self.delayed.borrow();
+        let mut buffer = delayed.as_ref()?.buffers[thread].iter().rev();
+        buffer.find(|store| (store.space, store.at) == (space, at)).map(|store| store.value)
+    }
+
+    /// From now on states are told apart; `shared` are the lines that are known to be (`state.rs`).
+    pub fn tell_states(&self, shared: BTreeSet<u32>) {
+        let (threads, lines) = (self.views.borrow().len(), self.persistent.len().div_ceil(8));
+        *self.state.borrow_mut() = Some(State::new(threads, lines, shared));
+    }
+
+    /// Lines that turned out to be shared.
+    pub fn found_shared(&self) -> BTreeSet<u32> {
+        self.state.borrow_mut().take().map(|state| state.found_shared).unwrap_or_default()
+    }
+
+    /// Time, and a number for the state.
+    fn present(&self) -> (u32, u64) {
+        let (trace, views, state) = (self.trace.borrow(), self.views.borrow(), self.state.borrow());
+        let Some(state) = &*state else { return (trace.time, 0) };
+        let mut number = state.number();
+        for (thread, view) in views.iter().enumerate() {
+            for &(line, upto) in &view.asked {
+                let Some(history) = trace.line(line) else { continue };
+                let covered = history.stores.partition_point(|store| store.time <= upto);
+                let (durable, _) = history.cuts(trace.time);
+                if covered > durable {
+                    let pending = (covered - durable) as u64;
+                    number = number.wrapping_add(mix(mix(mix(line.into(), 10), pending), thread as u64));
+                }
+            }
+        }
+        if !state.shared.is_empty() {
+            number = number.wrapping_add(self.order(&trace, &views, state));
+        }
+        (trace.time, number)
+    }
+
+    /// The order of pending stores to shared lines against all that views can refer to.
+    fn order(&self, trace: &Trace, views: &[View], state: &State) -> u64 {
+        let mut pending: Vec<(u32, u32)> = Vec::new();
+        for history in state.shared.iter().filter_map(|&line| trace.line(line)) {
+            let (durable, _) = history.cuts(trace.time);
+            pending.extend(history.stores[durable..].iter().map(|store| (store.time, store.word)));
+        }
+        pending.sort_unstable();
+        let mut number = pending.iter().fold(11, |hash, &(_, word)| mix(hash, word.into()));
+        let rank = |time| pending.partition_point(|&(store, _)| store <= time) as u64;
+        for view in views {
+            number = mix(mix(number, rank(view.ordered)), rank(view.newest));
+            number =
+                state.shared.iter().fold(number, |hash, &line| mix(hash, rank(view.line[line as usize])));
+        }
+        let Some(&(first, _)) = pending.first() else { return number };
+        let mut words = |latest: &[Cell<u32>], known: &dyn Fn(&View, usize) -> u32| {
+            for (word, time) in latest.iter().map(Cell::get).enumerate().filter(|&(_, time)| time >= first) {
+                number = mix(mix(number, word as u64), rank(time));
+                number =
+                    views.iter().fold(number, |hash, view| mix(hash, (known(view, word) >= time).into()));
+            }
+        };
+        words(&self.persistent_latest, &|view, word| view.persistent[word]);
+        words(&self.volatile_latest, &|view, word| view.volatile[word]);
+        number
+    }
+
+    /// Ends the run and takes its trace out.
+    pub fn finish(&self) -> Trace {
+        let mut trace = self.trace.take();
+        trace.finish();
+        trace
+    }
+
+    fn cell(&self, space: Space, offset: u64) -> (&Cell<u64>, &Cell<u32>, usize) {
+        let index = offset.rotate_right(3) as usize;
+        let (words, latest) = match space {
+            Space::Persistent => (&self.persistent, &self.persistent_latest),
+            Space::Volatile => (&self.volatile, &self.volatile_latest),
+        };
+        assert!(index < words.len(), "{space:?} access at offset {offset:#x} is outside its space");
+        (&words[index], &latest[index], index)
+    }
+
+    fn load(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        let (word, latest, index) = self.cell(space, offset);
+        let (time, view) = (latest.get(), &mut self.views.borrow_mut()[thread]);
+        let known = match space {
+            Space::Persistent => {
+                if self.data.contains(&index) {
+                    let trace = &mut *self.trace.borrow_mut();
+                    let reads = view.transaction.only_reads();
+                    view.transaction.loads(trace, index as u32, time);
+                    if let (true, Some(state)) = (reads, &mut *self.state.borrow_mut()) {
+                        let writer = trace.writer(time).map_or(0, |writer| trace.updates[writer].id);
+                        state.performed(thread, writer);
+                    }
+                }
+                &mut view.persistent[index]
+            }
+            Space::Volatile => &mut view.volatile[index],
+        };
+        if time > *known {
+            *known = time;
+            view.newest = view.newest.max(time);
+            view.ordered = view.ordered.max(time);
+            if space == Space::Persistent {
+                let line = &mut view.line[index / 8];
+                *line = (*line).max(time);
+            }
+        }
+        word.get()
+    }
+
+    fn store(&self, thread: usize, store: IssuedStore) -> u32 {
+        let IssuedStore { space, at, value, source } = store;
+        let (word, latest, index) = self.cell(space, at);
+        let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            match space {
+                Space::Persistent => state.stored(index as u32, value),
+                Space::Volatile => state.volatile(index, word.get(), value),
+            }
+        }
+        word.set(value);
+        let time = match space {
+            Space::Persistent => {
+                let every = self.setting == Setting::FlushOnFail;
+                let time = trace.store(
+                    Store { thread: thread as u32, word: index as u32, value, source: Some(source), time: 0 },
+                    every,
+                );
+                if self.data.contains(&index) {
+                    let word = (index as u32, value);
+                    view.transaction.stores(trace, (thread as u32, time), word, latest.get());
+                }
+                view.persistent[index] = time;
+                view.line[index / 8] = time;
+                time
+            }
+            Space::Volatile => {
+                let time = trace.tick();
+                view.volatile[index] = time;
+                time
+            }
+        };
+        latest.set(time);
+        view.newest = time;
+        time
+    }
+
+    fn write_back(&self, thread: usize, offset: u64) {
+        let line = (offset / 64) as usize;
+        let view = &mut self.views.borrow_mut()[thread];
+        let upto = view.line[line].max(view.ordered);
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            let trace = self.trace.borrow();
+            let pending =
+                trace.line(line as u32).map(|history| &history.stores[history.cuts(trace.time).0..]);
+            if pending.unwrap_or_default().iter().any(|store| store.thread as usize != thread)
+                && !state.shared.contains(&(line as u32))
+            {
+                state.found_shared.insert(line as u32);
+            }
+        }
+        match view.asked.iter_mut().find(|(asked, _)| *asked as usize == line) {
+            Some((_, before)) => *before = upto.max(*before),
+            None => view.asked.push((line as u32, upto)),
+        }
+    }
+
+    /// All that the thread has asked for is complete.
+    fn complete(&self, thread: usize, view: &mut View, trace: &mut Trace) {
+        view.unfenced_non_temporal = false;
+        self.scheduler.borrow_mut().completes(thread);
+        if !view.asked.is_empty() {
+            trace.tick();
+            for (line, upto) in view.asked.drain(..) {
+                trace.complete(line, upto);
+                if let (Some(state), Some(history)) = (&mut *self.state.borrow_mut(), trace.line(line)) {
+                    let first = 8 * line as usize;
+                    state.completed(history, &trace.initial[first..first + 8], trace.time);
+                }
+            }
+        }
+    }
+
+    fn exchange(&self, thread: usize, space: Space, offset: u64, value: u64) {
+        let time = self.store(thread, IssuedStore::now(space, offset, value));
+        let view = &mut self.views.borrow_mut()[thread];
+        view.ordered = time;
+        self.complete(thread, view, &mut self.trace.borrow_mut());
+    }
+
+    fn event(&self, thread: usize, event: Event) {
+        let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
+        if matches!(event, Event::Commit(_) | Event::Acknowledged(_)) {
+            trace.point();
+        }
+        trace.tick();
+        trace.mark(thread as u32, Operation::Event(event));
+        let newest = |word: u32| self.persistent_latest[word as usize].get();
+        view.transaction.event(trace, thread as u32, event, newest);
+        if let Event::Unlock(word) = event
+            && view.unfenced_non_temporal
+        {
+            trace.faults.push(format!(
+                "thread {thread} releases the lock word {:#x} before a fence after its non-temporal store",
+                word.offset()
+            ));
+        }
+    }
+}
+
+impl World for X86World {
+    fn perform(&self, thread: usize, operation: Operation) -> u64 {
+        self.patience.set(self.patience.get().saturating_sub(1));
+        assert!(self.patience.get() > 0, "the program runs for ever");
+        // Whether another thread may run next, and whether that is likely to tell something.
+        let (mut candidate, mut critical) = (false, false);
+        let mut paused = false;
+        let delays = self.delayed.borrow().is_some();
+        if delays {
+            self.drain_some();
+            if !matches!(operation, Operation::Load(..) | Operation::Store(..) | Operation::Work(_)) {
+                self.drain(thread);
+            }
+        }
+        let value = match operation {
+            Operation::Load(space, at) => {
+                candidate = space == Space::Volatile;
+                let forwarded = if delays { self.forwarded(thread, space, at) } else { None };
+                forwarded.unwrap_or_else(|| self.load(thread, space, at))
+            }
+            Operation::Store(space, at, value) => {
+                candidate = space == Space::Volatile || self.data.contains(&((at / 8) as usize));
+                let store = IssuedStore::now(space, at, value);
+                match &mut *self.delayed.borrow_mut() {
+                    Some(delayed) => delayed.buffers[thread].push_back(store),
+                    None => drop(self.store(thread, store)),
+                }
+                0
+            }
+            Operation::StoreNonTemporal(at, value) => {
+                self.store(thread, IssuedStore::now(Space::Persistent, at, value));
+                self.write_back(thread, at);
+                self.views.borrow_mut()[thread].unfenced_non_temporal = true;
+                0
+            }
+            Operation::CompareExchange(space, at, current, new) => {
+                candidate = true;
+                let old = self.cell(space, at).0.get();
+                if old == current {
+                    self.load(thread, space, at);
+                    self.exchange(thread, space, at, new);
+                    old
+                } else {
+                    self.load(thread, space, at)
+                }
+            }
+            Operation::FetchAdd(space, at, by) => {
+                candidate = true;
+                let old = self.load(thread, space, at);
+                self.exchange(thread, space, at, old.wrapping_add(by));
+                old
+            }
+            Operation::WriteBack(at, _) => {
+                self.trace.borrow_mut().mark(thread as u32, operation);
+                self.write_back(thread, at);
+                0
+            }
+            Operation::Fence(_) => {
+                (candidate, critical) = (true, true);
+                let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
+                view.ordered = view.ordered.max(view.newest);
+                self.complete(thread, view, trace);
+                trace.mark(thread as u32, operation);
+                0
+            }
+            Operation::Pause => {
+                paused = true;
+                self.scheduler.borrow_mut().pause(thread);
+                0
+            }
+            Operation::Event(event) => {
+                candidate = true;
+                critical = matches!(event, Event::Commit(_) | Event::Acknowledged(_));
+                self.event(thread, event);
+                0
+            }
+            Operation::WriteBackAll(_) | Operation::Work(_) => 0,
+        };
+        if let Some(state) = &mut *self.state.borrow_mut() {
+            state.performed(thread, value);
+        }
+        if candidate {
+            let near = {
+                let view = &mut self.views.borrow_mut()[thread];
+                if critical {
+                    view.critical = CRITICAL_CANDIDATES;
+                }
+                let near = view.critical > 0;
+                view.critical = view.critical.saturating_sub(1);
+                near
+            };
+            let gives_way = self.scheduler.borrow_mut().candidate(thread, near, || self.present());
+            self.switch.set(gives_way);
+        } else {
+            self.switch.set(paused);
+        }
+        value
+    }
+
+    fn peek(&self, _: usize, space: Space, offset: u64) -> u64 {
+        self.cell(space, offset).0.get()
+    }
+
+    fn switches(&self, _: usize) -> bool {
+        self.switch.get()
+    }
+
+    fn omitted(&self, step: Step) -> bool {
+        let omitted = self.omitted == Some(step);
+        if omitted {
+            let mut trace = self.trace.borrow_mut();
+            let time = trace.time;
+            if trace.hints.last() != Some(&time) {
+                trace.hints.push(time);
+            }
+            // The thread that leaves something out is worth preempting next.
+            for view in self.views.borrow_mut().iter_mut() {
+                view.critical = CRITICAL_CANDIDATES;
+            }
+            self.scheduler.borrow_mut().leaves_out();
+        }
+        omitted
+    }
+
+    fn size(&self, space: Space) -> u64 {
+        8 * match space {
+            Space::Persistent => self.persistent.len(),
+            Space::Volatile => self.volatile.len(),
+        } as u64
+    }
+}

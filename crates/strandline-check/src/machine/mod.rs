@@ -1,0 +1,535 @@
+//! The simulated machine's world (`DESIGN.md` §7.3): power fails at any cycle, and what memory, persistence domain and
+//! the hardware scheme's own hardware hold is there afterwards. The hardware's recovery runs on it, then the software
+//! scheme's, and the oracle of [`explore`](crate::explore) judges.
+//!
+//! A history is one life of the memory or, in half of those that are sampled, several: the machine begins anew with empty
+//! caches and idle hardware on what recovery has made of one of the power failures, the hardware's own words included, and
+//! often runs what the life before ran, so that it uses the same numbers and places again. A life is run twice, since the machine is deterministic: once to learn how long it takes and when transactions
+//! commit and memory changes, and once with the power failures. They change nothing in the run.
+//!
+//! Power also fails in the hardware's recovery. Its contract is that words of the pool are durable before
+//! words of the hardware's own log, so any part of the former, or all of them and any part of the latter, may be
+//! there when it begins anew.
+
+mod judge;
+mod mutants;
+mod shapes;
+mod trace;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use strandline_core::Result;
+use strandline_core::memory::{Event, Hosted, LINE_BYTES, Step, World};
+use strandline_core::scheme::{Durability, recover};
+use strandline_sim::controller::Regions;
+use strandline_sim::description::PersistenceDomain;
+use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Exhausted, Mutant, SCHEMES as HARDWARE, Setup};
+use strandline_sim::{Contents, Description, Machine, Note, Noted};
+
+use crate::Setting;
+use crate::explore::campaign::cpu_seconds;
+use crate::explore::life::{Cast, Ground, Script};
+use crate::explore::workload::Effect;
+use crate::explore::{CheckedScheme, Counts, Outcome, Plan, Violation, Workload, panic_text, schemes};
+
+use judge::Judge;
+pub use mutants::{SHAPES, Shape, attempts};
+
+/// What is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Omitted {
+    /// A step of the software scheme.
+    Step(Step),
+    /// A rule of the hardware scheme.
+    Rule(&'static Mutant),
+}
+
+impl Omitted {
+    /// The name on the command line.
+    pub fn name(self) -> String {
+        match self {
+            Self::Step(step) => format!("{step:?}"),
+            Self::Rule(mutant) => mutant.name.into(),
+        }
+    }
+}
+
+/// A software scheme, and the hardware beside it.
+#[derive(Clone, Copy)]
+pub struct Subject {
+    /// The software scheme.
+    pub software: CheckedScheme,
+    /// The hardware scheme.
+    pub hardware: &'static Entry,
+}
+
+impl Subject {
+    /// The name on the command line: of the hardware scheme, or of the software scheme where there is none.
+    pub fn name(&self) -> String {
+        match self.hardware.make {
+            None => self.software.name.into(),
+            Some(_) => format!("{}/{}", self.hardware.name, self.software.name),
+        }
+    }
+
+    /// What can be left out.
+    pub fn omissions(&self) -> Vec<Omitted> {
+        match self.hardware.make {
+            None => self.software.steps().map(Omitted::Step).collect(),
+            Some(_) => self.hardware.mutants.iter().map(Omitted::Rule).collect(),
+        }
+    }
+
+    /// Why nothing is lost without it, where that is known.
+    pub fn redundant(&self, omitted: Omitted) -> Option<&'static str> {
+        match omitted {
+            Omitted::Step(step) => self.software.redundant(step),
+            Omitted::Rule(mutant) => mutant.redundant,
+        }
+    }
+}
+
+/// What runs beside hardware schemes: software that leaves durability to them, and that of persistency models which only
+/// they have.
+fn beside() -> impl Iterator<Item = CheckedScheme> {
+    let kinds = strandline_schemes::ALL.iter().filter(|kind| {
+        kind.durability == Durability::Hardware || kind.persistency.is_some() && !kind.is_native
+    });
+    kinds.flat_map(|kind| kind.modes.iter().map(move |mode| CheckedScheme::new(kind, mode)))
+}
+
+/// All that promises durability: each hardware scheme with its software, and each software scheme by itself.
+pub fn subjects() -> Vec<Subject> {
+    let hardware = HARDWARE.iter().filter(|entry| entry.is_durable).flat_map(|hardware| {
+        let its = |software: &CheckedScheme| hardware.software.contains(&software.name);
+        beside().filter(its).map(move |software| Subject { software, hardware })
+    });
+    let none = HARDWARE.iter().find(|entry| entry.make.is_none());
+    let software = none
+        .into_iter()
+        .flat_map(|hardware| schemes().into_iter().map(move |software| Subject { software, hardware }));
+    hardware.chain(software).collect()
+}
+
+/// What is checked.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// Who promises durability.
+    pub subject: Subject,
+    /// What runs on it.
+    pub workload: Workload,
+    /// Threads that run transactions, each on a core of its own.
+    pub threads: usize,
+    /// What is left out, for a mutant.
+    pub omitted: Option<Omitted>,
+}
+
+impl Case {
+    fn domains(&self) -> &'static [PersistenceDomain] {
+        use PersistenceDomain::{Adr, FlushOnFail, Media};
+        match self.subject.hardware.make {
+            None => &[Media, Adr, FlushOnFail],
+            Some(_) => &[Media, Adr],
+        }
+    }
+
+    fn rule(&self) -> Option<&'static str> {
+        match self.omitted {
+            Some(Omitted::Rule(mutant)) => Some(mutant.name),
+            _ => None,
+        }
+    }
+
+    fn step(&self) -> Option<Step> {
+        match self.omitted {
+            Some(Omitted::Step(step)) => Some(step),
+            _ => None,
+        }
+    }
+}
+
+/// How much is sampled, or how far an exhaustive exploration goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Histories.
+    pub histories: u64,
+    /// Seed of the first one; the next one has the next number.
+    pub seed: u64,
+    /// Transactions of a thread: at most, or exactly where every cycle is tried.
+    pub transactions: u32,
+    /// Stop after this time.
+    pub limit: Duration,
+}
+
+/// Cycles at which power fails in a sampled history.
+const CRASHES: usize = 64;
+/// Cycles after which a history is said to go on for ever.
+const PATIENCE: u64 = 200_000_000;
+/// Cycles tried in one run of a history.
+const BATCH: u64 = 1 << 20;
+
+/// What a power failure has left, against what the one before had left.
+struct Left {
+    at: u64,
+    notes: usize,
+    acknowledged: Option<u64>,
+    changed: Vec<(u32, u64)>,
+}
+
+/// A finished run.
+struct Run {
+    notes: Vec<Note>,
+    done: Vec<Vec<Vec<Effect>>>,
+    /// Words that a power failure leaves, and what each has left.
+    crashes: (usize, Vec<Left>),
+    /// Cycles at which memory accepted a write or had it on the medium, in a run without power failures.
+    writes: Vec<u64>,
+    end: u64,
+}
+
+/// What a life begins with.
+#[derive(Clone)]
+struct Beginning {
+    /// The pool.
+    pool: Vec<u64>,
+    /// What is reserved for the hardware; zeros follow.
+    reserved: Vec<u64>,
+}
+
+/// One case on its ground.
+struct Lab {
+    case: Case,
+    ground: Ground,
+}
+
+impl Lab {
+    fn new(case: Case) -> Result<Self> {
+        let explored = crate::explore::Case {
+            scheme: case.subject.software,
+            workload: case.workload,
+            threads: case.threads,
+            setting: Setting::FlushOnFail,
+            omitted: case.step(),
+        };
+        Ok(Self { case, ground: Ground::new(explored)? })
+    }
+
+    /// Cores that the threads and a helper need.
+    fn cores(&self) -> usize {
+        self.case.threads + usize::from(self.case.subject.software.kind.scheme.has_helper())
+    }
+
+    fn setup<'a>(&self, machine: &'a Description) -> Setup<'a> {
+        Setup { machine, omitted: self.case.rule() }
+    }
+
+    /// The first life's beginning.
+    fn new_pool(&self) -> Beginning {
+        Beginning { pool: self.ground.image.clone(), reserved: Vec::new() }
+    }
+
+    fn machine(&self, description: &Description, beginning: &Beginning) -> Result<Machine, String> {
+        let ground = &self.ground;
+        let line = |offset: u64| (offset / LINE_BYTES) as u32;
+        let logs = line(ground.layout.logs.offset());
+        let regions = Regions { logs: logs..line(ground.layout.data.offset()), metadata: 0..logs };
+        let contents =
+            Contents { persistent: beginning.pool.clone(), volatile_bytes: ground.shared.bytes(), regions };
+        let setup = self.setup(description);
+        let hardware = self.case.subject.hardware.make.map(|make| make(&setup)).transpose()?;
+        let machine = Machine::new(description, contents, hardware, self.case.step());
+        let machine = machine.map_err(|error| error.to_string())?;
+        machine.begin_with_reserved(&beginning.reserved);
+        Ok(machine)
+    }
+
+    /// Runs `script` with power failures at `crash_at`.
+    fn run(
+        &self,
+        (description, beginning): (&Description, &Beginning),
+        script: &Script,
+        seed: u64,
+        crash_at: Vec<u64>,
+    ) -> Result<Run, String> {
+        let machine = Rc::new(self.machine(description, beginning)?);
+        machine.record_notes();
+        machine.limit(PATIENCE);
+        if crash_at.is_empty() {
+            machine.record_write_times();
+        }
+        machine.crash_at(crash_at);
+        let kept = Rc::new(std::cell::RefCell::new((beginning.words(), Vec::new())));
+        let keep = kept.clone();
+        machine.on_crash(move |crash| {
+            let (last, list) = &mut *keep.borrow_mut();
+            // The hardware's own words lie behind the pool's.
+            last.resize(crash.image.len(), 0);
+            let changed = last.iter().zip(&crash.image).enumerate().filter(|(_, (old, new))| old != new);
+            let changed: Vec<_> = changed.map(|(word, (_, &new))| (word as u32, new)).collect();
+            changed.iter().for_each(|&(word, value)| last[word as usize] = value);
+            let (at, notes, acknowledged) = (crash.at, crash.notes, crash.acknowledged);
+            list.push(Left { at, notes, acknowledged, changed });
+        });
+        // As programs do that open a pool; past all timing.
+        let world: Rc<dyn World> = machine.clone();
+        recover(&self.ground.view(&Hosted::new(world, 0)), strandline_schemes::ALL, |_| ())
+            .map_err(|error| format!("recovery fails: {error}"))?;
+        let cast = Cast::new(&self.ground);
+        machine.run(cast.threads(&self.ground, script, &mut Rng::with_seed(seed)));
+        let done = cast.done()?;
+        let notes = machine.take_notes();
+        let end = (0..self.cores()).map(|core| machine.clock(core)).max().unwrap_or(0);
+        // Power fails while threads run; what they leave goes on after that.
+        let writes = machine.take_write_times().into_iter().filter(|&at| at <= end).collect();
+        drop(machine);
+        let (words, crashes) = std::mem::take(&mut *kept.borrow_mut());
+        let crashes = (words.len(), crashes);
+        Ok(Run { notes, done, crashes, writes, end })
+    }
+
+    /// As [`Lab::run`]; a panic is a failure too.
+    fn live(
+        &self,
+        (description, beginning): (&Description, &Beginning),
+        script: &Script,
+        seed: u64,
+        crash_at: Vec<u64>,
+    ) -> Result<Run, Box<Violation>> {
+        let run = || self.run((description, beginning), script, seed, crash_at);
+        let run = catch_unwind(AssertUnwindSafe(run));
+        let what = match run {
+            Ok(Ok(run)) => return Ok(run),
+            Ok(Err(what)) => what,
+            Err(panic) => match panic.downcast::<Exhausted>() {
+                Ok(exhausted) => exhausted.0,
+                Err(panic) => format!("the program panics: {}", panic_text(&*panic)),
+            },
+        };
+        let what = format!("{what} (on {})", description.name);
+        Err(failure(what))
+    }
+}
+
+impl Beginning {
+    /// The pool's words, and those of the hardware behind them.
+    fn words(&self) -> Vec<u64> {
+        [&*self.pool, &*self.reserved].concat()
+    }
+}
+
+/// When transactions commit and are acknowledged.
+fn boundaries(notes: &[Note]) -> Vec<u64> {
+    let is_boundary = |note: &&Note| {
+        matches!(note.what, Noted::Event(Event::Commit(1..) | Event::Acknowledged(_) | Event::Executed(_)))
+    };
+    notes.iter().filter(is_boundary).map(|note| note.at).collect()
+}
+
+/// A machine on which the case's hardware can be, drawn at random.
+fn draw(lab: &Lab, random: &mut Rng) -> Result<Description, String> {
+    let mut why = String::new();
+    for _ in 0..64 {
+        let description = shapes::random(lab.cores(), lab.case.domains(), random);
+        match lab.machine(&description, &lab.new_pool()) {
+            Ok(_) => return Ok(description),
+            Err(refused) => why = refused,
+        }
+    }
+    Err(why)
+}
+
+/// Samples histories, machines and cycles of `case`; `progress` is told after each history.
+///
+/// # Errors
+/// The workload does not fit its pool; the hardware is on none of the machines.
+pub fn sample(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
+    let lab = Lab::new(case)?;
+    let mut judge = Judge::new(&lab.ground, case.subject.hardware)?;
+    let (started, cpu) = (Instant::now(), cpu_seconds());
+    let mut violation = None;
+    for number in 0..bounds.histories {
+        let seed = bounds.seed.wrapping_add(number);
+        let random = &mut Rng::with_seed(seed);
+        let description = draw(&lab, random).map_err(strandline_core::Error::Unsupported)?;
+        judge.counts.histories += 1;
+        if let Err(found) = sample_one(&lab, &mut judge, &description, bounds.transactions, random) {
+            violation = Some((found, seed));
+            break;
+        }
+        progress(&judge.counts);
+        if started.elapsed() > bounds.limit {
+            break;
+        }
+    }
+    Ok(outcome(judge.counts, violation, bounds, (started, cpu)))
+}
+
+/// What the history that shows a mutant shows without it: a violation there is the scheme's own, and says nothing of the
+/// mutant. `None` if there is none.
+///
+/// # Errors
+/// As [`sample`].
+pub fn without_mutant(case: Case, found: &Outcome) -> Result<Option<(Case, Outcome)>> {
+    if case.omitted.is_none() || found.violation.is_none() {
+        return Ok(None);
+    }
+    let whole = Case { omitted: None, ..case };
+    let bounds =
+        Bounds { histories: 1, seed: found.seed, transactions: found.transactions, limit: Duration::MAX };
+    let again = sample(whole, bounds, |_| ())?;
+    Ok(again.violation.is_some().then_some((whole, again)))
+}
+
+fn outcome(
+    counts: Counts,
+    violation: Option<(Box<Violation>, u64)>,
+    bounds: Bounds,
+    (started, cpu): (Instant, f64),
+) -> Outcome {
+    let seed = violation.as_ref().map_or(0, |&(_, seed)| seed);
+    Outcome {
+        counts,
+        violation: violation.map(|(violation, _)| *violation),
+        seed,
+        transactions: bounds.transactions,
+        seconds: started.elapsed().as_secs_f64(),
+        cpu_seconds: cpu_seconds() - cpu,
+    }
+}
+
+fn sample_one(
+    lab: &Lab,
+    judge: &mut Judge<'_>,
+    description: &Description,
+    transactions: u32,
+    random: &mut Rng,
+) -> Result<(), Box<Violation>> {
+    let transactions = 1 + random.u32(..transactions);
+    let mut seed = random.u64(..);
+    let mut beginning = lab.new_pool();
+    judge.begin(beginning.clone()).map_err(failure)?;
+    let mut lives = 1;
+    let mut life = 0;
+    while life < lives {
+        life += 1;
+        let script = Script::Shaped { transactions, life, together: None };
+        let image = live_once(lab, judge, (description, &beginning), (&script, seed), random)?;
+        if life == 1 && (random.bool() || lab.case.rule().is_some_and(|rule| BETWEEN_LIVES.contains(&rule))) {
+            lives += random.u64(1..3);
+        }
+        if life < lives {
+            beginning = judge.recovered(&lab.setup(description), &image).map_err(failure)?;
+            judge.begin(beginning.clone()).map_err(failure)?;
+            if random.u8(..3) == 0 {
+                seed = random.u64(..);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A violation of which nothing more is known.
+fn failure(what: String) -> Box<Violation> {
+    Box::new(Violation { what, ..Violation::default() })
+}
+
+/// One life; returns what memory holds after one of its power failures.
+fn live_once(
+    lab: &Lab,
+    judge: &mut Judge<'_>,
+    (description, beginning): (&Description, &Beginning),
+    (script, seed): (&Script, u64),
+    random: &mut Rng,
+) -> Result<Vec<u64>, Box<Violation>> {
+    let first = lab.live((description, beginning), script, seed, Vec::new())?;
+    let boundaries = boundaries(&first.notes);
+    let near = |random: &mut Rng| {
+        let of = boundaries[random.usize(..boundaries.len())];
+        // What controllers tell each other at a commit takes a few cycles.
+        let at =
+            if random.bool() { of + random.u64(..64) } else { (of + random.u64(..1000)).saturating_sub(300) };
+        at.min(first.end)
+    };
+    // At most other cycles a power failure leaves what it leaves a cycle before.
+    let at_a_write = |random: &mut Rng| first.writes[random.usize(..first.writes.len())];
+    let crash_at = (0..CRASHES).map(|_| match random.u8(..8) {
+        0..5 if !first.writes.is_empty() => at_a_write(random),
+        0..7 if !boundaries.is_empty() => near(random),
+        _ => random.u64(..=first.end),
+    });
+    let crash_at = crash_at.collect();
+    let run = lab.live((description, beginning), script, seed, crash_at)?;
+    let (words, crashes) = run.crashes;
+    let mut image = beginning.words();
+    image.resize(words.max(image.len()), 0);
+    let last = random.usize(..crashes.len().max(1));
+    for &(word, value) in crashes.iter().take(last + 1).flat_map(|crash| &crash.changed) {
+        image[word as usize] = value;
+    }
+    judge.judge(&lab.setup(description), description, run.notes, run.done, (words, crashes), random)?;
+    Ok(image)
+}
+
+/// Every cycle of short histories of `case`, on a machine of each shape and in each persistence domain.
+///
+/// # Errors
+/// As [`sample`].
+pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
+    let lab = Lab::new(case)?;
+    let mut judge = Judge::new(&lab.ground, case.subject.hardware)?;
+    let (started, cpu) = (Instant::now(), cpu_seconds());
+    let mut violation = None;
+    let script = Script::Fixed(Plan::conflicting(case.workload, case.threads, bounds.transactions));
+    let random = &mut Rng::with_seed(bounds.seed);
+    let mut refused = None;
+    let new_pool = lab.new_pool();
+    'machines: for shape in shapes::Shape::ALL {
+        for &domain in case.domains() {
+            let description = shapes::machine(shape, domain, lab.cores(), 1);
+            if let Err(why) = lab.machine(&description, &new_pool) {
+                refused = Some(why);
+                continue;
+            }
+            let found = (|| {
+                let end = lab.live((&description, &new_pool), &script, 1, Vec::new())?.end;
+                judge.counts.histories += 1;
+                for from in (1..=end).step_by(BATCH as usize) {
+                    let cycles = from..=end.min(from + BATCH - 1);
+                    let run = lab.live((&description, &new_pool), &script, 1, cycles.collect())?;
+                    judge.until(started + bounds.limit);
+                    judge.judge(
+                        &lab.setup(&description),
+                        &description,
+                        run.notes,
+                        run.done,
+                        run.crashes,
+                        random,
+                    )?;
+                    progress(&judge.counts);
+                    if started.elapsed() > bounds.limit {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            })();
+            match found {
+                Err(found) => {
+                    violation = Some((found, bounds.seed));
+                    break 'machines;
+                }
+                Ok(false) => {
+                    judge.counts.cut_short += 1;
+                    break 'machines;
+                }
+                Ok(true) => {}
+            }
+        }
+    }
+    match refused {
+        Some(why) if judge.counts.histories == 0 => Err(strandline_core::Error::Unsupported(why)),
+        _ => Ok(outcome(judge.counts, violation, bounds, (started, cpu))),
+    }
+}

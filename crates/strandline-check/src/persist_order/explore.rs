@@ -1,0 +1,317 @@
+//! Runs of a program, their crashes, and the judge.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use strandline_core::memory::hosted::{self, Thread};
+use strandline_core::memory::recorder::{Observer, Recorded, Recorder};
+use strandline_core::memory::{Event, Hosted, Operation, Step, World};
+use strandline_persistency::{Model, PersistGraph, events};
+
+use super::history;
+use super::survivors::Survivors;
+use crate::explore::explorer::panic_text;
+use crate::explore::oracle::{Expectation, Home};
+
+/// What is explored: a program of transactions that store in place, and its recovery.
+pub struct Program<'a> {
+    /// The persistency model.
+    pub model: Model,
+    /// The pool at the beginning, durable.
+    pub image: Vec<u64>,
+    /// Bytes of synchronisation words, zero at the beginning and after a crash.
+    pub volatile_bytes: u64,
+    /// Numbers of the words that belong to transactions.
+    pub data: Range<usize>,
+    /// Threads.
+    pub threads: usize,
+    /// What a thread does before the others and crashes begin: recovery, leases. Not recorded.
+    pub prepare: &'a dyn Fn(&Hosted) -> Result<(), String>,
+    /// What thread `n` does in the history with this seed.
+    pub thread: &'a dyn Fn(usize, u64, &Hosted) -> Result<(), String>,
+    /// Recovery.
+    pub recover: &'a dyn Fn(&Hosted) -> Result<(), String>,
+    /// The step that is left out, for a mutant.
+    pub omitted: Option<Step>,
+    /// Whether acknowledged transactions must survive. Without, only the order of persists is judged: a violation
+    /// then is not just an acknowledgement that came too early.
+    pub acknowledgements: bool,
+}
+
+/// How much is explored.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampling {
+    /// Histories: interleavings and what the threads do, by seed.
+    pub histories: u64,
+    /// Seed of the first; the next one has the next number.
+    pub seed: u64,
+    /// States judged at one crash point by search; where there are more, as many again at random.
+    pub states: u64,
+    /// Stop after this time.
+    pub limit: Duration,
+}
+
+/// What was explored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    /// Histories.
+    pub histories: u64,
+    /// Crash points.
+    pub points: u64,
+    /// Crash states judged.
+    pub states: u64,
+    /// Crash points with more states than were searched.
+    pub cut_short: u64,
+    /// Persists in the largest history.
+    pub persists: u64,
+}
+
+/// A state that recovery does not repair.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Violation {
+    /// What is wrong.
+    pub what: String,
+    /// The history up to the crash.
+    pub history: Vec<String>,
+    /// Persists that did not survive although they had been stored.
+    pub lost: Vec<String>,
+    /// The seed of the history.
+    pub seed: u64,
+}
+
+/// What an exploration found.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Outcome {
+    /// What was explored.
+    pub counts: Counts,
+    /// The first violation, made as small as it can be by letting more survive.
+    pub violation: Option<Violation>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Operations after which a history is taken to run for ever.
+const PATIENCE: usize = 100_000;
+
+/// A stream that ends.
+struct Stream(Vec<Recorded>);
+
+impl Observer for Stream {
+    fn observe(&mut self, recorded: Recorded) {
+        self.0.push(recorded);
+        assert!(self.0.len() < PATIENCE, "the program runs for ever");
+    }
+}
+
+/// Explores `program`; `progress` is told after each history.
+pub fn explore(program: &Program<'_>, sampling: Sampling, mut progress: impl FnMut(&Counts)) -> Outcome {
+    let started = Instant::now();
+    let mut outcome = Outcome { counts: Counts::default(), violation: None, seconds: 0.0 };
+    for number in 0..sampling.histories {
+        let seed = sampling.seed.wrapping_add(number);
+        outcome.counts.histories += 1;
+        if let Err(violation) = one(program, sampling, seed, &mut outcome.counts) {
+            outcome.violation = Some(*violation);
+            break;
+        }
+        progress(&outcome.counts);
+        if started.elapsed() > sampling.limit {
+            break;
+        }
+    }
+    outcome.seconds = started.elapsed().as_secs_f64();
+    outcome
+}
+
+fn run(program: &Program<'_>, seed: u64) -> Result<(Vec<u64>, Vec<Recorded>), String> {
+    let mut random = Rng::with_seed(seed);
+    // Long stretches of one thread, or a switch every few operations.
+    let every = [0, 2, 5, 20, 80][random.usize(..5)];
+    let recorder = Rc::new(Recorder::observed(
+        program.image.clone(),
+        program.volatile_bytes,
+        every,
+        random.u64(..),
+        program.omitted,
+        Stream(Vec::new()),
+    ));
+    let world: Rc<dyn World> = recorder.clone();
+    recorder.set_recording(false);
+    (program.prepare)(&Hosted::new(world.clone(), 0))?;
+    recorder.set_recording(true);
+    let initial = recorder.contents();
+    let failure = std::cell::RefCell::new(None);
+    let threads = (0..program.threads).map(|thread| {
+        let failure = &failure;
+        Box::new(move |memory: &Hosted| {
+            if let Err(error) = (program.thread)(thread, seed, memory) {
+                *failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
+            }
+        }) as Thread<'_>
+    });
+    hosted::run(&world, threads.collect(), |running| random.usize(..running.len()));
+    match failure.take() {
+        Some(failure) => Err(failure),
+        None => Ok((initial, recorder.observer().0.clone())),
+    }
+}
+
+/// One history and its crashes.
+fn one(
+    program: &Program<'_>,
+    sampling: Sampling,
+    seed: u64,
+    counts: &mut Counts,
+) -> Result<(), Box<Violation>> {
+    let failed = |what: String| Box::new(Violation { what, history: Vec::new(), lost: Vec::new(), seed });
+    let ran = catch_unwind(AssertUnwindSafe(|| run(program, seed)));
+    let (initial, stream) = match ran {
+        Ok(ran) => ran.map_err(failed)?,
+        Err(panic) => return Err(failed(format!("the program panics: {}", panic_text(&*panic)))),
+    };
+    let is_data = |word: u32| program.data.contains(&(word as usize));
+    let mut trace = history::trace(initial.clone(), &stream, program.threads, is_data);
+    if !program.acknowledgements {
+        trace.updates.iter_mut().for_each(|update| update.acknowledged = u32::MAX);
+    }
+    let home = Home::new(&trace, initial.clone(), &program.data);
+    // What was done to structures is not judged here: the words are all there is.
+    let effects = vec![Vec::new(); trace.updates.len()];
+    // Numbers of the first event of each operation.
+    let (mut list, mut first) = (Vec::new(), Vec::with_capacity(stream.len() + 1));
+    for recorded in &stream {
+        first.push(list.len());
+        list.extend(events(recorded.operation).map(|event| (recorded.thread, event)));
+    }
+    first.push(list.len());
+    let graph = PersistGraph::new(program.model, &list);
+    counts.persists = counts.persists.max(graph.persists().len() as u64);
+    // What makes fewer states possible comes just after a crash point; what makes more right does too.
+    let mut points: Vec<usize> =
+        graph.waits().map(|event| first.partition_point(|&f| f <= event) - 1).collect();
+    points.extend(trace.updates.iter().map(|update| update.entered as usize - 1));
+    points.push(stream.len());
+    points.sort_unstable();
+    points.dedup();
+    let values = stream.iter().filter_map(history::persist).map(|(_, value)| value).collect();
+    let mut survivors =
+        Survivors::new(graph, values, initial, program.volatile_bytes, program.data.clone(), program.omitted);
+    let mut random = Rng::with_seed(seed);
+    for &point in &points {
+        counts.points += 1;
+        survivors.crash(first[point]);
+        let expected = Expectation::at(&trace, &home, &effects, point as u32);
+        let shared = Rc::new(survivors);
+        let result = at_point(program, sampling, &shared, (&expected, &home), &mut random, counts);
+        if let Err(what) = result {
+            let what = smallest(program, &shared, (&expected, &home), what);
+            let lost = shared.lost().into_iter().map(|node| tell_persist(&shared, node)).collect();
+            let history = tell(&stream[..point], &shared, &first);
+            return Err(Box::new(Violation { what, history, lost, seed }));
+        }
+        match Rc::try_unwrap(shared) {
+            Ok(back) => survivors = back,
+            Err(_) => unreachable!("recovery has given its view back"),
+        }
+    }
+    Ok(())
+}
+
+type Judged<'a> = (&'a Expectation, &'a Home);
+
+/// Recovery and the oracle on the memory as it decides.
+fn judge(program: &Program<'_>, survivors: &Rc<Survivors>, judged: Judged<'_>) -> Result<(), String> {
+    let world: Rc<dyn World> = survivors.clone();
+    let recovered = catch_unwind(AssertUnwindSafe(|| (program.recover)(&Hosted::new(world, 0))));
+    match recovered {
+        Err(panic) => return Err(format!("recovery panics: {}", panic_text(&*panic))),
+        Ok(Err(error)) => return Err(format!("recovery fails: {error}")),
+        Ok(Ok(())) => {}
+    }
+    judged.0.judge(judged.1, &**survivors).map(|_| ())
+}
+
+fn at_point(
+    program: &Program<'_>,
+    sampling: Sampling,
+    survivors: &Rc<Survivors>,
+    judged: Judged<'_>,
+    random: &mut Rng,
+    counts: &mut Counts,
+) -> Result<(), String> {
+    survivors.search();
+    for number in 0.. {
+        if number == sampling.states {
+            counts.cut_short += 1;
+            break;
+        }
+        counts.states += 1;
+        judge(program, survivors, judged)?;
+        if !survivors.next() {
+            return Ok(());
+        }
+    }
+    for _ in 0..sampling.states {
+        survivors.random(random);
+        counts.states += 1;
+        judge(program, survivors, judged)?;
+    }
+    Ok(())
+}
+
+/// Lets as much survive as the oracle still refuses; what is wrong then.
+fn smallest(
+    program: &Program<'_>,
+    survivors: &Rc<Survivors>,
+    judged: Judged<'_>,
+    mut what: String,
+) -> String {
+    let mut kept: Vec<_> =
+        survivors.decisions().into_iter().filter(|decision| decision.survive < decision.possible.1).collect();
+    let mut at = 0;
+    while at < kept.len() {
+        let mut fewer = kept.clone();
+        fewer.remove(at);
+        survivors.given(fewer.clone());
+        match judge(program, survivors, judged) {
+            Err(still) => (kept, what) = (fewer, still),
+            Ok(()) => at += 1,
+        }
+    }
+    survivors.given(kept);
+    judge(program, survivors, judged).err().unwrap_or(what)
+}
+
+fn tell_persist(survivors: &Survivors, node: usize) -> String {
+    let persist = survivors.graph().persists()[node];
+    format!("thread {}: [{:#x}] = {:#x}", persist.thread, 8 * u64::from(persist.word), survivors.value(node))
+}
+
+/// The persists, barriers and boundaries of a history.
+fn tell(stream: &[Recorded], survivors: &Survivors, first: &[usize]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (recorded, &event) in stream.iter().zip(first) {
+        let what = match recorded.operation {
+            Operation::Event(Event::Lock(at)) => format!("lock {:#x}", at.offset()),
+            Operation::Event(Event::Unlock(at)) => format!("unlock {:#x}", at.offset()),
+            Operation::Event(event) => format!("{event:?}"),
+            Operation::Fence(step) => format!("sync barrier ({step:?})"),
+            Operation::WriteBack(at, step) => format!("write back {at:#x} ({step:?})"),
+            _ => {
+                let persists = survivors.graph().persists();
+                let Ok(node) = persists.binary_search_by_key(&event, |persist| persist.event) else {
+                    continue;
+                };
+                if history::persist(recorded).is_some() {
+                    lines.push(tell_persist(survivors, node));
+                }
+                continue;
+            }
+        };
+        lines.push(format!("thread {}: {what}", recorded.thread));
+    }
+    lines
+}

@@ -1,0 +1,107 @@
+//! What the oracle needs of a recorded stream: transactions that store in place, with what they read and wrote.
+
+use std::collections::HashMap;
+
+use strandline_core::memory::recorder::Recorded;
+use strandline_core::memory::{Event, Operation, Space};
+
+use crate::explore::trace::{Reader, Store, Trace, Update};
+
+/// A transaction that has not entered commit.
+#[derive(Default)]
+struct Running {
+    reads: Vec<(u32, u32)>,
+    writes: Vec<(u32, u64)>,
+    /// Times of its stores.
+    stores: Vec<u32>,
+    /// The store that each of its words held before.
+    before: HashMap<u32, u32>,
+}
+
+/// The store that `recorded` makes to the pool: word and value.
+pub fn persist(recorded: &Recorded) -> Option<(u32, u64)> {
+    match recorded.operation {
+        Operation::Store(Space::Persistent, at, value)
+        | Operation::StoreNonTemporal(at, value)
+        | Operation::CompareExchange(Space::Persistent, at, _, value) => Some(((at / 8) as u32, value)),
+        Operation::FetchAdd(Space::Persistent, at, by) => {
+            Some(((at / 8) as u32, recorded.value.wrapping_add(by)))
+        }
+        _ => None,
+    }
+}
+
+/// The trace of `stream`, which began on a pool holding `initial`; time is the number of operations. Words for
+/// which `data` holds belong to transactions. A thread's stores to them between [`Event::Begin`] and
+/// [`Event::Executed`] are its transaction's; one that commits without `Executed` wrote nothing.
+pub fn trace(initial: Vec<u64>, stream: &[Recorded], threads: usize, data: impl Fn(u32) -> bool) -> Trace {
+    let mut trace = Trace::new(initial);
+    let mut running: Vec<Running> = (0..threads).map(|_| Running::default()).collect();
+    let mut executed: HashMap<u64, Running> = HashMap::new();
+    let mut latest: HashMap<u32, u32> = HashMap::new();
+    for recorded in stream {
+        let thread = recorded.thread;
+        let present = &mut running[thread];
+        if let Some((word, value)) = persist(recorded) {
+            let time =
+                trace.store(Store { thread: thread as u32, word, value, source: None, time: 0 }, false);
+            if data(word) {
+                let before = latest.insert(word, time).unwrap_or(0);
+                present.before.entry(word).or_insert(before);
+                present.writes.push((word, value));
+                present.stores.push(time);
+            }
+            continue;
+        }
+        let time = trace.tick();
+        match recorded.operation {
+            Operation::Load(Space::Persistent, at) => {
+                let word = (at / 8) as u32;
+                if data(word) && !present.before.contains_key(&word) {
+                    present.reads.push((word, latest.get(&word).copied().unwrap_or(0)));
+                }
+            }
+            Operation::Event(Event::Begin) => *present = Running::default(),
+            Operation::Event(Event::Executed(id)) => {
+                executed.insert(id, std::mem::take(present));
+            }
+            Operation::Event(Event::Commit(0)) => {
+                let reads = std::mem::take(present).reads;
+                trace.readers.push(Reader { acknowledged: time, reads });
+            }
+            // Whoever waits for a transaction may commit it beside its owner.
+            Operation::Event(Event::Commit(id)) if trace.updates.iter().any(|update| update.id == id) => {}
+            Operation::Event(Event::Commit(id)) => {
+                trace.point();
+                let done = executed.remove(&id).unwrap_or_default();
+                let index = trace.updates.len() as u32;
+                trace.home.extend(done.stores.iter().map(|&store| (store, index)));
+                trace.updates.push(Update {
+                    id,
+                    thread: thread as u32,
+                    began: done.stores.first().copied().unwrap_or(time),
+                    entered: time,
+                    acknowledged: u32::MAX,
+                    reads: done.reads,
+                    writes: done.writes,
+                });
+            }
+            Operation::Event(Event::Acknowledged(id)) => {
+                if let Some(update) = trace.updates.iter_mut().find(|update| update.id == id) {
+                    update.acknowledged = time;
+                }
+            }
+            Operation::Event(Event::Abort) => {
+                // It has stored the old values again.
+                for (word, before) in std::mem::take(present).before {
+                    latest.insert(word, before);
+                }
+            }
+            _ => {}
+        }
+        trace.mark(thread as u32, recorded.operation);
+    }
+    trace.home.sort_unstable();
+    trace.finish();
+    trace
+}

@@ -1,0 +1,62 @@
+//! Sampled campaigns over some of the schemes. `SAMPLE_MS` and `MUTANT_MS` set how long each combination and mutant takes.
+
+use std::time::Duration;
+
+use strandline_check::Setting;
+use strandline_check::explore::{Case, CheckedScheme, Sampling, Workload, sample, schemes};
+use strandline_core::memory::Step;
+
+/// The schemes whose names fit.
+pub fn schemes(fits: impl Fn(&str) -> bool) -> Vec<CheckedScheme> {
+    let schemes: Vec<_> = schemes().into_iter().filter(|scheme| fits(scheme.name)).collect();
+    assert!(!schemes.is_empty());
+    schemes
+}
+
+fn milliseconds(name: &str, default: u64) -> Duration {
+    Duration::from_millis(std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default))
+}
+
+/// No sampled crash breaks them, with all workloads and settings.
+pub fn none_is_broken(schemes: &[CheckedScheme], default_ms: u64) {
+    for &scheme in schemes {
+        for workload in Workload::ALL {
+            for setting in Setting::ALL {
+                for threads in 1..=3 {
+                    let case = Case { scheme, workload, threads, setting, omitted: None };
+                    let limit = milliseconds("SAMPLE_MS", default_ms);
+                    let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 20, limit };
+                    let outcome = sample(case, sampling, |_| ()).unwrap();
+                    if let Some(violation) = outcome.violation {
+                        panic!(
+                            "{} {} {setting} {threads} threads, seed {}: {violation:#?}",
+                            scheme.name,
+                            workload.name(),
+                            outcome.seed
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every step but those named and the redundant ones is missed when it is left out.
+pub fn missing_steps_are_found(schemes: &[CheckedScheme], threads: usize, slow: &[Step]) {
+    let mut unnoticed = Vec::new();
+    for &scheme in schemes {
+        let redundant = |step: &Step| scheme.redundant.iter().any(|(other, _)| other == step);
+        for step in scheme.steps().filter(|step| !redundant(step) && !slow.contains(step)) {
+            let setting = Setting::Word;
+            let case = Case { scheme, workload: Workload::Sps, threads, setting, omitted: Some(step) };
+            let limit = milliseconds("MUTANT_MS", 20_000);
+            let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit };
+            let outcome = sample(case, sampling, |_| ()).unwrap();
+            println!("{} {step:?}: {:.1} s, {}", scheme.name, outcome.seconds, outcome.violation.is_some());
+            if outcome.violation.is_none() {
+                unnoticed.push((scheme.name, step));
+            }
+        }
+    }
+    assert!(unnoticed.is_empty(), "these can be left out unnoticed: {unnoticed:?}");
+}

@@ -1,0 +1,147 @@
+//! The engine where isolation is by locks: see `transaction/locks.rs`.
+
+use super::Engine;
+use crate::error::Error;
+use crate::layout::View;
+use crate::memory::{Event, Memory, PersistentAddress, latch};
+use crate::scheme::SchemeObject;
+use crate::transaction::{Abort, Concurrency, Lock};
+use crate::transaction::{locks::line_lock, locks::lock_of};
+use crate::transaction::{write_set::LineEntry, write_set::NONE};
+
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
+    /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
+    #[inline]
+    pub(super) fn declare(&mut self, locks: Option<&[Lock]>) {
+        self.locks.region = Lock::first_region(locks.unwrap_or_default());
+        if self.concurrency == Concurrency::Locks {
+            self.locks.want(&self.view, locks);
+        }
+    }
+
+    /// Takes the locks that are known to be needed, in order.
+    pub(super) fn begin_locks(&mut self) {
+        let locks = &mut self.locks;
+        locks.fresh.clear();
+        locks.allocating = false;
+        locks.late = false;
+        for &lock in &locks.wanted {
+            self.view.memory.lock(self.view.shared.set_lock(lock.into()));
+        }
+        locks.held.clone_from(&locks.wanted);
+        self.scheme.locks_taken(&self.view);
+    }
+
+    /// Takes the lock of the word at `at`, if it is free.
+    fn need(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        self.need_lock(at, lock_of)
+    }
+
+    /// Takes one of the locks of the word at `at`, if it is free.
+    fn need_lock(
+        &mut self,
+        at: PersistentAddress,
+        lock_of: impl Fn(&View<M>, PersistentAddress) -> u32,
+    ) -> Result<(), Abort> {
+        loop {
+            // Again after it was taken: the heap may have given the word another lock meanwhile.
+            let lock = lock_of(&self.view, at);
+            if self.locks.holds(lock) {
+                return Ok(());
+            }
+            let word = self.view.shared.set_lock(lock.into());
+            if !latch::try_lock(&self.view.memory, word) {
+                self.locks.wanted.clone_from(&self.locks.held);
+                if let Err(at) = self.locks.wanted.binary_search(&lock) {
+                    self.locks.wanted.insert(at, lock);
+                }
+                return Err(self.doom(Abort::Conflict));
+            }
+            self.view.memory.event(Event::Lock(word));
+            self.locks.insert(lock);
+            self.locks.late = true;
+        }
+    }
+
+    #[inline]
+    fn lock_to_read(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        if self.locks.declared && !self.locks.allocating { Ok(()) } else { self.need(at) }
+    }
+
+    pub(super) fn read_locks(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.lock_to_read(at)?;
+        Ok(self.own_or_home(self.writes.find(at.line()), at))
+    }
+
+    /// Reads words of one line.
+    pub(super) fn read_line_locks(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        let entry = self.writes.find(at.line());
+        // The words of a line share a lock, but for those of the chunk table.
+        self.lock_to_read(at)?;
+        for (i, value) in into.iter_mut().enumerate() {
+            let at = at.word(i as u64);
+            if at >= self.view.layout.chunk_table && at < self.view.layout.chunks {
+                self.lock_to_read(at)?;
+            }
+            *value = self.own_or_home(entry, at);
+        }
+        Ok(())
+    }
+
+    /// The entry for the line of `at`, whose lock the transaction has or may take.
+    pub(super) fn entry_locks(&mut self, at: PersistentAddress) -> Result<u32, Abort> {
+        let lock = lock_of(&self.view, at);
+        if !self.locks.holds(lock) {
+            let fresh = |&(block, bytes): &(PersistentAddress, u64)| at >= block && at < block.byte(bytes);
+            if self.locks.declared && !self.locks.allocating && !self.locks.fresh.iter().any(fresh) {
+                return Err(self.fail_write(at));
+            }
+            self.need(at)?;
+        }
+        if at >= self.view.layout.chunk_table && at < self.view.layout.chunks {
+            // The words of other lines share a lock already.
+            self.need_lock(at, line_lock)?;
+        }
+        let line = at.line();
+        Ok(match self.writes.find(line) {
+            Some(entry) => entry,
+            None => self.writes.push_indexed(LineEntry {
+                line,
+                version: 0,
+                lock: 0,
+                next: NONE,
+                written: 0,
+                places: [0; 8],
+            }),
+        })
+    }
+
+    #[cold]
+    fn fail_write(&mut self, at: PersistentAddress) -> Abort {
+        self.error.get_or_insert(Error::OutsideLockSet(at.offset()));
+        self.doom(Abort::Failed)
+    }
+
+    /// Commits, as far as the scheme commits at once.
+    pub(super) fn commit_locks(&mut self) -> Result<(), Abort> {
+        if self.writes.entries.is_empty() {
+            self.scheme.end_locked(&self.view, &mut self.locks);
+            self.view.memory.event(Event::Commit(0));
+            self.statistics.read_only += 1;
+            self.statistics.acknowledged += 1;
+            return Ok(());
+        }
+        self.gather_home();
+        let (view, home) = (&self.view, &self.home);
+        match self.scheme.commit_locked(view, self.slot_index, &mut self.locks, home, &mut self.statistics) {
+            Ok(()) => {
+                self.statistics.commits += 1;
+                Ok(())
+            }
+            Err(error) => {
+                self.error.get_or_insert(error);
+                Err(self.doom(Abort::Failed))
+            }
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! What the concurrency controls share: a worker's running transaction, its read and write sets, and the
+//! order of a commit.
+
+use crate::error::Error;
+use crate::heap::Access;
+use crate::layout::{SharedLayout, Slot, View};
+use crate::memory::{Event, LINE_WORDS, Memory, PersistentAddress, Step};
+use crate::scheme::{Full, SchemeObject};
+use crate::sync::SharedLog;
+
+use crate::transaction::write_set::LineEntry;
+use crate::transaction::{Abort, Concurrency, LockSet, Statistics, WriteSet};
+
+mod locks;
+mod single_writer;
+mod stm;
+mod worker;
+
+pub use worker::{Tx, Worker};
+
+/// Attempts after which a transaction asks that no others begin.
+const SERIAL_AFTER: u32 = 16;
+/// Attempts after which a single-writer reader takes the writer's lock.
+pub(super) const READER_LOCKS_AFTER: u32 = 8;
+
+/// A worker's running transaction.
+pub struct Engine<M, S> {
+    pub view: View<M>,
+    pub slot: Slot,
+    pub slot_index: u64,
+    pub scheme: S,
+    pub concurrency: Concurrency,
+    /// The shared log of the `Sync` domain.
+    pub(super) shared_log: Option<SharedLog>,
+    /// Lock index and version of each line read (STM).
+    pub(super) reads: Vec<(u32, u64)>,
+    pub(super) writes: WriteSet,
+    /// Addresses and values that a commit stores home.
+    pub(super) home: Vec<(PersistentAddress, u64)>,
+    /// The locks that it holds, where it isolates itself by them.
+    pub(super) locks: LockSet,
+    /// STM: the time at which all reads so far are valid. Single writer: the sequence at the beginning.
+    pub(super) snapshot: u64,
+    /// The highest TxID whose writes may have been read.
+    pub(super) newest_read: u64,
+    /// The abort that the running transaction has met, if any.
+    doomed: Option<Abort>,
+    pub(super) error: Option<Error>,
+    pub(super) read_only: bool,
+    /// `Sync`: the transaction does not wait until it, and what it read, is durable.
+    pub(super) durable_later: bool,
+    /// The TxID up to which the log has to be durable for the last transaction to be.
+    pub(super) durable_at: u64,
+    /// Whether this worker holds the serial token (STM) or the writer's lock (single writer).
+    pub(super) holds_lock: bool,
+    random: u64,
+    pub statistics: Statistics,
+}
+
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
+    pub fn new(
+        view: View<M>,
+        slot_index: u64,
+        scheme: S,
+        concurrency: Concurrency,
+        shared_log: Option<SharedLog>,
+    ) -> Self {
+        Self {
+            slot: view.shared.slot(slot_index),
+            view,
+            slot_index,
+            scheme,
+            concurrency,
+            shared_log,
+            reads: Vec::with_capacity(256),
+            writes: WriteSet::new(),
+            home: Vec::with_capacity(64),
+            locks: LockSet::new(),
+            snapshot: 0,
+            newest_read: 0,
+            doomed: None,
+            error: None,
+            read_only: false,
+            durable_later: false,
+            durable_at: 0,
+            holds_lock: false,
+            random: (slot_index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Begins an attempt, the first being number 0.
+    #[inline]
+    pub fn begin(&mut self, attempt: u32, read_only: bool) {
+        self.reads.clear();
+        self.writes.clear();
+        self.doomed = None;
+        self.read_only = read_only;
+        self.newest_read = 0;
+        self.scheme.begin(&self.view);
+        match self.concurrency {
+            Concurrency::Stm => self.begin_stm(attempt >= SERIAL_AFTER),
+            Concurrency::SingleWriter => self.begin_single_writer(attempt),
+            Concurrency::Locks => self.begin_locks(),
+        }
+        self.view.memory.event(Event::Begin);
+    }
+
+    /// Commits; acknowledged when this returns `Ok`. On an error nothing has happened, and the caller rolls
+    /// back, but not in a forked child, in which it always fails.
+    #[inline]
+    pub fn commit(&mut self) -> Result<(), Abort> {
+        if let Some(abort) = self.doomed {
+            return Err(abort);
+        }
+        if self.view.memory.is_forked() {
+            return Err(Abort::Failed);
+        }
+        if !self.writes.entries.is_empty() {
+            self.scheme.executed(&self.view, &self.writes);
+        }
+        if self.concurrency == Concurrency::Locks {
+            return self.commit_locks();
+        }
+        if self.writes.entries.is_empty() {
+            self.view.memory.event(Event::Commit(0));
+            self.release_token();
+            self.statistics.read_only += 1;
+            if self.defers() {
+                self.durable_at = self.newest_read;
+                return Ok(());
+            }
+            self.wait_for_reads()?;
+            self.statistics.acknowledged += 1;
+            return Ok(());
+        }
+        let log_records = if self.shared_log.is_some() {
+            self.commit_shared()?
+        } else {
+            match self.concurrency {
+                Concurrency::Stm => self.commit_stm()?,
+                Concurrency::SingleWriter => self.commit_single_writer(),
+                // Has returned above.
+                Concurrency::Locks => 0,
+            }
+        };
+        self.statistics.commits += 1;
+        self.statistics.acknowledged += u64::from(!self.defers());
+        self.statistics.log_bytes += log_records * crate::log::RECORD_BYTES;
+        Ok(())
+    }
+
+    /// Whether the running transaction leaves waiting for the log to its caller.
+    fn defers(&self) -> bool {
+        self.durable_later && self.shared_log.is_some()
+    }
+
+    /// Commit through the shared log of the `Sync` domain.
+    fn commit_shared(&mut self) -> Result<u64, Abort> {
+        let Some(log) = self.shared_log else { return Ok(0) };
+        let (from, records) = self.scheme.running_records();
+        let reservation = match log.enter(&self.view, self.slot, records + 1) {
+            Ok(reservation) => reservation,
+            Err(error) => return Err(self.fail(error)),
+        };
+        if self.concurrency == Concurrency::Stm
+            && self.view.memory.load(SharedLayout::CLOCK) != self.snapshot
+            && !self.validate()
+        {
+            log.leave_unchanged(&self.view, reservation);
+            return Err(self.doom(Abort::Conflict));
+        }
+        let transaction = log.append(&self.view, self.slot, reservation, from, records);
+        self.view.memory.event(Event::Commit(transaction));
+        self.gather_home();
+        let lines = self.writes.entries.iter().map(|entry| entry.line);
+        log.mark_dirty(&self.view, lines);
+        match self.concurrency {
+            Concurrency::Stm => {
+                self.store_home();
+                self.release_locks(Some(transaction));
+            }
+            Concurrency::SingleWriter => self.store_home_in_sequence(),
+            Concurrency::Locks => {}
+        }
+        self.leave_commit();
+        self.release_token();
+        if self.durable_later {
+            self.durable_at = transaction;
+            return Ok(records + 1);
+        }
+        match log.wait_durable(&self.view, transaction) {
+            Ok(()) => {
+                self.view.memory.event(Event::Acknowledged(transaction));
+                Ok(records + 1)
+            }
+            // The transaction is in the volatile state and cannot be taken back; its outcome is unknown.
+            Err(error) => {
+                self.writes.clear();
+                self.scheme.begin(&self.view);
+                Err(self.fail(error))
+            }
+        }
+    }
+
+    /// Clears `in_commit`; in the `Sync` domain a checkpoint may wait for that.
+    fn leave_commit(&self) {
+        match self.shared_log {
+            Some(log) => log.leave(&self.view, self.slot),
+            None => self.view.memory.store(self.slot.commit_state(), 0),
+        }
+    }
+
+    /// In the `Sync` domain, what was read may not be durable yet: waits until it is.
+    fn wait_for_reads(&mut self) -> Result<(), Abort> {
+        if let Some(log) = self.shared_log
+            && !self.view.memory.omitted(Step::SyncReadWait)
+            && let Err(error) = log.wait_durable(&self.view, self.newest_read)
+        {
+            return Err(self.fail(error));
+        }
+        Ok(())
+    }
+
+    /// Ends an attempt without effect.
+    pub fn roll_back(&mut self, why: Abort) {
+        self.scheme.abort(&self.view);
+        if self.scheme.in_place() {
+            // Before others can store to the same words.
+            self.view.memory.event(Event::Abort);
+        }
+        match self.concurrency {
+            Concurrency::Stm => self.release_locks(None),
+            Concurrency::SingleWriter => {}
+            Concurrency::Locks if why == Abort::Conflict => self.locks.release(&self.view),
+            // The caller may come to know what was read.
+            Concurrency::Locks => self.scheme.end_locked(&self.view, &mut self.locks),
+        }
+        self.writes.clear();
+        self.leave_commit();
+        if !self.scheme.in_place() {
+            self.view.memory.event(Event::Abort);
+        }
+        match why {
+            Abort::Conflict => self.statistics.conflicts += 1,
+            Abort::LogFull => {}
+            Abort::User | Abort::Failed => self.statistics.user_aborts += 1,
+        }
+        if self.concurrency == Concurrency::SingleWriter || why != Abort::Conflict {
+            self.release_token();
+        }
+    }
+
+    /// Why the attempt ended: what it met first, whatever its closure made of that.
+    pub fn reason(&self, returned: Abort) -> Abort {
+        self.doomed.unwrap_or(returned)
+    }
+
+    /// The error that made the attempt fail.
+    pub fn take_error(&mut self, why: Abort) -> Error {
+        self.error.take().unwrap_or(match why {
+            Abort::User => Error::Aborted,
+            _ => Error::Parameter("a transaction failed with an abort of another one".into()),
+        })
+    }
+
+    /// A user abort that returns may have told the caller what it read: in the `Sync` domain that must be
+    /// durable first.
+    pub fn settle_reads(&mut self) -> Result<(), Error> {
+        match self.wait_for_reads() {
+            Ok(()) => Ok(()),
+            Err(why) => Err(self.take_error(why)),
+        }
+    }
+
+    /// Makes room in the log after [`Abort::LogFull`].
+    pub fn make_room(&mut self) -> Result<(), Error> {
+        self.view.memory.check_file()?;
+        let before = self.view.memory.counters();
+        let made = self.scheme.make_room(&self.view, self.concurrency, &mut self.statistics);
+        self.statistics.bulk += self.view.memory.counters() - before;
+        made
+    }
+
+    /// Waits a random while that grows with the number of attempts.
+    pub fn back_off(&mut self, attempt: u32) {
+        if self.concurrency == Concurrency::Locks {
+            // The next attempt waits for its locks.
+            return;
+        }
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let pauses = self.random % (16u64 << attempt.min(10));
+        for _ in 0..pauses {
+            self.view.memory.pause();
+        }
+    }
+
+    /// Marks the running transaction as one that cannot commit.
+    #[cold]
+    pub(super) fn doom(&mut self, why: Abort) -> Abort {
+        *self.doomed.get_or_insert(why)
+    }
+
+    /// Checks that `words` words at `at` may be read and written.
+    /// Refuses if the transaction has failed.
+    pub fn begin_tolerating(&mut self) -> Result<(), Abort> {
+        self.doomed.map_or(Ok(()), Err)
+    }
+
+    /// What a part that only read has failed with, which is forgotten: it has left nothing behind. A conflict is not
+    /// forgiven, nor is an abort of the part's own.
+    pub fn end_tolerating(&mut self, outcome: Result<(), Abort>) -> Result<Option<Error>, Abort> {
+        match (self.doomed, outcome) {
+            (Some(Abort::Failed), _) => {
+                self.doomed = None;
+                Ok(self.error.take())
+            }
+            (Some(abort), _) | (None, Err(abort)) => Err(abort),
+            (None, Ok(())) => Ok(None),
+        }
+    }
+
+    #[inline(always)]
+    fn check(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
+        if self.view.layout.is_data(at, words) {
+            Ok(())
+        } else {
+            Err(self.fail(Error::InvalidAddress(at.offset())))
+        }
+    }
+
+    /// Checks that the transaction may write `words` words at `at`.
+    #[inline(always)]
+    fn check_write(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
+        if self.read_only {
+            return Err(self.fail(Error::ReadOnly));
+        }
+        self.check(at, words)
+    }
+
+    /// The newest value of a word: this transaction's own, or the one at home.
+    #[inline(always)]
+    pub(super) fn own_or_home(&self, entry: Option<u32>, at: PersistentAddress) -> u64 {
+        let place = entry.and_then(|entry| self.writes.entries[entry as usize].place(LineEntry::word_of(at)));
+        match place {
+            Some(place) => self.scheme.value(&self.view, place),
+            None => self.view.memory.load(at),
+        }
+    }
+
+    /// Keeps a new value and records its place in entry `entry`.
+    #[inline(always)]
+    pub(super) fn keep(&mut self, entry: u32, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        let word = LineEntry::word_of(at);
+        let previous = self.writes.entries[entry as usize].place(word);
+        match self.scheme.write(&self.view, at, value, previous) {
+            Ok(place) => {
+                self.writes.entries[entry as usize].set_place(word, place);
+                Ok(())
+            }
+            Err(Full) => Err(self.doom(Abort::LogFull)),
+        }
+    }
+
+    /// Collects what is to be stored home, before the scheme writes its copies back: clwb may evict them.
+    #[inline]
+    pub(super) fn gather_home(&mut self) {
+        self.home.clear();
+        if self.scheme.in_place() {
+            return;
+        }
+        for entry in &self.writes.entries {
+            let mut written = entry.written;
+            while written != 0 {
+                let word = written.trailing_zeros();
+                let value = self.scheme.value(&self.view, entry.places[word as usize]);
+                self.home.push((entry.line.word_inside(word.into()), value));
+                written &= written - 1;
+            }
+        }
+    }
+
+    /// Stores all new values home.
+    #[inline]
+    pub(super) fn store_home(&self) {
+        for &(at, value) in &self.home {
+            self.view.memory.store(at, value);
+        }
+    }
+}
+
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
+    /// Reads words of one line.
+    #[inline(always)]
+    fn read_line(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        match self.concurrency {
+            Concurrency::Stm => self.read_line_stm(at, into),
+            Concurrency::SingleWriter => self.read_line_single_writer(at, into),
+            Concurrency::Locks => self.read_line_locks(at, into),
+        }
+    }
+}
+
+impl<M: Memory, S: SchemeObject<M>> Access for Engine<M, S> {
+    #[inline(always)]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.check(at, 1)?;
+        match self.concurrency {
+            Concurrency::Stm => self.read_stm(at),
+            Concurrency::SingleWriter => self.read_single_writer(at),
+            Concurrency::Locks => self.read_locks(at),
+        }
+    }
+
+    #[inline]
+    fn read_range(&mut self, mut at: PersistentAddress, mut into: &mut [u64]) -> Result<(), Abort> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        self.check(at, into.len() as u64)?;
+        // Mostly one line.
+        loop {
+            let here = LINE_WORDS as usize - LineEntry::word_of(at);
+            if into.len() <= here {
+                return self.read_line(at, into);
+            }
+            let (now, rest) = into.split_at_mut(here);
+            self.read_line(at, now)?;
+            at = at.word_inside(here as u64);
+            into = rest;
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        self.check_write(at, 1)?;
+        let entry = match self.concurrency {
+            Concurrency::Stm => self.entry_stm(at)?,
+            Concurrency::SingleWriter => self.entry_single_writer(at),
+            Concurrency::Locks => self.entry_locks(at)?,
+        };
+        self.keep(entry, at, value)
+    }
+
+    #[inline]
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.check_write(at, from.len() as u64)?;
+        let mut entry = u32::MAX;
+        for (i, &value) in from.iter().enumerate() {
+            let at = at.word_inside(i as u64);
+            if i == 0 || LineEntry::word_of(at) == 0 {
+                entry = match self.concurrency {
+                    Concurrency::Stm => self.entry_stm(at)?,
+                    Concurrency::SingleWriter => self.entry_single_writer(at),
+                    Concurrency::Locks => self.entry_locks(at)?,
+                };
+            }
+            self.keep(entry, at, value)?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn hint(&self, at: PersistentAddress) -> u64 {
+        self.view.memory.peek(at)
+    }
+
+    #[cold]
+    fn make_space(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
+        self.view.memory.make_space(at, bytes).map_err(|error| {
+            self.fail(Error::io(format!("find disk space for {bytes} bytes of the pool"), error))
+        })
+    }
+
+    #[cold]
+    fn fail(&mut self, error: Error) -> Abort {
+        self.error.get_or_insert(error);
+        self.doom(Abort::Failed)
+    }
+
+    fn layout(&self) -> &crate::layout::Layout {
+        &self.view.layout
+    }
+}
+
+/// The commit that STM and single-writer mode share: the scheme makes the log durable under `transaction`, and says
+/// how many log records that took.
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
+    #[inline]
+    pub(super) fn make_durable(&mut self, transaction: u64) -> u64 {
+        if self.scheme.in_place() {
+            self.view.memory.event(Event::Executed(transaction));
+        }
+        self.view.memory.event(Event::Commit(transaction));
+        self.gather_home();
+        let log_records = self.scheme.commit(&self.view, transaction);
+        self.view.memory.event(Event::Acknowledged(transaction));
+        log_records
+    }
+}

@@ -1,0 +1,111 @@
+//! Single-writer mode: one writer at a time, so writes need no locks and a writer's reads no validation.
+//!
+//! The writer holds one lock from beginning to end. A read looks for the writer's own write through the
+//! write set's filter and index, otherwise loads home. Readers validate against a global sequence that is
+//! odd only while home is being stored, never during a flush; after some failures they take the writer's
+//! lock.
+
+use crate::layout::SharedLayout;
+use crate::memory::{Memory, PersistentAddress};
+use crate::scheme::SchemeObject;
+
+use super::{Engine, READER_LOCKS_AFTER};
+use crate::transaction::Abort;
+use crate::transaction::write_set::{LineEntry, NONE};
+
+impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
+    pub(super) fn begin_single_writer(&mut self, attempt: u32) {
+        let memory = &self.view.memory;
+        if !self.holds_lock && (!self.read_only || self.scheme.in_place() || attempt >= READER_LOCKS_AFTER) {
+            memory.lock(SharedLayout::WRITER);
+            self.holds_lock = true;
+        }
+        if self.scheme.in_place() {
+            // Nobody else is there to be seen.
+            return;
+        }
+        self.snapshot = loop {
+            let sequence = memory.load(SharedLayout::SEQUENCE);
+            if sequence & 1 == 0 {
+                break sequence;
+            }
+            memory.pause();
+        };
+        // Which TxID a word was written under is not known here: the newest that can be seen.
+        self.newest_read = memory.load(SharedLayout::CLOCK);
+    }
+
+    #[inline(always)]
+    pub(super) fn read_single_writer(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        let value = self.own_or_home(self.writes.find(at.line()), at);
+        self.check_sequence()?;
+        Ok(value)
+    }
+
+    /// Reads words of one line.
+    #[inline(always)]
+    pub(super) fn read_line_single_writer(
+        &mut self,
+        at: PersistentAddress,
+        into: &mut [u64],
+    ) -> Result<(), Abort> {
+        match self.writes.find(at.line()) {
+            None => self.view.memory.load_range(at, into),
+            entry => {
+                for (i, value) in into.iter_mut().enumerate() {
+                    *value = self.own_or_home(entry, at.word_inside(i as u64));
+                }
+            }
+        }
+        self.check_sequence()
+    }
+
+    /// A reader's values are good if no writer has stored home since it began.
+    #[inline(always)]
+    fn check_sequence(&mut self) -> Result<(), Abort> {
+        if !self.holds_lock && self.view.memory.load(SharedLayout::SEQUENCE) != self.snapshot {
+            return Err(self.doom(Abort::Conflict));
+        }
+        Ok(())
+    }
+
+    /// The entry for the line of `at`.
+    #[inline(always)]
+    pub(super) fn entry_single_writer(&mut self, at: PersistentAddress) -> u32 {
+        let line = at.line();
+        match self.writes.find(line) {
+            Some(entry) => entry,
+            None => self.writes.push_indexed(LineEntry {
+                line,
+                version: 0,
+                lock: 0,
+                next: NONE,
+                written: 0,
+                places: [0; 8],
+            }),
+        }
+    }
+
+    #[inline]
+    pub(super) fn commit_single_writer(&mut self) -> u64 {
+        let transaction = self.view.memory.load(SharedLayout::CLOCK) + 1;
+        self.view.memory.store(SharedLayout::CLOCK, transaction);
+        let log_records = self.make_durable(transaction);
+        if !self.scheme.in_place() {
+            self.store_home_in_sequence();
+        }
+        self.scheme.stored_home(&self.view, &self.writes, self.concurrency);
+        self.release_token();
+        log_records
+    }
+
+    /// Stores home while the sequence is odd.
+    #[inline]
+    pub(super) fn store_home_in_sequence(&mut self) {
+        let memory = &self.view.memory;
+        let sequence = memory.load(SharedLayout::SEQUENCE);
+        memory.store(SharedLayout::SEQUENCE, sequence + 1);
+        self.store_home();
+        memory.store(SharedLayout::SEQUENCE, sequence + 2);
+    }
+}

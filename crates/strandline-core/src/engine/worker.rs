@@ -1,0 +1,349 @@
+//! Workers: who runs transactions.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::error::{Error, Result};
+use crate::heap::{self, Access, Arenas};
+use crate::layout::{SharedLayout, View};
+use crate::memory::{Memory, PersistentAddress};
+use crate::scheme::{self, BPPM, Blurred, Erased, Scheme, SchemeKind, SchemeMemory, SchemeObject, Setup};
+use crate::sync::SharedLog;
+
+use super::Engine;
+use crate::transaction::{Abort, Concurrency, Lock, Read, Runner, Statistics, Transaction};
+
+/// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
+/// gives both back.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// // Logs for two workers.
+/// let (mut first, second) = (pool.worker()?, pool.worker()?);
+/// assert!(matches!(pool.worker(), Err(strandline_core::Error::NoFreeLog(2))));
+/// first.run(|tx| tx.write(tx.root(0), 5))?;
+/// // A dropped one gives its log back.
+/// let index = second.log_index();
+/// drop(second);
+/// assert_eq!(pool.worker()?.log_index(), index);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct Worker<M: Memory, S: SchemeObject<M>> {
+    tx: Tx<M, S>,
+    read_only: bool,
+}
+
+/// A running transaction. A worker has one at a time and lends it to the closure that it runs.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// use strandline_core::Abort;
+/// use strandline_core::memory::Native;
+/// use strandline_core::scheme::Blurred;
+/// use strandline_core::engine::Tx;
+///
+/// /// The next number of a sequence, for the workers of a program that uses one kind of them.
+/// fn next(tx: &mut Tx<Native, Blurred>) -> Result<u64, Abort> {
+///     let next = tx.read(tx.root(0))? + 1;
+///     tx.write(tx.root(0), next)?;
+///     Ok(next)
+/// }
+///
+/// let mut worker = pool.worker()?;
+/// assert_eq!([worker.run(next)?, worker.run(next)?], [1, 2]);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct Tx<M: Memory, S: SchemeObject<M>> {
+    engine: Engine<M, S>,
+    arenas: Arenas,
+}
+
+impl<M: SchemeMemory> Worker<M, Blurred> {
+    /// Leases a free log of the pool, whose logs become BPPM's if they are not yet.
+    ///
+    /// # Errors
+    /// [`Error::NoFreeLog`]: as many workers exist as the pool has logs. [`Error::Unsupported`]: a worker under
+    /// another scheme exists. [`Error::Forked`].
+    pub fn lease(view: View<M>, setup: impl Into<Setup>, shared_log: Option<SharedLog>) -> Result<Self> {
+        Self::lease_log(view, &BPPM, setup.into(), shared_log, Blurred::lease)
+    }
+}
+
+impl<M: SchemeMemory> Worker<M, Erased>
+where
+    Erased: SchemeObject<M>,
+{
+    /// Leases a free log of the pool, whose logs become scheme `kind`'s if they are not yet, for the laboratory.
+    ///
+    /// # Errors
+    /// As [`Worker::lease`]; [`Error::Parameter`]: the scheme does not run in this mode.
+    pub fn lease_of(
+        view: View<M>,
+        kind: SchemeKind,
+        setup: impl Into<Setup>,
+        shared_log: Option<SharedLog>,
+    ) -> Result<Self> {
+        Self::lease_log(view, kind, setup.into(), shared_log, |view, index| M::lease(kind, view, index))
+    }
+}
+
+impl<M: Memory, S: SchemeObject<M>> Worker<M, S> {
+    fn lease_log(
+        view: View<M>,
+        kind: SchemeKind,
+        Setup { concurrency, schemes }: Setup,
+        shared_log: Option<SharedLog>,
+        lease: impl FnOnce(&View<M>, u64) -> S,
+    ) -> Result<Self>
+    where
+        M: SchemeMemory,
+    {
+        let logs = view.layout.geometry.logs;
+        if view.memory.is_forked() {
+            return Err(Error::Forked);
+        }
+        if kind.mode(concurrency).is_none() {
+            let modes: Vec<_> = kind.modes.iter().map(|mode| mode.name).collect();
+            return Err(Error::Parameter(format!(
+                "this scheme runs as {} only; open the pool in one of these modes",
+                modes.join(", ")
+            )));
+        }
+        view.memory.lock(SharedLayout::LEASES);
+        let adopted = scheme::adopt(&view, kind, schemes);
+        let free = (0..logs).find(|&index| view.memory.load(view.shared.slot(index).leased()) == 0);
+        if let (Ok(()), Some(index)) = (&adopted, free) {
+            view.memory.store(view.shared.slot(index).leased(), 1);
+        }
+        view.memory.unlock(SharedLayout::LEASES);
+        adopted?;
+        let index = free.ok_or(Error::NoFreeLog(logs))?;
+        let scheme = lease(&view, index);
+        let engine = Engine::new(view, index, scheme, concurrency, shared_log);
+        Ok(Self { tx: Tx { engine, arenas: Arenas::new(index) }, read_only: false })
+    }
+
+    /// The number of the log that this worker leases.
+    pub fn log_index(&self) -> u64 {
+        self.tx.engine.slot_index
+    }
+
+    /// From now on every transaction is read-only.
+    pub(crate) fn make_read_only(&mut self) {
+        self.read_only = true;
+    }
+
+    /// The worker's view of the pool.
+    pub fn memory(&self) -> &M {
+        self.tx.engine.view.memory.admit_thread();
+        &self.tx.engine.view.memory
+    }
+
+    /// Runs `body` as a transaction that is committed when this returns, but in the `Sync` domain not yet durable: it
+    /// is when all transactions up to the number that is returned are. 0: it is durable already.
+    ///
+    /// # Errors
+    /// As [`Runner::run`].
+    pub fn run_later<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<(R, u64)> {
+        self.tx.engine.durable_at = 0;
+        self.tx.engine.durable_later = true;
+        let result = self.attempt(self.read_only, None, body)?;
+        Ok((result, self.tx.engine.durable_at))
+    }
+
+    fn attempt<R>(
+        &mut self,
+        read_only: bool,
+        locks: Option<&[Lock]>,
+        body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
+    ) -> Result<R> {
+        let memory = &self.tx.engine.view.memory;
+        memory.admit_thread();
+        memory.begin_transaction()?;
+        Running(&mut self.tx).0.attempt(read_only, locks, body)
+    }
+}
+
+/// The thread's transaction, until this is dropped.
+struct Running<'w, M: Memory, S: SchemeObject<M>>(&'w mut Tx<M, S>);
+
+impl<M: Memory, S: SchemeObject<M>> Drop for Running<'_, M, S> {
+    fn drop(&mut self) {
+        self.0.engine.view.memory.end_transaction();
+    }
+}
+
+impl<M: Memory, S: SchemeObject<M>> Tx<M, S> {
+    fn attempt<R>(
+        &mut self,
+        read_only: bool,
+        locks: Option<&[Lock]>,
+        mut body: impl FnMut(&mut Self) -> Result<R, Abort>,
+    ) -> Result<R> {
+        let mut attempt = 0;
+        self.engine.declare(locks);
+        loop {
+            self.engine.begin(attempt, read_only);
+            let outcome = catch_unwind(AssertUnwindSafe(|| body(self)));
+            let why = match outcome {
+                Ok(Ok(value)) => match self.engine.commit() {
+                    Ok(()) => return Ok(value),
+                    Err(why) => why,
+                },
+                Ok(Err(why)) => self.engine.reason(why),
+                Err(panic) => {
+                    if !self.engine.view.memory.is_forked() {
+                        self.engine.roll_back(Abort::User);
+                    }
+                    resume_unwind(panic);
+                }
+            };
+            if self.engine.view.memory.is_forked() {
+                // The closure forked, and this is the child: what has happened so far is its parent's.
+                return Err(Error::Forked);
+            }
+            self.engine.roll_back(why);
+            match why {
+                Abort::Conflict => {
+                    attempt += 1;
+                    self.engine.back_off(attempt);
+                }
+                Abort::LogFull => self.engine.make_room()?,
+                Abort::User | Abort::Failed => {
+                    let error = self.engine.take_error(why);
+                    self.engine.settle_reads()?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+impl<M: Memory, S: SchemeObject<M>> Runner for Worker<M, S> {
+    type Tx<'t> = Tx<M, S>;
+
+    fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
+        self.tx.engine.durable_later = false;
+        self.attempt(self.read_only, None, body)
+    }
+
+    fn run_locked<R>(
+        &mut self,
+        locks: &[Lock],
+        body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
+    ) -> Result<R> {
+        self.tx.engine.durable_later = false;
+        self.attempt(self.read_only, Some(locks), body)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        let engine = &mut self.tx.engine;
+        if engine.view.memory.is_forked() {
+            return Err(Error::Forked);
+        }
+        engine.view.memory.admit_thread();
+        engine.scheme.settle(&engine.view, &mut engine.statistics);
+        Ok(())
+    }
+
+    fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
+        self.tx.engine.durable_later = false;
+        self.attempt(true, None, body)
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics { total: self.tx.engine.view.memory.counters(), ..self.tx.engine.statistics }
+    }
+}
+
+impl<M: Memory, S: SchemeObject<M>> Drop for Worker<M, S> {
+    fn drop(&mut self) {
+        let engine = &mut self.tx.engine;
+        let memory = &engine.view.memory;
+        if memory.is_forked() {
+            // The log is the parent's.
+            return;
+        }
+        memory.admit_thread();
+        engine.scheme.release(&engine.view);
+        memory.store(engine.slot.leased(), 0);
+        memory.notify(SharedLayout::RETURNS);
+    }
+}
+
+impl<M: Memory, S: SchemeObject<M>> Read for Tx<M, S> {
+    #[inline(always)]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.engine.read(at)
+    }
+    #[inline(always)]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        self.engine.read_range(at, into)
+    }
+    fn root(&self, index: u64) -> PersistentAddress {
+        self.engine.view.layout.root(index)
+    }
+    fn fail(&mut self, error: Error) -> Abort {
+        self.engine.fail(error)
+    }
+    fn data_words(&self) -> u64 {
+        self.engine.view.layout.data_words()
+    }
+    #[inline(never)]
+    fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
+        heap::find_block(&mut self.engine, at)
+    }
+    fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
+        heap::is_allocated(&mut self.engine, at)
+    }
+    fn tolerate(
+        &mut self,
+        body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort> {
+        self.engine.begin_tolerating()?;
+        let outcome = body(self);
+        self.engine.end_tolerating(outcome)
+    }
+}
+
+impl<M: Memory, S: SchemeObject<M>> Transaction for Tx<M, S> {
+    #[inline(always)]
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        self.engine.write(at, value)
+    }
+    #[inline(always)]
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        self.engine.write_range(at, from)
+    }
+    fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
+        let region = self.engine.locks.region();
+        self.engine.locks.set_allocating(true);
+        let block = self.arenas.alloc(&mut self.engine, region, bytes);
+        self.engine.locks.set_allocating(false);
+        if self.engine.concurrency == Concurrency::Locks {
+            self.engine.locks.add_fresh(block?, bytes);
+        }
+        block
+    }
+    fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        let region = self.engine.locks.region();
+        self.engine.locks.set_allocating(true);
+        let freed = self.arenas.free(&mut self.engine, region, at);
+        self.engine.locks.set_allocating(false);
+        freed
+    }
+    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        heap::block(&mut self.engine, at)
+    }
+}

@@ -1,0 +1,244 @@
+//! A consistent copy of a pool while transactions run.
+//!
+//! In the `Sync` domain only checkpoints write the heap file, and only they free blocks of the log. While they are held, heap
+//! file and log from S on are together a state that recovery understands, and stay so: commits append to the log, and nothing
+//! that the copy needs changes. The copy is the heap file, then the log from S to its durable end.
+//!
+//! In the other domains what is committed is at home in the mapped memory, and the logs are not needed beside it. The copy is
+//! of a time without commits: nobody begins meanwhile, and if one of those that ran has committed, it is made again.
+//!
+//! The copy is opened and closed at once, which proves that it can be, and leaves one file.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::new_file::{NewFile, cannot, remove_leavings};
+use super::open::{OpenFiles, OpenLog, log_path, resolve};
+use super::options::Options;
+use super::pool::{Pool, Use};
+use crate::Domain;
+use crate::error::{Error, Result};
+use crate::layout::Header;
+use crate::layout::{Layout, PoolState, SharedLayout, View};
+use crate::memory::{AlignedBuffer, Device, DeviceFile};
+use crate::memory::{Memory, Native, PersistentAddress};
+use crate::scheme::{BPPM, Setup};
+use crate::sync;
+use crate::sync::{BLOCK_BYTES, FileDevice, SharedLog};
+use crate::transaction::Concurrency;
+
+/// Bytes copied at a time.
+const PIECE: usize = 1 << 20;
+
+/// What a backup holds.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 22, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// pool.worker()?.run(|tx| tx.write(tx.root(0), 5))?;
+/// let report = pool.backup(folder.path().join("copy"))?;
+/// // Zeros were not copied, and outside the `Sync` domain no log was needed.
+/// assert!(report.heap_bytes < geometry.size / 2);
+/// assert_eq!((report.log_blocks, report.replayed), (0, 0));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Bytes of the pool without its log that were copied; zeros were not.
+    pub heap_bytes: u64,
+    /// Blocks of the log that were copied; 0 outside the `Sync` domain, where the log is not needed.
+    pub log_blocks: u64,
+    /// Transactions of theirs that the copy's recovery replayed.
+    pub replayed: u64,
+}
+
+/// A pool, as the backup needs it.
+pub(super) struct Source<'p> {
+    pub view: View<Native>,
+    pub header: &'p Header,
+    /// Whose owner and permissions the copy gets.
+    pub file: &'p File,
+    pub kind: Kind<'p>,
+}
+
+/// Where its newest state is.
+pub(super) enum Kind<'p> {
+    /// In the files.
+    Sync(&'p FileDevice, SharedLog),
+    /// In memory, under this concurrency control.
+    Mapped(Concurrency),
+}
+
+pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
+    let to = resolve(to).map_err(cannot("create the backup", to))?;
+    let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
+    // A log that lies there already would be taken for the backup's.
+    if to.exists() || log_path(&to).exists() {
+        return Err(exists());
+    }
+    remove_leavings(&to);
+    remove_leavings(&log_path(&to));
+    let like = source.file.metadata().map_err(|e| Error::io("look at the pool", e))?;
+    let heap = NewFile::create(&to, Some(&like))?;
+    let (heap_bytes, log_blocks, replayed) = match source.kind {
+        Kind::Sync(device, shared_log) => {
+            // The copy holds everything without its log once it is closed, so that this one never gets its name.
+            let log = NewFile::create(&log_path(&to), Some(&like))?;
+            let (heap_bytes, log_blocks) = copy_files(&source.view, device, shared_log, (&heap, &log))?;
+            (heap_bytes, log_blocks, settle(source, &heap, Some(&log))?)
+        }
+        Kind::Mapped(concurrency) => {
+            let heap_bytes = copy_memory(&source.view, concurrency, heap.file())?;
+            (heap_bytes, 0, settle(source, &heap, None)?)
+        }
+    };
+    match heap.publish()? {
+        None => Ok(BackupReport { heap_bytes, log_blocks, replayed }),
+        Some(_) => Err(exists()),
+    }
+}
+
+/// Copies heap and log as they are; bytes and blocks copied.
+fn copy_files(
+    view: &View<Native>,
+    device: &FileDevice,
+    shared_log: SharedLog,
+    (heap, log): (&NewFile, &NewFile),
+) -> Result<(u64, u64)> {
+    let (to, log_name) = (heap.path(), log.path());
+    let (heap, log) = (heap.file(), log.file());
+    shared_log.hold_checkpoints(view, || {
+        let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", to))?;
+        heap.set_len(size).map_err(cannot("size", to))?;
+        let mut piece = AlignedBuffer::new(PIECE);
+        let mut copied = 0;
+        for at in (0..size).step_by(PIECE) {
+            let piece = &mut piece[..PIECE.min((size - at) as usize)];
+            device
+                .read(DeviceFile::Heap, at, piece)
+                .map_err(|e| Error::io("read the pool for its backup", e))?;
+            // What is not written stays a hole, which reads as zeros.
+            if piece.iter().any(|&byte| byte != 0) {
+                heap.write_all_at(piece, at).map_err(cannot("write", to))?;
+                copied += piece.len() as u64;
+            }
+        }
+        let size = device.size(DeviceFile::Log).map_err(cannot("read the size of", log_name))?;
+        log.set_len(size).map_err(cannot("size", log_name))?;
+        let mut block = AlignedBuffer::new(BLOCK_BYTES as usize);
+        let mut copy_block = |at: u64| {
+            device
+                .read(DeviceFile::Log, at, &mut block)
+                .map_err(|e| Error::io("read the log for a backup", e))?;
+            log.write_all_at(&block, at).map_err(cannot("write", log_name))
+        };
+        copy_block(0)?;
+        // As far as it is durable by now, that is after the heap was copied.
+        let blocks = shared_log.needed_blocks(view);
+        for number in blocks.clone() {
+            copy_block(shared_log.block_offset(number))?;
+        }
+        heap.sync_all().map_err(cannot("flush", to))?;
+        log.sync_all().map_err(cannot("flush", log_name))?;
+        Ok((copied, blocks.end - blocks.start))
+    })
+}
+
+/// Copies what is at home in memory, as of a time at which all of it is committed; bytes copied.
+fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Result<u64> {
+    let memory = &view.memory;
+    let token = match concurrency {
+        Concurrency::Stm => SharedLayout::SERIAL,
+        Concurrency::SingleWriter => SharedLayout::WRITER,
+        Concurrency::Locks => return Err(Error::Unsupported("a backup of an open pool with locks".into())),
+    };
+    let write = |source| Error::io("write the backup", source);
+    memory.lock(token);
+    // Nobody leases a log, so that the scheme stays what it is.
+    memory.lock(SharedLayout::LEASES);
+    let is_redo = PoolState::decode(memory.load(Layout::STATE)).scheme == BPPM.code;
+    // What the volatile pseudo-scheme stores nobody isolates.
+    let is_unprotected = || PoolState::decode(memory.load(Layout::STATE)).unprotected;
+    let copied = match is_redo {
+        true => loop {
+            let clock = memory.load(SharedLayout::CLOCK);
+            for slot in view.shared.slots() {
+                while memory.load(slot.commit_state()) != 0 {
+                    memory.pause();
+                }
+            }
+            // Whoever has seen a word that a commit has stored home sees its TxID too, which it took before.
+            match copy_words(view, clock, to).map_err(write) {
+                Ok(_) if memory.load(SharedLayout::CLOCK) != clock => {}
+                Ok(_) if is_unprotected() => break Err(Error::Unprotected { path: None }),
+                copied => break copied,
+            }
+        },
+        false => Err(Error::Unsupported("a backup of an open pool under a scheme other than bppm".into())),
+    };
+    memory.unlock(SharedLayout::LEASES);
+    memory.unlock(token);
+    let copied = copied?;
+    to.sync_all().map_err(write)?;
+    Ok(copied)
+}
+
+/// Copies all but the logs, as a cleanly closed pool whose last TxID is `clock`; bytes copied.
+fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64> {
+    let layout = &view.layout;
+    // What is not written is a hole, and so zero.
+    to.set_len(0)?;
+    to.set_len(layout.geometry.size)?;
+    let mut words = vec![0; PIECE / 8];
+    let mut bytes = Vec::with_capacity(PIECE);
+    let mut copied = 0;
+    for part in [0..layout.logs.offset(), layout.data.offset()..layout.end().offset()] {
+        for at in part.clone().step_by(PIECE) {
+            let words = &mut words[..(PIECE as u64).min(part.end - at) as usize / 8];
+            view.memory.load_range(PersistentAddress::new(at), words);
+            if words.iter().any(|&word| word != 0) {
+                bytes.clear();
+                bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+                to.write_all_at(&bytes, at)?;
+                copied += bytes.len() as u64;
+            }
+        }
+    }
+    to.write_all_at(&0u64.to_le_bytes(), Layout::STATE.offset())?;
+    to.write_all_at(&clock.to_le_bytes(), Layout::WATERMARK.offset())?;
+    Ok(copied)
+}
+
+/// Recovers the copy and closes it; transactions replayed.
+fn settle(source: &Source<'_>, heap: &NewFile, log: Option<&NewFile>) -> Result<u64> {
+    let options = Options {
+        layout_name: source.header.layout_name.clone(),
+        // A copy of memory is cleanly closed, and opens under any domain.
+        domain: if log.is_some() { Domain::Sync } else { Domain::Process },
+        lock_bits: 10,
+        ..Options::default()
+    };
+    let keep = |file: &NewFile| file.file().try_clone().map_err(cannot("keep open", file.path()));
+    let log = match log {
+        Some(log) => {
+            let device = FileDevice::new(keep(heap)?, keep(log)?, false);
+            let header = sync::read_log_header(&device, log.path())?;
+            let (identity, ring_blocks) = (header.identity, header.ring);
+            Some(OpenLog { file: keep(log)?, identity, ring_blocks, remade: false })
+        }
+        None => None,
+    };
+    let files =
+        OpenFiles { path: heap.path().to_owned(), heap: keep(heap)?, header: source.header.clone(), log };
+    let pool = Pool::open_files(files, &options, Setup::default(), Use::Writing)?;
+    let replayed = pool.recovery().replayed();
+    pool.close()?;
+    Ok(replayed)
+}

@@ -1,0 +1,177 @@
+//! Looking a pool over for damage, and at what it holds. Nothing is changed.
+
+use std::fs::File;
+use std::path::Path;
+
+use super::inspect::{LogFile, PoolInfo, inspect, open_to_look};
+use super::new_file::cannot;
+use super::open::log_path;
+use crate::error::{Error, Result};
+use crate::heap::{self, ClassUsage};
+use crate::layout::ROOTS;
+use crate::memory::PersistentAddress;
+use crate::scheme;
+use crate::scheme::Schemes;
+use crate::structures::header::KEY_VALUE_STORE;
+use crate::structures::root::RootDescription;
+use crate::structures::{self, KeyValueStore};
+use crate::sync;
+use crate::sync::FileDevice;
+use crate::transaction::{Read, Runner, Transaction};
+
+/// What hangs from a root word.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// pool.worker()?.run(|tx| {
+///     let block = tx.alloc(16)?;
+///     tx.write_range(block, &[7, 8])?;
+///     tx.write(tx.root(3), block.offset())
+/// })?;
+/// pool.close()?;
+/// let report = strandline_core::file::check(&path, Default::default())?;
+/// assert_eq!((report.roots[0].index, &report.roots[0].words[..2]), (3, &[7, 8][..]));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RootReport {
+    /// The root's number.
+    pub index: u64,
+    /// The address that it holds.
+    pub address: u64,
+    /// What is there, as far as its first words say.
+    pub what: String,
+    /// The first eight words of it; fewer where the heap ends.
+    pub words: Vec<u64>,
+}
+
+/// What a look at a pool found.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// pool.worker()?.run(|tx| tx.write(tx.root(0), 12345))?;
+/// pool.close()?;
+/// let report = strandline_core::file::check(&path, Default::default())?;
+/// assert_eq!(report.damage[0], "root 0 leads to 0x3039, where no block begins");
+/// assert_eq!(report.info.unwrap().header.geometry, geometry);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Header, state, recovery; `None` where they are damaged.
+    pub info: Option<PoolInfo>,
+    /// What hangs from the roots that are in use.
+    pub roots: Vec<RootReport>,
+    /// The heap's small blocks by size, with what compaction would give back.
+    pub classes: Vec<ClassUsage>,
+    /// What is damaged; empty if nothing is.
+    pub damage: Vec<String>,
+}
+
+/// Checks the pool at `path`: header, log header, checkpoint slots, sizes and checksums; that its logs can be read and replayed (in a private copy);
+/// the heap's table and bitmaps; that every root leads to a block of the heap; the type of a store's root; keys, hashes
+/// and chains of a key-value store that hangs from a root.
+///
+/// ```
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// Pool::create(&path, &options)?.close()?;
+/// assert!(strandline_core::file::check(&path, Default::default())?.damage.is_empty());
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+///
+/// # Errors
+/// The file cannot be read, is not a pool, or is in use. Damage is in the report.
+pub fn check(path: impl AsRef<Path>, schemes: Schemes) -> Result<CheckReport> {
+    let path = path.as_ref();
+    let mut report = CheckReport::default();
+    if let Err(error) = look(path, schemes, &mut report) {
+        match error {
+            Error::Damaged(_)
+            | Error::DamagedHeader { .. }
+            | Error::Truncated { .. }
+            | Error::LogFile { .. } => {
+                report.damage.push(error.to_string());
+            }
+            error => return Err(error),
+        }
+    }
+    Ok(report)
+}
+
+fn look(path: &Path, schemes: Schemes, report: &mut CheckReport) -> Result<()> {
+    let info = inspect(path, schemes)?;
+    if info.open {
+        return Err(Error::Locked { path: path.to_owned(), held: "writing", by: info.open_in });
+    }
+    let pool = open_to_look(path, &info.header, schemes)?;
+    match &info.log {
+        LogFile::Wrong(problem) => report.damage.push(problem.clone()),
+        LogFile::Own => {
+            let open = |path: &Path| File::open(path).map_err(cannot("open", path));
+            let device = FileDevice::new(open(path)?, open(&log_path(pool.path()))?, false);
+            report.damage.extend(sync::damaged_slots(&device, info.header.uuid.as_bytes())?);
+        }
+        LogFile::None | LogFile::Missing | LogFile::Unused => {}
+    }
+    report.info = Some(info);
+    // In the `Sync` domain nobody needs the directory; the next domain may.
+    scheme::logs(&pool.native_view()?)?;
+    report.classes = heap::classes(&pool.native_view()?)?;
+    let mut worker = pool.worker()?;
+    for index in 0..ROOTS {
+        let root = pool.layout().root(index);
+        let at = PersistentAddress::new(worker.view(|tx| tx.read(root))?);
+        if at.is_null() {
+            continue;
+        }
+        let words: Vec<u64> =
+            (0..8).map_while(|number| worker.view(|tx| tx.read(at.word(number))).ok()).collect();
+        let first = words.first().copied().unwrap_or(0);
+        if worker.view(|tx| tx.block(at)).is_err() {
+            report.damage.push(format!("root {index} leads to {:#x}, where no block begins", at.offset()));
+        }
+        let what = match (describe_root(&mut worker, index), structures::describe(first)) {
+            (Ok(Some(what)), _) => what,
+            (Err(error @ (Error::Damaged(_) | Error::InvalidAddress(_))), _) => {
+                report.damage.push(format!("root {index}: {error}"));
+                "a store's root, damaged".to_owned()
+            }
+            (_, Some(what)) => what.to_owned(),
+            _ => "nothing that this library made".to_owned(),
+        };
+        if what == KEY_VALUE_STORE
+            && let Err(error) = worker.view(|tx| KeyValueStore::open(tx, root)?.check(tx))
+        {
+            report.damage.push(format!("root {index}: {error}"));
+        }
+        report.roots.push(RootReport { index, address: at.offset(), what, words });
+    }
+    Ok(())
+}
+
+/// What a store's root in root word `index` is; `None` if there is none.
+fn describe_root(runner: &mut impl Runner, index: u64) -> Result<Option<String>> {
+    if index > 0 {
+        return Ok(None);
+    }
+    runner.view(|tx| {
+        let Some(found) = RootDescription::find(tx)? else { return Ok(None) };
+        found.check(tx)?;
+        Ok(Some(format!("a store's root: {}", found.root_type)))
+    })
+}

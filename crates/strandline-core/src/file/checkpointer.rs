@@ -1,0 +1,66 @@
+//! The thread that runs the checkpoints of a `Sync` pool, and the pool's state in its file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use crate::error::{Error, Result};
+use crate::layout::{Layout, PAGE_BYTES, View};
+use crate::memory::{AlignedBuffer, Device, DeviceFile};
+use crate::memory::{Memory, Native};
+use crate::sync::SharedLog;
+
+/// Writes the pool's state, and its watermark where one is given, durably.
+pub(super) fn write_state(device: &dyn Device, state: u64, watermark: Option<u64>) -> Result<()> {
+    let page_at = Layout::STATE.offset();
+    let mut page = AlignedBuffer::new(PAGE_BYTES as usize);
+    let mut write = || {
+        device.read(DeviceFile::Heap, page_at, &mut page)?;
+        page[..8].copy_from_slice(&state.to_le_bytes());
+        if let Some(watermark) = watermark {
+            let at = (Layout::WATERMARK.offset() - page_at) as usize;
+            page[at..at + 8].copy_from_slice(&watermark.to_le_bytes());
+        }
+        device.write(DeviceFile::Heap, page_at, &page)?;
+        device.flush(DeviceFile::Heap)
+    };
+    write().map_err(|e| Error::io("write the pool's state", e))
+}
+
+/// The thread that runs checkpoints when they are asked for.
+pub(super) struct Checkpointer {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpointer {
+    pub(super) fn start(view: View<Native>, log: SharedLog) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        let run = move || {
+            // Whoever stops the thread asks for a checkpoint afterwards, but the one that runs takes that request along.
+            while !seen.load(Ordering::Acquire) {
+                log.wait_for_request(&view);
+                // A failed checkpoint has poisoned the pool: there will be no other.
+                if seen.load(Ordering::Acquire) || log.checkpoint(&view).is_err() {
+                    break;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("strandline-checkpoint".into())
+            .spawn(run)
+            .map_err(|e| Error::io("start the checkpoint thread", e))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+
+    /// Stops the thread and waits for it.
+    pub(super) fn stop<M: Memory>(&mut self, memory: &M, log: &SharedLog) {
+        self.stop.store(true, Ordering::Release);
+        log.request_checkpoint(memory);
+        if let Some(thread) = self.thread.take() {
+            // It does not panic; if it did, the pool is recovered when it is next opened.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Creation: a pool that nobody can find before it is complete and durable.
+//!
+//! 1. Heap and log are built under temporary names, locked from birth ([`new_file`](super::new_file)); the heap's checkpoint slots
+//!    and the log's header share a nonce. The pool is opened, and its first contents are made, in a life that ends before anybody
+//!    can find it: the heap holds them, and the log nothing that is needed.
+//! 2. The log gets its name, durably; then the heap, durably. The heap's name alone makes a pool.
+//!
+//! Neither name replaces anything. The log's name decides between two who create the same pool at once: who has it, locked,
+//! is the only one that may take the heap's. The other finds the log locked, or the heap there.
+//!
+//! A kill or a power failure leaves temporary files, or a log without a heap. The next creation removes the former
+//! and takes the latter's place, both under their locks. A log that was ever used is not touched: its heap may be elsewhere.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FallocateFlags;
+use uuid::Uuid;
+
+use super::new_file::{NewFile, cannot, remove_leavings, remove_locked};
+use super::open::{self, OpenFiles, OpenLog, log_path, resolve};
+use super::options::Options;
+use crate::Domain;
+use crate::error::{Error, Result};
+use crate::layout::Header;
+use crate::layout::Layout;
+use crate::sync;
+use crate::sync::{FileDevice, LogIdentity, SyncParameters};
+
+/// A number that was never drawn before.
+pub(super) fn random() -> u64 {
+    Uuid::new_v4().as_u64_pair().0 ^ Uuid::new_v4().as_u64_pair().1
+}
+
+/// A pool's files under temporary names, complete and durable.
+pub(super) struct NewPool {
+    path: PathBuf,
+    header: Header,
+    heap: NewFile,
+    log: Option<(NewFile, OpenLog)>,
+}
+
+impl NewPool {
+    /// Makes the files of a pool that will be at `path`.
+    ///
+    /// # Errors
+    /// As [`Pool::create`](super::Pool::create).
+    pub fn create(path: &Path, options: &Options) -> Result<Self> {
+        options.check()?;
+        let header = Header::new(&options.layout_name, options.geometry)?;
+        let path = resolve(path).map_err(cannot("create the pool", path))?;
+        if path.exists() {
+            return Err(exists(&path));
+        }
+        let is_sync = options.domain == Domain::Sync;
+        remove_leavings(&path);
+        if is_sync {
+            remove_leavings(&log_path(&path));
+            // Before anything large is written in vain.
+            remove_orphan(&path)?;
+        }
+        let heap = NewFile::create(&path, None)?;
+        fill(heap.file(), &header, options.initial_size)?;
+        let log =
+            is_sync.then(|| new_log(heap.file(), &header, &log_path(&path), options.sync, 0)).transpose()?;
+        Ok(Self { path, header, heap, log })
+    }
+
+    /// The files, to be opened while nobody else can find them.
+    ///
+    /// # Errors
+    /// The process has too many files open.
+    pub fn open(&self) -> Result<OpenFiles> {
+        let keep = |file: &File| file.try_clone().map_err(cannot("keep open", &self.path));
+        let log = match &self.log {
+            Some((_, log)) => Some(OpenLog { file: keep(&log.file)?, ..*log }),
+            None => None,
+        };
+        Ok(OpenFiles {
+            path: self.path.clone(),
+            heap: keep(self.heap.file())?,
+            header: self.header.clone(),
+            log,
+        })
+    }
+
+    /// Gives the files their names, durably.
+    ///
+    /// # Errors
+    /// There is a pool by now, or somebody makes one; nothing is left of this one then.
+    pub fn publish(self) -> Result<()> {
+        let log_name = log_path(&self.path);
+        let mut named_log = None;
+        if let Some((mut new, log)) = self.log {
+            while let Some(refused) = new.publish()? {
+                remove_orphan(&self.path)?;
+                new = refused;
+            }
+            named_log = Some(log.file);
+        }
+        let refused = self.heap.publish();
+        if !matches!(refused, Ok(None))
+            && let Some(log) = named_log
+        {
+            // A pool without a log was made at the same time. This log is still locked.
+            let _ = remove_locked(&log, &log_name);
+        }
+        match refused? {
+            None => Ok(()),
+            Some(_) => Err(exists(&self.path)),
+        }
+    }
+}
+
+fn exists(path: &Path) -> Error {
+    cannot("create the pool", path)(ErrorKind::AlreadyExists.into())
+}
+
+/// Allocates the heap's space, all of it or the first `initial_size` bytes, and writes its header; durable on return.
+fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
+    let size = header.geometry.size;
+    // What lies before the chunks is used from the beginning.
+    let initial = initial_size.unwrap_or(size).max(Layout::new(header.geometry)?.chunks.offset()).min(size);
+    file.set_len(size).map_err(|e| Error::io(format!("reserve {size} bytes for the pool"), e))?;
+    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, initial)
+        .map_err(|e| Error::io(format!("allocate {initial} bytes for the pool"), e.into()))?;
+    let write = || {
+        file.write_all_at(&header.encode(), 0)?;
+        file.sync_all()
+    };
+    write().map_err(|e| Error::io("write the pool's header", e))
+}
+
+/// A log for this heap, which will be `name`, and the heap's checkpoint slots that name it; all durable. The pool's transactions all lie at or
+/// below `watermark`, and are in the heap.
+///
+/// # Errors
+/// The parameters are impossible; the disk is full.
+pub(super) fn new_log(
+    heap: &File,
+    header: &Header,
+    name: &Path,
+    parameters: SyncParameters,
+    watermark: u64,
+) -> Result<(NewFile, OpenLog)> {
+    let like = heap.metadata().map_err(cannot("look at the pool of", name))?;
+    let new = NewFile::create(name, Some(&like))?;
+    let keep = |file: &File| file.try_clone().map_err(cannot("keep open", name));
+    let identity = LogIdentity { pool: *header.uuid.as_bytes(), nonce: random() };
+    sync::create(&FileDevice::new(keep(heap)?, keep(new.file())?, true), identity, parameters, watermark)?;
+    let log =
+        OpenLog { file: keep(new.file())?, identity, ring_blocks: parameters.ring_blocks, remade: false };
+    Ok((new, log))
+}
+
+/// Removes a log at the place of this pool's that never had a pool: what is left of a creation that was cut short.
+///
+/// # Errors
+/// It is no log, or was used; somebody has it; there is a pool by now.
+fn remove_orphan(pool: &Path) -> Result<()> {
+    let name = log_path(pool);
+    let Some(log) = open::find(&name, false)? else { return Ok(()) };
+    if pool.exists() {
+        return Err(exists(pool));
+    }
+    let keep = || log.try_clone().map_err(cannot("keep open", &name));
+    let device = FileDevice::new(keep()?, keep()?, false);
+    let header = sync::read_log_header(&device, &name)?;
+    if sync::was_used(&device, &header).map_err(cannot("read", &name))? {
+        return Err(Error::LogFile {
+            path: name.display().to_string(),
+            problem: format!(
+                "holds transactions of a pool, but there is no pool {}; if that was deleted on purpose, delete its log as well",
+                pool.display()
+            ),
+        });
+    }
+    remove_locked(&log, &name).map_err(cannot("remove the unused log", &name))
+}

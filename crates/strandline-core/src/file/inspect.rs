@@ -1,0 +1,165 @@
+//! What a pool's file says, without changing it.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+
+use super::lock::holders;
+use super::new_file::cannot;
+use super::open::{FoundLog, OpenFiles, decode_state, log_path, read_header, read_word, resolve};
+use super::options::Options;
+use super::pool::{Pool, Recovery};
+use crate::Domain;
+use crate::error::{Error, Result};
+use crate::heap::HeapUsage;
+use crate::layout::Header;
+use crate::layout::{Layout, ROOTS};
+use crate::memory::Memory;
+use crate::scheme::{Schemes, Setup};
+
+/// What `strandline pool info` shows.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// let info = strandline_core::file::inspect(&path, Default::default())?;
+/// assert_eq!((info.open, info.in_use), (true, Some("process")));
+/// pool.close()?;
+/// let info = strandline_core::file::inspect(&path, Default::default())?;
+/// assert_eq!((info.open, info.in_use, info.usage.unwrap().objects), (false, None, 0));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PoolInfo {
+    /// The static header.
+    pub header: Header,
+    /// The domain that has or had the pool in use; `None` if it was closed cleanly.
+    pub in_use: Option<&'static str>,
+    /// The scheme whose logs it has then.
+    pub scheme: Option<&'static str>,
+    /// Whether somebody has it open now.
+    pub open: bool,
+    /// Who, in words, where the system tells.
+    pub open_in: Option<String>,
+    /// Every transaction up to this TxID is in its home locations.
+    pub watermark: u64,
+    /// Logs in the directory.
+    pub logs: u64,
+    /// The root words.
+    pub roots: Vec<u64>,
+    /// How full the heap is, after recovery; `None` while somebody has the pool open.
+    pub usage: Option<HeapUsage>,
+    /// The log file beside it; not looked at in a pool that is used in another domain than `Sync`.
+    pub log: LogFile,
+    /// What recovery will have to do, from doing it in a private copy; `None` as above.
+    pub recovery: Option<Recovery>,
+}
+
+/// The log file beside a pool's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogFile {
+    /// There is none, and the pool never had one.
+    None,
+    /// The pool's own.
+    Own,
+    /// The pool had one. A cleanly closed pool gets another when it is next opened under `Sync`.
+    Missing,
+    /// One that never held anything: a creation that was cut short left it. It is replaced by one of the pool's own.
+    Unused,
+    /// It is damaged, or another's: what is wrong with it.
+    Wrong(String),
+}
+
+impl LogFile {
+    fn beside(files: &OpenFiles, is_clean: bool) -> Result<Self> {
+        let name = log_path(&files.path);
+        let log = match File::open(&name) {
+            Ok(log) => log,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(if files.own_log()?.is_some() { Self::Missing } else { Self::None });
+            }
+            Err(error) => return Err(cannot("open", &name)(error)),
+        };
+        match files.judge_log(log, is_clean) {
+            Ok(FoundLog::Own(_)) => Ok(Self::Own),
+            Ok(FoundLog::Unused(_)) => Ok(Self::Unused),
+            Err(error @ Error::LogFile { .. }) => Ok(Self::Wrong(error.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Looks at the pool at `path` and changes nothing.
+///
+/// ```
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// Pool::create(&path, &options)?.close()?;
+/// let info = strandline_core::file::inspect(&path, Default::default())?;
+/// assert_eq!((info.in_use, info.header.geometry.size), (None, options.geometry.size));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`Pool::open`], but neither the layout name, the domain nor a lock matter.
+pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
+    let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
+    let file = File::open(path).map_err(cannot("open the pool", path))?;
+    let header = read_header(&file, path)?;
+    let state = read_word(&file, Layout::STATE.offset())?;
+    let (mut in_use, mut scheme) = (None, None);
+    if state != 0 {
+        let (domain, kind) = decode_state(state, schemes).map_err(|error| error.in_pool(path))?;
+        in_use = Some(domain.name());
+        scheme = Some(kind.modes[0].name);
+    }
+    let open = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+    let open_in = if open { holders(&file) } else { None };
+    let mut logs = 0;
+    for index in 0..header.geometry.logs {
+        logs += u64::from(read_word(&file, Layout::LOG_DIRECTORY.word(index).offset())? != 0);
+    }
+    let watermark = read_word(&file, Layout::WATERMARK.offset())?;
+    let files = OpenFiles { path: path.clone(), heap: file, header: header.clone(), log: None };
+    let uses_log = in_use.is_none_or(|domain| domain == Domain::Sync.name());
+    let log = if uses_log { LogFile::beside(&files, in_use.is_none())? } else { LogFile::None };
+    let mut info = PoolInfo {
+        header,
+        in_use,
+        scheme,
+        open,
+        open_in,
+        watermark,
+        logs,
+        roots: Vec::new(),
+        usage: None,
+        log,
+        recovery: None,
+    };
+    if !open {
+        let pool = open_to_look(path, &info.header, schemes)?;
+        let view = pool.native_view()?;
+        info.roots = (0..ROOTS).map(|root| view.memory.load(pool.layout().root(root))).collect();
+        info.usage = Some(pool.usage()?);
+        info.recovery = Some(*pool.recovery());
+    }
+    Ok(info)
+}
+
+/// Opens a pool for reading under the domain that wrote it.
+pub(super) fn open_to_look(path: &Path, header: &Header, schemes: Schemes) -> Result<Pool> {
+    let file = File::open(path).map_err(cannot("open the pool", path))?;
+    let state = read_word(&file, Layout::STATE.offset())?;
+    let domain = decode_state(state, schemes).map_or(Domain::Process, |(domain, _)| domain);
+    let options = Options { domain, layout_name: header.layout_name.clone(), ..Options::default() };
+    Setup { schemes, ..Setup::default() }.open_read_only(path, &options)
+}

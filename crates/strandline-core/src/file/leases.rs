@@ -1,0 +1,112 @@
+//! Where workers come from and go back to.
+//!
+//! A worker is had by taking an idle one or by leasing a log, and is given back by making it idle or by dropping it, whoever
+//! does so. Both notify [`SharedLayout::RETURNS`], where those wait that found neither.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::pool::Pool;
+use crate::engine::Worker;
+use crate::error::{Error, Result};
+use crate::layout::SharedLayout;
+use crate::memory::{Memory, Native, latch};
+use crate::scheme::Blurred;
+
+/// A worker that goes from hand to hand, large as it is.
+pub type BoxedWorker = Box<Worker<Native, Blurred>>;
+
+/// Workers that nobody uses and that keep their logs for whoever asks next.
+#[derive(Default)]
+pub(super) struct IdleWorkers(Mutex<Vec<BoxedWorker>>);
+
+impl IdleWorkers {
+    fn lock(&self) -> MutexGuard<'_, Vec<BoxedWorker>> {
+        // What is in there is whole whoever panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn take(&self) -> Option<BoxedWorker> {
+        self.lock().pop()
+    }
+
+    fn put(&self, worker: BoxedWorker) {
+        let mut idle = self.lock();
+        idle.push(worker);
+        // Still locked, so that the worker is there.
+        if let Some(worker) = idle.last() {
+            worker.memory().notify(SharedLayout::RETURNS);
+        }
+    }
+
+    /// Gives all their logs back.
+    pub fn clear(&mut self) {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Pool {
+    /// As [`Pool::worker`]; waits while there are as many workers as the pool has logs.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// let pool = Pool::create(&path, &options)?;
+    /// std::thread::scope(|threads| {
+    ///     // More threads than logs.
+    ///     for _ in 0..8 {
+    ///         threads.spawn(|| pool.wait_for_worker()?.run(|tx| {
+    ///             let count = tx.read(tx.root(0))?;
+    ///             tx.write(tx.root(0), count + 1)
+    ///         }));
+    ///     }
+    /// });
+    /// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(0)))?, 8);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Nested`]: all logs are in use and the thread is in a transaction of this pool, so that it might wait for
+    /// itself; [`Error::Unsupported`]: a worker under another scheme exists; [`Error::Forked`].
+    pub fn wait_for_worker(&self) -> Result<Worker<Native, Blurred>> {
+        self.wait_for_return(|| self.worker())
+    }
+
+    /// An idle worker or a new one; waits while there is neither.
+    ///
+    /// # Errors
+    /// As [`Pool::wait_for_worker`].
+    pub fn borrow_worker(&self) -> Result<BoxedWorker> {
+        // First of all: in a forked child the lock may be held for ever.
+        self.check_process()?;
+        match self.idle.take() {
+            Some(worker) => Ok(worker),
+            None => self.wait_for_return(|| self.idle.take().map_or_else(|| self.worker().map(Box::new), Ok)),
+        }
+    }
+
+    /// Keeps a worker for whoever asks next.
+    pub fn return_worker(&self, worker: BoxedWorker) {
+        // In a forked child the lock may be held for ever.
+        if self.check_process().is_ok() {
+            self.idle.put(worker);
+        }
+    }
+
+    /// Runs `lease` again whenever a worker was given back, as long as all logs are in use.
+    fn wait_for_return<T>(&self, lease: impl Fn() -> Result<T>) -> Result<T> {
+        match lease() {
+            Err(Error::NoFreeLog(_)) => {}
+            other => return other,
+        }
+        let memory = self.native_view()?.memory;
+        memory.check_outside()?;
+        latch::wait_for(&memory, SharedLayout::RETURNS, || match lease() {
+            Err(Error::NoFreeLog(_)) => Ok(None),
+            other => other.map(Some),
+        })
+    }
+}

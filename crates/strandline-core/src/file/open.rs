@@ -1,0 +1,289 @@
+//! Opening: from a path to the files of one pool, locked, and certain to belong together.
+//!
+//! # Names
+//!
+//! A pool is found by the name of its heap file; its log lies beside it under the same name with `.log` at its end. So a heap must
+//! have one name: symbolic links are resolved before the log is looked for, and a heap with several hard links is refused.
+//!
+//! # Which log is the pool's
+//!
+//! Not its name tells, but its identity: the pool's UUID, and a nonce that is drawn for each log file. It stands in the log's header and in
+//! the heap's checkpoint slots. Both say which life of the pool wrote them last, so that one that was put back from an older copy
+//! without the other is noticed, too.
+//!
+//! | the heap | a log of its own | no log | another log |
+//! |---|---|---|---|
+//! | not closed cleanly | opened | an error | an error |
+//! | closed cleanly | opened | made anew, and reported | made anew where the other was never used: a creation or the making of a log that was cut short left it; otherwise an error |
+//!
+//! The heap is locked first, then the log, then everything is looked at.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::create;
+use super::lock::lock;
+use super::new_file::{cannot, folder_of, is_at, remove_leavings, remove_locked, synchronize_folder};
+use super::options::Options;
+use crate::Domain;
+use crate::error::{Error, Result};
+use crate::layout::Header;
+use crate::layout::{Layout, PAGE_BYTES, PoolState};
+use crate::scheme::{SchemeKind, Schemes, check_transaction};
+use crate::sync;
+use crate::sync::{FileDevice, LogIdentity, OwnLog};
+
+/// Where the log of the pool at `path` is: beside it, `.log` appended to its name.
+///
+/// ```
+/// use std::path::Path;
+///
+/// let log = strandline_core::file::log_path(Path::new("/var/lib/shop/orders.pool"));
+/// assert_eq!(log, Path::new("/var/lib/shop/orders.pool.log"));
+/// ```
+pub fn log_path(path: &Path) -> PathBuf {
+    with_suffix(path, ".log")
+}
+
+/// `suffix` appended to the name of `path`.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Symbolic links that one path may lead through.
+const MOST_LINKS: usize = 40;
+
+/// The one name of the file at `path`, which need not exist: absolute, all symbolic links resolved.
+pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match path.canonicalize() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            done => return done,
+        }
+        let folder = folder_of(&path).canonicalize()?;
+        let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
+        let here = folder.join(name);
+        match std::fs::read_link(&here) {
+            // A link to what does not exist yet.
+            Ok(target) => path = folder.join(target),
+            Err(_) => return Ok(here),
+        }
+    }
+    Err(io::Error::from(rustix::io::Errno::LOOP))
+}
+
+/// The files of a pool, locked.
+pub(super) struct OpenFiles {
+    /// The heap's, resolved.
+    pub path: PathBuf,
+    pub heap: File,
+    pub header: Header,
+    /// In the `Sync` domain; none in a cleanly closed pool that is only read and has none.
+    pub log: Option<OpenLog>,
+}
+
+/// A log that belongs to the heap.
+pub(super) struct OpenLog {
+    pub file: File,
+    pub identity: LogIdentity,
+    pub ring_blocks: u64,
+    /// Whether it had to be made anew.
+    pub remade: bool,
+}
+
+/// A log that was found beside a heap.
+pub(super) enum FoundLog {
+    Own(OpenLog),
+    /// It is not the heap's, but was never used: a creation, or the making of a log, was cut short.
+    Unused(File),
+}
+
+impl OpenFiles {
+    /// Finds, opens and locks the files of the pool at `path`.
+    ///
+    /// # Errors
+    /// As [`Pool::open`](super::Pool::open).
+    pub fn open(path: &Path, options: &Options, schemes: Schemes, read_only: bool) -> Result<Self> {
+        let path = resolve(path).map_err(cannot("open the pool", path))?;
+        let heap = open_locked(&path, read_only)?;
+        if !read_only {
+            // Whoever gave the files their names may have been killed before these were durable.
+            synchronize_folder(&path).map_err(cannot("make durable the name of", &path))?;
+        }
+        Self::of_heap(path.clone(), heap, options, schemes, read_only).map_err(|error| error.in_pool(&path))
+    }
+
+    fn of_heap(
+        path: PathBuf,
+        heap: File,
+        options: &Options,
+        schemes: Schemes,
+        read_only: bool,
+    ) -> Result<Self> {
+        let links = heap.metadata().map_err(cannot("look at the pool", &path))?.nlink();
+        if links > 1 {
+            return Err(Error::SeveralLinks { path, links });
+        }
+        let header = read_header(&heap, &path)?;
+        if header.layout_name != options.layout_name {
+            return Err(Error::WrongLayout {
+                path,
+                expected: options.layout_name.clone(),
+                found: header.layout_name,
+            });
+        }
+        let state = read_word(&heap, Layout::STATE.offset())?;
+        check_state(state, options.domain, schemes, &path)?;
+        // Before a log is made that takes it over.
+        check_transaction(read_word(&heap, Layout::WATERMARK.offset())?)?;
+        let mut files = Self { path, heap, header, log: None };
+        if options.domain == Domain::Sync {
+            files.log = files.find_log(state == 0, options, read_only)?;
+        }
+        Ok(files)
+    }
+
+    /// The pool's log; `None` where a clean pool that is only read has none.
+    fn find_log(&self, is_clean: bool, options: &Options, read_only: bool) -> Result<Option<OpenLog>> {
+        let name = log_path(&self.path);
+        let had_log = || self.own_log().map(|own| own.is_some());
+        let Some(found) = find(&name, read_only)? else {
+            return match (is_clean, read_only) {
+                (false, _) => Err(Error::LogFile {
+                    path: name.display().to_string(),
+                    problem: format!("of the pool {} is missing", self.path.display()),
+                }),
+                (true, true) => Ok(None),
+                (true, false) => self.make_log(&name, had_log()?, options).map(Some),
+            };
+        };
+        match self.judge_log(found, is_clean)? {
+            FoundLog::Own(log) => Ok(Some(log)),
+            FoundLog::Unused(_) if read_only => Ok(None),
+            FoundLog::Unused(log) => {
+                remove_locked(&log, &name).map_err(cannot("remove the unused log", &name))?;
+                self.make_log(&name, had_log()?, options).map(Some)
+            }
+        }
+    }
+
+    /// The log that the heap was last used with.
+    pub fn own_log(&self) -> Result<Option<OwnLog>> {
+        sync::log_of_heap(&self.heap, self.header.uuid.as_bytes())
+            .map_err(cannot("read the checkpoint slots of", &self.path))
+    }
+
+    /// What the log beside the heap is.
+    ///
+    /// # Errors
+    /// [`Error::LogFile`]: it is damaged, or holds what is not the heap's.
+    pub fn judge_log(&self, file: File, is_clean: bool) -> Result<FoundLog> {
+        let name = log_path(&self.path);
+        let keep = |file: &File| file.try_clone().map_err(cannot("keep open", &name));
+        let device = FileDevice::new(keep(&self.heap)?, keep(&file)?, false);
+        let header = sync::read_log_header(&device, &name)?;
+        let is_the_pools = header.identity.pool == *self.header.uuid.as_bytes();
+        let is_own = match self.own_log()? {
+            Some(own) => own.is(&device, &header).map_err(cannot("read", &name))?,
+            // Both slots are damaged, for recovery to tell.
+            None => is_the_pools,
+        };
+        if is_own {
+            let (identity, ring_blocks) = (header.identity, header.ring);
+            return Ok(FoundLog::Own(OpenLog { file, identity, ring_blocks, remade: false }));
+        }
+        if is_clean && !sync::was_used(&device, &header).map_err(cannot("read", &name))? {
+            return Ok(FoundLog::Unused(file));
+        }
+        let heap = self.path.display();
+        let problem = if is_the_pools {
+            format!(
+                "does not fit the pool {heap}: one of the two is older than the other, as if put back from a copy"
+            )
+        } else {
+            format!("is the log of another pool than {heap}")
+        };
+        Err(Error::LogFile { path: name.display().to_string(), problem })
+    }
+
+    /// Makes the log of a cleanly closed pool. `remade`: it had one.
+    fn make_log(&self, name: &Path, remade: bool, options: &Options) -> Result<OpenLog> {
+        remove_leavings(name);
+        let watermark = read_word(&self.heap, Layout::WATERMARK.offset())?;
+        let (new, log) = create::new_log(&self.heap, &self.header, name, options.sync, watermark)?;
+        match new.publish()? {
+            None => Ok(OpenLog { remade, ..log }),
+            Some(_) => Err(cannot("name the log file", name)(ErrorKind::AlreadyExists.into())),
+        }
+    }
+}
+
+/// The file at `path`, locked, if there is one.
+///
+/// # Errors
+/// [`Error::Locked`]; it cannot be opened.
+pub(super) fn find(path: &Path, read_only: bool) -> Result<Option<File>> {
+    loop {
+        let file = match OpenOptions::new().read(true).write(!read_only).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(cannot("open", path)(error)),
+        };
+        lock(&file, path, read_only)?;
+        // Its name may have become another file's before it was locked: by a repair, or a creation that was given up.
+        if is_at(&file, path).map_err(cannot("open", path))? {
+            return Ok(Some(file));
+        }
+    }
+}
+
+/// The file at `path`, locked.
+pub(super) fn open_locked(path: &Path, read_only: bool) -> Result<File> {
+    find(path, read_only)?.ok_or_else(|| cannot("open the pool", path)(ErrorKind::NotFound.into()))
+}
+
+pub(super) fn read_header(file: &File, path: &Path) -> Result<Header> {
+    let length = file.metadata().map_err(cannot("read the size of", path))?.len();
+    let mut page = vec![0; PAGE_BYTES.min(length) as usize];
+    file.read_exact_at(&mut page, 0).map_err(cannot("read the header of", path))?;
+    Header::decode(&page, length, path)
+}
+
+pub(super) fn read_word(file: &File, offset: u64) -> Result<u64> {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, offset).map_err(|e| Error::io("read the pool", e))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// The domain and the scheme of a pool in use.
+pub(super) fn decode_state(word: u64, schemes: Schemes) -> Result<(Domain, SchemeKind)> {
+    let state = PoolState::decode(word);
+    match Domain::of_code(state.domain) {
+        Some(domain) if state.unknown == 0 => Ok((domain, schemes.of_code(state.scheme)?)),
+        _ => Err(Error::Damaged(format!("its state word is {word:#x}"))),
+    }
+}
+
+/// A cleanly closed pool opens under any domain, otherwise only under the one that wrote it.
+fn check_state(word: u64, domain: Domain, schemes: Schemes, path: &Path) -> Result<()> {
+    if word == 0 {
+        return Ok(());
+    }
+    let (wrote, _) = decode_state(word, schemes)?;
+    if PoolState::decode(word).unprotected {
+        return Err(Error::Unprotected { path: None });
+    }
+    if wrote.code() != domain.code() {
+        return Err(Error::WrongDomain {
+            path: path.to_owned(),
+            wrote: wrote.name().into(),
+            asked: domain.name().into(),
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! How a pool is created or opened.
+
+use std::time::Duration;
+
+use crate::Domain;
+use crate::error::{Error, Result};
+use crate::layout::Geometry;
+use crate::memory::WriteBackInstruction;
+use crate::sync::SyncParameters;
+
+/// How a pool is created or opened.
+///
+/// ```
+/// use strandline_core::layout::Geometry;
+/// use strandline_core::{Domain, Options};
+///
+/// let options = Options {
+///     geometry: Geometry { size: 1 << 30, ..Geometry::default() },
+///     layout_name: "orders".into(),
+///     domain: Domain::Sync,
+///     // Take disk space as the heap grows.
+///     initial_size: Some(0),
+///     ..Options::default()
+/// };
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Sizes; for creating only, an existing pool has its own.
+    pub geometry: Geometry,
+    /// Names what the program keeps in the pool; a pool of another name is refused.
+    pub layout_name: String,
+    /// Where the line between what survives and what does not runs.
+    pub domain: Domain,
+    /// The instruction that writes lines back; `None` for the best there is.
+    pub instruction: Option<WriteBackInstruction>,
+    /// Opens a file that is not on persistent memory under `Flush` or `FlushOnFail` all the same: for tests
+    /// and benchmarks, where nothing has to survive a power failure.
+    pub assume_persistent: bool,
+    /// Protects the mapped pool against stray writes: a store to it by anything but the library, a wild pointer of the
+    /// program's or of a C library's, is a segmentation fault instead of silent damage. Off by default: it costs two
+    /// writes of a processor register for each of the library's stores (`docs/guide.md` has a figure), and needs a
+    /// memory protection key ([`Error::NoProtectionKey`]): x86-64 with `ospke` in `/proc/cpuinfo`.
+    pub protect: bool,
+    /// The STM has 2 to this power stripe locks, 8 bytes each.
+    pub lock_bits: u32,
+    /// `Sync`: the log's size, for making it only, and when checkpoints run.
+    pub sync: SyncParameters,
+    /// Bytes of disk space (or of persistent memory) to take when the pool is created; the rest, up to the geometry's size, is taken as
+    /// the heap grows, and where the disk is full then, the allocation is an error like any other. `None`: all of it at
+    /// once. Address space is reserved for the whole size in any case.
+    pub initial_size: Option<u64>,
+    /// `Sync`: how long a transaction that is to be durable later ([`Pool::ticket`](super::Pool::ticket)) may stay in memory before it is
+    /// flushed, if nobody flushes before. What a power failure can take is what was committed in this time and in one
+    /// flush; a killed process loses as much.
+    pub flush_interval: Duration,
+}
+
+impl Default for Options {
+    /// The `Sync` domain with the default geometry and no layout name.
+    fn default() -> Self {
+        Self {
+            geometry: Geometry::default(),
+            layout_name: String::new(),
+            domain: Domain::Sync,
+            instruction: None,
+            assume_persistent: false,
+            protect: false,
+            lock_bits: 20,
+            sync: SyncParameters::default(),
+            initial_size: None,
+            flush_interval: Duration::from_millis(10),
+        }
+    }
+}
+
+/// The most stripe locks, as a power of two: their numbers have 32 bits.
+const MAXIMAL_LOCK_BITS: u32 = 32;
+
+impl Options {
+    /// Checks that a pool can be open so.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] says what is impossible.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.lock_bits > MAXIMAL_LOCK_BITS {
+            return Err(Error::Parameter(format!(
+                "lock_bits is {}: the STM has at most 2^{MAXIMAL_LOCK_BITS} stripe locks",
+                self.lock_bits
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,693 @@
+//! A pool in a file: creating, opening, recovering and closing it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::backup::{self, BackupReport, Source};
+use super::checkpointer::{Checkpointer, write_state};
+use super::create::{NewPool, random};
+use super::helper::Helper;
+use super::leases::IdleWorkers;
+use super::open::{OpenFiles, OpenLog};
+use super::options::Options;
+use super::ticket::{Flusher, Ticket};
+use crate::Domain;
+use crate::engine::Worker;
+use crate::error::{Error, Result};
+use crate::heap::{self, HeapUsage};
+use crate::layout::Header;
+use crate::layout::{Layout, PoolState, SharedLayout, View};
+use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Step};
+use crate::scheme::{
+    self, BPPM, Blurred, Erased, RecoveryReport, RecoveryStep, SchemeKind, SchemeObject, Setup,
+};
+use crate::sync::DeviceCounters;
+use crate::sync::{FileDevice, SharedLog, SyncRecoveryReport};
+
+/// What opening a pool had to do, and how long each step took.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.worker()?;
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// // The pool is not closed: it is dropped while a worker exists.
+/// drop(pool);
+/// drop(worker);
+///
+/// let pool = Pool::open(&path, &options)?;
+/// assert_eq!(pool.recovery().replayed(), 1);
+/// println!("{:?} to read the logs, {:?} to replay them", pool.recovery().scan, pool.recovery().replay);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recovery {
+    /// What was found and done.
+    pub report: RecoveryReport,
+    /// What was found and done in the `Sync` domain, whose time is in `replay`.
+    pub sync: Option<SyncRecoveryReport>,
+    /// Reading the logs.
+    pub scan: Duration,
+    /// Sorting the committed transactions.
+    pub sort: Duration,
+    /// Storing them home and making that durable.
+    pub replay: Duration,
+    /// Raising the watermark and zeroing the logs.
+    pub truncate: Duration,
+    /// Whether the log file that the pool had was missing, and has been made anew; for a pool that is only read, whether it will
+    /// be. It happens to a cleanly closed pool alone, which holds everything without its log.
+    pub log_remade: bool,
+}
+
+impl Recovery {
+    /// Transactions that were replayed.
+    pub fn replayed(&self) -> u64 {
+        self.sync.map_or(self.report.replayed, |sync| sync.replayed)
+    }
+
+    /// Log records that were read.
+    pub fn records(&self) -> u64 {
+        self.sync.map_or(self.report.records, |sync| sync.records)
+    }
+}
+
+/// What files are opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Writing,
+    Reading,
+    /// To make a pool's first contents, before it is published.
+    Creation,
+}
+
+/// An open pool. It is closed when dropped; [`Pool::close`] reports errors. A pool dropped while a worker
+/// exists stays locked until the worker is gone, and is recovered when it is next opened.
+///
+/// A process that is forked from the one that opened the pool cannot use it: everything is [`Error::Forked`] there, and
+/// dropping this changes nothing. But it holds the pool's lock too, as long as it lives or until it executes another program.
+///
+/// ```
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// let pool = Pool::create(&path, &options)?;
+/// pool.worker()?.run(|tx| tx.write(tx.root(0), 5))?;
+/// pool.close()?;
+///
+/// let pool = Pool::open(&path, &options)?;
+/// assert_eq!(pool.recovery().replayed(), 0, "it was closed");
+/// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(0)))?, 5);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct Pool {
+    path: PathBuf,
+    file: File,
+    header: Header,
+    layout: Layout,
+    shared: SharedLayout,
+    persistent: Arc<Mapping>,
+    volatile: Arc<Mapping>,
+    mapping: MappingKind,
+    options: Options,
+    setup: Setup,
+    read_only: bool,
+    /// The device, the shared log and its checkpoints, in the `Sync` domain.
+    sync: Option<SyncPool>,
+    /// The helper of the scheme that runs, where it has one.
+    helper: Mutex<Option<Helper>>,
+    pub(super) idle: IdleWorkers,
+    recovery: Recovery,
+    closed: bool,
+}
+
+struct SyncPool {
+    device: Arc<FileDevice>,
+    log: SharedLog,
+    /// None in a pool that is only read.
+    checkpointer: Option<Checkpointer>,
+    /// Started with the first ticket.
+    flusher: Mutex<Option<Flusher>>,
+}
+
+impl Setup {
+    /// As [`Pool::create`], to be used so.
+    ///
+    /// # Errors
+    /// As [`Pool::create`].
+    pub fn create(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool> {
+        Pool::create_with(path.as_ref(), options, self, |_| Ok(())).map(|(pool, ())| pool)
+    }
+
+    /// As [`Pool::open`], to be used so.
+    ///
+    /// # Errors
+    /// As [`Pool::open`].
+    pub fn open(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool> {
+        Pool::open_as(path.as_ref(), options, self, false)
+    }
+
+    /// As [`Pool::open_read_only`], to be used so.
+    ///
+    /// # Errors
+    /// As [`Pool::open`].
+    pub fn open_read_only(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool> {
+        Pool::open_as(path.as_ref(), options, self, true)
+    }
+}
+
+impl Pool {
+    /// Creates a pool in a new file at `path`, allocates all of its space, and opens it. The file gets its name when it is
+    /// complete and durable, so that nobody ever finds half a pool; what is at `path` already stays.
+    ///
+    /// # Errors
+    /// The file exists, in the `Sync` domain also a log file that holds another pool's transactions or is none; the disk is full;
+    /// an option is impossible. No file is left then.
+    pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Setup::default().create(path, options)
+    }
+
+    /// As [`Pool::create`]; `init` makes what the pool is to hold before anybody can find it.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; those of `init`. No file is left then.
+    pub fn create_with<T>(
+        path: &Path,
+        options: &Options,
+        setup: Setup,
+        init: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<(Self, T)> {
+        let new = NewPool::create(path, options)?;
+        let mut pool = Self::open_files(new.open()?, options, setup, Use::Creation)?;
+        let made = init(&pool)?;
+        pool.end_creation()?;
+        new.publish()?;
+        Ok((pool, made))
+    }
+
+    /// Opens the pool at `path` for reading and writing, and recovers it.
+    ///
+    /// # Errors
+    /// A distinct one for a damaged, truncated, foreign, newer or locked pool, another layout name, and a
+    /// domain that cannot be; nothing has been changed then.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Setup::default().open(path, options)
+    }
+
+    /// Opens the pool at `path` for reading only, beside any number of other readers. What the logs hold is
+    /// replayed into this process's own copy; the file is not changed.
+    ///
+    /// ```
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// Pool::create(&path, &options)?.close()?;
+    /// let readers = [Pool::open_read_only(&path, &options)?, Pool::open_read_only(&path, &options)?];
+    /// assert_eq!(readers[1].worker()?.view(|tx| tx.read(tx.root(0)))?, 0);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Pool::open`].
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Setup::default().open_read_only(path, options)
+    }
+
+    fn open_as(path: &Path, options: &Options, setup: Setup, read_only: bool) -> Result<Self> {
+        let usage = if read_only { Use::Reading } else { Use::Writing };
+        Self::open_files(OpenFiles::open(path, options, setup.schemes, read_only)?, options, setup, usage)
+    }
+
+    /// Ends the making of a pool that nobody can find yet.
+    fn end_creation(&mut self) -> Result<()> {
+        let view = self.native_view()?;
+        match &self.sync {
+            Some(sync) => sync.log.end_creation(&view, random()),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens the pool in these files, which are locked.
+    pub(super) fn open_files(files: OpenFiles, options: &Options, setup: Setup, usage: Use) -> Result<Self> {
+        let path = files.path.clone();
+        Self::map(files, options, setup, usage).map_err(|error| error.in_pool(&path))
+    }
+
+    fn map(files: OpenFiles, options: &Options, setup: Setup, usage: Use) -> Result<Self> {
+        options.check()?;
+        let read_only = usage == Use::Reading;
+        let life = if usage == Use::Creation { 0 } else { random() | 1 << 63 };
+        let OpenFiles { path, heap: file, header, log } = files;
+        let layout = Layout::new(header.geometry)?;
+        let mut parameters = options.sync;
+        let mut log_remade = false;
+        let device = match log {
+            Some(OpenLog { file: log, identity, ring_blocks, remade }) => {
+                parameters.ring_blocks = ring_blocks;
+                log_remade = remade;
+                let heap = file.try_clone().map_err(|e| Error::io("keep the pool's file open", e))?;
+                Some((FileDevice::new(heap, log, !read_only), identity))
+            }
+            None => None,
+        };
+        let sync_bytes = if device.is_some() { SharedLog::volatile_bytes(&layout, parameters) } else { 0 };
+        let shared = SharedLayout::new(&layout, options.lock_bits, sync_bytes);
+        let sync = device.map(|(device, identity)| SyncPool {
+            device: Arc::new(device),
+            log: SharedLog::new(&layout, &shared, parameters, identity, life),
+            checkpointer: None,
+            flusher: Mutex::default(),
+        });
+        let mapping = match options.domain {
+            _ if read_only => MappingKind::Private,
+            Domain::Flush | Domain::FlushOnFail if !options.assume_persistent => {
+                MappingKind::SharedSynchronous
+            }
+            Domain::Sync => MappingKind::Private,
+            _ => MappingKind::Shared,
+        };
+        let mut persistent = Mapping::file(&file, header.geometry.size, mapping)?;
+        if options.protect {
+            persistent = persistent.protect()?;
+        }
+        let mut pool = Self {
+            persistent: Arc::new(persistent),
+            volatile: Arc::new(Mapping::anonymous(shared.bytes())?),
+            header,
+            layout,
+            shared,
+            mapping,
+            options: options.clone(),
+            setup,
+            read_only,
+            sync,
+            helper: Mutex::new(None),
+            idle: IdleWorkers::default(),
+            recovery: Recovery { log_remade, ..Recovery::default() },
+            path,
+            file,
+            // Until recovery has succeeded there is nothing to close.
+            closed: true,
+        };
+        pool.recover()?;
+        Ok(pool)
+    }
+
+    /// Recovers the pool, and marks it as in use if it is to be written.
+    fn recover(&mut self) -> Result<()> {
+        let view = self.native_view()?;
+        if let Some(sync) = &mut self.sync {
+            let since = Instant::now();
+            let report =
+                if self.read_only { sync.log.recover_read_only(&view) } else { sync.log.recover(&view) }?;
+            self.recovery = Recovery { sync: Some(report), replay: since.elapsed(), ..self.recovery };
+            if !self.read_only {
+                write_state(&*sync.device, self.options.domain.code(), None)?;
+                sync.checkpointer = Some(Checkpointer::start(view, sync.log)?);
+                self.closed = false;
+            }
+            return Ok(());
+        }
+        let mut times = [Duration::ZERO; 4];
+        let mut running: Option<(RecoveryStep, Instant)> = None;
+        let mut tick = |next: Option<RecoveryStep>| {
+            if let Some((step, since)) = running.take() {
+                times[step as usize] = since.elapsed();
+            }
+            running = next.map(|step| (step, Instant::now()));
+        };
+        let state = PoolState::decode(view.memory.load(Layout::STATE));
+        let report = if state == PoolState::default() {
+            // Everything is home, and the logs may be any scheme's.
+            tick(Some(RecoveryStep::Truncate));
+            scheme::forget_logs(&view)?
+        } else {
+            scheme::recover(&view, self.setup.schemes, |step| tick(Some(step)))?
+        };
+        tick(None);
+        let [scan, sort, replay, truncate] = times;
+        self.recovery = Recovery { report, scan, sort, replay, truncate, ..self.recovery };
+        if !self.read_only {
+            let state = PoolState { domain: self.options.domain.code(), ..state };
+            view.memory.store(Layout::STATE, state.encode());
+            view.memory.write_back(Layout::STATE, Step::MarkState);
+            view.memory.fence(Step::MarkState);
+            self.closed = false;
+        }
+        Ok(())
+    }
+
+    /// Fails in a forked child of the process that opened the pool.
+    pub(super) fn check_process(&self) -> Result<()> {
+        self.volatile.process().check()
+    }
+
+    pub(super) fn native_view(&self) -> Result<View<Native>> {
+        // A reader's own copy needs no durability.
+        let domain = if self.read_only { Domain::Process } else { self.options.domain };
+        let device = self.sync.as_ref().map(|sync| sync.device.clone() as Arc<dyn Device + Send + Sync>);
+        let memory = Native::new(
+            self.persistent.clone(),
+            self.volatile.clone(),
+            domain,
+            self.options.instruction,
+            device,
+        )?;
+        let view = View { memory, layout: self.layout, shared: self.shared };
+        assert!(view.fits(), "mappings are as large as the layouts that they were made for");
+        Ok(view)
+    }
+
+    /// A worker, for one thread, to run transactions with.
+    ///
+    /// ```
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// let pool = Pool::create(&path, &options)?;
+    /// std::thread::scope(|threads| {
+    ///     for root in 0..4 {
+    ///         let mut worker = pool.worker()?;
+    ///         threads.spawn(move || worker.run(|tx| tx.write(tx.root(root), root)));
+    ///     }
+    ///     strandline_core::Result::Ok(())
+    /// })?;
+    /// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(3)))?, 3);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoFreeLog`]: there are as many workers as the pool has logs; [`Pool::wait_for_worker`] waits then.
+    /// [`Error::Forked`].
+    pub fn worker(&self) -> Result<Worker<Native, Blurred>> {
+        self.lease(&BPPM, Worker::lease)
+    }
+
+    /// A worker under another scheme, for the laboratory. The pool goes over to that scheme, and is recovered by it.
+    ///
+    /// # Errors
+    /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone, or workers under another
+    /// scheme exist.
+    pub fn worker_of(&self, kind: SchemeKind) -> Result<Worker<Native, Erased>> {
+        if self.options.domain == Domain::Sync && !kind.in_sync {
+            return Err(Error::Unsupported(format!(
+                "scheme {} instead of bppm",
+                kind.name(self.setup.concurrency)
+            )));
+        }
+        if !kind.is_native {
+            return Err(Error::Parameter(format!(
+                "no processor has the persist barriers of {}: it exists for the recorder, the crash checker and \
+                 the simulator; on real memory use sct-eager-sync or dct-eager-sync",
+                kind.modes[0].name
+            )));
+        }
+        self.lease(kind, |view, setup, shared_log| Worker::lease_of(view, kind, setup, shared_log))
+    }
+
+    fn lease<S: SchemeObject<Native>>(
+        &self,
+        kind: SchemeKind,
+        lease: impl Fn(View<Native>, Setup, Option<SharedLog>) -> Result<Worker<Native, S>>,
+    ) -> Result<Worker<Native, S>> {
+        let shared_log = self.sync.as_ref().map(|sync| sync.log);
+        let mut worker = loop {
+            match lease(self.native_view()?, self.setup, shared_log) {
+                // An idle worker gives its log up.
+                Err(Error::NoFreeLog(_)) if self.idle.take().is_some() => {}
+                leased => break leased?,
+            }
+        };
+        if self.read_only {
+            worker.make_read_only();
+            return Ok(worker);
+        }
+        let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kind.scheme.has_helper() {
+            // No worker of the scheme that it helped exists any more.
+            if let Some(helper) = helper.take() {
+                helper.stop(worker.memory());
+            }
+        } else if helper.is_none() {
+            *helper = Some(Helper::start(kind, self.native_view()?, self.setup.concurrency)?);
+        }
+        Ok(worker)
+    }
+
+    /// A view for a runner that promises nothing of what it stores: the pool is marked, and refused when it is next opened unless
+    /// it is closed cleanly.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: the pool is only read, or in the `Sync` domain, where nobody but a scheme knows what has changed.
+    pub fn unprotected_view(&self) -> Result<View<Native>> {
+        if self.read_only || self.options.domain == Domain::Sync {
+            return Err(Error::Unsupported("the volatile pseudo-scheme".into()));
+        }
+        let view = self.native_view()?;
+        scheme::mark_unprotected(&view);
+        Ok(view)
+    }
+
+    /// A ticket for the transaction with number `transaction`, as [`Worker::run_later`] returned it. In domains
+    /// other than `Sync` a transaction is durable when it has committed.
+    ///
+    /// ```
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// let pool = Pool::create(&path, &options)?;
+    /// let mut worker = pool.worker()?;
+    /// let (_, transaction) = worker.run_later(|tx| tx.write(tx.root(0), 5))?;
+    /// // Here it could be lost in the `Sync` domain.
+    /// pool.ticket(transaction)?.wait()?;
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The system has no thread left for flushing. [`Error::Forked`].
+    pub fn ticket(&self, transaction: u64) -> Result<Ticket> {
+        self.check_process()?;
+        let Some(sync) = self.sync.as_ref().filter(|_| transaction > 0) else { return Ok(Ticket::durable()) };
+        let mut flusher = sync.flusher.lock().unwrap_or_else(PoisonError::into_inner);
+        let flusher = match &mut *flusher {
+            Some(flusher) => flusher,
+            none => none.insert(Flusher::start(self.native_view()?, sync.log, self.options.flush_interval)?),
+        };
+        Ok(flusher.ticket(transaction))
+    }
+
+    fn stop_flusher(&self, everything_is_durable: bool) {
+        if let Some(sync) = &self.sync
+            && let Some(flusher) = sync.flusher.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            flusher.stop(everything_is_durable);
+        }
+    }
+
+    /// What opening the pool had to do.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// The pool's file, all symbolic links resolved.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The pool's header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Where everything lies in the pool.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What the device of a `Sync` pool has been asked to do since it was opened; `None` in other domains.
+    pub fn device_counters(&self) -> Option<DeviceCounters> {
+        self.sync.as_ref().map(|sync| sync.device.counters())
+    }
+
+    /// Waits until every committed transaction is durable and in the heap file, and frees the log. Transactions go on
+    /// meanwhile. A thread does this in the background; it is for measuring, and before a copy of the file is made by
+    /// other means. In domains other than `Sync` it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]: the device failed. [`Error::Forked`].
+    pub fn checkpoint(&self) -> Result<()> {
+        self.check_process()?;
+        match &self.sync {
+            Some(sync) if !self.read_only => sync.log.checkpoint(&self.native_view()?).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies the pool to a new file at `to` while transactions run: a pool of its own, cleanly closed.
+    ///
+    /// In the `Sync` domain it has every transaction that was durable when the copy of the heap ended. Checkpoints wait
+    /// meanwhile, so that commits may have to wait too when the log is full. In the other domains transactions that begin wait
+    /// until the memory is copied, in single-writer mode updates alone; the copy has every transaction that had committed.
+    ///
+    /// ```
+    /// # use strandline_core::{Options, Result};
+    /// # use strandline::Store;
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let (path, copy) = (folder.path().join("pool"), folder.path().join("copy"));
+    /// let store = Store::<u64>::create(&path, &Options::default(), |_| Ok(7u64))?;
+    /// store.pool().backup(&copy)?;
+    /// let restored = Store::<u64>::open(&copy, &Options::default())?;
+    /// assert_eq!(restored.view(|tx, root| root.get(tx))?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: the pool is open for reading (copy its file), or outside the `Sync` domain in the hands of one
+    /// of the laboratory's schemes; there is something at `to`; input or output fails. No file is left then.
+    /// [`Error::Nested`]: it is called in a transaction's closure, for whose end it might have to wait. [`Error::Forked`].
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
+        if self.read_only {
+            return Err(Error::Unsupported("a backup of a pool that is open for reading".into()));
+        }
+        let kind = match &self.sync {
+            Some(sync) => backup::Kind::Sync(&sync.device, sync.log),
+            None => backup::Kind::Mapped(self.setup.concurrency),
+        };
+        let view = self.native_view()?;
+        view.memory.check_outside()?;
+        backup::backup(&Source { view, header: &self.header, file: &self.file, kind }, to.as_ref())
+    }
+
+    /// How full the heap is. Exact while no transaction runs.
+    ///
+    /// ```
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// let pool = Pool::create(&path, &options)?;
+    /// let empty = pool.usage()?;
+    /// pool.worker()?.run(|tx| tx.alloc(100))?;
+    /// let used = pool.usage()?;
+    /// assert_eq!((empty.objects, used.objects), (0, 1));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The heap is damaged.
+    pub fn usage(&self) -> Result<HeapUsage> {
+        heap::usage(&self.native_view()?)
+    }
+
+    /// Makes everything durable and marks the pool as cleanly closed.
+    ///
+    /// ```
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// let pool = Pool::create(&path, &options)?;
+    /// let worker = pool.worker()?;
+    /// drop(worker); // Workers first.
+    /// pool.close()?;
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A worker still exists, or the device failed; the pool is recovered when it is next opened. [`Error::Forked`]: the
+    /// parent's pool stays as it is.
+    pub fn close(mut self) -> Result<()> {
+        self.close_once()
+    }
+
+    fn stop_helper<M: Memory>(&self, memory: &M) {
+        if let Some(helper) = self.helper.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            helper.stop(memory);
+        }
+    }
+
+    fn close_once(&mut self) -> Result<()> {
+        self.check_process()?;
+        self.idle.clear();
+        if std::mem::replace(&mut self.closed, true) {
+            return Ok(());
+        }
+        let view = self.native_view()?;
+        let memory = &view.memory;
+        if self.shared.slots().any(|slot| memory.load(slot.leased()) != 0) {
+            self.closed = false;
+            return Err(Error::Parameter("the pool cannot be closed while a worker exists".into()));
+        }
+        self.stop_helper(memory);
+        if let Some(sync) = &mut self.sync {
+            if let Some(mut checkpointer) = sync.checkpointer.take() {
+                checkpointer.stop(memory, &sync.log);
+            }
+            let report = sync.log.checkpoint(&view);
+            self.stop_flusher(report.is_ok());
+            let report = report?;
+            let device = self.sync.as_ref().map(|sync| sync.device.clone());
+            return device.map_or(Ok(()), |device| write_state(&*device, 0, Some(report.watermark)));
+        }
+        memory.check_file()?;
+        scheme::drain(&view, scheme::current(&view, self.setup.schemes)?);
+        // Under any domain but MAP_SYNC's, what a clean pool promises has to be in the file itself.
+        let unprotected = PoolState::decode(memory.load(Layout::STATE)).unprotected;
+        let synchronize = || match self.mapping {
+            MappingKind::Shared => self.persistent.synchronize(),
+            MappingKind::SharedSynchronous if unprotected => {
+                // Nobody knows what was stored.
+                let bytes = self.layout.end().offset() - self.layout.data.offset();
+                memory.write_back_range(self.layout.data, bytes, Step::MarkState);
+                memory.fence(Step::MarkState);
+                Ok(())
+            }
+            MappingKind::SharedSynchronous | MappingKind::Private => Ok(()),
+        };
+        synchronize()?;
+        memory.store(Layout::STATE, 0);
+        memory.write_back(Layout::STATE, Step::MarkState);
+        memory.fence(Step::MarkState);
+        synchronize()
+    }
+}
+
+impl Pool {
+    /// In a forked child: the pool's threads are not there, and what they share with it may be locked for ever.
+    fn forget_threads(&mut self) {
+        std::mem::forget(self.helper.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(sync) = &mut self.sync {
+            std::mem::forget(sync.checkpointer.take());
+            std::mem::forget(sync.flusher.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.check_process().is_err() {
+            return self.forget_threads();
+        }
+        // Whatever fails here, the pool stays marked as in use and is recovered when it is next opened.
+        let _ = self.close_once();
+        let Ok(view) = self.native_view() else { return };
+        self.stop_helper(&view.memory);
+        self.stop_flusher(false);
+        if let Some(SyncPool { log, checkpointer: Some(checkpointer), .. }) = &mut self.sync {
+            checkpointer.stop(&view.memory, log);
+            log.abandon(&view.memory);
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Repair: damage whose cure is certain and loses nothing.
+//!
+//! The work is done on a copy, which is recovered, closed, checked, and takes the pool's place only if no damage is left in
+//! it; the files as they were stay beside it. So nothing is lost by an attempt, nor by a crash during one, and a pool with
+//! damage that cannot be cured stays as it is.
+//!
+//! | damaged | why its cure is certain |
+//! |---|---|
+//! | the header, where only what is known otherwise is wrong: magic, version, zeros, size (the file's), UUID (the log's) | its checksum fits afterwards |
+//! | the file is too short, and the missing chunks are free | free chunks hold nothing |
+//! | the log's header | all of it follows from the UUID and the file's size; its checksum or a block of the log confirms it |
+//! | log or checkpoint slots of a pool that was closed cleanly | the log holds nothing that the pool does not |
+//! | one of the two checkpoint slots of another | the other leads to all of the log: recovery itself makes sure |
+//! | an entry of the log directory | it can have one value only |
+//! | words of a large object in the chunk table | the object's other words say what they were |
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::check::check;
+use super::inspect::open_to_look;
+use super::new_file::{cannot, create_like, synchronize_folder};
+use super::open::{decode_state, log_path, open_locked, read_header, read_word, resolve, with_suffix};
+use super::options::Options;
+use super::pool::Pool;
+use crate::Domain;
+use crate::error::{Error, Result};
+use crate::heap;
+use crate::layout::Header;
+use crate::layout::{Layout, PAGE_BYTES, PoolState};
+use crate::scheme::{Schemes, Setup};
+use crate::sync;
+use crate::sync::{FileDevice, SyncParameters};
+
+/// What a repair did.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// use std::os::unix::fs::FileExt;
+///
+/// pool.close()?;
+/// assert!(strandline_core::file::repair(&path, Default::default())?.repaired.is_empty(), "nothing was damaged");
+/// let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+/// // The header's magic.
+/// file.write_all_at(&[0; 8], 0).unwrap();
+/// let report = strandline_core::file::repair(&path, Default::default())?;
+/// assert_eq!((report.repaired.len(), report.kept.len()), (1, 1));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// What was damaged and is no more; empty if nothing was.
+    pub repaired: Vec<String>,
+    /// The files as they were before.
+    pub kept: Vec<PathBuf>,
+}
+
+/// Repairs the pool at `path`, if all its damage can be repaired without losing anything that is stored in it. The files as
+/// they were stay beside it, `.damaged` appended to the pool's name.
+///
+/// It works on a copy, for which there must be space, and which takes the pool's place at the end. A pool without damage is
+/// left alone.
+///
+/// ```
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// use std::os::unix::fs::FileExt;
+///
+/// Pool::create(&path, &options)?.close()?;
+/// // The magic number is gone.
+/// std::fs::File::options().write(true).open(&path).unwrap().write_at(b"????", 0).unwrap();
+/// assert!(Pool::open(&path, &options).is_err());
+///
+/// let report = strandline_core::file::repair(&path, Default::default())?;
+/// assert_eq!(report.repaired.len(), 1);
+/// assert!(report.kept[0].ends_with("pool.damaged"));
+/// Pool::open(&path, &options)?;
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Irreparable`]: something would be lost, or is. The pool is in use, or cannot be read or copied. Nothing has
+/// changed then.
+pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> {
+    let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
+    // A header that cannot be read is no reason to give up yet.
+    match check(path, schemes) {
+        Ok(report) if report.damage.is_empty() => return Ok(RepairReport::default()),
+        Ok(_) | Err(Error::NotAPool { .. } | Error::NewerFormat { .. } | Error::OlderFormat { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let file = open_locked(path, false)?;
+    let copy = with_suffix(path, ".repair");
+    let kept = with_suffix(path, ".damaged");
+    for taken in [&copy, &log_path(&copy), &kept, &log_path(&kept)] {
+        if taken.exists() {
+            return Err(Error::Parameter(format!(
+                "{} exists, perhaps from an earlier repair; move it away or delete it",
+                taken.display()
+            )));
+        }
+    }
+    let done = mend_copy(path, &file, &copy, schemes).and_then(|repaired| {
+        let kept = replace(path, &copy, &kept)?;
+        Ok(RepairReport { repaired, kept })
+    });
+    // After a success they are not there any more.
+    for left in [&copy, &log_path(&copy)] {
+        let _ = std::fs::remove_file(left);
+    }
+    done
+}
+
+/// Copies the pool to `copy` and repairs that; what was damaged.
+fn mend_copy(path: &Path, file: &File, copy: &Path, schemes: Schemes) -> Result<Vec<String>> {
+    copy_file(file, path, copy)?;
+    let log = log_path(path);
+    if log.exists() {
+        copy_file(&File::open(&log).map_err(cannot("open", &log))?, &log, &log_path(copy))?;
+    }
+    let mut mended = Mended { path: copy, schemes, what: Vec::new(), ring: None };
+    mended.header()?;
+    let missing_from = mended.length()?;
+    mended.log()?;
+    mended.directory()?;
+    mended.recover()?;
+    if mended.ring.is_none() {
+        // The log that another domain left matters now that the pool is clean.
+        mended.log()?;
+        mended.recover()?;
+    }
+    mended.chunk_table()?;
+    let report = check(copy, schemes)?;
+    if !report.damage.is_empty() {
+        return Err(Error::Irreparable(report.damage.join("; ")));
+    }
+    if let Some(from) = missing_from {
+        let header = read_header(&open(copy)?, copy)?;
+        let pool = open_to_look(copy, &header, schemes)?;
+        if !heap::is_free_from(&pool.native_view()?, from) {
+            return Err(Error::Irreparable(format!("what lay behind byte {from} is missing and was in use")));
+        }
+    }
+    Ok(mended.what)
+}
+
+/// Puts the copy in the pool's place; returns where the files as they were are.
+fn replace(path: &Path, copy: &Path, kept: &Path) -> Result<Vec<PathBuf>> {
+    // The log first: beside the old pool it is as good as the old one, and the new pool, which is clean, needs neither.
+    let mut all = Vec::new();
+    for (path, copy, kept) in [
+        (&log_path(path), &log_path(copy), &log_path(kept)),
+        (&path.to_owned(), &copy.to_owned(), &kept.to_owned()),
+    ] {
+        if path.exists() {
+            std::fs::hard_link(path, kept).map_err(cannot("keep the damaged file as", kept))?;
+            all.push(kept.clone());
+        }
+        if copy.exists() {
+            std::fs::rename(copy, path).map_err(cannot("replace", path))?;
+        }
+    }
+    synchronize_folder(path).map_err(cannot("replace", path))?;
+    Ok(all)
+}
+
+fn open(path: &Path) -> Result<File> {
+    OpenOptions::new().read(true).write(true).open(path).map_err(cannot("open", path))
+}
+
+/// A copy with the same owner and permissions; holes stay holes.
+fn copy_file(from: &File, name: &Path, to: &Path) -> Result<()> {
+    let copy = || {
+        let about = from.metadata()?;
+        let new = create_like(to, Some(&about))?;
+        new.set_len(about.len())?;
+        let mut piece = vec![0; 1 << 20];
+        let mut at = 0;
+        while at < about.len() {
+            let length = (about.len() - at).min(piece.len() as u64) as usize;
+            from.read_exact_at(&mut piece[..length], at)?;
+            if piece[..length].iter().any(|&byte| byte != 0) {
+                new.write_all_at(&piece[..length], at)?;
+            }
+            at += length as u64;
+        }
+        new.sync_all()
+    };
+    copy().map_err(cannot("copy", name))
+}
+
+/// A copy that is being repaired.
+struct Mended<'p> {
+    path: &'p Path,
+    schemes: Schemes,
+    what: Vec<String>,
+    /// Blocks in the ring of its log, if it has one.
+    ring: Option<u64>,
+}
+
+impl Mended<'_> {
+    fn write(&mut self, offset: u64, bytes: &[u8], what: String) -> Result<()> {
+        open(self.path)?.write_all_at(bytes, offset).map_err(cannot("write", self.path))?;
+        self.what.push(what);
+        Ok(())
+    }
+
+    fn header(&mut self) -> Result<()> {
+        let file = open(self.path)?;
+        let length = file.metadata().map_err(cannot("look at", self.path))?.len();
+        let mut page = vec![0; PAGE_BYTES.min(length) as usize];
+        file.read_exact_at(&mut page, 0).map_err(cannot("read", self.path))?;
+        let Err(error) = Header::decode(&page, length, self.path) else { return Ok(()) };
+        let log = File::open(log_path(self.path)).ok().and_then(|log| sync::log_identity(&log));
+        let log_uuid = log.map(|log| log.pool);
+        match Header::mend(&page, length, log_uuid) {
+            Some(good) if good == page => Ok(()),
+            Some(good) => self.write(0, &good, format!("the header: {error}")),
+            None => Err(match error {
+                Error::DamagedHeader { problem, .. } => {
+                    Error::Irreparable(format!("the header is damaged: {problem}"))
+                }
+                error => error,
+            }),
+        }
+    }
+
+    /// Gives a file that was cut short its length again; from where it was missing.
+    fn length(&mut self) -> Result<Option<u64>> {
+        let file = open(self.path)?;
+        match read_header(&file, self.path) {
+            Ok(_) => Ok(None),
+            Err(Error::Truncated { expected, found, .. }) => {
+                file.set_len(expected).map_err(cannot("extend", self.path))?;
+                self.what.push(format!("{} bytes at the file's end were missing", expected - found));
+                Ok(Some(found))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The log's header, and the checkpoint slots. A pool that was closed cleanly gets a new log where its own is damaged;
+    /// otherwise a damaged slot is left to recovery, which writes both.
+    fn log(&mut self) -> Result<()> {
+        let (file, name) = (open(self.path)?, log_path(self.path));
+        let state = read_word(&file, Layout::STATE.offset())?;
+        if !name.exists() || !needs_log(state) {
+            return Ok(());
+        }
+        let uuid = *read_header(&file, self.path)?.uuid.as_bytes();
+        let log = open(&name)?;
+        let length = log.metadata().map_err(cannot("look at", &name))?.len();
+        self.ring = Some((length / PAGE_BYTES).saturating_sub(1));
+        let own = sync::log_of_heap(&file, &uuid).map_err(cannot("read", self.path))?;
+        let found = sync::log_identity(&log);
+        let is_foreign =
+            found.is_some_and(|found| found.pool != uuid || own.is_some_and(|own| own.identity != found));
+        let device = FileDevice::new(file, log, true);
+        let is_clean = state == 0;
+        match sync::read_log_header(&device, &name) {
+            _ if is_foreign => Err(Error::Irreparable("its log is another pool's, or an older one".into())),
+            Ok(_) => {
+                let slots = sync::damaged_slots(&device, &uuid)?;
+                if is_clean && !slots.is_empty() {
+                    self.forget_log(&name)?;
+                }
+                self.what.extend(slots);
+                Ok(())
+            }
+            Err(Error::LogFile { problem, .. }) => {
+                self.what.push(format!("the log {problem}"));
+                if is_clean {
+                    self.forget_log(&name)
+                } else if let Some(own) = own
+                    && sync::mend_log_header(&device, own).map_err(cannot("repair", &name))?
+                {
+                    self.what.extend(sync::damaged_slots(&device, &uuid)?);
+                    Ok(())
+                } else {
+                    Err(Error::Irreparable(format!("its log {problem}")))
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn forget_log(&self, name: &Path) -> Result<()> {
+        std::fs::remove_file(name).map_err(cannot("remove", name))
+    }
+
+    fn directory(&mut self) -> Result<()> {
+        let file = open(self.path)?;
+        let layout = Layout::new(read_header(&file, self.path)?.geometry)?;
+        for index in 0..layout.geometry.logs {
+            let at = Layout::LOG_DIRECTORY.word(index).offset();
+            let (found, log) = (read_word(&file, at)?, layout.log(index).offset());
+            // A log that was never made is zeros, which say nothing.
+            if found != 0 && found != log {
+                self.write(
+                    at,
+                    &log.to_le_bytes(),
+                    format!("the directory's entry of log {index} was {found:#x}"),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Recovers and closes the copy.
+    fn recover(&mut self) -> Result<()> {
+        let file = open(self.path)?;
+        let header = read_header(&file, self.path)?;
+        let state = read_word(&file, Layout::STATE.offset())?;
+        let domain = match state {
+            // Both would do; the first one sees to log and checkpoint slots.
+            0 if self.ring.is_some() => Domain::Sync,
+            0 => Domain::Process,
+            state => decode_state(state, self.schemes).map_err(irreparable)?.0,
+        };
+        let mut sync = SyncParameters::default();
+        // For a new log; one that exists knows better.
+        sync.ring_blocks = self.ring.filter(|&ring| ring > 1).unwrap_or(sync.ring_blocks);
+        let options = Options {
+            domain,
+            sync,
+            layout_name: header.layout_name,
+            assume_persistent: true,
+            lock_bits: 10,
+            ..Options::default()
+        };
+        Setup { schemes: self.schemes, ..Setup::default() }
+            .open(self.path, &options)
+            .and_then(Pool::close)
+            .map_err(irreparable)
+    }
+
+    fn chunk_table(&mut self) -> Result<()> {
+        let file = open(self.path)?;
+        let layout = Layout::new(read_header(&file, self.path)?.geometry)?;
+        let mut table = (0..layout.chunk_count)
+            .map(|chunk| read_word(&file, layout.chunk_table.word(chunk).offset()))
+            .collect::<Result<Vec<_>>>()?;
+        for chunk in heap::mend_large_objects(&mut table) {
+            let at = layout.chunk_table.word(chunk).offset();
+            let what = format!("the table's word of chunk {chunk}, part of a large object");
+            self.write(at, &table[chunk as usize].to_le_bytes(), what)?;
+        }
+        open(self.path)?.sync_all().map_err(cannot("write", self.path))
+    }
+}
+
+/// Whether a pool with this state has a log that matters, if only to the next program that opens it.
+fn needs_log(state: u64) -> bool {
+    state == 0 || Domain::of_code(PoolState::decode(state).domain) == Some(Domain::Sync)
+}
+
+fn irreparable(error: Error) -> Error {
+    match error {
+        Error::Damaged(what) => Error::Irreparable(what),
+        error => error,
+    }
+}

@@ -1,0 +1,242 @@
+//! Transactions that are durable later: tickets to wait for, and the thread that bounds how long "later" is.
+//!
+//! A committed transaction whose caller does not wait lies in the shared log's staging until somebody flushes: a
+//! later committer that waits, a ticket that is waited for, or this thread, which flushes so long after the first such
+//! commit as the options say.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::layout::View;
+use crate::memory::{Native, Process};
+use crate::sync::SharedLog;
+
+/// A committed transaction's durability: to be waited for ([`Ticket::wait`]), awaited (it is a future), asked
+/// ([`Ticket::is_durable`]) or dropped. Dropping it changes nothing: the transaction becomes durable all the same.
+///
+/// Transactions become durable in the order in which they commit, so whoever waits for a ticket knows that all
+/// transactions that its own has seen are durable too.
+///
+/// ```
+/// # use strandline::Store;
+/// # use strandline_core::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
+/// let (_, ticket) = store.update_later(|tx, root| root.set(tx, &1))?;
+/// if !ticket.is_durable()? {
+///     ticket.wait()?;
+/// }
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "the transaction may not be durable yet; wait for the ticket, or drop it explicitly if that does not matter"]
+pub struct Ticket {
+    transaction: u64,
+    flusher: Option<(Weak<Core>, Arc<AtomicBool>)>,
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ticket({})", self.transaction)
+    }
+}
+
+impl Ticket {
+    /// A ticket for what is durable already.
+    pub(super) fn durable() -> Self {
+        Self { transaction: 0, flusher: None }
+    }
+
+    /// The number of the transaction: no two have the same, and later ones have higher ones. 0: it wrote nothing
+    /// that is not durable.
+    pub fn transaction(&self) -> u64 {
+        self.transaction
+    }
+
+    /// Whether the transaction is durable by now.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]: the device failed, and the outcome is unknown until the pool is opened again. [`Error::Forked`].
+    pub fn is_durable(&self) -> Result<bool> {
+        let Some((core, closed)) = &self.flusher else { return Ok(true) };
+        match core.upgrade() {
+            Some(core) => core.is_durable(self.transaction),
+            None if closed.load(Ordering::Acquire) => Ok(true),
+            None => Err(Error::Poisoned("the pool was dropped before this transaction was durable".into())),
+        }
+    }
+
+    /// Waits until the transaction is durable, for which it flushes the log if nobody else does.
+    ///
+    /// # Errors
+    /// As [`Ticket::is_durable`].
+    pub fn wait(&self) -> Result<()> {
+        let core = self.flusher.as_ref().and_then(|(core, _)| core.upgrade());
+        match core {
+            Some(core) => {
+                core.process.check().and_then(|()| core.log.wait_durable(&core.fork(), self.transaction))
+            }
+            None => self.is_durable().map(drop),
+        }
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<()>;
+
+    /// Ready when the transaction is durable; asks the pool's thread to flush at once.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let core = self.flusher.as_ref().and_then(|(core, _)| core.upgrade());
+        if let Some(core) = core.filter(|core| core.process.is_current()) {
+            // In this order: a flush that ends in between wakes.
+            core.ask(true, Some(context.waker()));
+        }
+        match self.is_durable() {
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+/// What the thread and the tickets share.
+struct Core {
+    /// To be asked first: in a forked child the locks may be held for ever.
+    process: Process,
+    view: Mutex<View<Native>>,
+    log: SharedLog,
+    interval: Duration,
+    requests: Mutex<Requests>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Requests {
+    /// Something has been committed since the last flush.
+    pending: bool,
+    /// Somebody waits for it.
+    urgent: bool,
+    stop: bool,
+    wakers: Vec<Waker>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Core {
+    fn fork(&self) -> View<Native> {
+        let view = lock(&self.view);
+        View { memory: view.memory.fork(), layout: view.layout, shared: view.shared }
+    }
+
+    fn is_durable(&self, transaction: u64) -> Result<bool> {
+        self.process.check()?;
+        let view = lock(&self.view);
+        if self.log.durable_up_to(&view) >= transaction {
+            return Ok(true);
+        }
+        self.log.check_poison(&view.memory).map(|()| false)
+    }
+
+    fn ask(&self, urgent: bool, waker: Option<&Waker>) {
+        let mut requests = lock(&self.requests);
+        if let Some(waker) = waker
+            && !requests.wakers.iter().any(|known| known.will_wake(waker))
+        {
+            requests.wakers.push(waker.clone());
+        }
+        if !requests.pending || (urgent && !requests.urgent) {
+            requests.pending = true;
+            requests.urgent |= urgent;
+            self.changed.notify_one();
+        }
+    }
+
+    fn run(&self) {
+        let view = self.fork();
+        loop {
+            let mut requests = lock(&self.requests);
+            while !requests.pending && !requests.stop {
+                requests = self.changed.wait(requests).unwrap_or_else(PoisonError::into_inner);
+            }
+            let waits = |requests: &mut Requests| !requests.urgent && !requests.stop;
+            let (mut requests, _) = self
+                .changed
+                .wait_timeout_while(requests, self.interval, waits)
+                .unwrap_or_else(PoisonError::into_inner);
+            (requests.pending, requests.urgent) = (false, false);
+            let stop = requests.stop;
+            drop(requests);
+            // If it fails the pool is poisoned, as everybody will see.
+            let _ = self.log.wait_durable(&view, self.log.appended_up_to(&view));
+            let wakers = std::mem::take(&mut lock(&self.requests).wakers);
+            wakers.into_iter().for_each(Waker::wake);
+            if stop {
+                return;
+            }
+        }
+    }
+}
+
+/// The thread that flushes what nobody waits for.
+pub(super) struct Flusher {
+    core: Arc<Core>,
+    /// Set when the pool was closed, with everything durable.
+    closed: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Flusher {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn start(view: View<Native>, log: SharedLog, interval: Duration) -> Result<Self> {
+        let core = Arc::new(Core {
+            process: Process::current(),
+            view: Mutex::new(view),
+            log,
+            interval,
+            requests: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let runner = core.clone();
+        let thread = std::thread::Builder::new()
+            .name("strandline-flush".into())
+            .spawn(move || runner.run())
+            .map_err(|e| Error::io("start the flush thread", e))?;
+        Ok(Self { core, closed: Arc::default(), thread: Some(thread) })
+    }
+
+    /// A ticket for a transaction that has committed.
+    pub fn ticket(&self, transaction: u64) -> Ticket {
+        self.core.ask(false, None);
+        Ticket { transaction, flusher: Some((Arc::downgrade(&self.core), self.closed.clone())) }
+    }
+
+    /// Stops it, when everything is durable or never will be, and wakes whoever still waits.
+    pub fn stop(mut self, everything_is_durable: bool) {
+        self.closed.store(everything_is_durable, Ordering::Release);
+        lock(&self.core.requests).stop = true;
+        self.core.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It does not panic.
+            let _ = thread.join();
+        }
+        let core = self.core.clone();
+        drop(self);
+        let wakers = std::mem::take(&mut lock(&core.requests).wakers);
+        // Woken tickets find either the shared state or what became of it.
+        drop(core);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,283 @@
+//! The static header: written once, when the pool is created.
+//!
+//! ```text
+//! word  0       magic "STRANDLN"
+//!       1       format version
+//!       2..3    UUID
+//!       4..7    layout name, UTF-8, padded with zeros
+//!       8       size of the pool in bytes
+//!       9       number of logs
+//!       10      bytes in a log
+//!       11      bytes in a chunk
+//!       12      required features: who does not know one of them must not open the pool
+//!       13      optional features: who does not know one of them may open it all the same
+//!       14..510 zero
+//!       511     CRC-32C of the 4088 bytes before it
+//! ```
+
+use std::path::Path;
+
+use uuid::Uuid;
+
+use super::{Geometry, Layout, PAGE_BYTES};
+use crate::error::{Error, Result};
+
+const MAGIC: [u8; 8] = *b"STRANDLN";
+/// The format version that this library writes.
+pub const FORMAT_VERSION: u64 = 2;
+/// The required features that this library knows: none yet.
+pub const REQUIRED_FEATURES: u64 = 0;
+/// The longest layout name, in bytes.
+pub const LAYOUT_NAME_BYTES: usize = 32;
+const CHECKED: usize = PAGE_BYTES as usize - 8;
+
+/// What a pool's header says.
+///
+/// ```
+/// # use strandline_core::Error;
+/// # use strandline_core::layout::Geometry;
+/// use strandline_core::layout::Header;
+///
+/// let header = Header::new("orders", Geometry::default())?;
+/// let mut page = header.encode();
+/// let path = std::path::Path::new("orders.pool");
+/// assert_eq!(Header::decode(&page, header.geometry.size, path)?, header);
+/// page[100] ^= 1;
+/// let damaged = Header::decode(&page, header.geometry.size, path);
+/// assert!(matches!(damaged, Err(Error::DamagedHeader { .. })));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The format version.
+    pub version: u64,
+    /// The pool's own number, which binds its files together.
+    pub uuid: Uuid,
+    /// The name that the program which owns the data gave it.
+    pub layout_name: String,
+    /// The sizes that determine the layout.
+    pub geometry: Geometry,
+    /// Bits of features without which the pool cannot be understood.
+    pub required_features: u64,
+    /// Bits of features that may be ignored.
+    pub optional_features: u64,
+}
+
+impl Header {
+    /// A header for a new pool.
+    ///
+    /// ```
+    /// # use strandline_core::Error;
+    /// # use strandline_core::layout::Geometry;
+    /// use strandline_core::layout::Header;
+    ///
+    /// assert_eq!(Header::new("orders", Geometry::default())?.layout_name, "orders");
+    /// let small = Geometry { size: 4096, ..Geometry::default() };
+    /// assert!(matches!(Header::new("orders", small), Err(Error::Parameter(_))));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The name is too long or holds a NUL, or the geometry is impossible.
+    pub fn new(layout_name: &str, geometry: Geometry) -> Result<Self> {
+        if layout_name.len() > LAYOUT_NAME_BYTES || layout_name.contains('\0') {
+            return Err(Error::Parameter(format!(
+                "a layout name has at most {LAYOUT_NAME_BYTES} bytes and no NUL: {layout_name:?}"
+            )));
+        }
+        Layout::new(geometry)?;
+        Ok(Self {
+            version: FORMAT_VERSION,
+            uuid: Uuid::new_v4(),
+            layout_name: layout_name.to_owned(),
+            geometry,
+            required_features: 0,
+            optional_features: 0,
+        })
+    }
+
+    /// The header's page.
+    ///
+    /// ```
+    /// # use strandline_core::layout::{Geometry, Header};
+    /// let page = Header::new("orders", Geometry::default())?.encode();
+    /// assert_eq!((page.len(), &page[..8], &page[32..38]), (4096, &b"STRANDLN"[..], &b"orders"[..]));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    pub fn encode(&self) -> Vec<u8> {
+        let mut page = vec![0; PAGE_BYTES as usize];
+        page[..8].copy_from_slice(&MAGIC);
+        page[16..32].copy_from_slice(self.uuid.as_bytes());
+        page[32..32 + self.layout_name.len()].copy_from_slice(self.layout_name.as_bytes());
+        let Geometry { size, logs, log_bytes, chunk_bytes } = self.geometry;
+        let features = [(12, self.required_features), (13, self.optional_features)];
+        let sizes = [(1, self.version), (8, size), (9, logs), (10, log_bytes), (11, chunk_bytes)];
+        for (word, value) in sizes.into_iter().chain(features) {
+            page[8 * word..8 * word + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let checksum = u64::from(crc32c::crc32c(&page[..CHECKED]));
+        page[CHECKED..].copy_from_slice(&checksum.to_le_bytes());
+        page
+    }
+
+    /// The page that `page` was before it was damaged, where it can be told: what is known otherwise is put in its place
+    /// (magic, version, zeros, the size of a file of `file_bytes` bytes, the UUID that the pool's log names), and only if
+    /// the checksum fits then, which another page's would once in 2^29 times.
+    pub(crate) fn mend(page: &[u8], file_bytes: u64, log_uuid: Option<[u8; 16]>) -> Option<Vec<u8>> {
+        if page.len() < PAGE_BYTES as usize {
+            return None;
+        }
+        let mut known = page.to_vec();
+        known[..8].copy_from_slice(&MAGIC);
+        known[112..CHECKED].fill(0);
+        known[CHECKED + 4..].fill(0);
+        let sources = (0..8).map(|choice| {
+            let mut page = known.clone();
+            if choice & 1 != 0 {
+                page[8..16].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+            }
+            if choice & 2 != 0 {
+                page[64..72].copy_from_slice(&file_bytes.to_le_bytes());
+            }
+            if let Some(uuid) = log_uuid.filter(|_| choice & 4 != 0) {
+                page[16..32].copy_from_slice(&uuid);
+            }
+            page
+        });
+        // A file that was cut short as well is for others to judge.
+        let fits = |page: &Vec<u8>| {
+            matches!(Self::decode(page, file_bytes, Path::new("")), Ok(_) | Err(Error::Truncated { .. }))
+        };
+        sources.into_iter().find(fits)
+    }
+
+    /// Reads the header of a file of `file_bytes` bytes that begins with `page` (as much of a page as the
+    /// file has). `path` is for messages.
+    ///
+    /// ```
+    /// # use strandline_core::Error;
+    /// # use strandline_core::layout::{Geometry, Header};
+    /// let header = Header::new("orders", Geometry::default())?;
+    /// let (page, size) = (header.encode(), header.geometry.size);
+    /// let path = std::path::Path::new("orders.pool");
+    /// assert_eq!(Header::decode(&page, size, path)?, header);
+    /// assert!(matches!(Header::decode(&page, size - 1, path), Err(Error::Truncated { .. })));
+    /// assert!(matches!(Header::decode(b"something else", size, path), Err(Error::NotAPool { .. })));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A distinct one for a foreign, truncated, newer, older or damaged file.
+    pub fn decode(page: &[u8], file_bytes: u64, path: &Path) -> Result<Self> {
+        let path = || path.to_owned();
+        if page.len() < 8 || page[..8] != MAGIC {
+            return Err(Error::NotAPool { path: path() });
+        }
+        if page.len() < PAGE_BYTES as usize {
+            return Err(Error::Truncated { path: path(), expected: PAGE_BYTES, found: file_bytes });
+        }
+        let word = |number: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&page[8 * number..8 * number + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let version = word(1);
+        if version > FORMAT_VERSION {
+            return Err(Error::NewerFormat {
+                path: path(),
+                found: format!("format version {version}"),
+                supported: format!("version {FORMAT_VERSION}"),
+            });
+        }
+        let damaged = |what: &str| Error::DamagedHeader { path: path(), problem: what.into() };
+        if word(511) != u64::from(crc32c::crc32c(&page[..CHECKED])) {
+            return Err(damaged("its checksum does not match"));
+        }
+        // Whatever the format, a damaged version is damage.
+        if version < FORMAT_VERSION {
+            return Err(Error::OlderFormat { path: path(), found: version, supported: FORMAT_VERSION });
+        }
+        let (required_features, optional_features) = (word(12), word(13));
+        if required_features & !REQUIRED_FEATURES != 0 {
+            return Err(Error::NewerFormat {
+                path: path(),
+                found: format!("the required features {required_features:#x}"),
+                supported: format!("{REQUIRED_FEATURES:#x}"),
+            });
+        }
+        let geometry = Geometry { size: word(8), logs: word(9), log_bytes: word(10), chunk_bytes: word(11) };
+        Layout::new(geometry).map_err(|_| damaged("its sizes are impossible"))?;
+        if file_bytes < geometry.size {
+            return Err(Error::Truncated { path: path(), expected: geometry.size, found: file_bytes });
+        }
+        let name = &page[32..32 + LAYOUT_NAME_BYTES];
+        let length = name.iter().position(|&byte| byte == 0).unwrap_or(LAYOUT_NAME_BYTES);
+        let layout_name = std::str::from_utf8(&name[..length]).map_err(|_| damaged("its layout name"))?;
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&page[16..32]);
+        Ok(Self {
+            version,
+            uuid: Uuid::from_bytes(uuid),
+            layout_name: layout_name.to_owned(),
+            geometry,
+            required_features,
+            optional_features,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_otherwise_is_mended() {
+        let header = Header::new("bank", Geometry::default()).unwrap();
+        let page = header.encode();
+        let (size, uuid) = (header.geometry.size, Some(*header.uuid.as_bytes()));
+        for at in 0..page.len() {
+            let mut damaged = page.clone();
+            damaged[at] ^= 0x81;
+            let is_known = match at / 8 {
+                // The name, the logs and the chunks stand nowhere else; nor does the checksum.
+                4..=7 | 9..=13 => false,
+                511 => at % 8 >= 4,
+                _ => true,
+            };
+            let mended = Header::mend(&damaged, size, uuid);
+            assert_eq!(mended.is_some_and(|mended| mended == page), is_known, "byte {at}");
+        }
+        let mut damaged = page.clone();
+        damaged[20] ^= 1;
+        assert!(Header::mend(&damaged, size, None).is_none(), "no log tells the UUID");
+        assert!(Header::mend(&[0; 4096], size, uuid).is_none());
+    }
+
+    #[test]
+    fn every_changed_byte_is_noticed() {
+        let header = Header::new("bank", Geometry::default()).unwrap();
+        let page = header.encode();
+        let size = header.geometry.size;
+        assert_eq!(Header::decode(&page, size, Path::new("bank")).unwrap(), header);
+        for at in 0..page.len() {
+            let mut damaged = page.clone();
+            damaged[at] ^= 1;
+            assert!(Header::decode(&damaged, size, Path::new("bank")).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_feature_counts_only_if_it_is_required() {
+        let header = Header::new("bank", Geometry::default()).unwrap();
+        let size = header.geometry.size;
+        let decode = |header: &Header| Header::decode(&header.encode(), size, Path::new("bank"));
+        let optional = Header { optional_features: 1 << 63, ..header.clone() };
+        assert_eq!(decode(&optional).unwrap(), optional);
+        let required = Header { required_features: 1 << 63, ..header.clone() };
+        assert!(matches!(decode(&required), Err(Error::NewerFormat { .. })));
+        let older = Header { version: FORMAT_VERSION - 1, ..header };
+        let error = decode(&older).unwrap_err();
+        assert!(matches!(error, Error::OlderFormat { .. }));
+        assert!(error.to_string().starts_with("the pool bank has format version 1"), "{error}");
+    }
+}

@@ -1,0 +1,529 @@
+//! Where everything lies in a pool, and in its volatile synchronisation words.
+//!
+//! `docs/pool-format.md` draws the same picture byte by byte.
+
+use crate::error::{Error, Result};
+use crate::log::RECORD_BYTES;
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, VolatileAddress};
+
+mod header;
+
+pub use header::Header;
+
+pub use crate::memory::PAGE_BYTES;
+/// Words that structures may use as their entry points.
+pub const ROOTS: u64 = 8;
+
+/// The sizes that determine a pool's layout; fixed when it is created.
+///
+/// ```
+/// use strandline_core::layout::Geometry;
+///
+/// // 64 MB for up to four workers, each of whose transactions may write 2 MB of words.
+/// let geometry = Geometry { size: 64 << 20, logs: 4, log_bytes: 4 << 20, ..Geometry::default() };
+/// assert!(strandline_core::layout::Layout::new(geometry).is_ok());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes in the pool, a multiple of 4096.
+    pub size: u64,
+    /// Logs, and so the most workers at a time.
+    pub logs: u64,
+    /// Bytes in each log, a multiple of 4096.
+    pub log_bytes: u64,
+    /// Bytes in a heap chunk, a power of two of at least 4096.
+    pub chunk_bytes: u64,
+}
+
+impl Default for Geometry {
+    /// 256 MB with 16 logs of 1 MB (the paper's size) and chunks of 256 KB.
+    fn default() -> Self {
+        Self { size: 256 << 20, logs: 16, log_bytes: 1 << 20, chunk_bytes: 256 << 10 }
+    }
+}
+
+/// Byte offsets of a pool's parts, derived from its [`Geometry`].
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// use strandline_core::layout::Layout;
+///
+/// let layout = Layout::new(Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 })?;
+/// assert_eq!(layout.log(1), layout.log(0).byte(1 << 14));
+/// // Transactions reach roots and heap, and no logs.
+/// assert!(layout.is_data(layout.root(0), 8));
+/// assert!(!layout.is_data(layout.log(0), 1) && !layout.is_data(layout.end(), 1));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// What it was derived from.
+    pub geometry: Geometry,
+    /// The first log.
+    pub logs: PersistentAddress,
+    /// The roots, and with them the part that transactions may write.
+    pub data: PersistentAddress,
+    /// The chunk table, a word for each chunk.
+    pub chunk_table: PersistentAddress,
+    /// The first chunk.
+    pub chunks: PersistentAddress,
+    /// Number of chunks.
+    pub chunk_count: u64,
+    /// Words that transactions may read and write, from `data` on.
+    data_words: u64,
+}
+
+impl Layout {
+    /// The static header.
+    pub const HEADER: PersistentAddress = PersistentAddress::new(0);
+    /// The first of the two checkpoint slots of the `Sync` domain; the second lies a page further on.
+    pub const CHECKPOINT_SLOTS: PersistentAddress = PersistentAddress::new(PAGE_BYTES);
+    /// Whether the pool is in use, under which domain and by which scheme: a [`PoolState`].
+    pub const STATE: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES);
+    /// The watermark: every transaction at or below it is in the home locations durably.
+    pub const WATERMARK: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES + LINE_BYTES);
+    /// The log directory: a word for each log, 0 until its log exists, then the log's address.
+    pub const LOG_DIRECTORY: PersistentAddress = PersistentAddress::new(4 * PAGE_BYTES);
+
+    /// The layout for `geometry`.
+    ///
+    /// ```
+    /// # use strandline_core::layout::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// let layout = Layout::new(geometry)?;
+    /// // Chunks are aligned to their size, and fill the pool but for its other parts.
+    /// assert_eq!(layout.chunks.offset() % geometry.chunk_bytes, 0);
+    /// assert!(layout.end().offset() <= geometry.size);
+    /// assert!(Layout::new(Geometry { logs: 0, ..geometry }).is_err());
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A size is impossible, or the pool too small for a single chunk.
+    pub fn new(geometry: Geometry) -> Result<Self> {
+        Self::with_log_unit(geometry, PAGE_BYTES)
+    }
+
+    /// As [`new`](Self::new), but a log may be any number of lines long: for checkers of redo logs, whose short
+    /// histories are to fill them. No pool is created so.
+    ///
+    /// ```
+    /// # use strandline_core::layout::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// let short = Geometry { log_bytes: 128, ..geometry };
+    /// assert_eq!(Layout::with_short_logs(short)?.log_records(), 8);
+    /// assert!(Layout::new(short).is_err());
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn with_short_logs(geometry: Geometry) -> Result<Self> {
+        Self::with_log_unit(geometry, LINE_BYTES)
+    }
+
+    fn with_log_unit(geometry: Geometry, unit: u64) -> Result<Self> {
+        let Geometry { size, logs, log_bytes, chunk_bytes } = geometry;
+        let refuse = |why: &str| {
+            Err(Error::Parameter(format!(
+                "{why} (pool of {size} bytes, {logs} logs of {log_bytes}, chunks of {chunk_bytes})"
+            )))
+        };
+        if !size.is_multiple_of(PAGE_BYTES) || size >= 1 << 48 {
+            return refuse("the pool's size must be a multiple of 4096 below 2^48");
+        }
+        if logs == 0 || logs > PAGE_BYTES / 8 {
+            return refuse("a pool has 1 to 512 logs");
+        }
+        if !log_bytes.is_multiple_of(unit) || log_bytes == 0 || log_bytes / RECORD_BYTES > 1 << 31 {
+            return refuse(&format!("a log's size must be a multiple of {unit}, 32 GB at most"));
+        }
+        if !chunk_bytes.is_power_of_two() || !(PAGE_BYTES..=1 << 30).contains(&chunk_bytes) {
+            return refuse("a chunk's size must be a power of two from 4096 to 2^30");
+        }
+        let logs_at = Self::LOG_DIRECTORY.byte(PAGE_BYTES);
+        let Some(data) =
+            logs.checked_mul(log_bytes).and_then(|bytes| bytes.checked_next_multiple_of(PAGE_BYTES))
+        else {
+            return refuse("the logs are too large");
+        };
+        let data = logs_at.byte(data);
+        let chunk_table = data.byte(PAGE_BYTES);
+        let rest = size.saturating_sub(chunk_table.offset());
+        // Table and chunks share the rest; the chunks are aligned to their size, so that an address tells
+        // its chunk.
+        let mut chunk_count = rest / (chunk_bytes + 8);
+        let mut chunks;
+        loop {
+            chunks = (chunk_table.offset() + 8 * chunk_count).next_multiple_of(chunk_bytes);
+            if chunk_count == 0 || chunks + chunk_count * chunk_bytes <= size {
+                break;
+            }
+            chunk_count -= 1;
+        }
+        if chunk_count == 0 {
+            return refuse("the pool is too small: its logs leave no room for a heap");
+        }
+        let chunks = PersistentAddress::new(chunks);
+        let data_words = (chunks.offset() + chunk_count * chunk_bytes - data.offset()) / 8;
+        Ok(Self { geometry, logs: logs_at, data, chunk_table, chunks, chunk_count, data_words })
+    }
+
+    /// The log number `index`.
+    ///
+    /// ```
+    /// # use strandline_core::layout::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// assert_eq!(layout.log(0), Layout::LOG_DIRECTORY.byte(4096));
+    /// assert_eq!(layout.log(1), layout.log(0).byte(geometry.log_bytes));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    pub fn log(&self, index: u64) -> PersistentAddress {
+        self.logs.byte(index * self.geometry.log_bytes)
+    }
+
+    /// Records in each log.
+    ///
+    /// ```
+    /// # use strandline_core::layout::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// // 16 bytes each.
+    /// assert_eq!(layout.log_records(), 1024);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    pub fn log_records(&self) -> u64 {
+        self.geometry.log_bytes / RECORD_BYTES
+    }
+
+    /// The root word number `index`.
+    ///
+    /// ```
+    /// # use strandline_core::layout::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// assert_eq!(layout.root(2), layout.root(0).word(2));
+    /// assert!(layout.is_data(layout.root(2), 1));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// There is no such root.
+    pub fn root(&self, index: u64) -> PersistentAddress {
+        assert!(index < ROOTS, "a pool has {ROOTS} roots, asked for number {index}");
+        self.data.word(index)
+    }
+
+    /// One of a few words near the roots, for what an earlier life of the memory may name.
+    pub fn word_near_roots(&self, random: &mut dyn FnMut(u64) -> u64) -> PersistentAddress {
+        self.root(0).byte(256 + 32 * random(6))
+    }
+
+    /// The first address past the heap.
+    ///
+    /// ```
+    /// # use strandline_core::layout::{Geometry, Layout};
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// let chunks = (layout.end().offset() - layout.chunks.offset()) / geometry.chunk_bytes;
+    /// assert_eq!(chunks, layout.chunk_count);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    pub fn end(&self) -> PersistentAddress {
+        self.chunks.byte(self.chunk_count * self.geometry.chunk_bytes)
+    }
+
+    /// Whether `words` words at `at` are aligned and in the part that transactions may read and write.
+    ///
+    /// ```
+    /// # use strandline_core::layout::{Geometry, Layout};
+    /// # use strandline_core::memory::PersistentAddress;
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
+    /// # let layout = Layout::new(geometry)?;
+    /// let last = PersistentAddress::new(layout.end().offset() - 8);
+    /// assert!(layout.is_data(last, 1));
+    /// assert!(!layout.is_data(last, 2), "beyond the heap");
+    /// assert!(!layout.is_data(last.byte(1), 1), "misaligned");
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn is_data(&self, at: PersistentAddress, words: u64) -> bool {
+        // Rotated, a misaligned or too small offset becomes larger than any size.
+        let first = at.offset().wrapping_sub(self.data.offset()).rotate_right(3);
+        first < self.data_words && words <= self.data_words - first
+    }
+
+    /// Words of that part.
+    pub fn data_words(&self) -> u64 {
+        self.data_words
+    }
+}
+
+/// What a pool's state word says. 0 is a pool that was closed cleanly.
+///
+/// ```
+/// use strandline_core::layout::PoolState;
+/// use strandline_core::scheme::SchemeKind;
+///
+/// let in_use = PoolState { domain: 4, scheme: &strandline_schemes::BASE.code(), ..PoolState::default() };
+/// assert_eq!(PoolState::decode(in_use.encode()), in_use);
+/// // A cleanly closed pool.
+/// assert_eq!(PoolState::default().encode(), 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolState {
+    /// Bits 0 to 7: the number of the domain that has it in use; 0 for none.
+    pub domain: u64,
+    /// Bits 8 to 15: the number of the scheme whose logs it has.
+    pub scheme: u64,
+    /// Bit 16: whether it was used without persistence since it was last closed.
+    pub unprotected: bool,
+    /// The other bits, of which this library knows nothing.
+    pub unknown: u64,
+}
+
+impl PoolState {
+    /// The state in this word.
+    pub fn decode(word: u64) -> Self {
+        Self {
+            domain: word & 0xff,
+            scheme: word >> 8 & 0xff,
+            unprotected: word >> 16 & 1 == 1,
+            unknown: word >> 17,
+        }
+    }
+
+    /// The word for this state.
+    pub fn encode(self) -> u64 {
+        self.domain | self.scheme << 8 | u64::from(self.unprotected) << 16 | self.unknown << 17
+    }
+}
+
+/// Byte offsets of the volatile synchronisation words.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// // All words of a line have one lock.
+/// let (one, other) = (layout.chunks, layout.chunks.word(7));
+/// assert_eq!(shared.lock_index(one), shared.lock_index(other));
+/// assert_ne!(shared.lock_index(one), shared.lock_index(one.word(8)));
+/// // The clock is the last TxID.
+/// let mut worker = Worker::<_, strandline_core::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// worker.run(|tx| tx.write(one, 5))?;
+/// assert_eq!(worker.memory().load(SharedLayout::CLOCK), 1);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedLayout {
+    lock_mask: u64,
+    slots: VolatileAddress,
+    slot_count: u64,
+    undo: VolatileAddress,
+    sync: VolatileAddress,
+    bytes: u64,
+}
+
+impl SharedLayout {
+    /// The highest TxID taken: the STM's global clock.
+    pub const CLOCK: VolatileAddress = Self::at_line(0);
+    /// Held by a transaction that has failed too often; others wait at their beginning.
+    pub const SERIAL: VolatileAddress = Self::at_line(1);
+    /// Single-writer mode: odd while home is being stored.
+    pub const SEQUENCE: VolatileAddress = Self::at_line(2);
+    /// Single-writer mode: the writer's lock.
+    pub const WRITER: VolatileAddress = Self::at_line(3);
+    /// Held by the thread that persists in bulk.
+    pub const BULK: VolatileAddress = Self::at_line(4);
+    /// The published watermark.
+    pub const PUBLISHED_WATERMARK: VolatileAddress = Self::at_line(5);
+    /// Held while a log is leased or given back.
+    pub const LEASES: VolatileAddress = Self::at_line(6);
+    /// Single-writer mode under a scheme with a helper: the last TxID that has stored home.
+    pub const HOME: VolatileAddress = Self::at_line(7);
+    /// 1 while the helper waits for something to do.
+    pub const HELPER_WAITS: VolatileAddress = Self::at_line(8);
+    /// Notified when a worker was given back; the word counts such notices while somebody waits, the next one those who
+    /// wait.
+    pub const RETURNS: VolatileAddress = Self::at_line(9);
+    const LOCKS: VolatileAddress = Self::at_line(10);
+    const SLOT_LINES: u64 = 2;
+    const SET_LOCK_WORDS: u64 = 4;
+    /// The most entries that an undo log has.
+    pub const UNDO_ENTRIES: u64 = 8;
+
+    const fn at_line(line: u64) -> VolatileAddress {
+        VolatileAddress::new(line * LINE_BYTES)
+    }
+
+    /// The words for a pool of this layout with 2^`lock_bits` stripe locks and `sync_bytes` bytes for the
+    /// shared log of the `Sync` domain.
+    pub fn new(layout: &Layout, lock_bits: u32, sync_bytes: u64) -> Self {
+        let locks = 1u64 << lock_bits;
+        let slots = Self::LOCKS.word(locks.next_multiple_of(8));
+        let slot_count = layout.geometry.logs;
+        let undo = slots.byte(slot_count * Self::SLOT_LINES * LINE_BYTES);
+        let sync = undo.word(slot_count * Self::UNDO_ENTRIES * Self::undo_words(slot_count));
+        let bytes = (sync.offset() + sync_bytes).next_multiple_of(PAGE_BYTES);
+        Self { lock_mask: locks - 1, slots, slot_count, undo, sync, bytes }
+    }
+
+    /// Bytes that they take.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where the words of the `Sync` domain begin.
+    pub fn sync(&self) -> VolatileAddress {
+        self.sync
+    }
+
+    /// The index of the lock of the line of `at`.
+    #[inline(always)]
+    pub fn lock_index(&self, at: PersistentAddress) -> u64 {
+        (at.offset() / LINE_BYTES) & self.lock_mask
+    }
+
+    /// The lock word with this index.
+    #[inline(always)]
+    pub fn lock(&self, index: u64) -> VolatileAddress {
+        Self::LOCKS.word(index)
+    }
+
+    /// Words kept for each entry of an undo log: eight, and one for every entry that may precede it.
+    const fn undo_words(logs: u64) -> u64 {
+        8 + Self::UNDO_ENTRIES * logs
+    }
+
+    /// The volatile words of entry `entry` of the undo log `log`.
+    #[inline(always)]
+    pub fn undo_entry(&self, log: u64, entry: u64) -> VolatileAddress {
+        self.undo.word((log * Self::UNDO_ENTRIES + entry) * Self::undo_words(self.slot_count))
+    }
+
+    /// Locks of lock sets. They share their words with the stripe locks of the STM: a pool is open in one mode.
+    #[inline(always)]
+    pub fn lock_count(&self) -> u64 {
+        ((self.lock_mask + 1) / Self::SET_LOCK_WORDS).max(1)
+    }
+
+    /// The lock of lock sets with this index: the latch, the timestamp, the last holder.
+    #[inline(always)]
+    pub fn set_lock(&self, index: u64) -> VolatileAddress {
+        Self::LOCKS.word(Self::SET_LOCK_WORDS * index)
+    }
+
+    /// The words of log `index`.
+    #[inline(always)]
+    pub fn slot(&self, index: u64) -> Slot {
+        Slot(self.slots.byte(index * Self::SLOT_LINES * LINE_BYTES))
+    }
+
+    /// The words of all logs.
+    pub fn slots(self) -> impl Iterator<Item = Slot> {
+        (0..self.slot_count).map(move |index| self.slot(index))
+    }
+}
+
+/// The volatile words of one log and its worker.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::Blurred;
+///
+/// let leased = |memory: &Hosted| {
+///     shared.slots().map(|slot| memory.load(slot.leased())).collect::<Vec<_>>()
+/// };
+/// let worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// assert_eq!(leased(worker.memory()), [1, 0]);
+/// drop(worker);
+/// assert_eq!(leased(&Hosted::new(recorder, 0)), [0, 0]);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Slot(VolatileAddress);
+
+impl Slot {
+    /// 0: outside commit; 1: in commit, TxID not yet taken; t + 2: committing as TxID t.
+    #[inline(always)]
+    pub fn commit_state(self) -> VolatileAddress {
+        self.0
+    }
+    /// Run number and number of records up to and with the last commit record, as [`pack`] puts them.
+    #[inline(always)]
+    pub fn committed(self) -> VolatileAddress {
+        self.0.word(1)
+    }
+    /// How far bulk persistence has gone through the log, packed likewise.
+    pub fn persisted(self) -> VolatileAddress {
+        self.0.word(8)
+    }
+    /// 1 while a worker leases the log.
+    pub fn leased(self) -> VolatileAddress {
+        self.0.word(9)
+    }
+    /// Where a worker left the log: next record; one more word each for phase, last commit and last TxID.
+    pub fn resting(self) -> VolatileAddress {
+        self.0.word(10)
+    }
+    /// Where isolation is by locks: the timestamp of the log's last transaction.
+    pub fn last_timestamp(self) -> VolatileAddress {
+        self.0.word(14)
+    }
+}
+
+/// Run number and record count in one word, so that both are read at once.
+///
+/// ```
+/// use strandline_core::layout::pack;
+///
+/// // A later run is the higher number, whatever its records.
+/// assert!(pack(2, 0) > pack(1, u32::MAX));
+/// ```
+#[inline(always)]
+pub fn pack(run: u32, records: u32) -> u64 {
+    u64::from(run) << 32 | u64::from(records)
+}
+
+/// The inverse of [`pack`].
+///
+/// ```
+/// use strandline_core::layout::{pack, unpack};
+///
+/// assert_eq!(unpack(pack(3, 200)), (3, 200));
+/// ```
+#[inline(always)]
+pub fn unpack(word: u64) -> (u32, u32) {
+    ((word >> 32) as u32, word as u32)
+}
+
+/// A memory together with where everything lies in it: one thread's view of an open pool.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// assert!(view.fits());
+/// // A worker owns its view.
+/// let mut worker = Worker::<_, strandline_core::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// worker.run(|tx| tx.write(layout.root(0), 5))?;
+/// assert_eq!(worker.memory().load(layout.root(0)), 5);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct View<M> {
+    /// The memory.
+    pub memory: M,
+    /// The persistent layout.
+    pub layout: Layout,
+    /// The volatile layout.
+    pub shared: SharedLayout,
+}
+
+impl<M: Memory> View<M> {
+    /// Whether the memory is large enough for both layouts.
+    pub fn fits(&self) -> bool {
+        self.memory.contains(PersistentAddress::new(0), self.layout.geometry.size / 8)
+            && self.memory.contains(VolatileAddress::new(0), self.shared.bytes / 8)
+    }
+}

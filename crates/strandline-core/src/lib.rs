@@ -1,0 +1,62 @@
+//! Fast, durable, isolated transactions on persistent memory, and on an ordinary file.
+//!
+//! ```
+//! use strandline_core::{Options, Pool, Read, Runner, Transaction};
+//!
+//! # fn main() -> strandline_core::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("pool");
+//! let pool = Pool::create(&path, &Options::default())?;
+//! let mut worker = pool.worker()?;
+//! // Durable when `run` returns; nothing of it happens if the closure returns an error.
+//! let visits = worker.run(|tx| {
+//!     let counter = tx.root(0);
+//!     let visits = tx.read(counter)? + 1;
+//!     tx.write(counter, visits)?;
+//!     Ok(visits)
+//! })?;
+//! assert_eq!(visits, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Pool`] holds the data, a [`Worker`](engine::Worker) runs transactions for one thread, and a [`Domain`] says what
+//! survives. Applications use the crate `strandline`, which stands on this one and has types; this one is for who builds
+//! structures on words, schemes or worlds.
+//!
+//! # The parts
+//!
+//! Each uses only those above it; `tests/directions.rs` says so.
+//!
+//! | | |
+//! |---|---|
+//! | [`memory`] | waist 2: loads, stores, write-backs, fences, and the worlds that hosted memory calls; devices |
+//! | [`layout`] | where everything lies in a pool |
+//! | [`log`] | records, the logs of threads, what recovery reads of them |
+//! | [`heap`] | the transactional allocator |
+//! | [`transaction`] | waist 1: what a structure may do; lock sets and write sets |
+//! | [`scheme`] | the trait of schemes, BPPM, NP, and what all redo schemes share |
+//! | [`sync`] | the `Sync` domain: the shared log, checkpoints |
+//! | [`engine`] | the concurrency controls, and the workers that run transactions |
+//! | [`file`] | pools as files |
+//! | [`structures`] | the structures that typed collections stand on |
+
+mod domain;
+pub mod engine;
+pub mod error;
+#[doc(hidden)]
+pub mod example;
+pub mod file;
+pub mod heap;
+pub mod layout;
+pub mod log;
+pub mod memory;
+pub mod scheme;
+pub mod structures;
+pub mod sync;
+pub mod transaction;
+
+pub use domain::Domain;
+pub use error::{Abort, Error, Result};
+pub use file::{Options, Pool};
+pub use transaction::{Concurrency, Lock, Read, Runner, Transaction};

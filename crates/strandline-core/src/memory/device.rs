@@ -1,0 +1,193 @@
+//! What the `Sync` domain stands on: a few operations on two files.
+//!
+//! A device keeps what was written in a cache that survives the process and not a power failure; only a
+//! flush, or a durable write, moves it to the medium. Every failure is an error: there are no short reads
+//! and no short writes. After a failed write or flush nobody may assume anything about the medium, which
+//! is why the protocol above poisons itself; the device need not remember it.
+
+use std::io;
+
+use super::PAGE_BYTES;
+
+/// Which of a pool's two files.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline_core::memory::{Mapping, MappingKind, Native};
+/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+/// # use strandline_core::memory::{Device, DeviceFile};
+/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
+/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
+/// # use strandline_core::scheme::Blurred;
+/// # use strandline_core::engine::Worker;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
+/// let device = FileDevice::new(open("heap"), open("log"), true);
+/// device.grow(DeviceFile::Heap, 8192).unwrap();
+/// assert_eq!([DeviceFile::Heap, DeviceFile::Log].map(|file| device.size(file).unwrap()), [8192, 0]);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeviceFile {
+    /// The heap: what the checkpoint and recovery write.
+    Heap,
+    /// The ring of log blocks.
+    Log,
+}
+
+impl DeviceFile {
+    /// The file's name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Heap => "heap",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// The two files of a `Sync` pool. Offsets and sizes are in bytes.
+///
+/// Buffers whose address, length and offset are multiples of 4096 ([`AlignedBuffer`]) spare a copy.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline_core::memory::{Mapping, MappingKind, Native};
+/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+/// # use strandline_core::memory::{Device, DeviceFile};
+/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
+/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
+/// # use strandline_core::scheme::Blurred;
+/// # use strandline_core::engine::Worker;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
+/// /// Changes a few bytes durably, on whatever device.
+/// fn patch(device: &dyn Device, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+///     device.write(DeviceFile::Heap, offset, bytes)?;
+///     device.flush(DeviceFile::Heap)
+/// }
+///
+/// let device = FileDevice::new(open("heap"), open("log"), true);
+/// device.grow(DeviceFile::Heap, 4096).unwrap();
+/// patch(&device, 100, b"here").unwrap();
+/// let mut found = [0; 6];
+/// device.read(DeviceFile::Heap, 99, &mut found).unwrap();
+/// assert_eq!(&found, b"\0here\0");
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub trait Device {
+    /// Reads exactly `into.len()` bytes.
+    ///
+    /// # Errors
+    /// The system's; `UnexpectedEof` past the file's end.
+    fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all of `from`; durable after the next [`flush`](Device::flush) of the file.
+    ///
+    /// # Errors
+    /// The system's. Any part of it may have been written, and any part of that lost.
+    fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()>;
+
+    /// Writes pages of 4 KB, whose contents stand one after another in `contents`, in whatever order is fastest; as
+    /// [`Device::write`] for each.
+    ///
+    /// # Errors
+    /// As [`Device::write`].
+    fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {
+        let mut each = pages.iter().zip(contents.chunks_exact(PAGE_BYTES as usize));
+        each.try_for_each(|(page, content)| self.write(file, page * PAGE_BYTES, content))
+    }
+
+    /// Writes all of `from` and waits until it is durable. Promises nothing about earlier writes.
+    ///
+    /// # Errors
+    /// As [`Device::write`].
+    fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()>;
+
+    /// Waits until everything written to the file is durable.
+    ///
+    /// # Errors
+    /// The system's. What was written since the last flush may be lost then, even though reads still show it.
+    fn flush(&self, file: DeviceFile) -> io::Result<()>;
+
+    /// Bytes in the file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn size(&self, file: DeviceFile) -> io::Result<u64>;
+
+    /// Extends the file to `bytes` bytes, allocated, reading as zeros, durably; does nothing if it is that
+    /// large already.
+    ///
+    /// # Errors
+    /// The system's, `ENOSPC` above all; the file is then no smaller than before.
+    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()>;
+
+    /// Sees to it that there is space for the `bytes` bytes at `offset` of the file, which has them already, so that
+    /// writing them later cannot fail for want of it. Cheap where there is.
+    ///
+    /// # Errors
+    /// The system's, `ENOSPC` above all.
+    fn allocate(&self, _file: DeviceFile, _offset: u64, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether writes to the file go past the system's page cache, so that there is no point in flushing
+    /// every few pages.
+    fn is_direct(&self, file: DeviceFile) -> bool;
+}
+
+/// Alignment of memory, offset and length that unbuffered input and output ask for.
+pub const ALIGNMENT: usize = 4096;
+
+/// Bytes whose address is a multiple of 4096.
+///
+/// ```
+/// use strandline_core::memory::AlignedBuffer;
+///
+/// let mut page = AlignedBuffer::new(4096);
+/// page[..4].copy_from_slice(b"head");
+/// assert_eq!((page.as_ptr().addr() % 4096, page.len()), (0, 4096));
+/// ```
+pub struct AlignedBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl AlignedBuffer {
+    /// `length` zeroed bytes.
+    pub fn new(length: usize) -> Self {
+        let bytes = vec![0; length + ALIGNMENT];
+        let address = bytes.as_ptr().addr();
+        Self { start: address.next_multiple_of(ALIGNMENT) - address, bytes, length }
+    }
+}
+
+impl std::ops::Deref for AlignedBuffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.length]
+    }
+}
+
+impl std::ops::DerefMut for AlignedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.length]
+    }
+}
+
+/// One page with the alignment of an [`AlignedBuffer`], for the stack.
+#[repr(align(4096))]
+pub struct Page(pub [u8; 4096]);

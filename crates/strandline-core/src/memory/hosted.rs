@@ -1,0 +1,471 @@
+//! Hosted memory: every operation goes to a [`World`], and threads are coroutines on one operating-system
+//! thread, so that their interleaving is the world's to choose.
+
+use std::cell::Cell;
+use std::panic::Location;
+use std::rc::Rc;
+
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use super::{Address, Counters, Event, LINE_BYTES, Memory, PersistentAddress, Space, Step, VolatileAddress};
+use crate::error::{Error, Result};
+use crate::memory::Device;
+
+/// One operation of a thread on a [`World`]. Offsets are in bytes.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
+/// # use strandline_core::memory::recorder::Recorder;
+/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// use strandline_core::memory::{Operation, Space};
+///
+/// let memory = Hosted::new(recorder.clone(), 0);
+/// memory.store(PersistentAddress::new(72), 5);
+/// memory.write_back(PersistentAddress::new(72), Step::HomeWriteBack);
+/// memory.fence(Step::HomeFence);
+/// let operations: Vec<_> = recorder.take_stream().into_iter().map(|recorded| recorded.operation).collect();
+/// assert_eq!(operations, [
+///     Operation::Store(Space::Persistent, 72, 5),
+///     Operation::WriteBack(64, Step::HomeWriteBack),
+///     Operation::Fence(Step::HomeFence),
+/// ]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Loads a word.
+    Load(Space, u64),
+    /// Stores a word.
+    Store(Space, u64, u64),
+    /// Stores a word of the pool past the cache.
+    StoreNonTemporal(u64, u64),
+    /// Exchanges a word if it holds the first value for the second; yields the old value.
+    CompareExchange(Space, u64, u64, u64),
+    /// Adds to a word; yields the old value.
+    FetchAdd(Space, u64, u64),
+    /// Writes back the line at an offset of the pool.
+    WriteBack(u64, Step),
+    /// A persistence fence.
+    Fence(Step),
+    /// Writes back the whole cache; yields 1 if the world can.
+    WriteBackAll(Step),
+    /// A spin loop's pause.
+    Pause,
+    /// A transaction or persistency boundary.
+    Event(Event),
+    /// Instructions between accesses.
+    Work(u32),
+}
+
+/// What stands behind [`Hosted`] memory: contents, and whatever else the world keeps (events, surviving
+/// states, time). Threads are numbered from 0.
+///
+/// ```
+/// # use std::{cell::Cell, rc::Rc};
+/// # use strandline_core::memory::{Hosted, Memory, Operation, PersistentAddress, Space, Step, World};
+/// /// A pool of one word; everything else does nothing.
+/// struct OneWord(Cell<u64>);
+///
+/// impl World for OneWord {
+///     fn perform(&self, _thread: usize, operation: Operation) -> u64 {
+///         match operation {
+///             Operation::Load(Space::Persistent, 0) => self.0.get(),
+///             Operation::Store(Space::Persistent, 0, value) => self.0.replace(value),
+///             _ => 0,
+///         }
+///     }
+///     fn switches(&self, _thread: usize) -> bool {
+///         false
+///     }
+///     fn omitted(&self, _step: Step) -> bool {
+///         false
+///     }
+///     fn size(&self, _space: Space) -> u64 {
+///         8
+///     }
+/// }
+///
+/// let memory = Hosted::new(Rc::new(OneWord(Cell::new(0))), 0);
+/// memory.store(PersistentAddress::NULL, 7);
+/// assert_eq!(memory.load(PersistentAddress::NULL), 7);
+/// ```
+pub trait World {
+    /// Carries out `operation` of `thread`; the value loaded or the old value, 0 where there is none.
+    fn perform(&self, thread: usize, operation: Operation) -> u64;
+
+    /// Loads a word as a hint; a world that judges reads overrides it.
+    fn peek(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        self.perform(thread, Operation::Load(space, offset))
+    }
+
+    /// Loads a word that is about to be stored to; see
+    /// [`Memory::load_before_store`].
+    fn load_before_store(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        self.perform(thread, Operation::Load(space, offset))
+    }
+
+    /// Loads consecutive words; a world that keeps time overrides it to overlap them.
+    fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
+        for (i, word) in into.iter_mut().enumerate() {
+            *word = self.perform(thread, Operation::Load(space, offset + 8 * i as u64));
+        }
+    }
+
+    /// Stores consecutive words at once, if this world can; `false`: nothing is done, and they are performed one
+    /// by one.
+    fn store_range(&self, _thread: usize, _space: Space, _offset: u64, _from: &[u64]) -> bool {
+        false
+    }
+
+    /// Blocks `thread` while the volatile word at `offset` holds `value`; may return early. A pause, unless the world knows
+    /// better.
+    fn wait(&self, thread: usize, offset: u64, value: u64) {
+        let _ = (offset, value);
+        self.perform(thread, Operation::Pause);
+    }
+
+    /// Whether another thread may run after the operation that `thread` has just performed.
+    fn switches(&self, thread: usize) -> bool;
+
+    /// Whether the operation that `thread` has just asked for was not carried out: others run first, and it is
+    /// performed again. Only worlds that keep time postpone, and only in a coroutine.
+    fn postponed(&self, thread: usize) -> bool {
+        let _ = thread;
+        false
+    }
+
+    /// Whether a step is left out (a mutant).
+    fn omitted(&self, step: Step) -> bool;
+
+    /// Bytes in a space.
+    fn size(&self, space: Space) -> u64;
+
+    /// The device of the `Sync` domain, if this world has one.
+    fn device(&self) -> Option<&dyn Device> {
+        None
+    }
+}
+
+thread_local! {
+    static CALLER: Cell<&'static Location<'static>> = const { Cell::new(Location::caller()) };
+}
+
+/// Where the code stands whose store a world is performing: the innermost caller of [`Memory`]. Meaningless for
+/// other operations.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline_core::memory::{Hosted, Memory, Operation, PersistentAddress};
+/// # use strandline_core::memory::recorder::{Observer, Recorded, Recorder};
+/// use strandline_core::memory::hosted::caller;
+///
+/// /// The lines of the program that store.
+/// #[derive(Default)]
+/// struct Lines(Vec<u32>);
+///
+/// impl Observer for Lines {
+///     fn observe(&mut self, recorded: Recorded) {
+///         if let Operation::Store(..) = recorded.operation {
+///             self.0.push(caller().line());
+///         }
+///     }
+/// }
+///
+/// let recorder = Rc::new(Recorder::observed(vec![0; 8], 8, 0, 1, None, Lines::default()));
+/// let memory = Hosted::new(recorder.clone(), 0);
+/// memory.store(PersistentAddress::new(8), 5);
+/// assert_eq!(recorder.observer().0, [line!() - 1]);
+/// ```
+pub fn caller() -> &'static Location<'static> {
+    CALLER.get()
+}
+
+/// One coroutine thread's view of a [`World`].
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
+/// # use strandline_core::memory::recorder::Recorder;
+/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// // Two threads' views of one world.
+/// let (writer, reader) = (Hosted::new(recorder.clone(), 0), Hosted::new(recorder.clone(), 1));
+/// writer.store(PersistentAddress::new(64), 5);
+/// assert_eq!(reader.load(PersistentAddress::new(64)), 5);
+/// // Each counts for itself.
+/// writer.fence(Step::HomeFence);
+/// assert_eq!((writer.counters().fences, reader.counters().fences), (1, 0));
+/// ```
+pub struct Hosted {
+    world: Rc<dyn World>,
+    thread: usize,
+    /// The coroutine's own yielder; null outside a coroutine, where nothing switches.
+    yielder: *const Yielder<(), ()>,
+    counters: Cell<Counters>,
+    /// The line of the last non-temporal store since the last fence.
+    non_temporal_line: Cell<Option<u64>>,
+    /// Whether its thread runs a transaction.
+    in_transaction: Cell<bool>,
+}
+
+impl Hosted {
+    /// A view for `thread` outside any coroutine: set-up, recovery, single-threaded runs.
+    pub fn new(world: Rc<dyn World>, thread: usize) -> Self {
+        Self {
+            world,
+            thread,
+            yielder: std::ptr::null(),
+            counters: Cell::default(),
+            non_temporal_line: Cell::new(None),
+            in_transaction: Cell::new(false),
+        }
+    }
+
+    /// Performs something that may store, for the caller's caller.
+    #[track_caller]
+    #[inline]
+    fn change(&self, operation: Operation) -> u64 {
+        CALLER.set(Location::caller());
+        self.perform(operation)
+    }
+
+    #[inline]
+    fn perform(&self, operation: Operation) -> u64 {
+        self.perform_by(|world, thread| world.perform(thread, operation))
+    }
+
+    #[inline]
+    fn perform_by(&self, operation: impl Fn(&dyn World, usize) -> u64) -> u64 {
+        loop {
+            let value = operation(&*self.world, self.thread);
+            if self.yielder.is_null() {
+                return value;
+            }
+            if self.world.postponed(self.thread) {
+                self.suspend();
+                continue;
+            }
+            if self.world.switches(self.thread) {
+                self.suspend();
+            }
+            return value;
+        }
+    }
+
+    /// Lets other coroutines run; the caller has seen that this view lives in one.
+    fn suspend(&self) {
+        // SAFETY: `run` sets the pointer to the yielder of the coroutine in which this view lives, and
+        // the view cannot leave it: it is handed to the thread's closure by reference.
+        unsafe { (*self.yielder).suspend(()) };
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+}
+
+/// What one thread does, given its view.
+pub type Thread<'a> = Box<dyn FnOnce(&Hosted) + 'a>;
+
+/// Runs `threads` as coroutines over `world` until all have returned. `choose` picks, among the numbers
+/// of the threads that still run, the position of the one to run until its next switch.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
+/// # use strandline_core::memory::recorder::Recorder;
+/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// use strandline_core::memory::World;
+/// use strandline_core::memory::hosted::{Thread, run};
+///
+/// let (world, counter): (Rc<dyn World>, _) = (recorder, PersistentAddress::new(64));
+/// let increment = |memory: &Hosted| {
+///     let value = memory.load(counter);
+///     memory.pause();
+///     memory.store(counter, value + 1);
+/// };
+/// // The last thread runs until its pause, then the other one: both load before either stores.
+/// let mut turn = 0;
+/// run(&world, vec![Box::new(increment) as Thread, Box::new(increment)], |running| {
+///     turn += 1;
+///     turn % running.len()
+/// });
+/// assert_eq!(Hosted::new(world, 0).load(counter), 1, "an increment is lost");
+/// ```
+///
+/// # Panics
+/// A thread that panics makes `run` panic.
+pub fn run(world: &Rc<dyn World>, threads: Vec<Thread<'_>>, mut choose: impl FnMut(&[usize]) -> usize) {
+    let mut coroutines: Vec<Option<Coroutine<(), (), ()>>> = Vec::new();
+    for (thread, body) in threads.into_iter().enumerate() {
+        // SAFETY: only the lifetime changes. Every coroutine is dropped before `run` returns or unwinds,
+        // and with it the closure and all that it borrows.
+        let body: Thread<'static> = unsafe { std::mem::transmute::<Thread<'_>, Thread<'static>>(body) };
+        let world = world.clone();
+        coroutines.push(Some(Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+            let view = Hosted { yielder, ..Hosted::new(world, thread) };
+            body(&view);
+        })));
+    }
+    let mut running: Vec<usize> = (0..coroutines.len()).collect();
+    while !running.is_empty() {
+        let position = choose(&running);
+        let slot = &mut coroutines[running[position]];
+        let finished = match slot.as_mut().map(|coroutine| coroutine.resume(())) {
+            Some(CoroutineResult::Yield(())) => false,
+            Some(CoroutineResult::Return(())) | None => true,
+        };
+        if finished {
+            *slot = None;
+            running.remove(position);
+        }
+    }
+}
+
+impl Memory for Hosted {
+    fn begin_transaction(&self) -> Result<()> {
+        if self.in_transaction.replace(true) { Err(Error::Nested) } else { Ok(()) }
+    }
+
+    fn end_transaction(&self) {
+        self.in_transaction.set(false);
+    }
+
+    fn load<A: Address>(&self, at: A) -> u64 {
+        self.perform(Operation::Load(A::SPACE, at.offset()))
+    }
+
+    fn store<A: Address>(&self, at: A, value: u64) {
+        self.change(Operation::Store(A::SPACE, at.offset(), value));
+    }
+
+    fn peek<A: Address>(&self, at: A) -> u64 {
+        loop {
+            let value = self.world.peek(self.thread, A::SPACE, at.offset());
+            if self.yielder.is_null() || !self.world.postponed(self.thread) {
+                return value;
+            }
+            self.suspend();
+        }
+    }
+
+    fn load_before_store<A: Address>(&self, at: A) -> u64 {
+        self.perform_by(|world, thread| world.load_before_store(thread, A::SPACE, at.offset()))
+    }
+
+    fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
+        loop {
+            self.world.load_range(self.thread, A::SPACE, at.offset(), into);
+            if self.yielder.is_null() || !self.world.postponed(self.thread) {
+                return;
+            }
+            self.suspend();
+        }
+    }
+
+    fn store_range<A: Address>(&self, at: A, from: &[u64]) {
+        if self.world.store_range(self.thread, A::SPACE, at.offset(), from) {
+            return;
+        }
+        for (i, &value) in from.iter().enumerate() {
+            self.store(at.word(i as u64), value);
+        }
+    }
+
+    fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
+        let line = Some(at.line().offset());
+        let new_line = self.non_temporal_line.replace(line) != line;
+        self.count(|c| {
+            c.non_temporal_bytes += 8;
+            c.lines_written_back += u64::from(new_line);
+        });
+        self.change(Operation::StoreNonTemporal(at.offset(), value));
+    }
+
+    fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
+        let old = self.change(Operation::CompareExchange(A::SPACE, at.offset(), current, new));
+        if old == current { Ok(old) } else { Err(old) }
+    }
+
+    fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
+        self.change(Operation::FetchAdd(A::SPACE, at.offset(), by))
+    }
+
+    fn write_back(&self, at: PersistentAddress, step: Step) {
+        if !self.omitted(step) {
+            self.count(|c| c.lines_written_back += 1);
+            self.perform(Operation::WriteBack(at.line().offset(), step));
+        }
+    }
+
+    fn write_back_range(&self, at: PersistentAddress, bytes: u64, step: Step) {
+        if !self.omitted(step) {
+            let lines = at.line().offset()..at.offset() + bytes;
+            for line in lines.step_by(LINE_BYTES as usize) {
+                self.count(|c| c.lines_written_back += 1);
+                self.perform(Operation::WriteBack(line, step));
+            }
+        }
+    }
+
+    fn fence(&self, step: Step) {
+        if !self.omitted(step) {
+            self.count(|c| c.fences += 1);
+            self.non_temporal_line.set(None);
+            self.perform(Operation::Fence(step));
+        }
+    }
+
+    fn prefetch_for_write(&self, _: PersistentAddress) {}
+
+    fn write_back_all(&self, step: Step) -> bool {
+        self.perform(Operation::WriteBackAll(step)) != 0
+    }
+
+    fn emulates_latency(&self) -> bool {
+        false
+    }
+
+    fn pause(&self) {
+        self.perform(Operation::Pause);
+    }
+
+    fn wait(&self, at: VolatileAddress, value: u64) {
+        self.perform_by(|world, thread| {
+            world.wait(thread, at.offset(), value);
+            0
+        });
+    }
+
+    fn wake(&self, _: VolatileAddress) {}
+
+    fn event(&self, event: Event) {
+        if let Event::PersistBarrier(step) | Event::NewStrand(step) = event
+            && self.omitted(step)
+        {
+            return;
+        }
+        self.perform(Operation::Event(event));
+    }
+
+    fn work(&self, instructions: u32) {
+        self.perform(Operation::Work(instructions));
+    }
+
+    fn omitted(&self, step: Step) -> bool {
+        self.world.omitted(step)
+    }
+
+    fn size(&self, space: Space) -> u64 {
+        self.world.size(space)
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+
+    fn device(&self) -> Option<&dyn Device> {
+        self.world.device()
+    }
+}

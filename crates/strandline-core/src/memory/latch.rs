@@ -1,0 +1,314 @@
+//! A latch in a volatile word, for short critical sections: blocks instead of spinning for long, because the
+//! holder may not be running.
+//!
+//! The word is 0 when free, 1 when taken, 2 when taken and somebody may be waiting (Drepper's futex mutex).
+
+use super::{Memory, VolatileAddress};
+
+/// Looks at a taken latch before blocking.
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
+
+/// Takes the latch at `at`, waiting for it.
+#[inline]
+pub fn lock<M: Memory>(memory: &M, at: VolatileAddress) {
+    if !try_lock(memory, at) {
+        lock_slowly(memory, at);
+    }
+}
+
+/// Takes the latch at `at` if it is free.
+#[inline]
+pub fn try_lock<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
+    memory.load(at) == 0 && memory.compare_exchange(at, 0, 1).is_ok()
+}
+
+#[cold]
+fn lock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
+    for _ in 0..PATIENCE {
+        if try_lock(memory, at) {
+            return;
+        }
+        memory.pause();
+    }
+    loop {
+        match memory.load(at) {
+            0 => {
+                // Others may wait too: whoever takes it after waiting leaves it marked.
+                if memory.compare_exchange(at, 0, 2).is_ok() {
+                    return;
+                }
+            }
+            1 => {
+                let _ = memory.compare_exchange(at, 1, 2);
+            }
+            _ => memory.wait(at, 2),
+        }
+    }
+}
+
+/// Releases the latch at `at`.
+#[inline]
+pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress) {
+    if memory.fetch_add(at, u64::MAX) != 1 {
+        memory.store(at, 0);
+        memory.wake(at);
+    }
+}
+
+/// Runs `attempt` until it finds something, again after each [`notify`] at `at`. That word counts notifications while somebody
+/// waits; the next one counts those who do.
+pub fn wait_for<M: Memory, T, E>(
+    memory: &M,
+    at: VolatileAddress,
+    mut attempt: impl FnMut() -> Result<Option<T>, E>,
+) -> Result<T, E> {
+    let waiting = at.word(1);
+    // From here on, either a notifier sees that somebody waits, or the attempt sees what it put there: both add to this
+    // word, one after the other.
+    memory.fetch_add(waiting, 1);
+    let result = loop {
+        let seen = memory.load(at);
+        match attempt() {
+            Ok(None) => memory.wait(at, seen),
+            Ok(Some(found)) => break Ok(found),
+            Err(error) => break Err(error),
+        }
+    };
+    memory.fetch_add(waiting, u64::MAX);
+    if result.is_err() {
+        // What it was woken for is still there.
+        memory.notify(at);
+    }
+    result
+}
+
+/// Something was put where those that [`wait_for`] it at `at` find it; `wake_one` wakes one that waits on that word.
+///
+/// One is enough: whoever is woken looks, and if somebody else was faster, that one will notify in turn.
+pub fn notify<M: Memory>(memory: &M, at: VolatileAddress, wake_one: impl FnOnce()) {
+    if load_in_order(memory, at.word(1)) != 0 {
+        memory.fetch_add(at, 1);
+        wake_one();
+    }
+}
+
+/// A load that takes its place in the order of the sequentially consistent operations, which a plain load
+/// does not: for "I have written mine, now I read yours" from both sides.
+#[inline]
+pub fn load_in_order<M: Memory>(memory: &M, at: VolatileAddress) -> u64 {
+    memory.fetch_add(at, 0)
+}
+
+/// Every interleaving and every value that the memory model lets a load return, on [`Native`](super::Native)'s orderings and a futex.
+#[cfg(all(test, loom))]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use loom::cell::UnsafeCell;
+    use loom::sync::atomic::{AtomicU64, Ordering};
+    use loom::sync::{Arc, Condvar, Mutex};
+    use loom::thread;
+
+    use super::*;
+    use crate::memory::Device;
+    use crate::memory::{
+        Address, Counters, Event, PersistentAddress, Space, Step, VolatileAddress, WORD_BYTES,
+    };
+
+    const LATCH: VolatileAddress = VolatileAddress::new(0);
+    const OTHER: VolatileAddress = VolatileAddress::new(8);
+    const LEASED: VolatileAddress = VolatileAddress::new(16);
+
+    /// A few volatile words.
+    struct Words {
+        words: BTreeMap<u64, AtomicU64>,
+        /// The kernel's queue of those that wait, and its lock.
+        queue: (Mutex<()>, Condvar),
+        /// Stores as exchanges. Loom keeps no single order of stores that do not synchronise, which every processor does: it
+        /// lets a thread read its own exchange of 1 for 2 again after it has seen the store of 0 that followed.
+        exchanges: bool,
+    }
+
+    impl Words {
+        fn new(exchanges: bool) -> Arc<Self> {
+            let words = [LATCH, OTHER, LEASED].into_iter().map(|at| (at.offset(), AtomicU64::new(0)));
+            Arc::new(Self { words: words.collect(), queue: (Mutex::new(()), Condvar::new()), exchanges })
+        }
+
+        fn at<A: Address>(&self, at: A) -> &AtomicU64 {
+            &self.words[&at.offset()]
+        }
+    }
+
+    impl Memory for Words {
+        fn begin_transaction(&self) -> crate::Result<()> {
+            unreachable!()
+        }
+        fn end_transaction(&self) {
+            unreachable!()
+        }
+        fn load<A: Address>(&self, at: A) -> u64 {
+            self.at(at).load(Ordering::Acquire)
+        }
+        fn store<A: Address>(&self, at: A, value: u64) {
+            match self.exchanges {
+                true => drop(self.at(at).swap(value, Ordering::Release)),
+                false => self.at(at).store(value, Ordering::Release),
+            }
+        }
+        fn load_range<A: Address>(&self, _: A, _: &mut [u64]) {
+            unreachable!()
+        }
+        fn store_range<A: Address>(&self, _: A, _: &[u64]) {
+            unreachable!()
+        }
+        fn store_non_temporal(&self, _: PersistentAddress, _: u64) {
+            unreachable!()
+        }
+        fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
+            self.at(at).compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst)
+        }
+        fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
+            self.at(at).fetch_add(by, Ordering::SeqCst)
+        }
+        fn write_back(&self, _: PersistentAddress, _: Step) {}
+        fn fence(&self, _: Step) {}
+        fn prefetch_for_write(&self, _: PersistentAddress) {}
+        fn write_back_all(&self, _: Step) -> bool {
+            false
+        }
+        fn emulates_latency(&self) -> bool {
+            false
+        }
+        fn pause(&self) {
+            thread::yield_now();
+        }
+        fn wait(&self, at: VolatileAddress, value: u64) {
+            let asleep = self.queue.0.lock().unwrap();
+            if self.at(at).load(Ordering::SeqCst) == value {
+                drop(self.queue.1.wait(asleep).unwrap());
+            }
+        }
+        fn wake(&self, _: VolatileAddress) {
+            let _queue = self.queue.0.lock().unwrap();
+            self.queue.1.notify_all();
+        }
+        fn event(&self, _: Event) {}
+        fn work(&self, _: u32) {}
+        fn omitted(&self, _: Step) -> bool {
+            false
+        }
+        fn size(&self, _: Space) -> u64 {
+            3 * WORD_BYTES
+        }
+        fn counters(&self) -> Counters {
+            Counters::default()
+        }
+        fn device(&self) -> Option<&dyn Device> {
+            None
+        }
+    }
+
+    /// What the latch guards.
+    struct Guarded(UnsafeCell<u64>);
+
+    // SAFETY: it is used under the latch only; loom panics where two threads use it at once.
+    unsafe impl Sync for Guarded {}
+    // SAFETY: as above.
+    unsafe impl Send for Guarded {}
+
+    /// Threads each take the latch so many times: one at a time is inside, it sees what those before it did, and nobody sleeps
+    /// for ever, which loom would report.
+    fn guards(threads: usize, times: usize, preemptions: Option<usize>) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = preemptions;
+        model.check(move || {
+            let (words, guarded) = (Words::new(true), Arc::new(Guarded(UnsafeCell::new(0))));
+            let run = move |words: &Words, guarded: &Guarded| {
+                for _ in 0..times {
+                    lock(words, LATCH);
+                    // SAFETY: under the latch.
+                    guarded.0.with_mut(|count| unsafe { *count += 1 });
+                    unlock(words, LATCH);
+                }
+            };
+            let others = (1..threads).map(|_| {
+                let (words, guarded) = (words.clone(), guarded.clone());
+                thread::spawn(move || run(&words, &guarded))
+            });
+            let others: Vec<_> = others.collect();
+            run(&words, &guarded);
+            others.into_iter().for_each(|other| other.join().unwrap());
+            // SAFETY: all others have ended.
+            assert_eq!(guarded.0.with(|count| unsafe { *count }), (threads * times) as u64);
+            assert_eq!(words.load(LATCH), 0);
+        });
+    }
+
+    #[test]
+    fn two_threads_exclude_each_other() {
+        guards(2, 2, None);
+    }
+
+    #[test]
+    fn three_threads_exclude_one_another_with_two_preemptions() {
+        guards(3, 1, Some(2));
+    }
+
+    /// Threads each lease what is leased at first, when it has been given back, and give it back in turn: all get it.
+    fn hands_on(threads: usize, preemptions: Option<usize>) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = preemptions;
+        model.check(move || {
+            let words = Words::new(false);
+            words.store(LEASED, 1);
+            let give_back = |words: &Words| {
+                words.store(LEASED, 0);
+                notify(words, LATCH, || {
+                    let _queue = words.queue.0.lock().unwrap();
+                    words.queue.1.notify_one();
+                });
+            };
+            let others = (0..threads).map(|_| {
+                let words = words.clone();
+                thread::spawn(move || {
+                    let lease = || Ok::<_, ()>(words.compare_exchange(LEASED, 0, 1).ok());
+                    wait_for(&*words, LATCH, lease).unwrap();
+                    give_back(&words);
+                })
+            });
+            let others: Vec<_> = others.collect();
+            give_back(&words);
+            others.into_iter().for_each(|other| other.join().unwrap());
+            assert_eq!((words.load(LEASED), words.load(OTHER)), (0, 0));
+        });
+    }
+
+    #[test]
+    fn one_that_waits_for_a_lease_gets_it() {
+        hands_on(1, None);
+    }
+
+    #[test]
+    fn two_that_wait_for_a_lease_get_it_with_two_preemptions() {
+        hands_on(2, Some(2));
+    }
+
+    /// "I have written mine, now I read yours": one of both sees the other's, as gate and commit need.
+    #[test]
+    fn loads_in_order_see_one_another() {
+        loom::model(|| {
+            let words = Words::new(false);
+            let other = {
+                let words = words.clone();
+                thread::spawn(move || {
+                    words.store(OTHER, 1);
+                    load_in_order(&*words, LATCH)
+                })
+            };
+            words.store(LATCH, 1);
+            let seen = load_in_order(&*words, OTHER);
+            assert!(seen + other.join().unwrap() > 0);
+        });
+    }
+}

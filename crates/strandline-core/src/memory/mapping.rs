@@ -1,0 +1,240 @@
+//! A mapped region of words: a file, or anonymous memory.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
+
+use super::process::Process;
+use super::protection::{AllocatedKey, ProtectionKey};
+use crate::error::{Error, FILE_GONE, Result};
+
+/// How a file's words are mapped.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("words");
+/// # let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+/// # file.set_len(4096).unwrap();
+/// use std::sync::atomic::Ordering;
+/// use strandline_core::memory::{Mapping, MappingKind};
+///
+/// let shared = Mapping::file(&file, 4096, MappingKind::Shared)?;
+/// let private = Mapping::file(&file, 4096, MappingKind::Private)?;
+/// private.words()[0].store(5, Ordering::Release);
+/// assert_eq!(shared.words()[0].load(Ordering::Acquire), 0, "a private store stays private");
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MappingKind {
+    /// Shared with the file: stores reach it, through the page cache on an ordinary file system.
+    Shared,
+    /// Shared and synchronous (`MAP_SYNC`): stores reach persistent memory itself.
+    SharedSynchronous,
+    /// Private: stores stay in this process, the file is only read.
+    Private,
+}
+
+/// Mapped words, unmapped on drop. All access goes through atomics.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("words");
+/// # let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+/// # file.set_len(4096).unwrap();
+/// use std::sync::atomic::Ordering;
+/// use strandline_core::memory::{Mapping, MappingKind};
+///
+/// let mapping = Mapping::file(&file, 4096, MappingKind::Shared)?;
+/// mapping.words()[1].store(5, Ordering::Release);
+/// mapping.synchronize()?;
+/// assert_eq!(std::fs::read(&path).unwrap()[8], 5);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct Mapping {
+    base: *mut AtomicU64,
+    words: usize,
+    /// The file, and with it the lock that whoever opened it holds, lives as long as its words.
+    file: Option<File>,
+    /// Stores reach the file.
+    is_shared: bool,
+    /// They do, and it had holes when it was mapped.
+    is_sparse: bool,
+    /// Whether the file was found deleted or cut short.
+    is_gone: AtomicBool,
+    key: Option<AllocatedKey>,
+    /// Who mapped it.
+    process: Process,
+}
+
+// SAFETY: the mapping is memory of the process, its words are only reached as atomics, and unmapping needs
+// no particular thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; shared access is by atomics alone.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `bytes` bytes of `file`.
+    ///
+    /// # Errors
+    /// The system refuses; for [`MappingKind::SharedSynchronous`] that means that the file is not on
+    /// persistent memory (DAX).
+    pub fn file(file: &File, bytes: u64, kind: MappingKind) -> Result<Self> {
+        let flags = match kind {
+            MappingKind::Shared => MapFlags::SHARED,
+            MappingKind::SharedSynchronous => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
+            MappingKind::Private => MapFlags::PRIVATE,
+        };
+        let length = mappable(bytes)?;
+        let kept = file.try_clone().map_err(|e| Error::io("keep the pool's file open", e))?;
+        let allocated = 512 * file.metadata().map_err(|e| Error::io("read the pool's size", e))?.blocks();
+        let is_shared = kind != MappingKind::Private;
+        let is_sparse = is_shared && allocated < bytes;
+        // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours. Other
+        // processes may change a shared file's words at any time, which is why they are atomics.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)
+        };
+        let base = base.map_err(|e| match kind {
+            MappingKind::SharedSynchronous => Error::NotPersistentMemory { path: None },
+            _ => Error::io("map the pool", e.into()),
+        })?;
+        Ok(Self {
+            base: base.cast(),
+            words: length / 8,
+            file: Some(kept),
+            is_shared,
+            is_sparse,
+            is_gone: AtomicBool::new(false),
+            key: None,
+            process: Process::current(),
+        })
+    }
+
+    /// Maps `bytes` bytes of zeroed anonymous memory.
+    ///
+    /// # Errors
+    /// The system has no memory left.
+    pub fn anonymous(bytes: u64) -> Result<Self> {
+        let length = mappable(bytes)?;
+        // SAFETY: as above, and the memory belongs to nobody else.
+        let base = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                length,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        }
+        .map_err(|e| Error::io("map volatile memory", e.into()))?;
+        // The lock table is reached at random: large pages spare address translation, where there are any.
+        // SAFETY: the advice changes nothing that a program can observe, and the range is the new mapping.
+        let _ = unsafe { rustix::mm::madvise(base, length, Advice::LinuxHugepage) };
+        Ok(Self {
+            base: base.cast(),
+            words: length / 8,
+            file: None,
+            is_shared: false,
+            is_sparse: false,
+            is_gone: AtomicBool::new(false),
+            key: None,
+            process: Process::current(),
+        })
+    }
+
+    /// Protects the mapping against stray writes: from now on only [`Native`](super::Native) stores to it.
+    ///
+    /// # Errors
+    /// [`Error::NoProtectionKey`].
+    pub fn protect(mut self) -> Result<Self> {
+        self.key = Some(AllocatedKey::protecting(self.base.cast(), self.words * 8)?);
+        Ok(self)
+    }
+
+    /// The key that lets a thread store to the mapping, if it is protected.
+    pub(super) fn key(&self) -> Option<ProtectionKey> {
+        self.key.as_ref().map(AllocatedKey::number)
+    }
+
+    /// The process that mapped it.
+    pub fn process(&self) -> Process {
+        self.process
+    }
+
+    /// The words of the mapping.
+    #[inline(always)]
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: `base` is page-aligned and maps `words` words until drop; atomics allow sharing.
+        unsafe { std::slice::from_raw_parts(self.base, self.words) }
+    }
+
+    /// Sees to it that a file to which stores go has space for the `bytes` bytes at `offset`: in a hole for which the disk has
+    /// none, a store would be a bus error.
+    ///
+    /// # Errors
+    /// The disk is full. Where the system cannot allocate ahead, the store finds out.
+    pub fn allocate(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| self.is_sparse) else { return Ok(()) };
+        allocate(file, offset, bytes)
+    }
+
+    /// Fails if stores go to a file that somebody has deleted or cut short since it was mapped: they are lost with it. From then on
+    /// [`Mapping::check_gone`] fails, too.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]; the file cannot be looked at.
+    pub(super) fn check_file(&self) -> Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
+        let about = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
+        if about.nlink() == 0 || about.len() < 8 * self.words as u64 {
+            self.is_gone.store(true, Ordering::Relaxed);
+        }
+        self.check_gone()
+    }
+
+    /// Fails if the file was found deleted or cut short.
+    #[inline(always)]
+    pub(super) fn check_gone(&self) -> Result<()> {
+        if self.is_gone.load(Ordering::Relaxed) {
+            return Err(Error::Poisoned(FILE_GONE.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Waits until every changed page of a shared mapping is in the file (`msync`).
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: the range is exactly this mapping.
+        unsafe { rustix::mm::msync(self.base.cast::<c_void>(), self.words * 8, MsyncFlags::SYNC) }
+            .map_err(|e| Error::io("msync the pool", e.into()))
+    }
+}
+
+/// Takes disk space for a part of a file that has it already. Where the system cannot allocate ahead, who writes finds out.
+pub fn allocate(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, bytes) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn mappable(bytes: u64) -> Result<usize> {
+    usize::try_from(bytes)
+        .ok()
+        .filter(|&length| length > 0 && length.is_multiple_of(4096))
+        .ok_or_else(|| Error::Parameter(format!("a mapping of {bytes} bytes is not possible")))
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly this mapping, and whoever holds references into it keeps it alive.
+        let _ = unsafe { rustix::mm::munmap(self.base.cast::<c_void>(), self.words * 8) };
+        // `key` is given back after this.
+    }
+}

@@ -1,0 +1,373 @@
+//! Waist 2: what every scheme, log, allocator and transaction is written against.
+//!
+//! A [`Memory`] is **one hardware thread's view** of two address spaces: the pool, whose words survive a
+//! power failure once they have been written back, and the volatile synchronisation words. Exactly two
+//! implementations exist: [`Native`], mapped memory at full speed, and [`Hosted`], which hands each
+//! operation to a [`World`]: the [`Recorder`](recorder::Recorder), the crash checker, the simulator.
+
+mod address;
+pub mod device;
+pub mod hosted;
+pub mod latch;
+mod mapping;
+mod native;
+mod process;
+mod protection;
+pub mod recorder;
+mod running;
+mod step;
+mod write_back;
+
+pub use address::{
+    Address, LINE_BYTES, LINE_WORDS, PAGE_BYTES, PersistentAddress, Space, VolatileAddress, WORD_BYTES,
+};
+pub use device::{AlignedBuffer, Device, DeviceFile};
+pub use hosted::{Hosted, Operation, World};
+pub(crate) use mapping::allocate;
+pub use mapping::{Mapping, MappingKind};
+pub use native::Native;
+pub(crate) use process::Process;
+pub use step::{Event, Step};
+pub use write_back::WriteBackInstruction;
+
+use crate::error::Result;
+
+/// Operations on persistence that a thread has issued so far.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::Blurred;
+///
+/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.memory().counters();
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// let cost = worker.memory().counters() - before;
+/// // The line with record and commit record.
+/// assert_eq!((cost.lines_written_back, cost.fences), (1, 1));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Cache lines written back by clwb, clflushopt or clflush, or by a non-temporal store's line.
+    pub lines_written_back: u64,
+    /// Persistence fences.
+    pub fences: u64,
+    /// Bytes stored by non-temporal stores.
+    pub non_temporal_bytes: u64,
+}
+
+impl std::ops::Sub for Counters {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            lines_written_back: self.lines_written_back - earlier.lines_written_back,
+            fences: self.fences - earlier.fences,
+            non_temporal_bytes: self.non_temporal_bytes - earlier.non_temporal_bytes,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, more: Self) {
+        self.lines_written_back += more.lines_written_back;
+        self.fences += more.fences;
+        self.non_temporal_bytes += more.non_temporal_bytes;
+    }
+}
+
+/// One hardware thread's view of a pool and of its volatile synchronisation words.
+///
+/// Addresses must be 8-byte aligned and inside their space; [`Memory::contains`] tells. An access
+/// elsewhere panics: the transaction layer checks first and returns an error instead.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
+/// # use strandline_core::memory::recorder::Recorder;
+/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// /// Makes a value durable before the flag that says that it is there. Runs on every memory.
+/// fn publish(memory: &impl Memory, value: (PersistentAddress, u64), flag: PersistentAddress) {
+///     memory.store(value.0, value.1);
+///     memory.write_back(value.0, Step::HomeWriteBack);
+///     memory.fence(Step::HomeFence);
+///     memory.store(flag, 1);
+///     memory.write_back(flag, Step::TruncationWriteBack);
+///     memory.fence(Step::TruncationFence);
+/// }
+///
+/// let memory = Hosted::new(recorder, 0);
+/// publish(&memory, (PersistentAddress::new(64), 5), PersistentAddress::new(128));
+/// assert_eq!((memory.counters().lines_written_back, memory.counters().fences), (2, 2));
+/// ```
+pub trait Memory {
+    /// Whoever goes on with a view on another thread than it was made on calls this first, there: natively, a thread may
+    /// need permission to read the pool. Once it has done so costs next to nothing.
+    #[inline(always)]
+    fn admit_thread(&self) {}
+    /// The calling thread begins a transaction on this memory, until [`Memory::end_transaction`]. Whose identity counts is the
+    /// world's affair: natively the operating system's thread, whichever view it uses; elsewhere the view's thread.
+    ///
+    /// # Errors
+    /// [`Error::Nested`](crate::Error::Nested): it runs one on it already; [`Error::Forked`](crate::Error::Forked).
+    fn begin_transaction(&self) -> Result<()>;
+    /// The calling thread's transaction on this memory has ended, well or not.
+    fn end_transaction(&self);
+    /// Whether this is a forked child of the process to which the memory belongs: it must not go on with it.
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        false
+    }
+    /// Something that others may wait for was put where it is found: wakes one of those that wait at `at` for that to
+    /// happen. Where threads are coroutines they look again after a pause.
+    fn notify(&self, _at: VolatileAddress) {}
+    /// Loads a word (acquire).
+    fn load<A: Address>(&self, at: A) -> u64;
+    /// Loads a word to decide where to look, or whose lock to take: it may be stale or in the making, nothing that
+    /// a transaction returns follows from it, and what judges reads does not count it.
+    #[inline(always)]
+    fn peek<A: Address>(&self, at: A) -> u64 {
+        self.load(at)
+    }
+    /// Loads a word that is about to be stored to, for taking that store back. Where the hardware keeps old values,
+    /// a world that keeps time charges no more than bringing the line, which the store needs anyway.
+    #[inline(always)]
+    fn load_before_store<A: Address>(&self, at: A) -> u64 {
+        self.load(at)
+    }
+    /// Stores a word (release).
+    #[track_caller]
+    fn store<A: Address>(&self, at: A, value: u64);
+    /// Loads consecutive words, each atomically (acquire); their loads may overlap.
+    fn load_range<A: Address>(&self, at: A, into: &mut [u64]);
+    /// Stores consecutive words in address order, each atomically (release).
+    #[track_caller]
+    fn store_range<A: Address>(&self, at: A, from: &[u64]);
+    /// Stores a word past the cache; durable after the next fence.
+    #[track_caller]
+    fn store_non_temporal(&self, at: PersistentAddress, value: u64);
+    /// Sequentially consistent compare-and-exchange: the old value, `Ok` if it was exchanged.
+    #[track_caller]
+    fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64>;
+    /// Sequentially consistent add; returns the old value.
+    #[track_caller]
+    fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64;
+    /// Asks for the line of `at` to be written back; durable after the next [`fence`](Memory::fence).
+    fn write_back(&self, at: PersistentAddress, step: Step);
+    /// Waits until everything written back by this thread is durable: a sync barrier of eager sync.
+    fn fence(&self, step: Step);
+    /// A hint that the line of `at` will soon be stored to.
+    fn prefetch_for_write(&self, at: PersistentAddress);
+    /// Writes back the whole cache (x86's privileged `wbinvd`). `false`: this memory cannot, and the
+    /// caller writes the lines back one by one.
+    fn write_back_all(&self, step: Step) -> bool;
+    /// Whether write-backs are charged an emulated latency, so that work which only an emulation needs is done.
+    fn emulates_latency(&self) -> bool;
+    /// A spin loop's pause; where threads are coroutines, another one may run.
+    fn pause(&self);
+    /// Blocks while the word at `at` holds `value`, until [`wake`](Memory::wake) on it; may return early, so
+    /// callers check again. Where threads are coroutines, a pause.
+    fn wait(&self, at: VolatileAddress, value: u64);
+    /// Wakes all that [`wait`](Memory::wait) on the word at `at`. Store the new value first.
+    fn wake(&self, at: VolatileAddress);
+    /// A transaction or persistency boundary, for worlds that record or judge. A barrier or strand whose
+    /// step is [`omitted`](Memory::omitted) is no event.
+    fn event(&self, event: Event);
+    /// `instructions` instructions of computing between accesses, for worlds that keep time.
+    fn work(&self, instructions: u32);
+    /// Whether `step` is left out: the one mechanism for mutants. Constant `false` natively.
+    fn omitted(&self, step: Step) -> bool;
+    /// Bytes in the space of `A`.
+    fn size(&self, space: Space) -> u64;
+    /// What this thread has issued so far.
+    fn counters(&self) -> Counters;
+    /// The device behind the pool, in the `Sync` domain; `None` where a fence makes durable.
+    fn device(&self) -> Option<&dyn Device>;
+
+    /// Fails if the file that stores go to was deleted or cut short by somebody else; then every later transaction fails as
+    /// well. To be asked when persisting in bulk.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    fn check_file(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, where it may have holes.
+    ///
+    /// # Errors
+    /// The disk is full.
+    fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
+        match self.device() {
+            Some(device) => device.allocate(DeviceFile::Heap, at.offset(), bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether an access of `words` words at `at` is aligned and inside its space.
+    #[inline(always)]
+    fn contains<A: Address>(&self, at: A, words: u64) -> bool {
+        // Rotated, a misaligned offset becomes larger than any size.
+        let first = at.offset().rotate_right(3);
+        let size = self.size(A::SPACE) / WORD_BYTES;
+        first < size && words <= size - first
+    }
+
+    /// Writes back every line of `bytes` bytes from `at`.
+    fn write_back_range(&self, at: PersistentAddress, bytes: u64, step: Step) {
+        let mut line = at.line();
+        while line.offset() < at.offset() + bytes {
+            self.write_back(line, step);
+            line = line.byte(LINE_BYTES);
+        }
+    }
+
+    /// Takes the lock word at `at` (0: free), waiting for it.
+    fn lock(&self, at: VolatileAddress)
+    where
+        Self: Sized,
+    {
+        latch::lock(self, at);
+        self.event(Event::Lock(at));
+    }
+
+    /// Takes the lock word at `at` if it is free.
+    fn try_lock(&self, at: VolatileAddress) -> bool
+    where
+        Self: Sized,
+    {
+        let taken = latch::try_lock(self, at);
+        if taken {
+            self.event(Event::Lock(at));
+        }
+        taken
+    }
+
+    /// Releases the lock word at `at`.
+    fn unlock(&self, at: VolatileAddress)
+    where
+        Self: Sized,
+    {
+        self.event(Event::Unlock(at));
+        latch::unlock(self, at);
+    }
+}
+
+/// A view may be lent to whatever takes a memory.
+impl<M: Memory> Memory for &M {
+    #[inline(always)]
+    fn admit_thread(&self) {
+        (**self).admit_thread();
+    }
+    #[inline(always)]
+    fn begin_transaction(&self) -> Result<()> {
+        (**self).begin_transaction()
+    }
+    #[inline(always)]
+    fn end_transaction(&self) {
+        (**self).end_transaction();
+    }
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        (**self).is_forked()
+    }
+    fn notify(&self, at: VolatileAddress) {
+        (**self).notify(at);
+    }
+    #[inline(always)]
+    fn load<A: Address>(&self, at: A) -> u64 {
+        (**self).load(at)
+    }
+    #[inline(always)]
+    fn peek<A: Address>(&self, at: A) -> u64 {
+        (**self).peek(at)
+    }
+    #[inline(always)]
+    fn load_before_store<A: Address>(&self, at: A) -> u64 {
+        (**self).load_before_store(at)
+    }
+    #[inline(always)]
+    fn store<A: Address>(&self, at: A, value: u64) {
+        (**self).store(at, value);
+    }
+    #[inline(always)]
+    fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
+        (**self).load_range(at, into);
+    }
+    #[inline(always)]
+    fn store_range<A: Address>(&self, at: A, from: &[u64]) {
+        (**self).store_range(at, from);
+    }
+    #[inline(always)]
+    fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
+        (**self).store_non_temporal(at, value);
+    }
+    #[inline(always)]
+    fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
+        (**self).compare_exchange(at, current, new)
+    }
+    #[inline(always)]
+    fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
+        (**self).fetch_add(at, by)
+    }
+    #[inline(always)]
+    fn write_back(&self, at: PersistentAddress, step: Step) {
+        (**self).write_back(at, step);
+    }
+    fn write_back_range(&self, at: PersistentAddress, bytes: u64, step: Step) {
+        (**self).write_back_range(at, bytes, step);
+    }
+    #[inline(always)]
+    fn fence(&self, step: Step) {
+        (**self).fence(step);
+    }
+    #[inline(always)]
+    fn prefetch_for_write(&self, at: PersistentAddress) {
+        (**self).prefetch_for_write(at);
+    }
+    fn write_back_all(&self, step: Step) -> bool {
+        (**self).write_back_all(step)
+    }
+    fn emulates_latency(&self) -> bool {
+        (**self).emulates_latency()
+    }
+    #[inline(always)]
+    fn pause(&self) {
+        (**self).pause();
+    }
+    fn wait(&self, at: VolatileAddress, value: u64) {
+        (**self).wait(at, value);
+    }
+    fn wake(&self, at: VolatileAddress) {
+        (**self).wake(at);
+    }
+    #[inline(always)]
+    fn event(&self, event: Event) {
+        (**self).event(event);
+    }
+    #[inline(always)]
+    fn work(&self, instructions: u32) {
+        (**self).work(instructions);
+    }
+    #[inline(always)]
+    fn omitted(&self, step: Step) -> bool {
+        (**self).omitted(step)
+    }
+    #[inline(always)]
+    fn size(&self, space: Space) -> u64 {
+        (**self).size(space)
+    }
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+    #[inline(always)]
+    fn device(&self) -> Option<&dyn Device> {
+        (**self).device()
+    }
+    fn check_file(&self) -> Result<()> {
+        (**self).check_file()
+    }
+    fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
+        (**self).make_space(at, bytes)
+    }
+}

@@ -1,0 +1,417 @@
+//! Native memory: mapped words at full speed.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::thread::futex;
+
+use super::process::Process;
+use super::protection::ProtectionKey;
+use super::write_back::{self, WriteBackInstruction};
+use super::{
+    Address, Counters, Event, Mapping, Memory, PersistentAddress, Space, Step, VolatileAddress, WORD_BYTES,
+    latch, running,
+};
+use crate::Domain;
+use crate::error::{Error, Result};
+use crate::memory::{Device, DeviceFile};
+
+/// One thread's view of mapped memory, with the persistence domain's meaning of write-back and fence.
+///
+/// The domain, the instruction and the protection are values: a predictable branch for each write-back and for each
+/// store to the pool, none for a load beyond the check of its bounds.
+///
+/// ```
+/// use std::sync::Arc;
+/// use strandline_core::memory::{Mapping, Memory, Native, PersistentAddress};
+///
+/// let words = || Mapping::anonymous(4096).map(Arc::new);
+/// let memory = Native::new(words()?, words()?, strandline_core::Domain::Process, None, None)?;
+/// let counter = PersistentAddress::new(64);
+/// std::thread::scope(|threads| {
+///     for _ in 0..4 {
+///         // A view for each thread.
+///         let view = memory.fork();
+///         threads.spawn(move || view.fetch_add(counter, 1));
+///     }
+/// });
+/// assert_eq!(memory.load(counter), 4);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct Native {
+    persistent: Words,
+    volatile: Words,
+    /// What lets a thread store to the pool, where that is protected against stray writes.
+    key: Option<ProtectionKey>,
+    /// Whose memory it is.
+    process: Process,
+    instruction: Option<WriteBackInstruction>,
+    fences: bool,
+    /// Emulated write latency, in ticks of the time-stamp counter; 0 for none.
+    latency: u64,
+    device: Option<Arc<dyn Device + Send + Sync>>,
+    counters: Cell<Counters>,
+    /// The line of the last non-temporal store, and how many lines wait for the fence to charge them.
+    non_temporal: Cell<(u64, u64)>,
+}
+
+/// The words of a mapping, which it keeps alive.
+#[derive(Clone)]
+struct Words {
+    mapping: Arc<Mapping>,
+    base: *const AtomicU64,
+    count: u64,
+}
+
+// SAFETY: the words are atomics and the mapping that owns them travels along; nothing in it is tied to a
+// thread.
+unsafe impl Send for Words {}
+
+impl Words {
+    fn new(mapping: Arc<Mapping>) -> Self {
+        let (base, count) = (mapping.words().as_ptr(), mapping.words().len() as u64);
+        Self { mapping, base, count }
+    }
+
+    #[inline(always)]
+    fn at(&self, offset: u64) -> &AtomicU64 {
+        // Rotated, a misaligned offset becomes larger than any size.
+        let index = offset.rotate_right(3);
+        if index >= self.count {
+            outside(offset);
+        }
+        // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and index < count.
+        unsafe { &*self.base.add(index as usize) }
+    }
+
+    #[inline(always)]
+    fn range(&self, offset: u64, words: usize) -> &[AtomicU64] {
+        let first = offset.rotate_right(3) as usize;
+        match self.mapping.words().get(first..first.saturating_add(words)) {
+            Some(range) => range,
+            None => outside(offset),
+        }
+    }
+}
+
+/// The half of a word that the system's futex looks at: the low one, which every change changes.
+fn futex_word(word: &AtomicU64) -> &AtomicU32 {
+    let half = usize::from(cfg!(target_endian = "big"));
+    // SAFETY: the reference covers eight live, aligned bytes, and the system only compares the half word.
+    unsafe { &*word.as_ptr().cast::<AtomicU32>().add(half) }
+}
+
+#[cold]
+#[inline(never)]
+fn outside(offset: u64) -> ! {
+    panic!("memory access at offset {offset:#x} is misaligned or outside its space")
+}
+
+/// Kept apart, so that a pool without protection does not pay for the code.
+#[cold]
+#[inline(never)]
+fn store_protected<R>(key: ProtectionKey, access: impl FnOnce() -> R) -> R {
+    key.window(access)
+}
+
+impl Native {
+    /// A view of `persistent` and `volatile` under `domain`, writing lines back with `instruction`
+    /// (`None`: the best that the processor has).
+    ///
+    /// # Errors
+    /// The processor lacks the instruction, or any write-back instruction where the domain needs one; [`Error::Forked`].
+    pub fn new(
+        persistent: Arc<Mapping>,
+        volatile: Arc<Mapping>,
+        domain: Domain,
+        instruction: Option<WriteBackInstruction>,
+        device: Option<Arc<dyn Device + Send + Sync>>,
+    ) -> Result<Self> {
+        if let Some(wanted) = instruction
+            && !wanted.is_supported()
+        {
+            return Err(Error::UnsupportedInstruction(wanted.name()));
+        }
+        let chosen = match domain {
+            Domain::Flush | Domain::Emulated { .. } => Some(
+                instruction
+                    .or_else(WriteBackInstruction::best)
+                    .ok_or(Error::UnsupportedInstruction("clwb, clflushopt or clflush"))?,
+            ),
+            Domain::FlushOnFail | Domain::Process | Domain::Sync => None,
+        };
+        let latency = match domain {
+            Domain::Emulated { write_latency_ns } => write_back::ticks_in(write_latency_ns),
+            _ => 0,
+        };
+        let (key, process) = (persistent.key(), persistent.process());
+        process.check()?;
+        let memory = Self {
+            key,
+            process,
+            persistent: Words::new(persistent),
+            volatile: Words::new(volatile),
+            instruction: chosen,
+            fences: chosen.is_some() || domain == Domain::FlushOnFail,
+            latency,
+            device,
+            counters: Cell::default(),
+            non_temporal: Cell::new((u64::MAX, 0)),
+        };
+        memory.admit_thread();
+        Ok(memory)
+    }
+
+    /// Another thread's view of the same memory, its counters at zero.
+    pub fn fork(&self) -> Self {
+        self.admit_thread();
+        Self {
+            key: self.key,
+            process: self.process,
+            persistent: self.persistent.clone(),
+            volatile: self.volatile.clone(),
+            instruction: self.instruction,
+            fences: self.fences,
+            latency: self.latency,
+            device: self.device.clone(),
+            counters: Cell::default(),
+            non_temporal: Cell::new((u64::MAX, 0)),
+        }
+    }
+
+    /// The instruction that writes lines back; `None` where the domain needs none.
+    pub fn instruction(&self) -> Option<WriteBackInstruction> {
+        self.instruction
+    }
+
+    /// What tells this pool from others: where its volatile words are.
+    #[inline(always)]
+    fn pool(&self) -> u64 {
+        self.volatile.base as u64
+    }
+
+    /// Fails where the calling thread would wait for itself.
+    ///
+    /// # Errors
+    /// [`Error::Nested`]: it runs a transaction on this memory; [`Error::Forked`].
+    pub(crate) fn check_outside(&self) -> Result<()> {
+        self.process.check()?;
+        if running::is_running(self.pool()) { Err(Error::Nested) } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    fn words<A: Address>(&self) -> &Words {
+        match A::SPACE {
+            Space::Persistent => &self.persistent,
+            Space::Volatile => &self.volatile,
+        }
+    }
+
+    /// Runs `access`, which stores to the space of `A` and does not panic, with permission to do so.
+    #[inline(always)]
+    fn storing<A: Address, R>(&self, access: impl FnOnce() -> R) -> R {
+        match self.key {
+            Some(key) if A::SPACE == Space::Persistent => store_protected(key, access),
+            _ => access(),
+        }
+    }
+
+    #[inline]
+    fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    /// The emulated latency of `lines` line writes, busy-waited as the Blurred Persistence paper does.
+    #[inline]
+    fn wait(&self, lines: u64) {
+        if self.latency != 0 {
+            let until = write_back::ticks() + lines * self.latency;
+            while write_back::ticks() < until {}
+        }
+    }
+}
+
+impl Memory for Native {
+    #[inline(always)]
+    fn admit_thread(&self) {
+        if let Some(key) = self.key {
+            key.admit();
+        }
+    }
+
+    #[inline(always)]
+    fn begin_transaction(&self) -> Result<()> {
+        self.process.check()?;
+        self.persistent.mapping.check_gone()?;
+        if running::begin(self.pool()) { Ok(()) } else { Err(Error::Nested) }
+    }
+
+    #[inline(always)]
+    fn end_transaction(&self) {
+        running::end(self.pool());
+    }
+
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        !self.process.is_current()
+    }
+
+    fn notify(&self, at: VolatileAddress) {
+        let word = futex_word(self.volatile.at(at.offset()));
+        latch::notify(self, at, || {
+            let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
+        });
+    }
+
+    #[inline(always)]
+    fn load<A: Address>(&self, at: A) -> u64 {
+        self.words::<A>().at(at.offset()).load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn store<A: Address>(&self, at: A, value: u64) {
+        let word = self.words::<A>().at(at.offset());
+        self.storing::<A, _>(|| word.store(value, Ordering::Release));
+    }
+
+    #[inline]
+    fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
+        let words = self.words::<A>().range(at.offset(), into.len());
+        for (value, word) in into.iter_mut().zip(words) {
+            *value = word.load(Ordering::Acquire);
+        }
+    }
+
+    #[inline]
+    fn store_range<A: Address>(&self, at: A, from: &[u64]) {
+        let words = self.words::<A>().range(at.offset(), from.len());
+        self.storing::<A, _>(|| {
+            for (value, word) in from.iter().zip(words) {
+                word.store(*value, Ordering::Release);
+            }
+        });
+    }
+
+    #[inline]
+    fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
+        let word = self.persistent.at(at.offset());
+        if self.instruction.is_none() {
+            self.storing::<PersistentAddress, _>(|| word.store(value, Ordering::Release));
+        } else {
+            self.storing::<PersistentAddress, _>(|| write_back::store_non_temporal(word, value));
+            let (line, lines) = self.non_temporal.get();
+            let new_line = line != at.line().offset();
+            self.non_temporal.set((at.line().offset(), lines + u64::from(new_line)));
+            self.count(|c| {
+                c.non_temporal_bytes += WORD_BYTES;
+                c.lines_written_back += u64::from(new_line);
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
+        let word = self.words::<A>().at(at.offset());
+        self.storing::<A, _>(|| word.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst))
+    }
+
+    #[inline(always)]
+    fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
+        let word = self.words::<A>().at(at.offset());
+        self.storing::<A, _>(|| word.fetch_add(by, Ordering::SeqCst))
+    }
+
+    #[inline]
+    fn write_back(&self, at: PersistentAddress, _: Step) {
+        if let Some(instruction) = self.instruction {
+            write_back::write_back(instruction, self.persistent.at(at.line().offset()));
+            self.count(|c| c.lines_written_back += 1);
+            self.wait(1);
+        }
+    }
+
+    #[inline]
+    fn fence(&self, _: Step) {
+        if self.fences {
+            write_back::fence();
+            self.count(|c| c.fences += 1);
+            let (_, lines) = self.non_temporal.replace((u64::MAX, 0));
+            self.wait(lines);
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_for_write(&self, at: PersistentAddress) {
+        write_back::prefetch_for_write(self.persistent.at(at.offset()));
+    }
+
+    fn write_back_all(&self, _: Step) -> bool {
+        // wbinvd is privileged. Where lines need no writing back at all, there is nothing to do.
+        self.instruction.is_none()
+    }
+
+    fn emulates_latency(&self) -> bool {
+        self.latency != 0
+    }
+
+    #[inline(always)]
+    fn pause(&self) {
+        std::hint::spin_loop();
+    }
+
+    fn wait(&self, at: VolatileAddress, value: u64) {
+        let word = self.volatile.at(at.offset());
+        if word.load(Ordering::SeqCst) == value {
+            // Errors are the word having changed and signals: both mean to check again.
+            let _ = futex::wait(futex_word(word), futex::Flags::PRIVATE, value as u32, None);
+        }
+    }
+
+    fn wake(&self, at: VolatileAddress) {
+        let word = self.volatile.at(at.offset());
+        let _ = futex::wake(futex_word(word), futex::Flags::PRIVATE, i32::MAX as u32);
+    }
+
+    #[inline(always)]
+    fn event(&self, _: Event) {}
+
+    #[inline(always)]
+    fn work(&self, _: u32) {}
+
+    #[inline(always)]
+    fn omitted(&self, _: Step) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn size(&self, space: Space) -> u64 {
+        let words = match space {
+            Space::Persistent => &self.persistent,
+            Space::Volatile => &self.volatile,
+        };
+        words.count * WORD_BYTES
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+
+    #[inline(always)]
+    fn device(&self) -> Option<&dyn Device> {
+        self.device.as_deref().map(|device| device as &dyn Device)
+    }
+
+    fn check_file(&self) -> Result<()> {
+        self.persistent.mapping.check_file()
+    }
+
+    fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
+        match &self.device {
+            Some(device) => device.allocate(DeviceFile::Heap, at.offset(), bytes),
+            None => self.persistent.mapping.allocate(at.offset(), bytes),
+        }
+    }
+}

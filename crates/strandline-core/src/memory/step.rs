@@ -1,0 +1,255 @@
+//! Names of persistence steps and of the boundaries that worlds may observe.
+
+use super::VolatileAddress;
+
+/// A step on which durability rests. Worlds may leave one out ([`Memory::omitted`](super::Memory::omitted))
+/// to make a mutant; the crash checker must find each of them broken.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline_core::memory::{Hosted, Memory};
+/// # use strandline_core::memory::recorder::Recorder;
+/// use strandline_core::memory::Step;
+///
+/// // A mutant whose commits do not fence.
+/// let mutant = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, Some(Step::CommitFence)));
+/// let memory = Hosted::new(mutant, 0);
+/// memory.fence(Step::CommitFence);
+/// memory.fence(Step::HomeFence);
+/// assert_eq!(memory.counters().fences, 1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Step {
+    /// Writing the pool's header, state, tables and zeroed logs when it is created.
+    CreatePool,
+    /// Marking a pool as in use, or as cleanly closed.
+    MarkState,
+    /// Zeroing a new log before it enters the directory.
+    NewLogZero,
+    /// Entering a new log in the directory.
+    NewLogDirectory,
+    /// Abort records over an aborted transaction (a store).
+    AbortRecord,
+    /// Writing back a transaction's log records at commit.
+    CommitWriteBack,
+    /// Writing back the abort records since the log's previous commit.
+    AbortRecordWriteBack,
+    /// The fence of a commit: after it the transaction is acknowledged.
+    CommitFence,
+    /// The fence between log records that went past the cache and the release of an aborted transaction's locks.
+    AbortFence,
+    /// Writing back the log records that the commit record must not overtake.
+    LogWriteBack,
+    /// The fence between log records and commit record.
+    LogFence,
+    /// Writing back a transaction's home lines before its log is truncated.
+    HomeWriteBack,
+    /// The fence between home lines and truncation.
+    HomeFence,
+    /// Writing back a log's truncation mark.
+    TruncationWriteBack,
+    /// The fence after the truncation mark, before locks are released.
+    TruncationFence,
+    /// A helper that truncates waits for commits that have a lower TxID (a wait).
+    HelperWait,
+    /// A helper truncates in the order of TxIDs (an order).
+    HelperOrder,
+    /// Bulk persistence waits for commits at or below the new watermark (a wait).
+    BulkWait,
+    /// Bulk persistence writes back home lines.
+    BulkDataWriteBack,
+    /// Bulk persistence writes back log lines, as `wbinvd` would.
+    BulkLogWriteBack,
+    /// The fence between home lines and watermark.
+    BulkDataFence,
+    /// Writing back the watermark.
+    WatermarkWriteBack,
+    /// The fence after the watermark, before it is published.
+    WatermarkFence,
+    /// Inert records over the rest of a log that restarts (stores).
+    RestartInert,
+    /// Writing back every line of the run not yet written back.
+    RestartWriteBack,
+    /// The fence before the phase flips.
+    RestartFence,
+    /// Flipping the torn bit's phase (a change of volatile state).
+    RestartPhase,
+    /// Recovery ignores transactions at or below the watermark (a comparison).
+    RecoveryWatermarkFilter,
+    /// Recovery sorts committed transactions by TxID (an order).
+    RecoverySort,
+    /// Recovery writes back replayed home lines.
+    RecoveryDataWriteBack,
+    /// Recovery's fence after replay.
+    RecoveryDataFence,
+    /// Recovery raises the watermark (a store).
+    RecoveryWatermark,
+    /// Recovery writes back the watermark.
+    RecoveryWatermarkWriteBack,
+    /// Recovery's fence after the watermark.
+    RecoveryWatermarkFence,
+    /// Recovery zeroes the logs (stores).
+    RecoveryZero,
+    /// Recovery writes back the zeroed logs.
+    RecoveryZeroWriteBack,
+    /// Recovery's fence after zeroing.
+    RecoveryZeroFence,
+    /// Recovery from an undo log marks each log's transaction as ended (a store).
+    RecoveryTruncation,
+    /// It writes that mark back.
+    RecoveryTruncationWriteBack,
+    /// The fence after that mark.
+    RecoveryTruncationFence,
+    /// Not left out but weakened: a commit writes back the first line of its records only.
+    CommitWriteBackPartial,
+    /// Moved: the fence of a commit comes before the write-back.
+    CommitFenceEarly,
+    /// Weakened: an aborted transaction gets the abort record at its end only.
+    AbortRecordPartial,
+    /// Weakened: bulk persistence writes back the first home line only.
+    BulkDataWriteBackPartial,
+    /// Moved: the fence between home lines and watermark comes after the watermark's store.
+    BulkDataFenceLate,
+    /// Weakened: the watermark is stored one too high.
+    WatermarkHigh,
+    /// Moved: the fence after the watermark comes after its publication.
+    WatermarkFenceLate,
+    /// Weakened: a restart writes back the first line only of each range not yet written back.
+    RestartWriteBackPartial,
+    /// Moved: the phase flips before the inert records are stored.
+    RestartPhaseEarly,
+    /// Weakened: recovery looks half as far ahead for an abort record.
+    RecoveryLookAheadShort,
+    /// Moved: recovery's fence after replay comes after the watermark's store.
+    RecoveryDataFenceLate,
+    /// Weakened: recovery raises the watermark to the last complete transaction only, not above incomplete ones.
+    RecoveryWatermarkLow,
+    /// Weakened: recovery from an undo log marks those transactions only of which it has found a record.
+    RecoveryTruncationPartial,
+    /// Moved: recovery zeroes the logs before the watermark is durable.
+    RecoveryZeroEarly,
+    /// `Sync`: a commit reserves room in the ring (a wait).
+    SyncRoom,
+    /// `Sync`: a flush of the log makes it durable.
+    SyncLogFlush,
+    /// `Sync`: who returns what was read waits until it is durable (a wait).
+    SyncReadWait,
+    /// `Sync`: a checkpoint keeps commits out while it takes the dirty pages (a wait).
+    SyncGate,
+    /// `Sync`: a checkpoint waits for the log before it writes pages (a wait).
+    SyncLogBeforePages,
+    /// `Sync`: and for the log as it ends after the pages were copied, not before (an order).
+    SyncLogEndAfterCopy,
+    /// `Sync`: the flush between a checkpoint's pages and its slot.
+    SyncHeapFlush,
+    /// `Sync`: the flush between a checkpoint's slot and the reuse of the ring.
+    SyncSlotFlush,
+    /// `Sync`: recovery writes the blocks that it accepts again.
+    SyncRecoveryBlocks,
+    /// `Sync`: recovery drops a last transaction without commit record (a comparison).
+    SyncRecoveryIncomplete,
+    /// `Sync`: recovery writes every page touched, changed or not.
+    SyncRecoveryPages,
+    /// `Sync`: the flush between recovery's pages and its slot.
+    SyncRecoveryHeapFlush,
+    /// `Sync`: recovery takes block numbers above all that an earlier life can have used.
+    SyncRecoveryNumbers,
+    /// SCT: between `lockDS` and `prepareLogEntry` (PB1).
+    SynchronousLockBarrier,
+    /// SCT: between `prepareLogEntry` and `mutateDS` (PB2, SB1).
+    SynchronousPrepareBarrier,
+    /// SCT: between `mutateDS` and `commitTransaction` (PB3, SB2).
+    SynchronousMutateBarrier,
+    /// SCT: between `commitTransaction` and `unlockDS` (PB4, SB3).
+    SynchronousCommitBarrier,
+    /// DCT: between `lockDS` and `prepareLogEntry` (PB1).
+    DeferredLockBarrier,
+    /// DCT: between `prepareLogEntry` and `mutateDS` (PB2, SB1).
+    DeferredPrepareBarrier,
+    /// DCT: `commitTransaction` comes after a later barrier than the spin on conflicts and `mutateDS` (PBz, SBx;
+    /// a wait for a barrier that may belong to a later transaction, or under strand a barrier of its own).
+    DeferredMutateBarrier,
+    /// DCT under eager sync: `commit_persisted` is set after a later barrier than `commitTransaction` (SBy; a
+    /// wait for a barrier that may belong to a later transaction).
+    DeferredCommitBarrier,
+    /// SCT and DCT under strand: a transaction begins on a strand of its own (NS1).
+    BeginStrand,
+    /// SCT and DCT under strand: what follows a transaction is on another strand (NS2).
+    EndStrand,
+    /// SCT and DCT: writing back the log entry.
+    PrepareWriteBack,
+    /// SCT and DCT: writing back the data stored in place.
+    MutateWriteBack,
+    /// DCT: `commitTransaction` waits for the conflicting transactions before it (a wait).
+    DeferredSpinOnConflicts,
+    /// SCT and DCT: writing back the mark that makes a log entry invalid.
+    CommitMarkWriteBack,
+    /// SCT and DCT: writing back an undo log's first word, and the fence after it.
+    UndoLogHeader,
+    /// SCT and DCT: recovery takes an entry for valid only by its checksum (a comparison).
+    RecoveryChecksum,
+}
+
+impl Step {
+    /// The steps of the `Sync` domain.
+    pub const SYNC: [Self; 13] = [
+        Self::SyncRoom,
+        Self::SyncLogFlush,
+        Self::SyncReadWait,
+        Self::SyncGate,
+        Self::SyncLogBeforePages,
+        Self::SyncLogEndAfterCopy,
+        Self::SyncHeapFlush,
+        Self::SyncSlotFlush,
+        Self::SyncRecoveryBlocks,
+        Self::SyncRecoveryIncomplete,
+        Self::SyncRecoveryPages,
+        Self::SyncRecoveryHeapFlush,
+        Self::SyncRecoveryNumbers,
+    ];
+}
+
+/// A boundary in a thread's execution that records and judges refer to.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::memory::{Event, Operation};
+/// use strandline_core::scheme::Blurred;
+///
+/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// recorder.take_stream();
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// let mut events = recorder.take_stream().into_iter().filter_map(|recorded| match recorded.operation {
+///     Operation::Event(event) => Some(event),
+///     _ => None,
+/// });
+/// assert_eq!(events.next(), Some(Event::Begin));
+/// assert!(events.any(|event| event == Event::Commit(1)));
+/// assert!(events.any(|event| event == Event::Acknowledged(1)));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A transaction begins (again, after a conflict); one that takes its locks first holds them all.
+    Begin,
+    /// A transaction that stores in place has made its last store under this TxID and is about to release its
+    /// locks. Its thread's stores to data since [`Begin`](Event::Begin) are its writes.
+    Executed(u64),
+    /// A transaction has entered commit under this TxID; 0 where it wrote nothing. Among conflicting
+    /// transactions the later one has the higher TxID.
+    Commit(u64),
+    /// The transaction with this TxID is durable, and the caller may be told.
+    Acknowledged(u64),
+    /// The transaction ends without effect.
+    Abort,
+    /// A lock word was taken.
+    Lock(VolatileAddress),
+    /// A lock word is about to be released.
+    Unlock(VolatileAddress),
+    /// A persist barrier of epoch and strand persistency: orders this thread's persists before and after it, and
+    /// waits for nothing. (A sync barrier of eager sync is [`Memory::fence`](super::Memory::fence).)
+    PersistBarrier(Step),
+    /// A new strand of strand persistency: clears the thread's persist order so far.
+    NewStrand(Step),
+}

@@ -1,0 +1,161 @@
+//! The instructions that move a cache line towards memory, chosen by CPUID.
+
+use std::sync::atomic::AtomicU64;
+
+/// The instruction that writes a cache line back.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// use strandline_core::memory::WriteBackInstruction;
+///
+/// pool.close()?;
+/// for instruction in WriteBackInstruction::ALL {
+///     let options = Options { instruction: Some(instruction), ..options.clone() };
+///     // A pool is not opened with an instruction that the processor lacks.
+///     let opened = Pool::open(&path, &options).is_ok();
+///     assert_eq!(opened, instruction.is_supported(), "{}", instruction.name());
+/// }
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteBackInstruction {
+    /// `clwb`: keeps the line cached where the processor can.
+    Clwb,
+    /// `clflushopt`: evicts the line, without ordering.
+    Clflushopt,
+    /// `clflush`: evicts the line, one after another. What the Blurred Persistence paper used.
+    Clflush,
+}
+
+impl WriteBackInstruction {
+    /// All instructions, best first.
+    pub const ALL: [Self; 3] = [Self::Clwb, Self::Clflushopt, Self::Clflush];
+
+    /// The instruction's mnemonic.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clwb => "clwb",
+            Self::Clflushopt => "clflushopt",
+            Self::Clflush => "clflush",
+        }
+    }
+
+    /// Whether this processor has the instruction (CPUID leaf 7, leaf 1 for `clflush`).
+    pub fn is_supported(self) -> bool {
+        imp::supported(self)
+    }
+
+    /// The best instruction this processor has; `None` on processors without any that we know.
+    pub fn best() -> Option<Self> {
+        Self::ALL.into_iter().find(|i| i.is_supported())
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod imp {
+    use super::*;
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+
+    pub fn supported(instruction: WriteBackInstruction) -> bool {
+        let leaf7 = if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 };
+        match instruction {
+            WriteBackInstruction::Clwb => leaf7 & (1 << 24) != 0,
+            WriteBackInstruction::Clflushopt => leaf7 & (1 << 23) != 0,
+            WriteBackInstruction::Clflush => __cpuid(1).edx & (1 << 19) != 0,
+        }
+    }
+
+    #[inline(always)]
+    pub fn write_back(instruction: WriteBackInstruction, word: &AtomicU64) {
+        let at = word.as_ptr();
+        // SAFETY: the address comes from a live reference, and these instructions neither read nor change
+        // what a program can observe. The instruction was found supported when it was chosen.
+        unsafe {
+            match instruction {
+                WriteBackInstruction::Clwb => {
+                    std::arch::asm!("clwb [{}]", in(reg) at, options(nostack, preserves_flags))
+                }
+                WriteBackInstruction::Clflushopt => {
+                    std::arch::asm!("clflushopt [{}]", in(reg) at, options(nostack, preserves_flags))
+                }
+                WriteBackInstruction::Clflush => {
+                    std::arch::asm!("clflush [{}]", in(reg) at, options(nostack, preserves_flags))
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub fn prefetch_for_write(word: &AtomicU64) {
+        // SAFETY: a prefetch changes nothing, and processors without prefetchw take it as a no-operation.
+        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) word.as_ptr(), options(nostack, preserves_flags)) }
+    }
+
+    #[inline(always)]
+    pub fn fence() {
+        // SAFETY: sfence orders stores and has no other effect; SSE is part of x86-64.
+        unsafe { std::arch::asm!("sfence", options(nostack, preserves_flags)) }
+    }
+
+    #[inline(always)]
+    pub fn store_non_temporal(word: &AtomicU64, value: u64) {
+        // SAFETY: the reference is live and aligned, and an aligned 8-byte movnti is a single store.
+        unsafe {
+            std::arch::asm!("movnti [{}], {}", in(reg) word.as_ptr(), in(reg) value,
+                options(nostack, preserves_flags))
+        }
+    }
+
+    #[inline(always)]
+    pub fn ticks() -> u64 {
+        // SAFETY: rdtsc exists on every x86-64 processor and user mode may run it wherever Linux does.
+        unsafe { std::arch::x86_64::_rdtsc() }
+    }
+
+    /// Ticks in `ns` nanoseconds, measured once against the system's clock.
+    pub fn ticks_in(ns: u64) -> u64 {
+        static TICKS_PER_MS: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+        let per_ms = *TICKS_PER_MS.get_or_init(|| {
+            let (clock, first) = (std::time::Instant::now(), ticks());
+            while clock.elapsed().as_millis() < 10 {
+                std::hint::spin_loop();
+            }
+            (ticks() - first) * 1_000_000 / clock.elapsed().as_nanos().max(1) as u64
+        });
+        ns * per_ms / 1_000_000
+    }
+}
+
+/// Without inline assembly: other processors and tools. No write-back instruction is supported here, so
+/// the `Flush` and `Emulated` domains refuse to open.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod imp {
+    use super::*;
+    use std::sync::atomic::{Ordering, fence as atomic_fence};
+
+    pub fn supported(_: WriteBackInstruction) -> bool {
+        false
+    }
+    pub fn write_back(_: WriteBackInstruction, _: &AtomicU64) {}
+    pub fn prefetch_for_write(_: &AtomicU64) {}
+    pub fn fence() {
+        atomic_fence(Ordering::SeqCst);
+    }
+    pub fn store_non_temporal(word: &AtomicU64, value: u64) {
+        word.store(value, Ordering::Release);
+    }
+    pub fn ticks() -> u64 {
+        0
+    }
+    pub fn ticks_in(_: u64) -> u64 {
+        0
+    }
+}
+
+pub(super) use imp::{fence, prefetch_for_write, store_non_temporal, ticks, ticks_in, write_back};

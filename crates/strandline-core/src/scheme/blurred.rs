@@ -1,0 +1,335 @@
+//! Blurred Persistence (Lu, Shu, Sun; sections III and IV): execution in the log (XIL), and volatile checkpoints
+//! with bulk persistence (VCBP). Both together are BPPM; each alone, with the conventional other half of
+//! `write_ahead.rs`, is BP(XIL) and BP(VCBP).
+//!
+//! # The protocol
+//!
+//! *Execution in log.* A write appends a record to the worker's log, in place of an execution area. Records
+//! that caches evict before their transaction commits do no harm: no commit record closes them. Every 64-bit
+//! block carries a torn bit that differs from the one the log held before this run, so that recovery sees
+//! which blocks were written; there is no head or tail pointer to order.
+//!
+//! *Commit.* With all locks held, the worker publishes that it is in commit, takes the TxID, validates, and
+//! only then stores the commit record (one that is evicted *is* a commit). It writes back the transaction's
+//! records and every abort record since its last commit, and fences once: the transaction is acknowledged.
+//! In BP(VCBP), which has no torn bits to trust, the records are copied when the transaction commits, written
+//! back and fenced before the commit record, and that is fenced too.
+//!
+//! *Volatile checkpoint.* The new values are stored home and stay in the cache. A crash may find any part of
+//! them home: all of them are durable in the log. In BP(XIL) they are written back and fenced, and the log is
+//! truncated, before the locks are released.
+//!
+//! *Bulk persistence*, when a log is full. W is the last TxID taken. Once every commit at or below W has
+//! stored home, all home lines of transactions above the old watermark and up to W, of all logs, are written
+//! back and fenced; then the watermark W is stored, written back and fenced, and published. A crash before
+//! the watermark is durable replays everything above the old one, in TxID order; a crash after it ignores
+//! everything up to W. Without the watermark one log's older version could be replayed over another's newer,
+//! already truncated one.
+//!
+//! *Restart.* A log begins anew when all its TxIDs are at or below the published watermark (in BP(XIL): when all
+//! its transactions are truncated, which they are). What was never written back is, holes and inert records over
+//! the rest included, so that the new run finds every word with the other torn bit; then the phase flips.
+//!
+//! *Abort.* An abort record at the end and over every 32nd record bridges the holes that are left; nothing is
+//! written back until the next commit.
+//!
+//! Recovery: `recovery.rs`.
+
+use super::line_set::LineSet;
+use super::recovery::Reading;
+use super::redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
+use super::{Durability, Mode, Of, SchemeDescriptor};
+use crate::layout::{Layout, SharedLayout, View, pack, unpack};
+use crate::log::{RECORD_BYTES, Record, ThreadLog};
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
+use crate::transaction::{Concurrency, Statistics, WriteSet};
+
+/// BPPM: execution in the log and bulk persistence.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::Blurred;
+///
+/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // One line of the log; the data goes home when many transactions have.
+/// assert_eq!((cost.lines_written_back, cost.fences), (1, 1));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub type Blurred = Redo<Executing, BulkPersistence>;
+
+/// [`Blurred`].
+pub static BPPM: SchemeDescriptor = SchemeDescriptor {
+    code: 0,
+    modes: &[
+        Mode { concurrency: Concurrency::Stm, name: "bppm", redundant: &[BULK_LOG] },
+        Mode {
+            concurrency: Concurrency::SingleWriter,
+            name: "bppm+single-writer",
+            redundant: &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+        },
+    ],
+    source: PAPER,
+    description: "execution in the log with torn bits, one fence per commit, bulk persistence",
+    durability: Durability::Software,
+    is_native: true,
+    in_sync: true,
+    persistency: None,
+    steps: &[
+        &[
+            Step::AbortRecord,
+            Step::CommitWriteBack,
+            Step::AbortRecordWriteBack,
+            Step::CommitFence,
+            Step::CommitWriteBackPartial,
+            Step::CommitFenceEarly,
+            Step::AbortRecordPartial,
+            Step::RestartWriteBackPartial,
+            Step::RecoveryLookAheadShort,
+        ],
+        BULK_STEPS,
+        REDO_STEPS,
+    ],
+    barriers: &[],
+    leftover: leave_records,
+    commit_cost: Some(|_, _, log_lines| (log_lines, 1, 0)),
+    scheme: &Of::<Blurred>::NEW,
+};
+
+/// The paper, for the descriptors of its schemes.
+pub const PAPER: &str = "Lu, Shu, Sun: Blurred Persistence";
+
+/// The steps of bulk persistence.
+pub const BULK_STEPS: &[Step] = &[
+    Step::BulkWait,
+    Step::BulkDataWriteBack,
+    Step::BulkLogWriteBack,
+    Step::BulkDataFence,
+    Step::WatermarkWriteBack,
+    Step::WatermarkFence,
+    Step::BulkDataWriteBackPartial,
+    Step::BulkDataFenceLate,
+    Step::WatermarkHigh,
+    Step::WatermarkFenceLate,
+];
+
+/// Why [`Step::BulkLogWriteBack`] is redundant.
+pub const BULK_LOG: (Step, &str) = (
+    Step::BulkLogWriteBack,
+    "charges the paper's wbinvd for log lines under the emulated domain only; every log line that recovery \
+     needs was fenced by its commit",
+);
+/// Why [`Step::BulkWait`] is redundant with a single writer.
+pub const BULK_WAIT: (Step, &str) =
+    (Step::BulkWait, "bulk persistence holds the writer's lock, so no commit is under way while it runs");
+/// Why [`Step::WatermarkFence`] is redundant with a single writer.
+pub const WATERMARK_FENCE: (Step, &str) = (
+    Step::WatermarkFence,
+    "the persisting thread releases the writer's lock by an atomic add, which on x86 completes the watermark's \
+     write-back, and nobody stores a record over an old one without that lock",
+);
+/// Why [`Step::WatermarkFenceLate`] is.
+pub const WATERMARK_FENCE_LATE: (Step, &str) = (Step::WatermarkFenceLate, "as WatermarkFence");
+const LINE_RECORDS: u64 = LINE_BYTES / RECORD_BYTES;
+
+/// Execution in the log: a value's place is its record's position.
+#[derive(Default)]
+pub struct Executing;
+
+impl Logging for Executing {
+    const READING: Reading = Reading::TornBits;
+
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+        log.commit(memory, transaction)
+    }
+
+    fn abort<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog) {
+        log.abort(memory);
+    }
+}
+
+/// Volatile checkpoint with bulk persistence.
+pub struct BulkPersistence;
+
+impl Checkpoint for BulkPersistence {
+    const RESERVED: u32 = 0;
+
+    #[inline(always)]
+    fn stored_home<M: Memory>(_: &View<M>, _: &ThreadLog, _: &WriteSet, _: Concurrency) {}
+
+    fn release_log<M: Memory>(
+        view: &View<M>,
+        log: &ThreadLog,
+        concurrency: Concurrency,
+        statistics: &mut Statistics,
+    ) {
+        let memory = &view.memory;
+        let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
+        if covered() {
+            return;
+        }
+        memory.lock(SharedLayout::BULK);
+        // Whoever held it may have persisted this log's transactions too.
+        if !covered() {
+            match concurrency {
+                Concurrency::Stm | Concurrency::Locks => persist_in_bulk(view),
+                Concurrency::SingleWriter => {
+                    memory.lock(SharedLayout::WRITER);
+                    persist_in_bulk(view);
+                    memory.unlock(SharedLayout::WRITER);
+                }
+            }
+            statistics.bulk_persists += 1;
+        }
+        memory.unlock(SharedLayout::BULK);
+    }
+
+    fn drain<M: Memory>(view: &View<M>) {
+        view.memory.lock(SharedLayout::BULK);
+        persist_in_bulk(view);
+        view.memory.unlock(SharedLayout::BULK);
+    }
+}
+
+/// Waits until every commit with a TxID at or below `last` has stored home.
+pub fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) {
+    let memory = &view.memory;
+    if memory.omitted(step) {
+        return;
+    }
+    for slot in view.shared.slots() {
+        loop {
+            let state = memory.load(slot.commit_state());
+            if state == 0 || state > last + 2 {
+                break;
+            }
+            memory.pause();
+        }
+    }
+}
+
+/// Persists all transactions so far in bulk and moves the watermark up; the caller holds
+/// [`SharedLayout::BULK`]. Commits go on meanwhile.
+fn persist_in_bulk<M: Memory>(view: &View<M>) {
+    let memory = &view.memory;
+    let old = memory.load(SharedLayout::PUBLISHED_WATERMARK);
+    let watermark = memory.load(SharedLayout::CLOCK);
+    if watermark == old {
+        return;
+    }
+    wait_for_commits(view, watermark, Step::BulkWait);
+    if !memory.write_back_all(Step::BulkDataWriteBack) {
+        write_back_home(view, old, watermark, memory.emulates_latency());
+    }
+    move_watermark(view, watermark);
+}
+
+/// Persists all transactions up to `watermark`, which have all stored home, line by line, and moves the watermark
+/// up; the caller holds [`SharedLayout::BULK`]. Commits go on meanwhile.
+pub fn persist_up_to<M: Memory>(view: &View<M>, watermark: u64) {
+    let old = view.memory.load(SharedLayout::PUBLISHED_WATERMARK);
+    if watermark > old {
+        write_back_home(view, old, watermark, false);
+        move_watermark(view, watermark);
+    }
+}
+
+/// Writes back the home lines of the transactions above `old` and up to `watermark`, and the log lines that name
+/// them if `with_log`.
+fn write_back_home<M: Memory>(view: &View<M>, old: u64, watermark: u64, with_log: bool) {
+    let memory = &view.memory;
+    let mut lines = LineSet::new(view.layout.geometry.size);
+    for index in 0..view.layout.geometry.logs {
+        let (from, upto) = collect_home_lines(view, index, old, watermark, &mut lines);
+        if with_log {
+            let bytes = RECORD_BYTES * u64::from(upto - from);
+            let start = view.layout.log(index).byte(RECORD_BYTES * u64::from(from));
+            memory.write_back_range(start, bytes, Step::BulkLogWriteBack);
+        }
+    }
+    let partial = memory.omitted(Step::BulkDataWriteBackPartial);
+    for line in lines.iter().take(if partial { 1 } else { usize::MAX }) {
+        memory.write_back(line, Step::BulkDataWriteBack);
+    }
+}
+
+/// Makes the home lines written back, and then `watermark`, durable; publishes it.
+fn move_watermark<M: Memory>(view: &View<M>, watermark: u64) {
+    let memory = &view.memory;
+    let late = memory.omitted(Step::BulkDataFenceLate);
+    if !late {
+        memory.fence(Step::BulkDataFence);
+    }
+    memory.store(Layout::WATERMARK, watermark + u64::from(memory.omitted(Step::WatermarkHigh)));
+    if late {
+        memory.fence(Step::BulkDataFence);
+    }
+    memory.write_back(Layout::WATERMARK, Step::WatermarkWriteBack);
+    if memory.omitted(Step::WatermarkFenceLate) {
+        memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
+    }
+    memory.fence(Step::WatermarkFence);
+    memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
+}
+
+/// Collects the home lines of the transactions in log `index` above `old` and up to `watermark`. Returns which
+/// records, from and to, it has gone through.
+///
+/// The log's owner goes on appending, past the records read here. It may restart the log only if none of
+/// these transactions is in it; then what is read here may be anything, and at worst some lines are written
+/// back in vain.
+fn collect_home_lines<M: Memory>(
+    view: &View<M>,
+    index: u64,
+    old: u64,
+    watermark: u64,
+    lines: &mut LineSet,
+) -> (u32, u32) {
+    let (memory, slot, log) = (&view.memory, view.shared.slot(index), view.layout.log(index));
+    let (run, end) = unpack(memory.load(slot.committed()));
+    let from = match unpack(memory.load(slot.persisted())) {
+        (persisted_run, upto) if persisted_run == run => upto,
+        _ => 0,
+    };
+    let mut upto = from;
+    // The words of the transaction being read, until its commit record is, and where they were read.
+    let mut pending: Vec<(u32, PersistentAddress)> = Vec::new();
+    let mut blocks = [0; LINE_WORDS as usize];
+    'log: for line in u64::from(from) / LINE_RECORDS..u64::from(end).div_ceil(LINE_RECORDS) {
+        memory.load_range(log.byte(line * LINE_BYTES), &mut blocks);
+        for (i, record) in blocks.as_chunks::<2>().0.iter().enumerate() {
+            let at = (line * LINE_RECORDS) as u32 + i as u32;
+            if !(from..end).contains(&at) {
+                continue;
+            }
+            match Record::decode(*record) {
+                Record::Data { mask: 0, .. } => {}
+                Record::Data { address, .. } => pending.push((at, PersistentAddress::new(address))),
+                Record::Abort { .. } => pending.clear(),
+                commit @ (Record::Commit { transaction } | Record::CountedCommit { transaction, .. }) => {
+                    if transaction > watermark {
+                        break 'log;
+                    }
+                    let first = match commit {
+                        // What lies before that was aborted.
+                        Record::CountedCommit { records, .. } => u64::from(at).saturating_sub(records),
+                        _ => 0,
+                    };
+                    let words = pending.iter().filter(|&&(word, _)| u64::from(word) >= first);
+                    for &(_, at) in words.filter(|&&(_, at)| transaction > old && view.layout.is_data(at, 1))
+                    {
+                        lines.insert(at);
+                    }
+                    pending.clear();
+                    upto = at + 1;
+                }
+            }
+        }
+    }
+    memory.store(slot.persisted(), pack(run, upto));
+    (from, upto)
+}

@@ -1,0 +1,98 @@
+//! `bppm-counted`, ours: BPPM with the count-based commit of Loose-Ordering Consistency (Lu, Shu, Sun, Mutlu;
+//! section III-B), which needs no abort records.
+//!
+//! # The protocol
+//!
+//! As BPPM (`blurred.rs`), but a commit record says in its ADDR field, which the paper leaves unused, how many
+//! records its transaction has. It counts if its blocks and those of so many records before it carry the same torn
+//! bit: then all of them were written in this run, and belong to it, because a transaction's records lie side by
+//! side. An aborted transaction leaves its records as they are, written to memory or not: no commit record counts
+//! them in, and their blocks are not used again in this run. So there are no abort records, no back-pointers and no
+//! look-ahead, a commit writes nothing back but its own lines, and recovery reads each log once, whole.
+//!
+//! A crash leaves any of the running transaction's blocks behind, torn or whole. Without its commit record they mean
+//! nothing; with it, but without one of the others, the count does not come out. A commit record of an earlier run
+//! that is not overwritten yet names a TxID at or below the watermark.
+
+use super::blurred::{
+    BULK_LOG, BULK_STEPS, BULK_WAIT, BulkPersistence, WATERMARK_FENCE, WATERMARK_FENCE_LATE,
+};
+use super::recovery::Reading;
+use super::redo::{Logging, REDO_STEPS, Redo, leave_records};
+use super::{Durability, Mode, Of, SchemeDescriptor};
+use crate::log::ThreadLog;
+use crate::memory::{Memory, Step};
+use crate::transaction::Concurrency;
+
+/// `bppm-counted`.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::Abort;
+/// use strandline_core::scheme::SchemeKind;
+///
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::BPPM_COUNTED, Concurrency::Stm, None)?;
+/// let given_up = worker.run(|tx| {
+///     tx.write(tx.root(0), 1)?;
+///     Err::<(), _>(Abort::User)
+/// });
+/// assert!(given_up.is_err());
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write(tx.root(0), 2))?;
+/// // What was aborted has left no abort record to be written back.
+/// assert_eq!((worker.statistics().total - before).lines_written_back, 1);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub type Counted = Redo<Counting, BulkPersistence>;
+
+/// [`Counted`].
+pub static BPPM_COUNTED: SchemeDescriptor = SchemeDescriptor {
+    code: 7,
+    modes: &[
+        Mode { concurrency: Concurrency::Stm, name: "bppm-counted", redundant: &[BULK_LOG] },
+        Mode {
+            concurrency: Concurrency::SingleWriter,
+            name: "bppm-counted+single-writer",
+            redundant: &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+        },
+    ],
+    source: "Strandline: Blurred Persistence with Loose-Ordering's counts",
+    description: "bppm without abort records: a commit record counts its transaction's records",
+    durability: Durability::Software,
+    is_native: true,
+    in_sync: false,
+    persistency: None,
+    steps: &[
+        &[
+            Step::CommitWriteBack,
+            Step::CommitFence,
+            Step::CommitWriteBackPartial,
+            Step::CommitFenceEarly,
+            Step::RestartWriteBackPartial,
+        ],
+        BULK_STEPS,
+        REDO_STEPS,
+    ],
+    barriers: &[],
+    leftover: leave_records,
+    commit_cost: Some(|_, _, log_lines| (log_lines, 1, 0)),
+    scheme: &Of::<Counted>::NEW,
+};
+
+/// Execution in the log with counted commit records: a value's place is its record's position.
+#[derive(Default)]
+pub struct Counting;
+
+impl Logging for Counting {
+    const READING: Reading = Reading::Counted;
+
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+        log.commit_counted(memory, transaction)
+    }
+
+    fn abort<M: Memory>(&mut self, _: &M, log: &mut ThreadLog) {
+        log.abandon();
+    }
+}

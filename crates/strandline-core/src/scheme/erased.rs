@@ -1,0 +1,225 @@
+//! The engine's view of a scheme, which can be a trait object.
+//!
+//! The product's path is compiled for [`Blurred`](super::Blurred), inlined down to the store instruction. The laboratory's
+//! is compiled once for all schemes, BPPM too: [`Erased`] is an indirect call for each word written and for each step of a
+//! commit, and all of them are compared over the same dispatch. There is no third instantiation of the engine.
+
+use std::marker::PhantomData;
+
+use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
+use crate::error::{Error, Result};
+use crate::layout::View;
+use crate::memory::{Hosted, Memory, Native, PersistentAddress};
+use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
+
+macro_rules! scheme_object {
+    ($($(#[$doc:meta])* fn $name:ident[&$($mut:ident)?]($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        /// A worker's [`Scheme`] over one kind of memory, as the engine calls it. Every scheme is one.
+        pub trait SchemeObject<M: Memory> {
+            /// [`Scheme::IN_PLACE`].
+            fn in_place(&self) -> bool;
+            $($(#[$doc])* fn $name(&$($mut)? self, view: &View<M>, $($argument: $type),*) $(-> $result)?;)*
+            /// As [`Scheme::running_records`].
+            fn running_records(&self) -> (PersistentAddress, u64);
+        }
+
+        impl<M: Memory, S: Scheme> SchemeObject<M> for S {
+            #[inline(always)]
+            fn in_place(&self) -> bool {
+                S::IN_PLACE
+            }
+            $(#[inline(always)]
+            fn $name(&$($mut)? self, view: &View<M>, $($argument: $type),*) $(-> $result)? {
+                Scheme::$name(self, view, $($argument),*)
+            })*
+            #[inline(always)]
+            fn running_records(&self) -> (PersistentAddress, u64) {
+                Scheme::running_records(self)
+            }
+        }
+
+        scheme_object! { @erased Native, view => view, [$(fn $name[&$($mut)?]($($argument: $type),*) $(-> $result)?;)*] }
+        scheme_object! { @erased &Hosted, view => view, [$(fn $name[&$($mut)?]($($argument: $type),*) $(-> $result)?;)*] }
+        scheme_object! { @erased Hosted, view => &lent(view), [$(fn $name[&$($mut)?]($($argument: $type),*) $(-> $result)?;)*] }
+    };
+    (@erased $memory:ty, $view:ident => $lent:expr, [$(fn $name:ident[&$($mut:ident)?]($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*]) => {
+        impl SchemeObject<$memory> for Erased {
+            #[inline(always)]
+            fn in_place(&self) -> bool {
+                self.in_place
+            }
+            $(#[inline(always)]
+            fn $name(&$($mut)? self, $view: &View<$memory>, $($argument: $type),*) $(-> $result)? {
+                self.scheme.$name($lent, $($argument),*)
+            })*
+            #[inline(always)]
+            fn running_records(&self) -> (PersistentAddress, u64) {
+                SchemeObject::<Native>::running_records(&*self.scheme)
+            }
+        }
+    };
+}
+
+scheme_object! {
+    /// As [`Scheme::release`].
+    fn release[&mut]();
+    /// As [`Scheme::begin`].
+    fn begin[&mut]();
+    /// As [`Scheme::write`].
+    ///
+    /// # Errors
+    /// No room.
+    fn write[&mut](at: PersistentAddress, value: u64, previous: Option<u32>) -> Result<u32, Full>;
+    /// As [`Scheme::value`].
+    fn value[&](place: u32) -> u64;
+    /// As [`Scheme::executed`].
+    fn executed[&mut](writes: &WriteSet);
+    /// As [`Scheme::commit`].
+    fn commit[&mut](transaction: u64) -> u64;
+    /// As [`Scheme::stored_home`].
+    fn stored_home[&mut](writes: &WriteSet, concurrency: Concurrency);
+    /// As [`Scheme::abort`].
+    fn abort[&mut]();
+    /// As [`Scheme::make_room`].
+    ///
+    /// # Errors
+    /// The transaction had the whole log to itself.
+    fn make_room[&mut](concurrency: Concurrency, statistics: &mut Statistics) -> Result<(), Error>;
+    /// As [`Scheme::locks_taken`].
+    fn locks_taken[&mut]();
+    /// As [`Scheme::commit_locked`].
+    ///
+    /// # Errors
+    /// The transaction is too large.
+    fn commit_locked[&mut](
+        log: u64,
+        locks: &mut LockSet,
+        home: &[(PersistentAddress, u64)],
+        statistics: &mut Statistics
+    ) -> Result<(), Error>;
+    /// As [`Scheme::end_locked`].
+    fn end_locked[&mut](locks: &mut LockSet);
+    /// As [`Scheme::settle`].
+    fn settle[&mut](statistics: &mut Statistics);
+}
+
+/// A view of the same pool through a reference to its memory.
+fn lent<M>(view: &View<M>) -> View<&M> {
+    View { memory: &view.memory, layout: view.layout, shared: view.shared }
+}
+
+/// A worker's scheme over any of the memories.
+trait Leased: SchemeObject<Native> + for<'m> SchemeObject<&'m Hosted> {}
+
+impl<S: Scheme> Leased for S {}
+
+/// A scheme that is known while the program runs: the laboratory's. [`SchemeMemory::lease`] makes one.
+pub struct Erased {
+    scheme: Box<dyn Leased + Send>,
+    /// What does not change needs no call.
+    in_place: bool,
+}
+
+impl Erased {
+    fn new<S: Scheme + Send + 'static>(scheme: S) -> Self {
+        Self { scheme: Box::new(scheme), in_place: S::IN_PLACE }
+    }
+}
+
+/// What of a [`Scheme`] needs no worker, over any of the memories: [`SchemeMemory`] calls it.
+pub trait AnyScheme: Sync + OperationsOn<Native> + for<'m> OperationsOn<&'m Hosted> {
+    /// Whether a helper should run [`SchemeMemory::help`] beside the workers.
+    fn has_helper(&self) -> bool;
+}
+
+/// See [`AnyScheme`].
+pub trait OperationsOn<M: Memory> {
+    /// See [`SchemeMemory::lease`].
+    fn lease(&self, view: &View<M>, index: u64) -> Erased;
+    /// See [`SchemeMemory::recover`].
+    ///
+    /// # Errors
+    /// A log is damaged. Nothing has been changed then.
+    fn recover(&self, view: &View<M>, begins: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport>;
+    /// See [`SchemeMemory::drain`].
+    fn drain(&self, view: &View<M>);
+    /// See [`SchemeMemory::help`].
+    fn help(&self, view: &View<M>, concurrency: Concurrency, stop: &dyn Fn() -> bool);
+}
+
+/// Memory on which schemes run that are known while the program runs: [`Native`] and [`Hosted`].
+pub trait SchemeMemory: Memory + Sized {
+    /// Begins to serve the worker that leases log `index`: [`Scheme::lease`].
+    fn lease(kind: SchemeKind, view: &View<Self>, index: u64) -> Erased;
+    /// Recovers a pool that this scheme has written, whatever its state word says: [`Scheme::recover`].
+    ///
+    /// # Errors
+    /// A log is damaged. Nothing has been changed then.
+    fn recover(
+        kind: SchemeKind,
+        view: &View<Self>,
+        begins: &mut dyn FnMut(RecoveryStep),
+    ) -> Result<RecoveryReport>;
+    /// Brings everything that is committed home durably: [`Scheme::drain`].
+    fn drain(kind: SchemeKind, view: &View<Self>);
+    /// The work of a helper, until `stop` says so: [`Scheme::help`].
+    fn help(kind: SchemeKind, view: &View<Self>, concurrency: Concurrency, stop: &dyn Fn() -> bool);
+}
+
+/// A scheme type as a value, for its descriptor.
+pub struct Of<S>(PhantomData<fn() -> S>);
+
+impl<S> Of<S> {
+    /// The value.
+    pub const NEW: Self = Self(PhantomData);
+}
+
+impl<M: Memory, S: Scheme + Send + 'static> OperationsOn<M> for Of<S> {
+    fn lease(&self, view: &View<M>, index: u64) -> Erased {
+        Erased::new(S::lease(view, index))
+    }
+    fn recover(&self, view: &View<M>, begins: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport> {
+        S::recover(view, begins)
+    }
+    fn drain(&self, view: &View<M>) {
+        S::drain(view);
+    }
+    fn help(&self, view: &View<M>, concurrency: Concurrency, stop: &dyn Fn() -> bool) {
+        S::help(view, concurrency, stop);
+    }
+}
+
+impl<S: Scheme + Send + 'static> AnyScheme for Of<S> {
+    fn has_helper(&self) -> bool {
+        S::HELPER
+    }
+}
+
+macro_rules! scheme_memory {
+    ($($memory:ty: $view:ident => $lent:expr;)*) => {
+        $(impl SchemeMemory for $memory {
+            fn lease(kind: SchemeKind, $view: &View<Self>, index: u64) -> Erased {
+                kind.scheme.lease($lent, index)
+            }
+            fn recover(
+                kind: SchemeKind,
+                $view: &View<Self>,
+                begins: &mut dyn FnMut(RecoveryStep),
+            ) -> Result<RecoveryReport> {
+                kind.scheme.recover($lent, begins)
+            }
+            fn drain(kind: SchemeKind, $view: &View<Self>) {
+                kind.scheme.drain($lent);
+            }
+            fn help(kind: SchemeKind, $view: &View<Self>, concurrency: Concurrency, stop: &dyn Fn() -> bool) {
+                kind.scheme.help($lent, concurrency, stop);
+            }
+        })*
+    };
+}
+
+scheme_memory! {
+    Native: view => view;
+    &Hosted: view => view;
+    Hosted: view => &lent(view);
+}

@@ -1,0 +1,197 @@
+//! Software schemes: how a transaction's writes are kept until it commits, made durable, and recovered.
+//!
+//! One file per scheme, each opening with its protocol, what a crash at each step leaves, and why recovery
+//! is right.
+
+mod blurred;
+mod counted;
+mod current;
+mod descriptor;
+mod erased;
+mod execution_area;
+mod line_set;
+mod no_persistence;
+mod recovery;
+mod redo;
+
+pub use blurred::{
+    BPPM, BULK_LOG, BULK_STEPS, BULK_WAIT, Blurred, BulkPersistence, Executing, PAPER, WATERMARK_FENCE,
+    WATERMARK_FENCE_LATE, persist_up_to, wait_for_commits,
+};
+pub use counted::{BPPM_COUNTED, Counted};
+pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
+pub use current::{check_transaction, logs, recover, zero_logs};
+pub use descriptor::{
+    Barrier, CommitCost, Durability, Leftover, Mode, Persistency, SchemeDescriptor, SchemeKind, Schemes,
+    Setup,
+};
+pub use erased::{AnyScheme, Erased, Of, OperationsOn, SchemeMemory, SchemeObject};
+pub use execution_area::ExecutionArea;
+pub use line_set::LineSet;
+pub use no_persistence::{NP, NoPersistence};
+pub use recovery::{Reading, RecoveryReport, RecoveryStep};
+pub use redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
+
+use crate::error::Error;
+use crate::layout::{SharedLayout, View};
+use crate::memory::{Event, Memory, PersistentAddress};
+use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
+
+/// The scheme has no room for another write of the running transaction.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::{Blurred, Full, Scheme};
+///
+/// let mut scheme = Blurred::lease(&view, 0);
+/// scheme.begin(&view);
+/// let refused = (0..).find_map(|value| scheme.write(&view, layout.root(0), value, None).err());
+/// assert_eq!(refused, Some(Full));
+/// scheme.abort(&view);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// A scheme's state for one worker. Concurrency control is not its business. What is implemented here is what a
+/// scheme does that has no redo log.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::{Blurred, Scheme, recover};
+///
+/// // What a worker does with a scheme, without isolation.
+/// let mut scheme = Blurred::lease(&view, 0);
+/// scheme.begin(&view);
+/// let place = scheme.write(&view, layout.root(0), 5, None).unwrap();
+/// assert_eq!((scheme.value(&view, place), view.memory.load(layout.root(0))), (5, 0), "kept apart");
+/// scheme.commit(&view, 1);
+/// // It is durable: should nobody store it home, recovery does.
+/// recover(&view, |_| ())?;
+/// assert_eq!(view.memory.load(layout.root(0)), 5);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub trait Scheme: Sized {
+    /// Whether a helper should run [`Scheme::help`] beside the workers.
+    const HELPER: bool = false;
+    /// Whether [`Scheme::write`] stores home at once. A commit stores nothing home then, readers take
+    /// the writer's lock, and [`Scheme::abort`] takes the stores back.
+    const IN_PLACE: bool = false;
+
+    /// Begins to serve the worker that leases log `index`.
+    fn lease<M: Memory>(view: &View<M>, index: u64) -> Self;
+    /// Ends serving it, outside any transaction.
+    fn release<M: Memory>(&mut self, view: &View<M>);
+    /// A transaction begins.
+    fn begin<M: Memory>(&mut self, view: &View<M>);
+    /// Keeps the new value of a word, whose last one was kept at `previous`; returns its place.
+    ///
+    /// # Errors
+    /// No room.
+    fn write<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        at: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full>;
+    /// The value at a place.
+    fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64;
+    /// Where the running transaction's records lie, two words each, and how many they are, for a log shared by
+    /// all workers.
+    fn running_records(&self) -> (PersistentAddress, u64) {
+        (PersistentAddress::NULL, 0)
+    }
+    /// The running transaction, which has written, is about to commit; all that it wrote is in `writes`.
+    fn executed<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet) {}
+    /// Makes the running transaction durable under TxID `transaction`; returns the number of log records that it
+    /// took, its commit record included.
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, _view: &View<M>, _transaction: u64) -> u64 {
+        0
+    }
+    /// After the home stores and before the locks are released: what the scheme does to forget the log.
+    #[inline(always)]
+    fn stored_home<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet, _concurrency: Concurrency) {}
+    /// The running transaction ends without effect.
+    fn abort<M: Memory>(&mut self, _view: &View<M>) {}
+    /// Makes room after [`Full`] and the abort that followed.
+    ///
+    /// # Errors
+    /// [`Error::TransactionTooLarge`]: the transaction had the whole log to itself.
+    fn make_room<M: Memory>(
+        &mut self,
+        _view: &View<M>,
+        _concurrency: Concurrency,
+        _statistics: &mut Statistics,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Where isolation is by locks: the running transaction has taken those that it declared.
+    fn locks_taken<M: Memory>(&mut self, _view: &View<M>) {}
+    /// Where isolation is by locks: does all that comes after the body, from making the transaction durable to
+    /// releasing the locks; the worker has log `log`, and `home` are the words to store, each once. Here: as the
+    /// redo schemes do.
+    ///
+    /// # Errors
+    /// The transaction is too large. Nothing has happened then, and the locks are still held.
+    fn commit_locked<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        log: u64,
+        locks: &mut LockSet,
+        home: &[(PersistentAddress, u64)],
+        statistics: &mut Statistics,
+    ) -> Result<(), Error> {
+        // Above this log's last one too: those that share no lock have TxIDs of their own.
+        let last = view.shared.slot(log).last_timestamp();
+        let timestamp = locks.next_timestamp(view, view.memory.load(last));
+        view.memory.store(last, timestamp);
+        locks.stamp(view, timestamp, None);
+        // Conflicting transactions have their order by it, and no counter that all of them share.
+        let transaction = timestamp * view.layout.geometry.logs + log;
+        if Self::IN_PLACE {
+            view.memory.event(Event::Executed(transaction));
+        }
+        view.memory.event(Event::Commit(transaction));
+        statistics.log_bytes += crate::log::RECORD_BYTES * self.commit(view, transaction);
+        view.memory.event(Event::Acknowledged(transaction));
+        for &(at, value) in home {
+            view.memory.store(at, value);
+        }
+        locks.release(view);
+        statistics.acknowledged += 1;
+        Ok(())
+    }
+    /// Where isolation is by locks: a transaction ends that has stored nothing. Releases the locks, and waits until
+    /// what it may have read is durable.
+    fn end_locked<M: Memory>(&mut self, view: &View<M>, locks: &mut LockSet) {
+        locks.release(view);
+    }
+    /// Commits what is deferred, and waits until all that was committed is durable; outside any transaction.
+    fn settle<M: Memory>(&mut self, _view: &View<M>, _statistics: &mut Statistics) {}
+
+    /// Recovers a pool whose logs this scheme has written; [`recover`] finds out whose they are.
+    ///
+    /// # Errors
+    /// A log is damaged. Nothing has been changed then.
+    fn recover<M: Memory>(
+        view: &View<M>,
+        begins: &mut dyn FnMut(RecoveryStep),
+    ) -> Result<RecoveryReport, Error>;
+    /// Brings everything that is committed home durably, before the pool is closed or goes over to another
+    /// scheme; no worker exists.
+    fn drain<M: Memory>(view: &View<M>);
+    /// The work of a helper, until `stop` says so: a role that runs on a thread of its own natively, and on a
+    /// coroutine where memory is hosted. Without one, workers do it when they must.
+    fn help<M: Memory>(_: &View<M>, _: Concurrency, _: &dyn Fn() -> bool) {}
+}
+
+/// Wakes the helper of a pool's schemes, where it waits for work.
+pub fn wake_helper<M: Memory>(memory: &M) {
+    memory.store(SharedLayout::HELPER_WAITS, 0);
+    memory.wake(SharedLayout::HELPER_WAITS);
+}

@@ -1,0 +1,86 @@
+//! NP, no persistence (Blurred Persistence, section V-A): the same transactions with a volatile execution
+//! area and nothing that makes them durable. The upper bound of every scheme.
+
+use super::blurred::PAPER;
+use super::execution_area::ExecutionArea;
+use super::{Durability, Full, Mode, Of, RecoveryReport, RecoveryStep, Scheme, SchemeDescriptor};
+use crate::error::Error;
+use crate::layout::View;
+use crate::memory::{Memory, PersistentAddress};
+use crate::transaction::Concurrency;
+
+/// The execution area of one worker.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::SchemeKind;
+///
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::NP, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| {
+///     tx.write(tx.root(0), 5)?;
+///     tx.write(tx.root(1), 6)
+/// })?;
+/// // Nothing was made durable.
+/// assert_eq!(worker.statistics().total, before);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct NoPersistence(ExecutionArea);
+
+/// [`NoPersistence`].
+pub static NP: SchemeDescriptor = SchemeDescriptor {
+    code: 1,
+    modes: &[
+        Mode { concurrency: Concurrency::Stm, name: "np", redundant: &[] },
+        Mode { concurrency: Concurrency::SingleWriter, name: "np+single-writer", redundant: &[] },
+        Mode { concurrency: Concurrency::Locks, name: "np+locks", redundant: &[] },
+    ],
+    source: PAPER,
+    description: "transactions without persistence: the upper bound",
+    durability: Durability::Nobody,
+    is_native: true,
+    in_sync: false,
+    persistency: None,
+    steps: &[],
+    barriers: &[],
+    leftover: |_, _, _| (),
+    commit_cost: Some(|_, _, _| (0, 0, 0)),
+    scheme: &Of::<NoPersistence>::NEW,
+};
+
+impl Scheme for NoPersistence {
+    fn lease<M: Memory>(_: &View<M>, _: u64) -> Self {
+        Self(ExecutionArea::default())
+    }
+
+    fn release<M: Memory>(&mut self, _: &View<M>) {}
+
+    #[inline(always)]
+    fn begin<M: Memory>(&mut self, _: &View<M>) {
+        self.0.clear();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        _: &View<M>,
+        at: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full> {
+        Ok(self.0.write((at, value), previous))
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, _: &View<M>, place: u32) -> u64 {
+        self.0.value(place)
+    }
+
+    fn recover<M: Memory>(_: &View<M>, _: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport, Error> {
+        Err(Error::Unprotected { path: None })
+    }
+
+    /// Nothing tells what it has stored: its pools are made durable as a whole, when they are closed.
+    fn drain<M: Memory>(_: &View<M>) {}
+}

@@ -1,0 +1,192 @@
+//! Recovery from redo logs (Blurred Persistence, section III-C).
+//!
+//! Scan every log; sort what is committed by TxID; replay what is not known to be home: above the watermark and
+//! above the log's own truncation mark, where it has one; write back and fence. Raise the watermark above every
+//! TxID that any commit record names, complete or not, and fence: zeroing may make an incomplete transaction look
+//! complete, and takes truncation marks back. Only then zero the logs. A crash anywhere repeats it all, to the
+//! same result: replay is idempotent, and what lies at or below the watermark is home.
+//!
+//! # No life's leavings complete another's record
+//!
+//! A record counts by torn bits, and in some schemes by a number of records beside them. Torn bits and positions recur in
+//! every life: a record of which one block survived would be completed by the other block of the next life's record in its
+//! place. So a life begins with zeroed logs, durably: recovery returns when the zeros are fenced, and the first run's
+//! phase is 1, of which zeros have nothing. TxIDs that were lost are used again, which does no harm then. Within a life
+//! every word of a log durably carries the other torn bit when a run begins (`log/thread_log.rs`). It is the same for
+//! every scheme here: BASE, MNE, BP(XIL), BP(VCBP), BPPM, `bppm-counted` and WrAP.
+
+use super::current::{check_transaction, logs, zero_logs};
+use crate::error::{Error, Result};
+use crate::layout::{Layout, SharedLayout, View};
+use crate::log::{Committed, RECORD_BYTES, highest_transaction, merge, scan, scan_counted, scan_fenced};
+use crate::memory::{Memory, Step};
+
+/// How recovery tells a committed transaction in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Each block's torn bit says whether it was written; abort records bridge holes.
+    TornBits,
+    /// A commit record was stored when the records before it were durable.
+    Fenced,
+    /// As many records as the commit record says carry its torn bit.
+    Counted,
+}
+
+/// A step of recovery, for whoever takes the time.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::{RecoveryStep, recover};
+///
+/// let mut steps = Vec::new();
+/// recover(&view, |step| steps.push(step))?;
+/// assert_eq!(steps, [RecoveryStep::Scan, RecoveryStep::Sort, RecoveryStep::Replay, RecoveryStep::Truncate]);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryStep {
+    /// Reading the logs.
+    Scan,
+    /// Sorting the committed transactions.
+    Sort,
+    /// Storing them home and making that durable.
+    Replay,
+    /// Raising the watermark and zeroing the logs.
+    Truncate,
+}
+
+/// What recovery found and did.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.worker()?;
+/// (0..3).try_for_each(|value| worker.run(|tx| tx.write(tx.root(value), value)))?;
+/// // Not closed.
+/// drop(pool);
+/// drop(worker);
+/// let pool = Pool::open(&path, &options)?;
+/// let report = pool.recovery().report;
+/// assert_eq!((report.logs, report.replayed, report.words, report.watermark), (1, 3, 3, 3));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Logs in the directory.
+    pub logs: u64,
+    /// Log records read.
+    pub records: u64,
+    /// Committed transactions found.
+    pub committed: u64,
+    /// Of these, replayed: above the watermark.
+    pub replayed: u64,
+    /// Transactions undone.
+    pub undone: u64,
+    /// Words stored home.
+    pub words: u64,
+    /// The watermark afterwards; new TxIDs start above it.
+    pub watermark: u64,
+}
+
+/// Recovers the pool from its logs, whose last `reserved` records are not for transactions; see
+/// [`Scheme::recover`](super::Scheme::recover).
+pub fn recover<M: Memory>(
+    view: &View<M>,
+    reading: Reading,
+    reserved: u32,
+    begins: &mut dyn FnMut(RecoveryStep),
+) -> Result<RecoveryReport> {
+    let memory = &view.memory;
+    let records = view.layout.log_records() - u64::from(reserved);
+    let mut report = RecoveryReport::default();
+
+    begins(RecoveryStep::Scan);
+    let logs = logs(view)?;
+    report.logs = logs.len() as u64;
+    let mut committed: Vec<Committed> = Vec::new();
+    let mut highest = memory.load(Layout::WATERMARK);
+    let watermark = highest;
+    let filters = !memory.omitted(Step::RecoveryWatermarkFilter);
+    for &log in &logs {
+        let mut found = Vec::new();
+        report.records += match reading {
+            Reading::Counted => scan_counted(memory, log, records, &mut found),
+            Reading::TornBits => {
+                let read = [false, true].map(|phase| scan(memory, log, records, phase, &mut found));
+                read.iter().sum()
+            }
+            Reading::Fenced => {
+                let read = [false, true].map(|phase| scan_fenced(memory, log, records, phase, &mut found));
+                read.iter().sum()
+            }
+        };
+        report.committed += found.len() as u64;
+        if reserved > 0 {
+            let truncated = memory.load(log.byte(RECORD_BYTES * records));
+            highest = highest.max(truncated);
+            found.retain(|found| !filters || found.transaction > truncated);
+        }
+        committed.append(&mut found);
+        if !memory.omitted(Step::RecoveryWatermarkLow) {
+            highest = highest.max(highest_transaction(memory, log, records));
+        }
+    }
+    highest = committed.iter().fold(highest, |highest, found| highest.max(found.transaction));
+    check_transaction(highest)?;
+
+    begins(RecoveryStep::Sort);
+    if filters {
+        committed.retain(|found| found.transaction > watermark);
+    }
+    if !memory.omitted(Step::RecoverySort) {
+        committed.sort_by_key(|found| found.transaction);
+    }
+    report.replayed = committed.len() as u64;
+    let writes = || committed.iter().flat_map(|found| &found.writes);
+    if let Some(wild) = writes().find(|write| !view.layout.is_data(write.address, 1)) {
+        return Err(Error::Damaged(format!("a log record names the address {:#x}", wild.address.offset())));
+    }
+
+    begins(RecoveryStep::Replay);
+    for write in writes() {
+        let value = match write.mask {
+            0xff => write.value,
+            mask => merge(memory.load(write.address), write.value, mask),
+        };
+        memory.store(write.address, value);
+        report.words += 1;
+    }
+    for write in writes() {
+        memory.write_back(write.address, Step::RecoveryDataWriteBack);
+    }
+    let late = memory.omitted(Step::RecoveryDataFenceLate);
+    if !late {
+        memory.fence(Step::RecoveryDataFence);
+    }
+
+    begins(RecoveryStep::Truncate);
+    if memory.omitted(Step::RecoveryZeroEarly) {
+        zero_logs(view, &logs);
+    }
+    if !memory.omitted(Step::RecoveryWatermark) {
+        memory.store(Layout::WATERMARK, highest);
+    }
+    if late {
+        memory.fence(Step::RecoveryDataFence);
+    }
+    memory.write_back(Layout::WATERMARK, Step::RecoveryWatermarkWriteBack);
+    memory.fence(Step::RecoveryWatermarkFence);
+    if !memory.omitted(Step::RecoveryZeroEarly) {
+        zero_logs(view, &logs);
+    }
+    memory.store(SharedLayout::CLOCK, highest);
+    memory.store(SharedLayout::PUBLISHED_WATERMARK, highest);
+    report.watermark = highest;
+    Ok(report)
+}

@@ -1,0 +1,223 @@
+//! The redo schemes of Blurred Persistence's evaluation (section V-A), put together from how a transaction gets
+//! into its worker's log and how it gets home.
+//!
+//! | | home after each transaction | home in bulk | home by a helper |
+//! |---|---|---|---|
+//! | copied to the log, two fences | BASE | BP(VCBP) | |
+//! | streamed to the log, one fence | MNE, synchronous | | MNE, asynchronous |
+//! | executed in the log, one fence | BP(XIL) | BPPM | |
+//! | executed in the log, counted | | `bppm-counted` | |
+//! | written aside, counted, one fence | | | WrAP, some transactions at a time |
+//!
+//! What is common: all locks are held, the TxID is taken and the reads are validated before a commit record is
+//! stored, because one that is evicted *is* a commit. Home is stored only after the log is durable, so that a
+//! crash may find any part of a committed transaction home. Recovery replays, in the order of TxIDs, the
+//! transactions that are not known to be home durably; replaying what is home already changes nothing. The rows
+//! and columns say in their files what a crash at each of their steps leaves: `write_ahead.rs`, `mnemosyne.rs`,
+//! `blurred.rs`, `counted.rs`, `wrap.rs`.
+
+use super::recovery::{self, Reading};
+use super::{Full, RecoveryReport, RecoveryStep, Scheme};
+use crate::error::{Error, Result};
+use crate::layout::{Layout, View};
+use crate::log::{LogFull, Record, ThreadLog};
+use crate::memory::{Memory, PersistentAddress, Step};
+use crate::transaction::{Concurrency, Statistics, WriteSet};
+
+/// How a transaction gets into its worker's log.
+pub trait Logging: Default {
+    /// How recovery reads the log.
+    const READING: Reading;
+
+    /// A transaction begins.
+    #[inline(always)]
+    fn begin(&mut self) {}
+    /// Keeps the new value of a word, which was kept at `previous` before; returns its place. In the log, unless the
+    /// way has an execution area: each write is a record, and its position the place.
+    ///
+    /// # Errors
+    /// No room.
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        memory: &M,
+        log: &mut ThreadLog,
+        (at, value): (PersistentAddress, u64),
+        _previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        log.append(memory, at, value)
+    }
+    /// The value at a place.
+    #[inline(always)]
+    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
+        log.value(memory, place)
+    }
+    /// Makes the running transaction durable; returns the number of log records that it took.
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64;
+    /// The running transaction ends without effect. An execution area is just forgotten.
+    fn abort<M: Memory>(&mut self, _memory: &M, _log: &mut ThreadLog) {}
+}
+
+/// How a committed transaction gets home durably, and its log is forgotten.
+pub trait Checkpoint {
+    /// Records at the end of each log that it needs for itself.
+    const RESERVED: u32;
+    /// Whether a helper must run beside the workers ([`Scheme::help`]).
+    const HELPER: bool = false;
+
+    /// The running transaction has stored home and holds its locks still.
+    fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, writes: &WriteSet, concurrency: Concurrency);
+    /// Makes every transaction of this full log one that may be overwritten.
+    fn release_log<M: Memory>(
+        view: &View<M>,
+        log: &ThreadLog,
+        concurrency: Concurrency,
+        statistics: &mut Statistics,
+    );
+    /// Brings everything home durably; no worker exists.
+    fn drain<M: Memory>(view: &View<M>);
+    /// The helper's work, until `stop` says so.
+    fn help<M: Memory>(_: &View<M>, _: Concurrency, _: &dyn Fn() -> bool) {}
+}
+
+/// A scheme put together from a way into the log and a way home.
+pub struct Redo<L, C> {
+    log: ThreadLog,
+    logging: L,
+    /// In the `Sync` domain the log is a volatile execution area that begins anew with each transaction.
+    volatile: bool,
+    /// Whether the running transaction began in an empty log.
+    began_empty: bool,
+    checkpoint: std::marker::PhantomData<C>,
+}
+
+impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
+    const HELPER: bool = C::HELPER;
+
+    fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
+        Self {
+            log: ThreadLog::lease(view, index, C::RESERVED),
+            logging: L::default(),
+            volatile: view.memory.device().is_some(),
+            began_empty: true,
+            checkpoint: std::marker::PhantomData,
+        }
+    }
+
+    fn release<M: Memory>(&mut self, view: &View<M>) {
+        if !self.volatile {
+            self.log.release(&view.memory);
+        }
+    }
+
+    #[inline(always)]
+    fn begin<M: Memory>(&mut self, _: &View<M>) {
+        if self.volatile {
+            self.log.begin_volatile();
+        } else {
+            self.log.begin();
+        }
+        self.logging.begin();
+        self.began_empty = self.log.is_empty();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        at: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full> {
+        self.logging.write(&view.memory, &mut self.log, (at, value), previous).map_err(|_| Full)
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
+        self.logging.value(&view.memory, &self.log, place)
+    }
+
+    fn running_records(&self) -> (PersistentAddress, u64) {
+        self.log.running()
+    }
+
+    #[inline]
+    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64) -> u64 {
+        self.logging.commit(&view.memory, &mut self.log, transaction)
+    }
+
+    #[inline(always)]
+    fn stored_home<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet, concurrency: Concurrency) {
+        C::stored_home(view, &self.log, writes, concurrency);
+    }
+
+    fn abort<M: Memory>(&mut self, view: &View<M>) {
+        if !self.volatile {
+            self.logging.abort(&view.memory, &mut self.log);
+        }
+    }
+
+    fn make_room<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        concurrency: Concurrency,
+        statistics: &mut Statistics,
+    ) -> Result<()> {
+        if self.began_empty {
+            return Err(Error::TransactionTooLarge { records: self.log.records() });
+        }
+        C::release_log(view, &self.log, concurrency, statistics);
+        self.log.restart(&view.memory);
+        statistics.log_restarts += 1;
+        Ok(())
+    }
+
+    fn recover<M: Memory>(view: &View<M>, begins: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport> {
+        recovery::recover(view, L::READING, C::RESERVED, begins)
+    }
+
+    fn drain<M: Memory>(view: &View<M>) {
+        C::drain(view);
+    }
+
+    fn help<M: Memory>(view: &View<M>, concurrency: Concurrency, stop: &dyn Fn() -> bool) {
+        C::help(view, concurrency, stop);
+    }
+}
+
+/// The steps that all redo schemes have.
+pub const REDO_STEPS: &[Step] = &[
+    Step::NewLogZero,
+    Step::NewLogDirectory,
+    Step::RestartInert,
+    Step::RestartWriteBack,
+    Step::RestartFence,
+    Step::RestartPhase,
+    Step::RecoveryWatermarkFilter,
+    Step::RecoverySort,
+    Step::RecoveryDataWriteBack,
+    Step::RecoveryDataFence,
+    Step::RecoveryWatermark,
+    Step::RecoveryWatermarkWriteBack,
+    Step::RecoveryWatermarkFence,
+    Step::RecoveryZero,
+    Step::RecoveryZeroWriteBack,
+    Step::RecoveryZeroFence,
+    Step::RestartPhaseEarly,
+    Step::RecoveryDataFenceLate,
+    Step::RecoveryWatermarkLow,
+    Step::RecoveryZeroEarly,
+];
+
+/// What another life may have left of a redo scheme: commit records, and data for words near the roots, of one run.
+pub fn leave_records(layout: &Layout, random: &mut dyn FnMut(u64) -> u64, log: &mut [u64]) {
+    let torn = random(2) == 1;
+    for record in log.as_chunks_mut::<2>().0 {
+        let address = layout.word_near_roots(random).offset();
+        let left = match random(4) {
+            0 => Record::Commit { transaction: random(40) },
+            _ => Record::Data { address, value: random(u64::MAX), mask: 0xff },
+        };
+        *record = left.encode(torn);
+    }
+}

@@ -1,0 +1,150 @@
+//! Byte strings in the pool: filled up with zeros to whole words.
+
+use super::value::with_buffer;
+use crate::error::Error;
+use crate::memory::PersistentAddress;
+use crate::transaction::{Abort, Read, Transaction};
+
+/// Words read or written at a time.
+const PIECE: usize = 64;
+
+/// Up to eight bytes as a word.
+#[inline(always)]
+pub fn word_of(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+/// Writes `bytes` from `at` on.
+#[inline]
+pub fn write_bytes(tx: &mut impl Transaction, at: PersistentAddress, bytes: &[u8]) -> Result<(), Abort> {
+    with_piece(bytes.len(), |buffer| write_bytes_by(tx, at, bytes, buffer))
+}
+
+#[inline]
+fn write_bytes_by(
+    tx: &mut impl Transaction,
+    at: PersistentAddress,
+    bytes: &[u8],
+    buffer: &mut [u64],
+) -> Result<(), Abort> {
+    for (i, piece) in bytes.chunks(8 * PIECE).enumerate() {
+        let words = piece.len().div_ceil(8);
+        for (word, bytes) in buffer.iter_mut().zip(piece.chunks(8)) {
+            *word = word_of(bytes);
+        }
+        tx.write_range(at.word((i * PIECE) as u64), &buffer[..words])?;
+    }
+    Ok(())
+}
+
+/// Writes those words of `new` that differ from what is at `at`.
+pub fn rewrite(tx: &mut impl Transaction, at: PersistentAddress, new: &[u64]) -> Result<(), Abort> {
+    let mut buffer = [0; PIECE];
+    for (i, piece) in new.chunks(PIECE).enumerate() {
+        let at = at.word((i * PIECE) as u64);
+        let old = &mut buffer[..piece.len()];
+        tx.read_range(at, old)?;
+        for (j, (&mut old, &new)) in old.iter_mut().zip(piece).enumerate() {
+            if old != new {
+                tx.write(at.word(j as u64), new)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Calls `body` with a buffer for the words of so many bytes, or for a piece of them.
+#[inline]
+fn with_piece<R>(bytes: usize, body: impl FnOnce(&mut [u64]) -> R) -> R {
+    with_buffer(bytes.div_ceil(8).min(PIECE) as u64, body)
+}
+
+/// Whether the bytes at `at` are `bytes`.
+#[inline]
+pub fn equals(tx: &mut impl Read, at: PersistentAddress, bytes: &[u8]) -> Result<bool, Abort> {
+    with_piece(bytes.len(), |buffer| equals_by(tx, at, bytes, buffer))
+}
+
+#[inline]
+fn equals_by(
+    tx: &mut impl Read,
+    at: PersistentAddress,
+    bytes: &[u8],
+    buffer: &mut [u64],
+) -> Result<bool, Abort> {
+    for (i, piece) in bytes.chunks(8 * PIECE).enumerate() {
+        let words = &mut buffer[..piece.len().div_ceil(8)];
+        tx.read_range(at.word((i * PIECE) as u64), words)?;
+        if words.iter().zip(piece.chunks(8)).any(|(&word, bytes)| word != word_of(bytes)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Reads `length` bytes from `at` on into `bytes`, which grows only as the reading succeeds.
+pub fn read_bytes(
+    tx: &mut impl Read,
+    at: PersistentAddress,
+    length: u64,
+    bytes: &mut Vec<u8>,
+) -> Result<(), Abort> {
+    let mut buffer = [0; PIECE];
+    let words = length.div_ceil(8);
+    bytes.clear();
+    bytes.reserve(length.min(8 * PIECE as u64) as usize);
+    let mut done = 0;
+    while done < words {
+        let now = &mut buffer[..(words - done).min(PIECE as u64) as usize];
+        tx.read_range(at.word(done), now)?;
+        for word in &*now {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        done += now.len() as u64;
+    }
+    bytes.truncate(length as usize);
+    Ok(())
+}
+
+/// Up to so many words are read without a look at the block that holds them: they need no memory, and looking would
+/// cost more than reading.
+pub const FEW: u64 = 64;
+
+/// Refuses a length of `words` words that the block at `block` has no room for, unless it is of few: before memory is
+/// taken for it, so that a damaged length is an error and not an exhausted machine.
+#[inline]
+pub fn check_length(tx: &mut impl Read, block: PersistentAddress, words: u64) -> Result<(), Abort> {
+    if words <= FEW { Ok(()) } else { check_room(tx, block, words) }
+}
+
+/// Refuses a length of `words` words that the block at `block` has no room for.
+#[cold]
+pub fn check_room(tx: &mut impl Read, block: PersistentAddress, words: u64) -> Result<(), Abort> {
+    let room = tx.find_block(block)?.unwrap_or(0) / 8;
+    if words <= room {
+        return Ok(());
+    }
+    Err(tx.fail(Error::Damaged(format!(
+        "{words} words are said to be at {:#x}, where there are {room}",
+        block.offset()
+    ))))
+}
+
+/// Calls `body` with the words of the `bytes` bytes that begin `offset` words into the block at `block`.
+#[inline]
+pub fn with_words<T: Read, R>(
+    tx: &mut T,
+    block: PersistentAddress,
+    offset: u64,
+    bytes: u64,
+    body: impl FnOnce(&[u64], u64) -> R,
+) -> Result<R, Abort> {
+    let words = bytes.div_ceil(8);
+    check_length(tx, block, offset.saturating_add(words))?;
+    with_buffer(words, |buffer| {
+        tx.read_range(block.word(offset), buffer)?;
+        Ok(body(buffer, bytes))
+    })
+}

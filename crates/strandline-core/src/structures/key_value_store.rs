@@ -1,0 +1,702 @@
+//! A key-value store: a hash index over byte strings of any length, which grows with what it holds.
+//!
+//! ```text
+//! header   word 0 tag · word 1 buckets · word 2 their address · word 3 initialised
+//! cell     a bucket, or a word of a further table: the first node of its chain, 0 if none;
+//!          or, with bit 0 set, the address of a further table of 64 cells
+//! node     word 0 the next node, 0 if none
+//!          word 1 hash of the key, all 64 bits
+//!          word 2 bytes in the key << 32 | bytes in the value
+//!          then the key, then the value, each filled up with zeroes to whole words
+//! ```
+//!
+//! A key is compared in full, after hash and length agree. A value that takes as many words as the one before
+//! is written over it, and only the words that differ; otherwise a new node takes the old one's place in the
+//! chain. The hash is part of the format: it is computed word by word with a folded 128-bit product. The
+//! bucket comes from its upper part, the cell of a further table from six bits of its lower part for each step.
+//!
+//! A key that comes to a chain of eight nodes turns the cell into a table and shares the nodes out, in the same
+//! transaction. So the store grows where it is full and nowhere else: there is no count that every writer would
+//! change, and no moment at which everything is moved. Tables are not given back before the store is.
+//!
+//! Invariants: a chain ends; every key is in its own cell's chain, once, with its own hash.
+
+use super::bytes::{check_length, check_room, equals, read_bytes, rewrite, with_words, word_of, write_bytes};
+use super::header::{CircleGuard, Kind};
+use super::survey::Survey;
+use super::value::with_buffer;
+use super::words::{self, Words, bucket};
+use crate::error::{Error, Result};
+use crate::memory::PersistentAddress;
+use crate::transaction::{Abort, Read, Runner, Transaction};
+
+const KIND: Kind = Kind::KeyValueStore;
+const NEXT: u64 = 0;
+const LENGTHS: u64 = 2;
+const KEY: u64 = 3;
+
+/// Nodes in a chain from which on a further key makes its cell a table.
+const LONG_CHAIN: u64 = 8;
+/// Cells in a further table, and the bits of the hash that choose one.
+const CELLS: u64 = 1 << CELL_BITS;
+const CELL_BITS: u32 = 6;
+/// Tables below one another: then the hash is used up, and chains grow.
+const MAX_DEPTH: u32 = 64 / CELL_BITS;
+/// Set in a cell that leads to a table.
+const TABLE: u64 = 1;
+
+/// A persistent key-value store.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline_core::structures::KeyValueStore;
+///
+/// let store = KeyValueStore::create(&mut worker, root, 64)?;
+/// assert!(!worker.run(|tx| store.insert(tx, b"colour", b"green"))?, "it had no value before");
+/// assert_eq!(worker.view(|tx| store.get(tx, b"colour"))?.as_deref(), Some(&b"green"[..]));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct KeyValueStore {
+    buckets: Words,
+}
+
+/// A cell that holds a chain.
+#[derive(Clone, Copy)]
+struct Cell {
+    at: PersistentAddress,
+    /// The first node.
+    head: u64,
+    /// Tables above it.
+    depth: u32,
+    /// The table, or the buckets, that it is in.
+    table: PersistentAddress,
+}
+
+/// How far a walk over all chains has come: the number of the cell in each table on the way to the last one.
+#[derive(Clone, Debug, Default)]
+pub struct Position {
+    path: Vec<u64>,
+    /// Tables gone into so far.
+    tables: u64,
+}
+
+impl Position {
+    /// Whether keys of this hash belong to the chain here, in a store of so many buckets.
+    fn holds(&self, hash: u64, buckets: u64) -> bool {
+        let steps = (0..).zip(self.path.iter().skip(1));
+        self.path.first() == Some(&bucket(hash, buckets))
+            && steps.into_iter().all(|(depth, &cell)| hash >> (CELL_BITS * depth) & (CELLS - 1) == cell)
+    }
+}
+
+/// The cell of a hash in the table below `depth` others.
+fn cell_in(table: PersistentAddress, hash: u64, depth: u32) -> PersistentAddress {
+    table.word(hash >> (CELL_BITS * depth) & (CELLS - 1))
+}
+
+/// A node of a chain.
+#[derive(Clone, Copy)]
+struct Node {
+    /// The word that leads to it.
+    cell: PersistentAddress,
+    at: PersistentAddress,
+    next: u64,
+    hash: u64,
+    key_bytes: u64,
+    value_bytes: u64,
+}
+
+impl Node {
+    fn key(&self) -> PersistentAddress {
+        self.at.word(KEY)
+    }
+
+    fn value(&self) -> PersistentAddress {
+        self.key().word(self.key_bytes.div_ceil(8))
+    }
+
+    /// Words of the whole node.
+    fn words(&self) -> u64 {
+        KEY + self.key_bytes.div_ceil(8) + self.value_bytes.div_ceil(8)
+    }
+}
+
+/// The hash of a key.
+#[inline]
+fn hash(key: &[u8]) -> u64 {
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        product as u64 ^ (product >> 64) as u64
+    };
+    let mut hash = 0x2d35_8dcc_aa6c_78a5 ^ key.len() as u64;
+    for piece in key.chunks(8) {
+        hash = fold(hash ^ word_of(piece), 0x8bb8_4b93_962e_acc9) ^ hash.rotate_left(23);
+    }
+    fold(hash ^ 0x4b33_a62e_d433_d4a3, 0x9e37_79b9_7f4a_7c15)
+}
+
+impl KeyValueStore {
+    /// The longest key in bytes.
+    pub const MAX_KEY_BYTES: u64 = 1 << 16;
+    /// The longest value in bytes. What a transaction can write is less, unless the pool's logs are large.
+    pub const MAX_VALUE_BYTES: u64 = 1 << 28;
+
+    /// Creates a store of `buckets` buckets under the root word `root`. A store of the same size that is there
+    /// already is completed, if its creation was interrupted, and opened.
+    ///
+    /// # Errors
+    /// `buckets` is 0 or too large ([`Error::Parameter`]); the pool is full; something else hangs from `root`
+    /// ([`Error::WrongStructure`]); as [`Runner::run`].
+    pub fn create(runner: &mut impl Runner, root: PersistentAddress, buckets: u64) -> Result<Self> {
+        if buckets == 0 {
+            return Err(Error::Parameter("a key-value store needs a bucket".into()));
+        }
+        Ok(Self { buckets: Words::create(runner, KIND, root, KIND.tag(0, 0), buckets, |_| 0)? })
+    }
+
+    /// Opens the store under the root word `root`.
+    ///
+    /// # Errors
+    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]), or one that was not
+    /// created completely ([`Error::Incomplete`]).
+    pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
+        let buckets = Words::open(tx, KIND, root, KIND.tag(0, 0))?;
+        if buckets.length == 0 {
+            return Err(tx.fail(KIND.wrong(root)));
+        }
+        Ok(Self { buckets })
+    }
+
+    /// Creates an empty store in this transaction, with its header in the allocated words at `at`.
+    pub fn create_at(tx: &mut impl Transaction, at: PersistentAddress, buckets: u64) -> Result<Self, Abort> {
+        Ok(Self { buckets: Words::create_at(tx, at, KIND.tag(0, 0), buckets)? })
+    }
+
+    /// Fails unless the cell may be written.
+    #[inline]
+    fn check_cell(&self, tx: &mut impl Transaction, cell: Cell) -> Result<(), Abort> {
+        let words = if cell.depth == 0 { self.buckets.length } else { CELLS };
+        KIND.check_block(tx, cell.table, words)
+    }
+
+    /// Fails unless `word`, the cell or the first word of a node in its chain, may be written.
+    #[inline]
+    fn check_link(
+        &self,
+        tx: &mut impl Transaction,
+        cell: Cell,
+        word: PersistentAddress,
+    ) -> Result<(), Abort> {
+        if word == cell.at { self.check_cell(tx, cell) } else { KIND.check_block(tx, word, KEY) }
+    }
+
+    /// Words in a header.
+    pub const HEADER_WORDS: usize = words::HEADER_WORDS;
+
+    /// The store whose header, found at `at`, is `header`.
+    #[inline]
+    pub fn of_header(tx: &mut impl Read, at: PersistentAddress, header: &[u64]) -> Result<Self, Abort> {
+        Ok(Self { buckets: Words::of_header(tx, KIND, at, header, KIND.tag(0, 0))? })
+    }
+
+    /// Number of buckets.
+    pub fn buckets(&self) -> u64 {
+        self.buckets.length
+    }
+
+    /// The cell in whose chain keys of this hash are.
+    #[inline]
+    fn cell(&self, tx: &mut impl Read, hash: u64) -> Result<Cell, Abort> {
+        let mut at = self.buckets.word(bucket(hash, self.buckets.length));
+        let (mut table, mut depth) = (self.buckets.first(), 0);
+        loop {
+            let head = tx.read(at)?;
+            if head & TABLE == 0 {
+                return Ok(Cell { at, head, depth, table });
+            }
+            if depth == MAX_DEPTH {
+                return Err(KIND.damaged(tx, at, "too many tables below one another"));
+            }
+            table = PersistentAddress::new(head & !TABLE);
+            at = cell_in(table, hash, depth);
+            depth += 1;
+        }
+    }
+
+    /// The node that the word `cell` leads to, which holds `at`.
+    #[inline]
+    fn node(tx: &mut impl Read, cell: PersistentAddress, at: PersistentAddress) -> Result<Node, Abort> {
+        let mut words = [0; KEY as usize];
+        tx.read_range(at, &mut words)?;
+        let [next, hash, lengths] = words;
+        let node =
+            Node { cell, at, next, hash, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
+        if node.key_bytes > Self::MAX_KEY_BYTES || node.value_bytes > Self::MAX_VALUE_BYTES {
+            return Err(KIND.damaged(tx, at, "an impossible length"));
+        }
+        Ok(node)
+    }
+
+    /// Walks the chain of `cell` until `accept` returns true of a node; returns it.
+    #[inline]
+    fn walk<T: Read>(
+        tx: &mut T,
+        cell: Cell,
+        mut accept: impl FnMut(&mut T, &Node) -> Result<bool, Abort>,
+    ) -> Result<Option<Node>, Abort> {
+        let (mut word, mut at) = (cell.at, PersistentAddress::new(cell.head));
+        let mut guard = CircleGuard::new();
+        while !at.is_null() {
+            let node = Self::node(tx, word, at)?;
+            if accept(tx, &node)? {
+                return Ok(Some(node));
+            }
+            if guard.closes(at) {
+                return Err(KIND.damaged(tx, at, "a chain that runs in a circle"));
+            }
+            word = at.word(NEXT);
+            at = PersistentAddress::new(node.next);
+        }
+        Ok(None)
+    }
+
+    /// The node of `key` in the chain of `cell`, and the number of nodes before it.
+    #[inline]
+    fn find(tx: &mut impl Read, cell: Cell, hash: u64, key: &[u8]) -> Result<(Option<Node>, u64), Abort> {
+        let mut others = 0;
+        let found = Self::walk(tx, cell, |tx, node| {
+            others += 1;
+            Ok(node.hash == hash && node.key_bytes == key.len() as u64 && equals(tx, node.key(), key)?)
+        })?;
+        Ok((found, others))
+    }
+
+    /// The node of `key`.
+    #[inline]
+    fn look_up(&self, tx: &mut impl Read, key: &[u8]) -> Result<Option<Node>, Abort> {
+        let hash = hash(key);
+        let cell = self.cell(tx, hash)?;
+        Ok(Self::find(tx, cell, hash, key)?.0)
+    }
+
+    /// Calls `body` with the words of a node's value, and its bytes.
+    #[inline]
+    fn with_value<T: Read, R>(
+        tx: &mut T,
+        node: &Node,
+        body: impl FnOnce(&[u64], u64) -> R,
+    ) -> Result<R, Abort> {
+        with_words(tx, node.at, KEY + node.key_bytes.div_ceil(8), node.value_bytes, body)
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// A conflict; the store is damaged.
+    pub fn get(&self, tx: &mut impl Read, key: &[u8]) -> Result<Option<Vec<u8>>, Abort> {
+        let mut value = Vec::new();
+        Ok(self.get_into(tx, key, &mut value)?.then_some(value))
+    }
+
+    /// Reads the value of `key` into `value`, whose memory is used again; whether the key is there.
+    ///
+    /// # Errors
+    /// As [`KeyValueStore::get`].
+    pub fn get_into(&self, tx: &mut impl Read, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Abort> {
+        let Some(node) = self.look_up(tx, key)? else { return Ok(false) };
+        check_length(tx, node.at, node.words())?;
+        read_bytes(tx, node.value(), node.value_bytes, value)?;
+        Ok(true)
+    }
+
+    /// What `body` makes of the words and the number of bytes of `key`'s value.
+    #[inline]
+    pub fn get_words<R>(
+        &self,
+        tx: &mut impl Read,
+        key: &[u8],
+        body: impl FnOnce(&[u64], u64) -> R,
+    ) -> Result<Option<R>, Abort> {
+        match self.look_up(tx, key)? {
+            Some(node) => Self::with_value(tx, &node, body).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// As [`KeyValueStore::get`].
+    pub fn contains_key(&self, tx: &mut impl Read, key: &[u8]) -> Result<bool, Abort> {
+        Ok(self.look_up(tx, key)?.is_some())
+    }
+
+    /// Gives `key` the value `value`; whether it had one before.
+    ///
+    /// # Errors
+    /// Key or value are too long ([`Error::Parameter`]); the pool is full; as [`KeyValueStore::get`] and
+    /// [`Transaction::write`].
+    pub fn insert(&self, tx: &mut impl Transaction, key: &[u8], value: &[u8]) -> Result<bool, Abort> {
+        with_buffer((value.len() as u64).div_ceil(8), |words| {
+            for (word, bytes) in words.iter_mut().zip(value.chunks(8)) {
+                *word = word_of(bytes);
+            }
+            Ok(self.insert_words(tx, key, words, value.len() as u64, |_, _| ())?.is_some())
+        })
+    }
+
+    /// Gives `key` the value of `value_bytes` bytes in `value`; returns what `old` makes of the one before.
+    #[inline]
+    pub fn insert_words<R>(
+        &self,
+        tx: &mut impl Transaction,
+        key: &[u8],
+        value: &[u64],
+        value_bytes: u64,
+        old: impl FnOnce(&[u64], u64) -> R,
+    ) -> Result<Option<R>, Abort> {
+        let key_bytes = key.len() as u64;
+        if key_bytes > Self::MAX_KEY_BYTES || value_bytes > Self::MAX_VALUE_BYTES {
+            return Err(tx.fail(Error::Parameter(format!(
+                "a key of {key_bytes} bytes with a value of {value_bytes}: at most {} and {} are possible",
+                Self::MAX_KEY_BYTES,
+                Self::MAX_VALUE_BYTES
+            ))));
+        }
+        let lengths = key_bytes << 32 | value_bytes;
+        let hash = hash(key);
+        let mut cell = self.cell(tx, hash)?;
+        let (found, others) = Self::find(tx, cell, hash, key)?;
+        let mut before = None;
+        if let Some(node) = found {
+            before = Some(Self::with_value(tx, &node, old)?);
+            if node.value_bytes.div_ceil(8) == value_bytes.div_ceil(8) {
+                if node.value_bytes != value_bytes {
+                    tx.write(node.at.word(LENGTHS), lengths)?;
+                }
+                KIND.check_block(tx, node.at, KEY + key_bytes.div_ceil(8) + value_bytes.div_ceil(8))?;
+                rewrite(tx, node.value(), value)?;
+                return Ok(before);
+            }
+        } else if others >= LONG_CHAIN && cell.depth < MAX_DEPTH {
+            cell = self.split(tx, cell, hash)?;
+        }
+        let (word, next) = found.map_or((cell.at, cell.head), |node| (node.cell, node.next));
+        self.check_link(tx, cell, word)?;
+        let at = tx.alloc(8 * (KEY + key_bytes.div_ceil(8) + value_bytes.div_ceil(8)))?;
+        tx.write_range(at, &[next, hash, lengths])?;
+        write_bytes(tx, at.word(KEY), key)?;
+        tx.write_range(at.word(KEY + key_bytes.div_ceil(8)), value)?;
+        tx.write(word, at.offset())?;
+        if let Some(node) = found {
+            tx.free(node.at)?;
+        }
+        Ok(before)
+    }
+
+    /// Makes `cell` a table and shares its nodes out; returns the cell of `hash` there.
+    #[cold]
+    fn split(&self, tx: &mut impl Transaction, cell: Cell, hash: u64) -> Result<Cell, Abort> {
+        let table = tx.alloc(8 * CELLS)?;
+        let mut heads = [0; CELLS as usize];
+        let mut nodes = Vec::with_capacity(LONG_CHAIN as usize);
+        Self::walk(tx, cell, |_, node| {
+            nodes.push(*node);
+            Ok(false)
+        })?;
+        self.check_cell(tx, cell)?;
+        for node in &nodes {
+            KIND.check_block(tx, node.at, KEY)?;
+            let index = (node.hash >> (CELL_BITS * cell.depth) & (CELLS - 1)) as usize;
+            if node.next != heads[index] {
+                tx.write(node.at.word(NEXT), heads[index])?;
+            }
+            heads[index] = node.at.offset();
+        }
+        tx.write_range(table, &heads)?;
+        tx.write(cell.at, table.offset() | TABLE)?;
+        let index = (hash >> (CELL_BITS * cell.depth) & (CELLS - 1)) as usize;
+        Ok(Cell { at: table.word(index as u64), head: heads[index], depth: cell.depth + 1, table })
+    }
+
+    /// Removes `key`; whether it was there.
+    ///
+    /// # Errors
+    /// As [`KeyValueStore::get`], [`Transaction::write`] and [`Transaction::free`].
+    pub fn remove(&self, tx: &mut impl Transaction, key: &[u8]) -> Result<bool, Abort> {
+        Ok(self.remove_words(tx, key, |_, _| ())?.is_some())
+    }
+
+    /// Removes `key`; returns what `old` makes of its value.
+    pub fn remove_words<R>(
+        &self,
+        tx: &mut impl Transaction,
+        key: &[u8],
+        old: impl FnOnce(&[u64], u64) -> R,
+    ) -> Result<Option<R>, Abort> {
+        let hash = hash(key);
+        let cell = self.cell(tx, hash)?;
+        let Some(node) = Self::find(tx, cell, hash, key)?.0 else { return Ok(None) };
+        let old = Self::with_value(tx, &node, old)?;
+        self.check_link(tx, cell, node.cell)?;
+        tx.write(node.cell, node.next)?;
+        tx.free(node.at)?;
+        Ok(Some(old))
+    }
+
+    /// The next chain's cell, and the position at it.
+    fn next_cell(&self, tx: &mut impl Read, position: &mut Position) -> Result<Option<Cell>, Abort> {
+        let Position { path, tables } = position;
+        match path.last_mut() {
+            Some(last) => *last += 1,
+            None => {
+                check_room(tx, self.buckets.first, self.buckets.length)?;
+                path.push(0);
+            }
+        }
+        while path.len() > 1 && path.last() == Some(&CELLS) {
+            path.pop();
+            if let Some(last) = path.last_mut() {
+                *last += 1;
+            }
+        }
+        if path[0] >= self.buckets.length {
+            path.truncate(1);
+            path[0] = self.buckets.length;
+            return Ok(None);
+        }
+        let (mut at, mut depth) = (self.buckets.word(path[0]), 0);
+        let mut table = self.buckets.first();
+        loop {
+            let head = tx.read(at)?;
+            if head & TABLE == 0 {
+                path.truncate(depth + 1);
+                return Ok(Some(Cell { at, head, depth: depth as u32, table }));
+            }
+            depth += 1;
+            if depth > MAX_DEPTH as usize {
+                return Err(KIND.damaged(tx, at, "too many tables below one another"));
+            }
+            if path.len() <= depth {
+                path.push(0);
+                *tables += 1;
+                // Tables that lead to the same ones would have more cells than can be gone through.
+                if *tables > tx.data_words() / CELLS {
+                    return Err(KIND.damaged(tx, at, "more tables than the pool has room for"));
+                }
+            }
+            table = PersistentAddress::new(head & !TABLE);
+            at = table.word(path[depth]);
+        }
+    }
+
+    /// As `walk`, of a chain on the way through all of them: what belongs to another one was gone through there, or
+    /// never would be found.
+    fn walk_here<T: Read>(
+        &self,
+        tx: &mut T,
+        cell: Cell,
+        position: &Position,
+        mut visit: impl FnMut(&mut T, &Node) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        Self::walk(tx, cell, |tx, node| {
+            if !position.holds(node.hash, self.buckets.length) {
+                return Err(KIND.damaged(tx, node.at, "a node in the wrong chain"));
+            }
+            visit(tx, node).map(|()| false)
+        })
+        .map(drop)
+    }
+
+    /// Calls `visit` with the keys of the next chain that has any, and the words and bytes of their values; whether
+    /// there was one.
+    pub fn visit_next<T: Read>(
+        &self,
+        tx: &mut T,
+        position: &mut Position,
+        mut visit: impl FnMut(&[u8], &[u64], u64) -> Result<(), Abort>,
+    ) -> Result<bool, Abort> {
+        let mut key = Vec::new();
+        while let Some(cell) = self.next_cell(tx, position)? {
+            self.walk_here(tx, cell, position, |tx, node| {
+                read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
+                Self::with_value(tx, node, |words, bytes| visit(&key, words, bytes))?
+            })?;
+            if cell.head != 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Calls `visit` with every key and value, in no particular order.
+    ///
+    /// # Errors
+    /// As [`KeyValueStore::get`]; those of `visit`.
+    pub fn for_each(
+        &self,
+        tx: &mut impl Read,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let mut position = Position::default();
+        while let Some(cell) = self.next_cell(tx, &mut position)? {
+            self.walk_here(tx, cell, &position, |tx, node| {
+                check_length(tx, node.at, node.words())?;
+                read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
+                read_bytes(tx, node.value(), node.value_bytes, &mut value)?;
+                visit(&key, &value)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Number of keys, by counting them.
+    ///
+    /// # Errors
+    /// As [`KeyValueStore::get`].
+    pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let mut count = 0;
+        let mut position = Position::default();
+        while let Some(cell) = self.next_cell(tx, &mut position)? {
+            self.walk_here(tx, cell, &position, |_, _| {
+                count += 1;
+                Ok(())
+            })?;
+        }
+        Ok(count)
+    }
+
+    /// Removes every key and gives back all memory but the header's.
+    pub fn destroy(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        for index in 0..self.buckets.length {
+            Self::free_below(tx, self.buckets.word(index), 0)?;
+        }
+        tx.free(self.buckets.first)
+    }
+
+    fn free_below(tx: &mut impl Transaction, at: PersistentAddress, depth: u32) -> Result<(), Abort> {
+        let head = tx.read(at)?;
+        if head & TABLE == 0 {
+            let mut nodes = Vec::new();
+            Self::walk(tx, Cell { at, head, depth, table: at }, |_, node| {
+                nodes.push(node.at);
+                Ok(false)
+            })?;
+            return nodes.into_iter().try_for_each(|node| tx.free(node));
+        }
+        if depth == MAX_DEPTH {
+            return Err(KIND.damaged(tx, at, "too many tables below one another"));
+        }
+        let table = PersistentAddress::new(head & !TABLE);
+        for index in 0..CELLS {
+            Self::free_below(tx, table.word(index), depth + 1)?;
+        }
+        tx.free(table)
+    }
+
+    /// Looks the store over: its blocks, and that every key is in its own chain once, with its own hash. `visit` is
+    /// given each node's address, key, value in words, and bytes in the value.
+    pub fn survey<S: Survey>(
+        &self,
+        survey: &mut S,
+        mut visit: impl FnMut(&mut S, PersistentAddress, &[u8], &[u64], u64) -> Result<()>,
+    ) -> Result<()> {
+        let Words { first, length, .. } = self.buckets;
+        let mut tables = Vec::new();
+        if survey.block(first, length, "a key-value store's buckets")? {
+            tables.push((first, length, Position::default()));
+        }
+        while let Some((table, cells, mut position)) = tables.pop() {
+            for index in 0..cells {
+                let Some(head) = survey.read(|tx| tx.read(table.word(index)))? else { continue };
+                position.path.push(index);
+                let next = PersistentAddress::new(head & !TABLE);
+                if head & TABLE == 0 {
+                    self.survey_chain(survey, &position, next, &mut visit)?;
+                } else if position.path.len() > MAX_DEPTH as usize {
+                    survey.damaged(format!("too many tables lead to {:#x}", next.offset()));
+                } else if survey.block(next, CELLS, "a key-value store's table")? {
+                    tables.push((next, CELLS, position.clone()));
+                }
+                position.path.pop();
+            }
+        }
+        Ok(())
+    }
+
+    fn survey_chain<S: Survey>(
+        &self,
+        survey: &mut S,
+        position: &Position,
+        mut at: PersistentAddress,
+        visit: &mut impl FnMut(&mut S, PersistentAddress, &[u8], &[u64], u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut keys = Vec::new();
+        while !at.is_null() {
+            let Some(node) = survey.read(|tx| Self::node(tx, at, at))? else { return Ok(()) };
+            if !survey.block(at, node.words(), "a key-value store's node")? {
+                return Ok(());
+            }
+            let found = survey.read(|tx| {
+                let mut key = Vec::new();
+                read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
+                Ok((key, Self::with_value(tx, &node, |words, _| words.to_vec())?))
+            })?;
+            if let Some((key, value)) = found {
+                if hash(&key) != node.hash
+                    || !position.holds(node.hash, self.buckets.length)
+                    || keys.contains(&key)
+                {
+                    survey.damaged(format!(
+                        "a key twice, in the wrong chain or with a wrong hash, at {:#x}",
+                        at.offset()
+                    ));
+                }
+                visit(survey, at, &key, &value, node.value_bytes)?;
+                keys.push(key);
+            }
+            at = PersistentAddress::new(node.next);
+        }
+        Ok(())
+    }
+
+    /// Checks the store's invariants; returns the number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: one does not hold.
+    pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let mut count = 0;
+        let mut position = Position::default();
+        while let Some(cell) = self.next_cell(tx, &mut position)? {
+            let mut keys = Vec::new();
+            Self::walk(tx, cell, |tx, node| {
+                let mut key = Vec::new();
+                read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
+                if node.value_bytes > 0 {
+                    tx.read(node.value().word(node.value_bytes.div_ceil(8) - 1))?;
+                }
+                if hash(&key) != node.hash || self.cell(tx, node.hash)?.at != cell.at || keys.contains(&key) {
+                    return Err(KIND.damaged(
+                        tx,
+                        node.at,
+                        "a key twice, in the wrong bucket or with a wrong hash",
+                    ));
+                }
+                keys.push(key);
+                Ok(false)
+            })?;
+            count += keys.len() as u64;
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,83 @@
+//! What the ordered structures share: bounds of a range, and the methods that stand on a scan of one.
+
+use std::ops::{Bound, RangeBounds};
+
+/// Whether `key` lies before all keys of a range.
+#[inline(always)]
+pub fn is_before<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
+    match keys.start_bound() {
+        Bound::Included(start) => key < start,
+        Bound::Excluded(start) => key <= start,
+        Bound::Unbounded => false,
+    }
+}
+
+/// Whether `key` lies behind all keys of a range.
+#[inline(always)]
+pub fn is_behind<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
+    match keys.end_bound() {
+        Bound::Included(end) => key > end,
+        Bound::Excluded(end) => key >= end,
+        Bound::Unbounded => false,
+    }
+}
+
+/// The methods that every ordered map has, in terms of its `scan(tx, keys, visit)`, which calls `visit` with
+/// the keys in `keys` and their values, ascending, until it breaks.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! ordered_methods {
+    () => {
+        /// Calls `visit` with every key and value, keys ascending.
+        ///
+        /// # Errors
+        /// A conflict; the structure is damaged; those of `visit`.
+        pub fn for_each(
+            &self,
+            tx: &mut impl Read,
+            visit: impl FnMut(K, V) -> Result<(), Abort>,
+        ) -> Result<(), Abort> {
+            self.range(tx, .., visit)
+        }
+
+        /// Calls `visit` with the keys in `keys` and their values, keys ascending.
+        ///
+        /// # Errors
+        /// A conflict; the structure is damaged; those of `visit`.
+        pub fn range(
+            &self,
+            tx: &mut impl Read,
+            keys: impl RangeBounds<K>,
+            mut visit: impl FnMut(K, V) -> Result<(), Abort>,
+        ) -> Result<(), Abort> {
+            self.scan(tx, keys, |key, value| visit(key, value).map(ControlFlow::Continue))
+        }
+
+        /// The least key in `keys` and its value.
+        ///
+        /// # Errors
+        /// A conflict; the structure is damaged.
+        pub fn first(&self, tx: &mut impl Read, keys: impl RangeBounds<K>) -> Result<Option<(K, V)>, Abort> {
+            let mut first = None;
+            self.scan(tx, keys, |key, value| {
+                first = Some((key, value));
+                Ok(ControlFlow::Break(()))
+            })?;
+            Ok(first)
+        }
+
+        /// Number of keys, by counting them.
+        ///
+        /// # Errors
+        /// A conflict; the structure is damaged.
+        pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+            let mut count = 0;
+            self.for_each(tx, |_, _| {
+                count += 1;
+                Ok(())
+            })?;
+            Ok(count)
+        }
+    };
+}
+pub use crate::ordered_methods;

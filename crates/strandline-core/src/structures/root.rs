@@ -1,0 +1,106 @@
+//! The description of a store's root in the pool: of which type it is, and where its value lies.
+//!
+//! ```text
+//! root word 0   the address of the root's description
+//! description   word 0 tag · 1 layout · 2 version · 3 words · 4 address of the value · 5 bytes in the name · 6.. name
+//! ```
+
+use std::fmt;
+
+use super::type_layout;
+use crate::error::{Abort, Error};
+use crate::memory::PersistentAddress;
+use crate::transaction::{Read, Transaction};
+
+const TAG: u64 = type_layout::tag(type_layout::begin("root", 1));
+const NAME_WORDS: usize = 8;
+/// Words in a description.
+pub const DESCRIPTION_WORDS: usize = 6 + NAME_WORDS;
+
+/// A type, as it is described in the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootType {
+    /// The type's name; of a long one the beginning.
+    pub name: String,
+    /// The hash of its layout.
+    pub layout: u64,
+    /// The version that the program gave it.
+    pub version: u64,
+    /// Words in a value.
+    pub words: u64,
+}
+
+impl fmt::Display for RootType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // From a damaged description it may be anything.
+        let bytes = self.words.saturating_mul(8);
+        write!(f, "{}, version {}, {bytes} bytes, layout {:#x}", self.name, self.version, self.layout)
+    }
+}
+
+/// A pool's root, as found in it.
+#[derive(Clone, Debug)]
+pub struct RootDescription {
+    /// Where the description lies.
+    pub at: PersistentAddress,
+    /// Where the value lies.
+    pub value: PersistentAddress,
+    /// What it is a value of.
+    pub root_type: RootType,
+}
+
+impl RootDescription {
+    /// The description of the pool's root; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// Something else hangs from the root word: [`Error::WrongStructure`].
+    pub fn find(tx: &mut (impl Read + ?Sized)) -> Result<Option<Self>, Abort> {
+        let root = tx.root(0);
+        let at = PersistentAddress::new(tx.read(root)?);
+        if at.is_null() {
+            return Ok(None);
+        }
+        let mut words = [0; DESCRIPTION_WORDS];
+        tx.read_range(at, &mut words)?;
+        let [tag, layout, version, value_words, value, bytes, name @ ..] = words;
+        if tag != TAG {
+            return Err(tx.fail(Error::WrongStructure { what: "a store's root", root: root.offset() }));
+        }
+        let name: Vec<u8> = name.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes = bytes.min(name.len() as u64) as usize;
+        let name = String::from_utf8_lossy(&name[..bytes]).into_owned();
+        let root_type = RootType { name, layout, version, words: value_words };
+        Ok(Some(Self { at, value: PersistentAddress::new(value), root_type }))
+    }
+
+    /// Writes it to its place.
+    ///
+    /// # Errors
+    /// Those of the transaction.
+    pub fn write(&self, tx: &mut (impl Transaction + ?Sized)) -> Result<(), Abort> {
+        let RootType { name, layout, version, words } = &self.root_type;
+        let name = &name.as_bytes()[..name.len().min(8 * NAME_WORDS)];
+        let mut all = [0; DESCRIPTION_WORDS];
+        all[..6].copy_from_slice(&[TAG, *layout, *version, *words, self.value.offset(), name.len() as u64]);
+        for (word, bytes) in all[6..].iter_mut().zip(name.chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(padded);
+        }
+        tx.write_range(self.at, &all)
+    }
+
+    /// Fails unless the value's block has room for its tag and its words.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn check(&self, tx: &mut (impl Transaction + ?Sized)) -> Result<(), Abort> {
+        match tx.block(self.value)? / 8 {
+            room if self.root_type.words < room => Ok(()),
+            _ => Err(tx.fail(Error::Damaged(format!(
+                "the root is not as large as is said of it: {}",
+                self.root_type
+            )))),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What structures store: words, and values of one or several words.
+//!
+//! A [`Word`] fits one 64-bit pool word. Decoding accepts every word, whatever a damaged pool may hold, so
+//! reading never panics. A [`Value`] takes a number of words that is fixed for a structure, by its type, or
+//! (for `Vec<u64>`) by the structure's own parameter, so that a program can choose it while it runs.
+//!
+//! Each type has a number, which becomes a part of the structure's tag: a table of `i64` is not mistaken for
+//! one of `u64`. Numbers below 128 are this library's.
+
+use crate::memory::PersistentAddress;
+
+/// A value that fits one word.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline_structures::Array;
+/// use strandline_core::structures::Word;
+///
+/// #[derive(Clone, Copy, Debug, PartialEq)]
+/// struct Celsius(i32);
+///
+/// impl Word for Celsius {
+///     const TYPE: u8 = 200;
+///     fn to_word(self) -> u64 {
+///         self.0.to_word()
+///     }
+///     fn from_word(word: u64) -> Self {
+///         Self(i32::from_word(word))
+///     }
+/// }
+///
+/// let days = Array::create(&mut worker, root, 7, |day| Celsius(day as i32 - 3))?;
+/// assert_eq!(worker.view(|tx| days.get(tx, 0))?, Celsius(-3));
+/// // An array of another type is not mistaken for it.
+/// assert!(worker.view(|tx| Array::<i32>::open(tx, root)).is_err());
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub trait Word: Copy {
+    /// The type's number in a structure's tag; 128 and above for types of programs.
+    const TYPE: u8;
+    /// The value as a word. Equal values give equal words.
+    fn to_word(self) -> u64;
+    /// The value of a word; for words that no value gives, any value.
+    fn from_word(word: u64) -> Self;
+}
+
+/// A value that takes one or several words.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline_structures::HashTable;
+/// use strandline_core::structures::Value;
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Point {
+///     x: u64,
+///     y: u64,
+/// }
+///
+/// impl Value for Point {
+///     const TYPE: u8 = 201;
+///     const WORDS: Option<u64> = Some(2);
+///     fn words(&self) -> u64 {
+///         2
+///     }
+///     fn encode(&self, into: &mut [u64]) {
+///         into.copy_from_slice(&[self.x, self.y]);
+///     }
+///     fn decode(from: &[u64]) -> Self {
+///         Self { x: from[0], y: from[1] }
+///     }
+/// }
+///
+/// let points = HashTable::<u64, Point>::create(&mut worker, root, 8, 2)?;
+/// worker.run(|tx| points.insert(tx, 1, &Point { x: 3, y: 4 }))?;
+/// assert_eq!(worker.view(|tx| points.get(tx, 1))?, Some(Point { x: 3, y: 4 }));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub trait Value: Sized {
+    /// The type's number in a structure's tag; 128 and above for types of programs.
+    const TYPE: u8;
+    /// The words of every value of the type; `None` where a structure's parameter tells.
+    const WORDS: Option<u64>;
+    /// The words of this value.
+    fn words(&self) -> u64;
+    /// Stores the value to `into`, which has [`Value::words`] words.
+    fn encode(&self, into: &mut [u64]);
+    /// The value that `from` holds; for words that no value gives, any value.
+    fn decode(from: &[u64]) -> Self;
+}
+
+impl<W: Word> Value for W {
+    const TYPE: u8 = <W as Word>::TYPE;
+    const WORDS: Option<u64> = Some(1);
+    #[inline(always)]
+    fn words(&self) -> u64 {
+        1
+    }
+    #[inline(always)]
+    fn encode(&self, into: &mut [u64]) {
+        into[0] = self.to_word();
+    }
+    #[inline(always)]
+    fn decode(from: &[u64]) -> Self {
+        W::from_word(from[0])
+    }
+}
+
+/// The number of plain words, `[u64; N]` and `Vec<u64>` alike.
+const PLAIN_WORDS: u8 = 64;
+
+impl<const N: usize> Value for [u64; N] {
+    const TYPE: u8 = PLAIN_WORDS;
+    const WORDS: Option<u64> = Some(N as u64);
+    #[inline(always)]
+    fn words(&self) -> u64 {
+        N as u64
+    }
+    #[inline(always)]
+    fn encode(&self, into: &mut [u64]) {
+        into.copy_from_slice(self);
+    }
+    #[inline(always)]
+    fn decode(from: &[u64]) -> Self {
+        std::array::from_fn(|i| from[i])
+    }
+}
+
+impl Value for Vec<u64> {
+    const TYPE: u8 = PLAIN_WORDS;
+    const WORDS: Option<u64> = None;
+    #[inline]
+    fn words(&self) -> u64 {
+        self.len() as u64
+    }
+    #[inline]
+    fn encode(&self, into: &mut [u64]) {
+        into.copy_from_slice(self);
+    }
+    #[inline]
+    fn decode(from: &[u64]) -> Self {
+        from.to_vec()
+    }
+}
+
+macro_rules! integer_words {
+    ($($type:ty = $number:literal),*) => {$(
+        impl Word for $type {
+            const TYPE: u8 = $number;
+            #[inline(always)]
+            fn to_word(self) -> u64 {
+                self as u64
+            }
+            #[inline(always)]
+            fn from_word(word: u64) -> Self {
+                word as Self
+            }
+        }
+    )*};
+}
+
+integer_words!(u64 = 1, i64 = 2, u32 = 3, i32 = 4, u16 = 5, i16 = 6, u8 = 7, i8 = 8, usize = 9);
+
+impl Word for bool {
+    const TYPE: u8 = 10;
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.into()
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        word != 0
+    }
+}
+
+impl Word for () {
+    const TYPE: u8 = 13;
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn from_word(_: u64) -> Self {}
+}
+
+impl Word for f64 {
+    const TYPE: u8 = 11;
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.to_bits()
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        f64::from_bits(word)
+    }
+}
+
+impl Word for PersistentAddress {
+    const TYPE: u8 = 12;
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.offset()
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        PersistentAddress::new(word)
+    }
+}
+
+/// Calls `body` with a buffer of `words` words, on the stack up to 4 KB.
+#[inline]
+pub fn with_buffer<R>(words: u64, body: impl FnOnce(&mut [u64]) -> R) -> R {
+    match words as usize {
+        words @ 0..=8 => body(&mut [0; 8][..words]),
+        words @ 9..=64 => body(&mut [0; 64][..words]),
+        words @ 65..=512 => body(&mut [0; 512][..words]),
+        words => body(&mut vec![0; words]),
+    }
+}

@@ -1,0 +1,197 @@
+//! A long run of words under a header, created by several transactions: an array's elements, a table's
+//! buckets.
+//!
+//! ```text
+//! header   word 0 tag · word 1 length · word 2 address of the words · word 3 how many are initialised
+//! ```
+//!
+//! The first transaction allocates header and words and links them to the root; each further one stores a
+//! batch of words and raises word 3. So a crash leaks nothing, and creating goes on where it ended. Memory
+//! holds arbitrary old contents before, hence `open` refuses until word 3 equals word 1.
+//!
+//! A batch is as large as the log allows: it is halved when the log turns out to be too small.
+
+use super::header::{self, Kind};
+use crate::error::{Error, Result};
+use crate::memory::PersistentAddress;
+use crate::transaction::{Abort, Read, Runner, Transaction};
+
+const LENGTH: usize = 1;
+const FIRST: usize = 2;
+const INITIALISED: usize = 3;
+pub const HEADER_WORDS: usize = 4;
+
+const LARGEST_BATCH: usize = 4096;
+const SMALLEST_BATCH: usize = 16;
+const LONGEST: u64 = 1 << 44;
+
+/// Where the words are.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    pub first: PersistentAddress,
+    pub length: u64,
+    /// The parameter in the tag.
+    pub parameter: u64,
+}
+
+impl Words {
+    /// Creates `length` words with contents `init`, or completes what an interrupted creation left, or opens
+    /// what is complete. `init` is called outside transactions, in order, for the words not yet initialised.
+    pub fn create(
+        runner: &mut impl Runner,
+        kind: Kind,
+        root: PersistentAddress,
+        tag: u64,
+        length: u64,
+        mut init: impl FnMut(u64) -> u64,
+    ) -> Result<Self> {
+        if length > LONGEST {
+            return Err(Error::Parameter(format!("{length} words are too many for one {}", kind.name())));
+        }
+        let (header, first, mut done) = runner.run(|tx| Self::link(tx, kind, root, tag, length))?;
+        let mut batch = LARGEST_BATCH;
+        // Values from word `start` on, of which the transaction takes as many as a batch may have.
+        let (mut start, mut values) = (done, Vec::with_capacity(LARGEST_BATCH));
+        while done < length {
+            values.drain(..((done - start) as usize).min(values.len()));
+            start = done;
+            while values.len() < batch && start + (values.len() as u64) < length {
+                values.push(init(start + values.len() as u64));
+            }
+            let now = &values[..values.len().min(batch)];
+            let outcome = runner.run(|tx| {
+                let initialised = tx.read(header.word(INITIALISED as u64))?;
+                if initialised != start {
+                    // Someone else is creating it as well.
+                    return Ok(initialised);
+                }
+                tx.write_range(first.word(start), now)?;
+                let initialised = start + now.len() as u64;
+                tx.write(header.word(INITIALISED as u64), initialised)?;
+                Ok(initialised)
+            });
+            match outcome {
+                Ok(initialised) if initialised < start => {
+                    return Err(Error::Damaged(format!("the {} became less while created", kind.name())));
+                }
+                Ok(initialised) => {
+                    // What others initialised is passed over, so that every word keeps its own value.
+                    while start + (values.len() as u64) < initialised.min(length) {
+                        values.push(init(start + values.len() as u64));
+                    }
+                    done = initialised;
+                }
+                Err(Error::TransactionTooLarge { .. }) if batch > SMALLEST_BATCH => batch /= 2,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { first, length, parameter: tag & header::PARAMETER_MASK })
+    }
+
+    /// Header, first word and number of initialised words of what hangs from `root`, made if there is none.
+    fn link(
+        tx: &mut impl Transaction,
+        kind: Kind,
+        root: PersistentAddress,
+        tag: u64,
+        length: u64,
+    ) -> Result<(PersistentAddress, PersistentAddress, u64), Abort> {
+        let plain = tag & !header::PARAMETER_MASK;
+        if let Some((at, words)) = header::find::<HEADER_WORDS>(tx, kind, root, plain)? {
+            if words[0] != tag || words[LENGTH] != length {
+                return Err(tx.fail(kind.wrong(root)));
+            }
+            Self::check(tx, kind, at, &words)?;
+            return Ok((at, PersistentAddress::new(words[FIRST]), words[INITIALISED]));
+        }
+        let at = tx.alloc(8 * HEADER_WORDS as u64)?;
+        let first = tx.alloc(8 * length.max(1))?;
+        tx.write_range(at, &[tag, length, first.offset(), 0])?;
+        tx.write(root, at.offset())?;
+        Ok((at, first, 0))
+    }
+
+    /// Creates `length` words with value 0 in this transaction, under a header in the allocated words at `at`.
+    pub fn create_at(
+        tx: &mut impl Transaction,
+        at: PersistentAddress,
+        tag: u64,
+        length: u64,
+    ) -> Result<Self, Abort> {
+        let first = tx.alloc(8 * length.max(1))?;
+        for index in 0..length {
+            tx.write(first.word(index), 0)?;
+        }
+        tx.write_range(at, &[tag, length, first.offset(), length])?;
+        Ok(Self { first, length, parameter: tag & header::PARAMETER_MASK })
+    }
+
+    /// The words that the header `words`, found at `at`, tells of; their ends are not read.
+    pub fn of_header(
+        tx: &mut impl Read,
+        kind: Kind,
+        at: PersistentAddress,
+        words: &[u64],
+        tag: u64,
+    ) -> Result<Self, Abort> {
+        let (length, first) = (words[LENGTH], PersistentAddress::new(words[FIRST]));
+        if words[0] & !header::PARAMETER_MASK != tag
+            || !(1..=LONGEST).contains(&length)
+            || words[INITIALISED] != length
+        {
+            return Err(kind.damaged(tx, at, "an impossible header"));
+        }
+        Ok(Self { first, length, parameter: words[0] & header::PARAMETER_MASK })
+    }
+
+    /// Opens complete words.
+    pub fn open(tx: &mut impl Read, kind: Kind, root: PersistentAddress, tag: u64) -> Result<Self, Abort> {
+        let Some((at, words)) = header::find::<HEADER_WORDS>(tx, kind, root, tag)? else {
+            return Err(tx.fail(kind.missing(root)));
+        };
+        Self::check(tx, kind, at, &words)?;
+        if words[INITIALISED] != words[LENGTH] {
+            return Err(tx.fail(kind.incomplete(root)));
+        }
+        Ok(Self {
+            first: PersistentAddress::new(words[FIRST]),
+            length: words[LENGTH],
+            parameter: words[0] & header::PARAMETER_MASK,
+        })
+    }
+
+    /// Checks that a header makes sense and that its words lie in the heap.
+    fn check(
+        tx: &mut impl Read,
+        kind: Kind,
+        at: PersistentAddress,
+        words: &[u64; HEADER_WORDS],
+    ) -> Result<(), Abort> {
+        let (length, first) = (words[LENGTH], PersistentAddress::new(words[FIRST]));
+        if length > LONGEST || words[INITIALISED] > length || first.is_null() {
+            return Err(kind.damaged(tx, at, "an impossible header"));
+        }
+        tx.read(first)?;
+        tx.read(first.word(length.saturating_sub(1)))?;
+        Ok(())
+    }
+
+    /// The block that they are in.
+    #[inline(always)]
+    pub fn first(&self) -> PersistentAddress {
+        self.first
+    }
+
+    /// The address of word `index`, which must be less than the length.
+    #[inline(always)]
+    pub fn word(&self, index: u64) -> PersistentAddress {
+        debug_assert!(index < self.length);
+        self.first.word(index)
+    }
+}
+
+/// The bucket of a hash, where there are so many.
+#[inline(always)]
+pub fn bucket(hash: u64, buckets: u64) -> u64 {
+    ((u128::from(hash) * u128::from(buckets)) >> 64) as u64
+}

@@ -1,0 +1,275 @@
+//! The log file: a header block, and a ring of blocks of log records.
+//!
+//! ```text
+//! byte 0          the header
+//! 4096 * (1 + n mod N)   block number n, for the newest n written there
+//!
+//! header   word 0 magic, 1 version, 2-3 the pool's UUID, 4 the log's nonce, 5 N, 6 CRC-32C of words 0-5
+//!          word 8 the life that writes the log, 9 the life before it, 10 CRC-32C of words 8-9
+//! block    word 0      its number n
+//!          word 1      records in it (bits 0-7), the life that wrote it (bits 8-31), checksum (bits 32-63)
+//!          words 2..   records of two words each, as in `log/record.rs`; what follows them is undefined
+//! ```
+//!
+//! The checksum is the CRC-32C of the log's identity (the pool's UUID and the log's nonce), the number, the low half of word 1 and the
+//! records, in that order. Records run on from block to block, and a transaction is its data records and a commit
+//! record. All numbers are little-endian.
+//!
+//! # What a block cannot be taken for
+//!
+//! - *Torn*, or one of *another pool*: its checksum is wrong.
+//! - One of *an earlier log of this pool*: each log file has a nonce of its own, which stands in the heap's checkpoint slots as well. A
+//!   log whose nonce is another is refused before a block of it is read, and its blocks' checksums are wrong.
+//! - One of *an earlier life of this log*: recovery draws a new life and begins S + N blocks further on, above every number that a
+//!   block in the file can have. The number alone would do, but for files that are put back from older copies.
+//!
+//! # Older copies
+//!
+//! Recovery writes the life that it begins and the one before it into the header, and only then the life into a checkpoint slot. So the
+//! newest slot has the header's life; or, after a crash between the two, the one before it, and then no block of the header's life
+//! exists. Anything else is a heap or a log that was put back from an older copy without the other, and is refused:
+//! what is acknowledged may be missing from either. Before a pool is published its log is written by life [`CREATION`], so that
+//! a log of which nobody ever knew is told from one that was used.
+
+use crate::memory::WORD_BYTES;
+
+/// Bytes in a block of the log.
+pub const BLOCK_BYTES: u64 = 4096;
+/// Words in a block of the log.
+pub(super) const BLOCK_WORDS: u64 = BLOCK_BYTES / WORD_BYTES;
+/// Words before the records of a block.
+pub(super) const HEADER_WORDS: u64 = 2;
+/// Records of two words that a block holds.
+pub const RECORDS_PER_BLOCK: u64 = (BLOCK_WORDS - HEADER_WORDS) / 2;
+
+/// The number of the first block of a pool's life. Zeros are never a block.
+pub(super) const FIRST_BLOCK: u64 = 1;
+
+/// Where block `number` lies in the log file of a ring of `ring` blocks.
+pub(super) fn offset(number: u64, ring: u64) -> u64 {
+    BLOCK_BYTES * (1 + number % ring)
+}
+
+/// Puts words into bytes, as they lie in files.
+pub(super) fn to_bytes(words: &[u64], bytes: &mut [u8]) {
+    for (word, bytes) in words.iter().zip(bytes.chunks_exact_mut(8)) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// The word number `index` of some bytes.
+pub(super) fn word(bytes: &[u8], index: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[8 * index..8 * index + 8]);
+    u64::from_le_bytes(word)
+}
+
+fn used_bytes(records: u64) -> usize {
+    (WORD_BYTES * (HEADER_WORDS + 2 * records)) as usize
+}
+
+/// Of a block whose number, life and records are in place.
+fn checksum(block: &[u8], records: u64, seed: u32) -> u32 {
+    let head = crc32c::crc32c_append(seed, &block[..12]);
+    crc32c::crc32c_append(head, &block[16..used_bytes(records)])
+}
+
+/// Completes a block whose `records` records are in place: number, life, count, checksum, zeros after them.
+pub(super) fn seal(block: &mut [u8], number: u64, life: u64, records: u64, seed: u32) {
+    block[..8].copy_from_slice(&number.to_le_bytes());
+    block[8..16].copy_from_slice(&(life << RECORD_BITS | records).to_le_bytes());
+    block[used_bytes(records)..].fill(0);
+    let checksum = checksum(block, records, seed);
+    block[12..16].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// The number of records in a block and the life that wrote it, if it is the one with this number and whole.
+pub(super) fn check_any_life(block: &[u8], number: u64, seed: u32) -> Option<(u64, u64)> {
+    let head = word(block, 1);
+    let (records, life) = (head & 0xff, head >> RECORD_BITS & MAXIMAL_LIFE);
+    let whole = word(block, 0) == number
+        && (1..=RECORDS_PER_BLOCK).contains(&records)
+        && u64::from(checksum(block, records, seed)) == head >> 32;
+    whole.then_some((records, life))
+}
+
+/// The number of records in a block, if it is the one that this life wrote with this number, and whole.
+pub(super) fn check(block: &[u8], number: u64, life: u64, seed: u32) -> Option<u64> {
+    check_any_life(block, number, seed).filter(|&(_, found)| found == life).map(|(records, _)| records)
+}
+
+/// Bits of a block's word 1 that count its records; those that follow, up to the checksum, are the life.
+const RECORD_BITS: u32 = 8;
+/// The highest number of a life.
+pub(super) const MAXIMAL_LIFE: u64 = (1 << (32 - RECORD_BITS)) - 1;
+const _: () = assert!(RECORDS_PER_BLOCK < 1 << RECORD_BITS);
+
+/// What makes a log this one and no other: the pool that it belongs to, and a nonce of its own.
+///
+/// ```
+/// use strandline_core::sync::LogIdentity;
+///
+/// // A pool whose log was made anew: the old one is not taken for it.
+/// let pool = *b"sixteen bytes...";
+/// assert_ne!(LogIdentity { pool, nonce: 1 }, LogIdentity { pool, nonce: 2 });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogIdentity {
+    /// The pool's UUID.
+    pub pool: [u8; 16],
+    /// Drawn when the log file was made.
+    pub nonce: u64,
+}
+
+impl LogIdentity {
+    /// What the checksums of the log's blocks begin with.
+    pub(super) fn seed(self) -> u32 {
+        crc32c::crc32c_append(crc32c::crc32c(&self.pool), &self.nonce.to_le_bytes())
+    }
+}
+
+/// The two words of record `index` of a block.
+pub(super) fn record(block: &[u8], index: u64) -> [u64; 2] {
+    let first = (HEADER_WORDS + 2 * index) as usize;
+    [word(block, first), word(block, first + 1)]
+}
+
+const MAGIC: u64 = u64::from_le_bytes(*b"StrndLog");
+const VERSION: u64 = 2;
+const HEADER_FIELDS: usize = 6;
+
+fn header_checksum(header: &[u8]) -> u64 {
+    crc32c::crc32c(&header[..8 * HEADER_FIELDS]).into()
+}
+
+/// The life in which a pool is made that nobody can find yet.
+pub(super) const CREATION: u64 = 0;
+
+/// The lives in a log's header: the one that writes the log, and the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lives {
+    pub current: u64,
+    pub previous: u64,
+}
+
+/// Where they are in a header, and then their checksum.
+const LIVES: usize = 8;
+
+impl Lives {
+    fn checksum(header: &[u8]) -> u64 {
+        crc32c::crc32c(&header[8 * LIVES..8 * (LIVES + 2)]).into()
+    }
+
+    pub(super) fn store(self, header: &mut [u8]) {
+        to_bytes(&[self.current, self.previous], &mut header[8 * LIVES..]);
+        let checksum = Self::checksum(header);
+        to_bytes(&[checksum], &mut header[8 * (LIVES + 2)..]);
+    }
+
+    /// `None`: they are damaged.
+    pub(super) fn load(header: &[u8]) -> Option<Self> {
+        let whole = word(header, LIVES + 2) == Self::checksum(header);
+        whole.then(|| Self { current: word(header, LIVES), previous: word(header, LIVES + 1) })
+    }
+}
+
+/// The log file's header block.
+pub(super) fn header(identity: LogIdentity, ring: u64, lives: Lives) -> Vec<u8> {
+    let mut header = vec![0; BLOCK_BYTES as usize];
+    let uuid = &identity.pool;
+    to_bytes(&[MAGIC, VERSION, word(uuid, 0), word(uuid, 1), identity.nonce, ring], &mut header);
+    let checksum = header_checksum(&header);
+    to_bytes(&[checksum], &mut header[8 * HEADER_FIELDS..]);
+    lives.store(&mut header);
+    header
+}
+
+/// The identity, the ring's size and the lives in a header, or what is wrong with it.
+pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64, Lives), String> {
+    if word(header, 0) != MAGIC {
+        return Err("is not a Strandline log".into());
+    }
+    match word(header, 1) {
+        VERSION => {}
+        newer if newer > VERSION => {
+            return Err(format!(
+                "has format version {newer}, this library reads up to {VERSION}; a newer Strandline wrote it"
+            ));
+        }
+        older => {
+            return Err(format!(
+                "has format version {older}, this library reads {VERSION}; an older Strandline wrote it"
+            ));
+        }
+    }
+    let lives = Lives::load(header).filter(|_| word(header, HEADER_FIELDS) == header_checksum(header));
+    let Some(lives) = lives else { return Err("has a damaged header".into()) };
+    let mut pool = [0; 16];
+    pool.copy_from_slice(&header[16..32]);
+    match word(header, 5) {
+        ring if (MINIMAL_RING..=MAXIMAL_RING).contains(&ring) => {
+            Ok((LogIdentity { pool, nonce: word(header, 4) }, ring, lives))
+        }
+        ring => Err(format!("has an impossible size of {ring} blocks")),
+    }
+}
+
+/// Whether a damaged header was `good`: its checksum, or everything but its checksum.
+pub(super) fn may_have_been(damaged: &[u8], good: &[u8]) -> bool {
+    let fields = 8 * HEADER_FIELDS;
+    damaged[..fields] == good[..fields] || word(damaged, HEADER_FIELDS) == word(good, HEADER_FIELDS)
+}
+
+/// The fewest blocks in a ring: a transaction takes two.
+pub(super) const MINIMAL_RING: u64 = 2;
+/// The most blocks in a ring: 16 TB.
+pub(super) const MAXIMAL_RING: u64 = 1 << 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_fits_only_with_its_number_its_life_its_log_and_all_its_bytes() {
+        let mut block = vec![7; BLOCK_BYTES as usize];
+        seal(&mut block, 42, 5, 3, 99);
+        assert_eq!(check(&block, 42, 5, 99), Some(3));
+        assert_eq!(check_any_life(&block, 42, 99), Some((3, 5)));
+        assert_eq!(check(&block, 43, 5, 99), None);
+        assert_eq!(check(&block, 42, 6, 99), None);
+        assert_eq!(check(&block, 42, 5, 98), None);
+        for at in 0..used_bytes(3) {
+            block[at] ^= 0x10;
+            assert_eq!(check_any_life(&block, 42, 99), None, "byte {at}");
+            block[at] ^= 0x10;
+        }
+        assert_eq!(check_any_life(&[0; 4096], 0, 0), None);
+        seal(&mut block, 42, MAXIMAL_LIFE, RECORDS_PER_BLOCK, 99);
+        assert_eq!(check_any_life(&block, 42, 99), Some((RECORDS_PER_BLOCK, MAXIMAL_LIFE)));
+    }
+
+    #[test]
+    fn a_header_says_what_is_wrong_with_it() {
+        let identity = LogIdentity { pool: [3; 16], nonce: 77 };
+        let lives = Lives { current: 5, previous: 3 };
+        let good = header(identity, 16, lives);
+        assert_eq!(read_header(&good), Ok((identity, 16, lives)));
+        assert!(read_header(&[0; 4096]).unwrap_err().contains("not a Strandline log"));
+        for at in [16, 32, 40, 48, 64, 72, 80] {
+            let mut damaged = good.clone();
+            damaged[at] ^= 1;
+            assert!(read_header(&damaged).unwrap_err().contains("damaged"), "byte {at}");
+        }
+        for (version, what) in [(1, "older"), (3, "newer")] {
+            let mut other = good.clone();
+            other[8] = version;
+            assert!(read_header(&other).unwrap_err().contains(what));
+        }
+    }
+
+    #[test]
+    fn logs_of_one_pool_differ_by_their_nonces() {
+        let seed = |nonce| LogIdentity { pool: [3; 16], nonce }.seed();
+        assert_ne!(seed(1), seed(2));
+    }
+}

@@ -1,0 +1,248 @@
+//! The checkpoint: brings committed stores into the heap file and frees the ring.
+//!
+//! # The protocol
+//!
+//! 1. Close the gate and wait until no thread is `in_commit`; nobody in there waits for input or output.
+//! 2. Close the block being filled. S is the number of the next one, W the last TxID: every transaction up to W
+//!    has stored home and marked its pages, none above it has. Take the set of dirty pages, by making the other,
+//!    empty bitmap the one that commits mark. Open the gate.
+//! 3. In batches: copy pages out of memory; wait until the log is durable to its end *as it is after the copy*;
+//!    write the copies. A copy may hold parts of transactions above W: their records lie at or after S, and are
+//!    durable before the page is.
+//! 4. Flush the heap. Write (generation, S, W) into the older of the two slots; flush.
+//! 5. Only now are the blocks below S free.
+//!
+//! A crash before the slot is durable recovers from the older slot, whose blocks are all still there; their
+//! replay stores anew whatever a page held that was written too early, whole or torn. A crash after it
+//! begins at S, and finds all that lies below it in the file.
+//!
+//! # Left out
+//!
+//! Giving clean pages back to the system (`MADV_DONTNEED`) over a memory bound: the heap stays in memory once
+//! touched. What is bounded is the number of *dirty* pages, and so the length of a checkpoint.
+
+use crate::error::Result;
+use crate::layout::{PAGE_BYTES, View};
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
+
+use super::block::to_bytes;
+use super::shared_log::{Failure, SharedLog};
+use super::slot::CheckpointSlot;
+use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
+use crate::memory::latch::{load_in_order, lock, unlock};
+
+/// Pages copied before the log is waited for, and, through the page cache, written before they are flushed.
+const BATCH_PAGES: usize = 32;
+
+/// What a checkpoint did.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline_core::memory::{Mapping, MappingKind, Native};
+/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+/// # use strandline_core::memory::{Device, DeviceFile};
+/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
+/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
+/// # use strandline_core::scheme::Blurred;
+/// # use strandline_core::engine::Worker;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
+/// # let device = Arc::new(FileDevice::new(open("heap"), open("log"), true));
+/// # device.grow(DeviceFile::Heap, geometry.size).unwrap();
+/// # create(&*device, identity, parameters, 0)?;
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, SharedLog::volatile_bytes(&layout, parameters));
+/// # let heap = Arc::new(Mapping::file(&open("heap"), geometry.size, MappingKind::Private)?);
+/// # let words = Arc::new(Mapping::anonymous(shared.bytes())?);
+/// # let view = || -> strandline_core::Result<_> {
+/// #     let memory = Native::new(heap.clone(), words.clone(), Domain::Sync, None, Some(device.clone()))?;
+/// #     Ok(View { memory, layout, shared })
+/// # };
+/// let log = SharedLog::new(&layout, &shared, parameters, identity, 1);
+/// log.recover(&view()?)?;
+/// let mut worker = Worker::<_, Blurred>::lease(view()?, Concurrency::Stm, Some(log))?;
+/// worker.run(|tx| tx.write(layout.root(0), 5))?;
+/// let report = log.checkpoint(&view()?)?;
+/// assert_eq!((report.watermark, report.pages, report.blocks), (1, 1, 1));
+/// // Nothing has happened since.
+/// assert_eq!(log.checkpoint(&view()?)?.pages, 0);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointReport {
+    /// S: the first block of the log that is still needed.
+    pub start: u64,
+    /// W: the highest TxID that the heap file holds completely.
+    pub watermark: u64,
+    /// Pages of 4 KB written.
+    pub pages: u64,
+    /// Blocks of the log freed.
+    pub blocks: u64,
+}
+
+/// Copies a page out of memory, word by word.
+pub(super) fn copy_page<M: Memory>(memory: &M, page: u64, into: &mut [u8]) {
+    let mut words = [0; LINE_WORDS as usize];
+    for (line, bytes) in (0..).zip(into.chunks_exact_mut(LINE_BYTES as usize)) {
+        memory.load_range(PersistentAddress::new(page * PAGE_BYTES + line * LINE_BYTES), &mut words);
+        to_bytes(&words, bytes);
+        memory.work(LINE_WORDS as u32);
+    }
+}
+
+impl SharedLog {
+    /// Takes a checkpoint, one at a time; waits for one that is running. If nothing has happened since the
+    /// last one, it does nothing. Called by a thread that is in no transaction.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned): the device failed, now or earlier; nothing is freed.
+    pub fn checkpoint<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
+        let memory = &view.memory;
+        lock(memory, self.checkpointing());
+        memory.store(self.wanted(), 0);
+        let report = self.check_poison(memory).and_then(|()| self.run_checkpoint(view));
+        unlock(memory, self.checkpointing());
+        // After the unlock: who waits for room and finds none may ask again.
+        self.announce_room(memory);
+        report
+    }
+
+    fn run_checkpoint<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
+        let memory = &view.memory;
+        let device = self.device(view)?;
+        let gated = !memory.omitted(Step::SyncGate);
+        if gated {
+            memory.fetch_add(self.gate(), 1);
+            self.wait_for_commits(view);
+        }
+        lock(memory, self.latch());
+        let start = self.close_block(memory);
+        let watermark = memory.load(self.last_transaction());
+        unlock(memory, self.latch());
+        let taken = memory.load(self.active_bitmap());
+        memory.store(self.active_bitmap(), 1 - taken);
+        if gated {
+            memory.store(self.gate(), 0);
+            memory.wake(self.gate());
+        }
+        // Commits that waited because too much was dirty.
+        self.announce_room(memory);
+
+        let old_start = memory.load(self.start());
+        if start == old_start {
+            return Ok(CheckpointReport { start, watermark, pages: 0, blocks: 0 });
+        }
+        let pages = self.write_dirty_pages(view, device, taken)?;
+        memory.store(self.dirty_count(taken), 0);
+        // Even without a page: no slot speaks of what is not durable.
+        self.wait_durable(view, watermark)?;
+        if !memory.omitted(Step::SyncHeapFlush) {
+            device.flush(DeviceFile::Heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;
+        }
+        self.write_slot(view, device, start, watermark)?;
+        memory.store(self.start(), start);
+        Ok(CheckpointReport { start, watermark, pages, blocks: start - old_start })
+    }
+
+    /// Waits until no thread is in commit; the gate is closed.
+    fn wait_for_commits<M: Memory>(&self, view: &View<M>) {
+        let memory = &view.memory;
+        for slot in view.shared.slots() {
+            loop {
+                match load_in_order(memory, slot.commit_state()) {
+                    0 => break,
+                    state => memory.wait(slot.commit_state(), state),
+                }
+            }
+        }
+    }
+
+    /// Writes the pages of bitmap `taken`, and clears it.
+    fn write_dirty_pages<M: Memory>(&self, view: &View<M>, device: &dyn Device, taken: u64) -> Result<u64> {
+        let memory = &view.memory;
+        let mut copies = AlignedBuffer::new(BATCH_PAGES * PAGE_BYTES as usize);
+        let mut batch = Vec::with_capacity(BATCH_PAGES);
+        let mut written = 0;
+        for index in 0..self.bitmap_words {
+            let word = self.bitmap(taken, index);
+            let mut bits = memory.load(word);
+            if bits == 0 {
+                continue;
+            }
+            memory.store(word, 0);
+            while bits != 0 {
+                batch.push(64 * index + u64::from(bits.trailing_zeros()));
+                bits &= bits - 1;
+                if batch.len() == BATCH_PAGES {
+                    written += self.write_batch(view, device, &mut batch, &mut copies)?;
+                }
+            }
+        }
+        written += self.write_batch(view, device, &mut batch, &mut copies)?;
+        Ok(written)
+    }
+
+    fn write_batch<M: Memory>(
+        &self,
+        view: &View<M>,
+        device: &dyn Device,
+        batch: &mut Vec<u64>,
+        copies: &mut [u8],
+    ) -> Result<u64> {
+        let memory = &view.memory;
+        if batch.is_empty() {
+            return Ok(0);
+        }
+        let end_before = memory.load(self.last_transaction());
+        for (&page, copy) in batch.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
+            copy_page(memory, page, copy);
+        }
+        if !memory.omitted(Step::SyncLogBeforePages) {
+            let end = if memory.omitted(Step::SyncLogEndAfterCopy) {
+                end_before
+            } else {
+                memory.load(self.last_transaction())
+            };
+            self.wait_durable(view, end)?;
+        }
+        device
+            .write_pages(DeviceFile::Heap, batch, &copies[..batch.len() * PAGE_BYTES as usize])
+            .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))?;
+        if !device.is_direct(DeviceFile::Heap) {
+            // A large flush would hold commits up.
+            device.flush(DeviceFile::Heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;
+        }
+        let pages = batch.len() as u64;
+        batch.clear();
+        Ok(pages)
+    }
+
+    /// Writes the next generation's slot over the older one, durably.
+    pub(super) fn write_slot<M: Memory>(
+        &self,
+        view: &View<M>,
+        device: &dyn Device,
+        start: u64,
+        watermark: u64,
+    ) -> Result<()> {
+        let memory = &view.memory;
+        let older = 1 - memory.load(self.newest_slot());
+        let generation = memory.load(self.generation()) + 1;
+        let (nonce, life) = (self.identity.nonce, memory.load(self.life()));
+        CheckpointSlot { generation, start, watermark, nonce, life }
+            .write(device, older, &self.identity.pool)
+            .map_err(|error| self.poison(memory, Failure::SlotWrite, &error))?;
+        if !memory.omitted(Step::SyncSlotFlush) {
+            device.flush(DeviceFile::Heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;
+        }
+        memory.store(self.generation(), generation);
+        memory.store(self.newest_slot(), older);
+        Ok(())
+    }
+}

@@ -1,0 +1,356 @@
+//! The device of real files.
+//!
+//! *The log* is written with `O_DIRECT | O_DSYNC`: past the page cache, durable on return, and cheap because
+//! the file is full of zeros beforehand, so that no metadata changes. Where the file system refuses
+//! `O_DIRECT` (tmpfs) the write is `pwritev2(RWF_DSYNC)`, and where that is refused a write and fdatasync.
+//!
+//! *The heap* is written with `O_DIRECT` where possible, so that a checkpoint does not fill the page cache
+//! with what the next flush then has to push out; it becomes durable by fdatasync.
+//!
+//! The unbuffered descriptors are opened beside the given ones, through `/proc/self/fd`, and tried at once:
+//! whatever is refused then is never used. Transfers that are not aligned go through the page cache.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::layout::PAGE_BYTES;
+use crate::memory::allocate;
+use crate::memory::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
+
+/// The heap file and the log file of a pool.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline_core::memory::{Mapping, MappingKind, Native};
+/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+/// # use strandline_core::memory::{Device, DeviceFile};
+/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
+/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
+/// # use strandline_core::scheme::Blurred;
+/// # use strandline_core::engine::Worker;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
+/// let device = FileDevice::new(open("heap"), open("log"), true);
+/// device.grow(DeviceFile::Log, 8192).unwrap();
+/// // On the medium when this returns.
+/// device.write_durable(DeviceFile::Log, 4096, &[7; 4096]).unwrap();
+/// assert_eq!(device.counters().log_bytes, 4096);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct FileDevice {
+    heap: OpenFile,
+    log: OpenFile,
+    /// Bytes that the files have at least.
+    sizes: [AtomicU64; 2],
+    counts: Counts,
+}
+
+/// What a pool's device has been asked to do since it was opened.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let sync = strandline_core::sync::SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
+/// # let options = Options { domain: Domain::Sync, sync, ..options };
+/// # let pool = Pool::create(&path, &options)?;
+/// let before = pool.device_counters().unwrap();
+/// pool.worker()?.run(|tx| tx.write(tx.root(0), 5))?;
+/// let after = pool.device_counters().unwrap();
+/// // One durable write of one block of the log.
+/// assert_eq!((after.log_writes - before.log_writes, after.log_bytes - before.log_bytes), (1, 4096));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounters {
+    /// Durable writes to the log: groups of transactions that were made durable together.
+    pub log_writes: u64,
+    /// Bytes in them.
+    pub log_bytes: u64,
+    /// Writes to the heap file: pages, checkpoint slots, the state.
+    pub heap_writes: u64,
+    /// Bytes in them.
+    pub heap_bytes: u64,
+    /// Flushes of the heap file.
+    pub heap_flushes: u64,
+}
+
+#[derive(Default)]
+struct Counts {
+    log_writes: AtomicU64,
+    log_bytes: AtomicU64,
+    heap_writes: AtomicU64,
+    heap_bytes: AtomicU64,
+    heap_flushes: AtomicU64,
+}
+
+fn count(counter: &AtomicU64, more: u64) {
+    // Nothing is ordered by a count.
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+struct OpenFile {
+    buffered: File,
+    /// The same file, unbuffered; the log's is synchronous too.
+    direct: Option<File>,
+}
+
+impl OpenFile {
+    fn with_direct(buffered: File, writable: bool, flags: OFlags) -> Self {
+        let direct = OpenOptions::new()
+            .read(true)
+            .write(writable)
+            .custom_flags((OFlags::DIRECT | flags).bits() as i32)
+            .open(format!("/proc/self/fd/{}", buffered.as_raw_fd()))
+            .ok()
+            // Some file systems accept the flag and refuse the transfer. An empty file reads as nothing.
+            .filter(|file| file.read_at(&mut AlignedBuffer::new(ALIGNMENT), 0).is_ok());
+        Self { buffered, direct }
+    }
+
+    /// The unbuffered descriptor, if this transfer suits it.
+    fn direct_for(&self, offset: u64, length: usize) -> Option<&File> {
+        let aligned = offset.is_multiple_of(ALIGNMENT as u64) && length.is_multiple_of(ALIGNMENT);
+        self.direct.as_ref().filter(|_| aligned && length > 0)
+    }
+}
+
+fn is_aligned(bytes: &[u8]) -> bool {
+    bytes.as_ptr().addr().is_multiple_of(ALIGNMENT)
+}
+
+/// At every so many durable writes of the log, and at every flush of the heap, both files are looked at. At each it would take some
+/// hundredths of a write; what was acknowledged before somebody deleted a file is lost with it in any case.
+const LOOK_EVERY: u64 = 16;
+
+/// Threads that write scattered pages: an unbuffered write waits for the device, which can do several at a time.
+const WRITERS: usize = 4;
+
+/// Writes all of `from` through an unbuffered descriptor, from an aligned copy if it must.
+fn write_direct(file: &File, offset: u64, from: &[u8]) -> io::Result<()> {
+    if is_aligned(from) {
+        return file.write_all_at(from, offset);
+    }
+    let mut copy = AlignedBuffer::new(from.len());
+    copy.copy_from_slice(from);
+    file.write_all_at(&copy, offset)
+}
+
+/// Writes all of `from` with `RWF_DSYNC`. `false`: the system does not know that here.
+fn write_synchronously(file: &File, mut offset: u64, mut from: &[u8]) -> io::Result<bool> {
+    while !from.is_empty() {
+        match rustix::io::pwritev2(file, &[IoSlice::new(from)], offset, ReadWriteFlags::DSYNC) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                offset += written as u64;
+                from = &from[written..];
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
+impl FileDevice {
+    /// The device of these two files, open for reading, and for writing where `writable`. The caller has
+    /// locked them.
+    pub fn new(heap: File, log: File, writable: bool) -> Self {
+        Self::over(
+            OpenFile::with_direct(heap, writable, OFlags::empty()),
+            OpenFile::with_direct(log, writable, OFlags::DSYNC),
+        )
+    }
+
+    /// The same through the page cache only, as where `O_DIRECT` is refused.
+    pub fn buffered(heap: File, log: File) -> Self {
+        let buffered = |buffered| OpenFile { buffered, direct: None };
+        Self::over(buffered(heap), buffered(log))
+    }
+
+    fn over(heap: OpenFile, log: OpenFile) -> Self {
+        // Of a file that cannot be looked at nothing is known, and the next access says why.
+        let size = |file: &OpenFile| file.buffered.metadata().map_or(0, |about| about.len()).into();
+        let sizes = [size(&heap), size(&log)];
+        Self { heap, log, sizes, counts: Counts::default() }
+    }
+
+    /// Fails if one of the files was deleted or cut short by somebody else: what is written to it would be lost.
+    fn check_files(&self) -> io::Result<()> {
+        for file in [DeviceFile::Heap, DeviceFile::Log] {
+            // Nothing else: a file system that has been asked for a file's times must keep them exactly at the next write,
+            // which costs more than the question.
+            let wanted = StatxFlags::NLINK | StatxFlags::SIZE;
+            let about = rustix::fs::statx(&self.file(file).buffered, "", AtFlags::EMPTY_PATH, wanted)?;
+            if about.stx_nlink == 0 || about.stx_size < self.sizes[file as usize].load(Ordering::Relaxed) {
+                return Err(Errno::STALE.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// What it has been asked to do.
+    pub fn counters(&self) -> DeviceCounters {
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DeviceCounters {
+            log_writes: value(&self.counts.log_writes),
+            log_bytes: value(&self.counts.log_bytes),
+            heap_writes: value(&self.counts.heap_writes),
+            heap_bytes: value(&self.counts.heap_bytes),
+            heap_flushes: value(&self.counts.heap_flushes),
+        }
+    }
+
+    fn count_write(&self, file: DeviceFile, bytes: &[u8]) {
+        let (writes, all) = match file {
+            DeviceFile::Log => (&self.counts.log_writes, &self.counts.log_bytes),
+            DeviceFile::Heap => (&self.counts.heap_writes, &self.counts.heap_bytes),
+        };
+        count(writes, 1);
+        count(all, bytes.len() as u64);
+    }
+
+    fn file(&self, file: DeviceFile) -> &OpenFile {
+        match file {
+            DeviceFile::Heap => &self.heap,
+            DeviceFile::Log => &self.log,
+        }
+    }
+}
+
+impl Device for FileDevice {
+    fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let open = self.file(file);
+        match open.direct_for(offset, into.len()) {
+            Some(direct) if is_aligned(into) => direct.read_exact_at(into, offset),
+            Some(direct) => {
+                let mut copy = AlignedBuffer::new(into.len());
+                direct.read_exact_at(&mut copy, offset)?;
+                into.copy_from_slice(&copy);
+                Ok(())
+            }
+            None => open.buffered.read_exact_at(into, offset),
+        }
+    }
+
+    fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.count_write(file, from);
+        let open = self.file(file);
+        match (file, open.direct_for(offset, from.len())) {
+            (DeviceFile::Heap, Some(direct)) => write_direct(direct, offset, from),
+            // The log's unbuffered descriptor is synchronous: not for what need not be durable at once.
+            _ => open.buffered.write_all_at(from, offset),
+        }
+    }
+
+    fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {
+        let mut rest = contents;
+        let runs: Vec<(u64, &[u8])> = pages
+            .chunk_by(|page, next| page + 1 == *next)
+            .map(|run| {
+                let (now, later) = rest.split_at(run.len() * PAGE_BYTES as usize);
+                rest = later;
+                (run[0] * PAGE_BYTES, now)
+            })
+            .collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(&(offset, run)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.write(file, offset, run)?;
+            }
+            Ok(())
+        };
+        if runs.len() <= WRITERS {
+            return work();
+        }
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..WRITERS).map(|_| scope.spawn(work)).collect();
+            let own = work();
+            let joined = others.into_iter().map(|other| other.join());
+            let joined = joined.map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            joined.fold(own, |one, other| one.and(other))
+        })
+    }
+
+    fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        if file == DeviceFile::Log
+            && self.counts.log_writes.load(Ordering::Relaxed).is_multiple_of(LOOK_EVERY)
+        {
+            self.check_files()?;
+        }
+        self.count_write(file, from);
+        let open = self.file(file);
+        match (file, open.direct_for(offset, from.len())) {
+            (DeviceFile::Log, Some(direct)) => write_direct(direct, offset, from),
+            (DeviceFile::Heap, Some(direct)) => {
+                write_direct(direct, offset, from)?;
+                open.buffered.sync_data()
+            }
+            (_, None) if write_synchronously(&open.buffered, offset, from)? => Ok(()),
+            (_, None) => {
+                open.buffered.write_all_at(from, offset)?;
+                open.buffered.sync_data()
+            }
+        }
+    }
+
+    fn flush(&self, file: DeviceFile) -> io::Result<()> {
+        if file == DeviceFile::Heap {
+            count(&self.counts.heap_flushes, 1);
+        }
+        self.check_files()?;
+        self.file(file).buffered.sync_data()
+    }
+
+    fn size(&self, file: DeviceFile) -> io::Result<u64> {
+        Ok(self.file(file).buffered.metadata()?.len())
+    }
+
+    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
+        let buffered = &self.file(file).buffered;
+        let size = buffered.metadata()?.len();
+        if size >= bytes {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(buffered, FallocateFlags::empty(), size, bytes - size) {
+            Ok(()) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                // Allocated by writing.
+                let zeros = vec![0; 1 << 20];
+                let mut at = size;
+                while at < bytes {
+                    let length = (bytes - at).min(zeros.len() as u64);
+                    buffered.write_all_at(&zeros[..length as usize], at)?;
+                    at += length;
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.sizes[file as usize].store(bytes, Ordering::Relaxed);
+        buffered.sync_all()
+    }
+
+    fn allocate(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
+        allocate(&self.file(file).buffered, offset, bytes)
+    }
+
+    fn is_direct(&self, file: DeviceFile) -> bool {
+        self.file(file).direct.is_some()
+    }
+}

@@ -1,0 +1,37 @@
+//! The `Sync` domain: durability on an ordinary file, by a log that all workers share.
+//!
+//! The heap file is mapped *privately*, so that the mapping is a volatile cache of it, and nothing that a
+//! transaction stores reaches the file by itself. What makes a transaction durable is the [`SharedLog`], a
+//! ring of 4 KB blocks in a second file; what brings its stores into the heap file is a checkpoint, after
+//! which the ring's blocks are free again; what puts the two together after a crash is recovery.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `device.rs` | [`Device`], the few operations on files that everything else is written over |
+//! | `file_device.rs` | [`FileDevice`], the device of real files |
+//! | `block.rs` | the format of a block, and of the log file's header |
+//! | `slot.rs` | the format of a checkpoint slot |
+//! | `shared_log.rs` | reservation, append, group flush, dirty pages |
+//! | `checkpoint.rs` | the checkpoint |
+//! | `recovery.rs` | recovery, and making a new log |
+//! | `repair.rs` | what is damaged in log header and slots, and what mends it |
+//!
+//! All protocol state lies in volatile words and is reached through [`Memory`](crate::memory::Memory), so
+//! that a hosted world interleaves it and the crash checker can cut it anywhere.
+
+mod block;
+mod checkpoint;
+mod file_device;
+mod recovery;
+mod repair;
+mod shared_log;
+mod slot;
+#[cfg(test)]
+mod tests;
+
+pub use block::{BLOCK_BYTES, LogIdentity, RECORDS_PER_BLOCK};
+pub use checkpoint::CheckpointReport;
+pub use file_device::{DeviceCounters, FileDevice};
+pub use recovery::{LogHeader, SyncRecoveryReport, create, read_log_header};
+pub(crate) use repair::{OwnLog, damaged_slots, log_identity, log_of_heap, mend_log_header, was_used};
+pub use shared_log::{SharedLog, SyncParameters};

@@ -1,0 +1,496 @@
+//! Recovery: the heap file and the log, put together after a crash; and how both begin.
+//!
+//! # The protocol
+//!
+//! 1. The newest valid checkpoint slot says (generation, S, W).
+//!    If the other is damaged (a crash leaves none so: a slot lies in one sector), nothing in the log may lie beyond the
+//!    blocks that this one leads to; else it may have been the newer one, and this is an error.
+//! 2. From S on, blocks are accepted as long as checksum and exact number fit. A read error is an error, not
+//!    the end of the log. A last transaction without commit record is dropped. Everything is checked before
+//!    anything is written.
+//! 3. The slot and the accepted blocks are written again in place, the same bytes, durably. What was read may
+//!    be only in the page cache, left there by a killed process or a failed flush: believing it without
+//!    writing it would build on what a power failure takes away. (The slot too: the next one goes over the
+//!    other slot, which may be the only one on the medium. Where a sector is written whole or not at all that
+//!    would do no harm; it costs one write.)
+//! 4. The transactions are replayed into memory, and every page that they touch, changed or not, is written to the
+//!    heap file; flush. Unchanged pages too: that the page cache already shows the new contents says nothing.
+//! 5. The life that begins is written into the log's header, durably. Then a slot with S + N, the highest TxID accepted and that
+//!    life goes over the older slot; flush. Every number of an
+//!    earlier life is below the S + N of its durable slot, and marked with another life, so that no block it left can
+//!    ever fit again ([`block`](super::block)).
+//!
+//! Only then does open return. A crash anywhere repeats it, to the same result: until the new slot is durable
+//! the old one and its blocks stand.
+//!
+//! A reader does 1 and 2 and replays into its own mapping; it writes nothing.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::layout::{Layout, PAGE_BYTES, SharedLayout, View};
+use crate::log::{Record, Write, merge};
+use crate::memory::{Memory, PersistentAddress, Step};
+use crate::scheme::check_transaction;
+
+use super::block::{self, BLOCK_BYTES, CREATION, FIRST_BLOCK, Lives, LogIdentity};
+use super::checkpoint::copy_page;
+use super::repair::highest_block;
+use super::shared_log::{SharedLog, SyncParameters};
+use super::slot::CheckpointSlot;
+use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
+
+/// Blocks read or written at a time.
+const BATCH_BLOCKS: u64 = 256;
+/// Blocks written again in one durable write: each waits for the device to flush.
+const AGAIN_BLOCKS: u64 = 4096;
+
+/// What the recovery of a `Sync` pool found and did.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let sync = strandline_core::sync::SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
+/// # let options = Options { domain: Domain::Sync, sync, ..options };
+/// # let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.worker()?;
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// // Not closed.
+/// drop(pool);
+/// drop(worker);
+/// let pool = Pool::open(&path, &options)?;
+/// let report = pool.recovery().sync.unwrap();
+/// assert_eq!((report.replayed, report.words, report.pages, report.watermark), (1, 1, 1, 1));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncRecoveryReport {
+    /// S of the newest slot: the first block read.
+    pub start: u64,
+    /// Blocks accepted.
+    pub blocks: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Transactions replayed.
+    pub replayed: u64,
+    /// Records of a last transaction without commit record, which were dropped.
+    pub dropped: u64,
+    /// Words stored home.
+    pub words: u64,
+    /// Pages of 4 KB that they lie in; written to the heap file, unless the pool is only read.
+    pub pages: u64,
+    /// The highest TxID accepted; new TxIDs start above it.
+    pub watermark: u64,
+}
+
+/// What the log says above the newest slot.
+struct Found {
+    slot: CheckpointSlot,
+    /// The newest slot's index.
+    index: u64,
+    /// The accepted blocks, from S on.
+    blocks: Vec<u8>,
+    /// The writes of the committed transactions in TxID order.
+    writes: Vec<Write>,
+    report: SyncRecoveryReport,
+}
+
+fn cannot(what: &str, file: DeviceFile) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::io(format!("{what} the pool's {} file", file.name()), source)
+}
+
+/// Begins a pool's log: fills the log file with zeros, really written, so that no later append allocates, and
+/// writes its header; then writes the first checkpoint slot into the heap file, which is large enough already.
+/// All durable on return. TxIDs will start above `watermark` (0 for a new pool). The nonce in `identity` is to be
+/// drawn anew for each log.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline_core::memory::{Mapping, MappingKind, Native};
+/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+/// # use strandline_core::memory::{Device, DeviceFile};
+/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
+/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
+/// # use strandline_core::scheme::Blurred;
+/// # use strandline_core::engine::Worker;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
+/// use strandline_core::sync::{BLOCK_BYTES, read_log_header};
+///
+/// let device = FileDevice::new(open("heap"), open("log"), true);
+/// device.grow(DeviceFile::Heap, geometry.size).unwrap();
+/// create(&device, identity, parameters, 0)?;
+/// // A header and the ring.
+/// assert_eq!(device.size(DeviceFile::Log).unwrap(), (1 + 16) * BLOCK_BYTES);
+/// assert_eq!(read_log_header(&device, "log".as_ref())?.ring, 16);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+///
+/// # Errors
+/// The parameters are impossible, or the device fails; `ENOSPC` above all.
+pub fn create(
+    device: &dyn Device,
+    identity: LogIdentity,
+    parameters: SyncParameters,
+    watermark: u64,
+) -> Result<()> {
+    parameters.check()?;
+    let (log, heap) = (DeviceFile::Log, DeviceFile::Heap);
+    let bytes = BLOCK_BYTES * (1 + parameters.ring_blocks);
+    device.grow(log, bytes).map_err(cannot("allocate", log))?;
+    let zeros = AlignedBuffer::new((bytes.min(BATCH_BLOCKS * BLOCK_BYTES)) as usize);
+    let mut at = 0;
+    while at < bytes {
+        let length = (bytes - at).min(zeros.len() as u64);
+        device.write(log, at, &zeros[..length as usize]).map_err(cannot("write", log))?;
+        at += length;
+    }
+    device.flush(log).map_err(cannot("flush", log))?;
+    let lives = Lives { current: CREATION, previous: CREATION };
+    let header = block::header(identity, parameters.ring_blocks, lives);
+    device.write_durable(log, 0, &header).map_err(cannot("write", log))?;
+    // Both, so that no slot of an earlier log is left; the one with the higher generation counts.
+    for (index, generation) in [(1, 1), (0, 2)] {
+        CheckpointSlot { generation, start: FIRST_BLOCK, watermark, nonce: identity.nonce, life: CREATION }
+            .write(device, index, &identity.pool)
+            .map_err(cannot("write", heap))?;
+    }
+    device.flush(heap).map_err(cannot("flush", heap))
+}
+
+/// What the header of a log says.
+///
+/// ```
+/// use strandline_core::sync::{BLOCK_BYTES, LogHeader};
+///
+/// fn file_bytes(log: &LogHeader) -> u64 {
+///     (1 + log.ring) * BLOCK_BYTES
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogHeader {
+    /// Whose log it is.
+    pub identity: LogIdentity,
+    /// N, the blocks in its ring.
+    pub ring: u64,
+    pub(super) lives: Lives,
+}
+
+/// The header of the log file, if that is whole. `path` is for messages.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline_core::memory::{Mapping, MappingKind, Native};
+/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+/// # use strandline_core::memory::{Device, DeviceFile};
+/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
+/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
+/// # use strandline_core::scheme::Blurred;
+/// # use strandline_core::engine::Worker;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
+/// use strandline_core::sync::read_log_header;
+///
+/// let device = FileDevice::new(open("heap"), open("log"), true);
+/// device.grow(DeviceFile::Heap, geometry.size).unwrap();
+/// create(&device, identity, parameters, 0)?;
+/// let header = read_log_header(&device, "log".as_ref())?;
+/// assert_eq!((header.identity, header.ring), (identity, parameters.ring_blocks));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::LogFile`] says what is wrong; the device fails.
+pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<LogHeader> {
+    let wrong = |problem: String| Error::LogFile { path: path.display().to_string(), problem };
+    let log = DeviceFile::Log;
+    let size = device.size(log).map_err(cannot("look at", log))?;
+    if size < BLOCK_BYTES {
+        return Err(wrong(format!("has {size} bytes, too few for a header")));
+    }
+    let mut header = AlignedBuffer::new(BLOCK_BYTES as usize);
+    device.read(log, 0, &mut header).map_err(cannot("read", log))?;
+    let (identity, ring, lives) = block::read_header(&header).map_err(wrong)?;
+    let expected = BLOCK_BYTES * (1 + ring);
+    if size < expected {
+        return Err(wrong(format!("has {size} bytes but its header says {expected}: it was truncated")));
+    }
+    Ok(LogHeader { identity, ring, lives })
+}
+
+/// Collects the writes of committed transactions from a run of records.
+struct Replay<'l> {
+    layout: &'l Layout,
+    writes: Vec<Write>,
+    /// Writes at and above it have no commit record yet.
+    committed: usize,
+    watermark: u64,
+}
+
+impl Replay<'_> {
+    fn take(&mut self, record: Record, report: &mut SyncRecoveryReport) -> Result<()> {
+        report.records += 1;
+        match record {
+            Record::Data { address, value, mask } => {
+                let address = PersistentAddress::new(address);
+                if !self.layout.is_data(address, 1) {
+                    return Err(Error::Damaged(format!(
+                        "a log record names the address {:#x}",
+                        address.offset()
+                    )));
+                }
+                self.writes.push(Write { address, value, mask });
+            }
+            Record::Commit { transaction } => {
+                // The log has TxIDs without gaps: they are taken under the latch.
+                if transaction != self.watermark + 1 {
+                    return Err(Error::Damaged(format!(
+                        "transaction {transaction} follows {} in the log",
+                        self.watermark
+                    )));
+                }
+                self.watermark = transaction;
+                self.committed = self.writes.len();
+                report.replayed += 1;
+                report.dropped = 0;
+                return Ok(());
+            }
+            Record::Abort { .. } | Record::CountedCommit { .. } => {
+                return Err(Error::Damaged("the shared log has a record of another kind of log".into()));
+            }
+        }
+        report.dropped += 1;
+        Ok(())
+    }
+}
+
+impl SharedLog {
+    /// Recovers the pool, and makes the volatile words ready for transactions. Run by one thread, before any
+    /// transaction, with memory that shows the heap file and volatile words that are zeros. Idempotent.
+    ///
+    /// # Errors
+    /// Both slots are invalid, or the log contradicts itself ([`Error::Damaged`], nothing is changed); the
+    /// device fails: drop the memory, and run it again on a new one.
+    pub fn recover<M: Memory>(&self, view: &View<M>) -> Result<SyncRecoveryReport> {
+        let memory = &view.memory;
+        let device = self.device(view)?;
+        let mut found = self.find(view, device)?;
+        let heap = DeviceFile::Heap;
+        found.slot.write(device, found.index, &self.identity.pool).map_err(cannot("write", heap))?;
+        if !memory.omitted(Step::SyncRecoveryBlocks) {
+            self.write_again(device, found.slot.start, &found.blocks)?;
+        }
+        let pages = replay(view, &found.writes);
+        let mut copies = AlignedBuffer::new((BATCH_BLOCKS * PAGE_BYTES) as usize);
+        for batch in pages.chunks(BATCH_BLOCKS as usize) {
+            let copies = &mut copies[..batch.len() * PAGE_BYTES as usize];
+            for (&page, copy) in batch.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
+                copy_page(memory, page, copy);
+            }
+            if memory.omitted(Step::SyncRecoveryPages) {
+                for (&page, copy) in batch.iter().zip(copies.chunks_exact(PAGE_BYTES as usize)) {
+                    let mut shown = AlignedBuffer::new(PAGE_BYTES as usize);
+                    device.read(heap, page * PAGE_BYTES, &mut shown).map_err(cannot("read", heap))?;
+                    if shown[..] != copy[..] {
+                        device.write(heap, page * PAGE_BYTES, copy).map_err(cannot("write", heap))?;
+                    }
+                }
+            } else {
+                device.write_pages(heap, batch, copies).map_err(cannot("write", heap))?;
+            }
+        }
+        found.report.pages = pages.len() as u64;
+        if !memory.omitted(Step::SyncRecoveryHeapFlush) {
+            device.flush(heap).map_err(cannot("flush", heap))?;
+        }
+        let (next, life) = if memory.omitted(Step::SyncRecoveryNumbers) {
+            (found.slot.start + found.report.blocks, found.slot.life)
+        } else {
+            (found.slot.start + self.ring, self.life_after(found.slot.life))
+        };
+        self.announce_life(device, Lives { current: life, previous: found.slot.life })?;
+        memory.store(self.life(), life);
+        memory.store(self.generation(), found.slot.generation);
+        memory.store(self.newest_slot(), found.index);
+        self.write_slot(view, device, next, found.report.watermark).map_err(|error| match error {
+            Error::Poisoned(what) => Error::io(
+                format!("end the recovery of the pool ({what})"),
+                io::Error::from(rustix::io::Errno::IO),
+            ),
+            other => other,
+        })?;
+        self.begin_at(memory, next, found.report.watermark);
+        Ok(found.report)
+    }
+
+    /// Replays the log into memory and writes nothing, for a pool that is only read.
+    ///
+    /// # Errors
+    /// As [`SharedLog::recover`].
+    pub fn recover_read_only<M: Memory>(&self, view: &View<M>) -> Result<SyncRecoveryReport> {
+        let mut found = self.find(view, self.device(view)?)?;
+        found.report.pages = replay(view, &found.writes).len() as u64;
+        self.begin_at(&view.memory, found.slot.start + self.ring, found.report.watermark);
+        Ok(found.report)
+    }
+
+    /// The life that begins, which is not the last one; but while a pool is made, there is one life only.
+    fn life_after(&self, last: u64) -> u64 {
+        match self.next_life {
+            CREATION => CREATION,
+            life if life == last => last % block::MAXIMAL_LIFE + 1,
+            life => life,
+        }
+    }
+
+    /// Writes into the log's header, durably, which life begins: before a slot says so.
+    fn announce_life(&self, device: &dyn Device, lives: Lives) -> Result<()> {
+        let header = block::header(self.identity, self.ring, lives);
+        device.write_durable(DeviceFile::Log, 0, &header).map_err(cannot("write", DeviceFile::Log))
+    }
+
+    /// Ends the life in which a pool was made, whose log nobody needs after this: the next one begins with the number `life`. No
+    /// transaction runs, and no checkpoint.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub(crate) fn end_creation<M: Memory>(&self, view: &View<M>, life: u64) -> Result<()> {
+        let (memory, device) = (&view.memory, self.device(view)?);
+        self.checkpoint(view)?;
+        let life = (life & block::MAXIMAL_LIFE).max(CREATION + 1);
+        self.announce_life(device, Lives { current: life, previous: CREATION })?;
+        memory.store(self.life(), life);
+        self.write_slot(view, device, memory.load(self.start()), memory.load(self.last_transaction()))
+    }
+
+    fn begin_at<M: Memory>(&self, memory: &M, block: u64, watermark: u64) {
+        for word in [self.filling(), self.claimed(), self.durable(), self.start()] {
+            memory.store(word, block);
+        }
+        for word in [
+            self.last_transaction(),
+            self.durable_transaction(),
+            SharedLayout::CLOCK,
+            SharedLayout::PUBLISHED_WATERMARK,
+        ] {
+            memory.store(word, watermark);
+        }
+    }
+
+    /// Reads slots and log; changes nothing.
+    fn find<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> Result<Found> {
+        let mut newest: Option<(CheckpointSlot, u64)> = None;
+        let mut valid = 0;
+        for index in 0..2 {
+            let slot = CheckpointSlot::read(device, index, &self.identity.pool)
+                .map_err(cannot("read", DeviceFile::Heap))?
+                .filter(|slot| slot.nonce == self.identity.nonce)
+                // An impossible number: a slot with a fitting checksum never has one.
+                .filter(|slot| slot.start >= FIRST_BLOCK && slot.start.checked_add(2 * self.ring).is_some());
+            valid += u64::from(slot.is_some());
+            if let Some(slot) = slot
+                && newest.is_none_or(|(other, _)| slot.generation > other.generation)
+            {
+                newest = Some((slot, index));
+            }
+        }
+        let (slot, index) =
+            newest.ok_or_else(|| Error::Damaged("neither of its checkpoint slots is valid".into()))?;
+        let mut report = SyncRecoveryReport { start: slot.start, ..SyncRecoveryReport::default() };
+        let mut replay =
+            Replay { layout: &view.layout, writes: Vec::new(), committed: 0, watermark: slot.watermark };
+        let mut blocks = Vec::new();
+        let mut buffer = AlignedBuffer::new((BATCH_BLOCKS.min(self.ring) * BLOCK_BYTES) as usize);
+        let mut number = slot.start;
+        'log: while number < slot.start + self.ring {
+            let count =
+                (slot.start + self.ring - number).min(self.ring - number % self.ring).min(BATCH_BLOCKS);
+            let batch = &mut buffer[..(count * BLOCK_BYTES) as usize];
+            let offset = block::offset(number, self.ring);
+            device.read(DeviceFile::Log, offset, batch).map_err(cannot("read", DeviceFile::Log))?;
+            for block in batch.chunks_exact(BLOCK_BYTES as usize) {
+                let Some(records) = block::check(block, number, slot.life, self.seed) else { break 'log };
+                for record in 0..records {
+                    replay.take(Record::decode(block::record(block, record)), &mut report)?;
+                }
+                blocks.extend_from_slice(block);
+                number += 1;
+            }
+        }
+        report.blocks = number - slot.start;
+        if valid < 2 {
+            self.check_that_nothing_follows(device, number)?;
+        }
+        // Higher only where the pool's last life was under another domain and closed cleanly.
+        report.watermark = replay.watermark.max(view.memory.load(Layout::WATERMARK));
+        check_transaction(report.watermark)?;
+        if !view.memory.omitted(Step::SyncRecoveryIncomplete) {
+            replay.writes.truncate(replay.committed);
+        }
+        report.words = replay.writes.len() as u64;
+        Ok(Found { slot, index, blocks, writes: replay.writes, report })
+    }
+
+    /// One of the slots is damaged. If it was the newer one, the log may go on after block numbers that the other one does
+    /// not lead to, and starting from that would lose transactions; unless no block has number `end` or a higher one.
+    fn check_that_nothing_follows(&self, device: &dyn Device, end: u64) -> Result<()> {
+        let highest = highest_block(device, self.ring, self.seed).map_err(cannot("read", DeviceFile::Log))?;
+        match highest.filter(|&highest| highest >= end) {
+            Some(highest) => Err(Error::Damaged(format!(
+                "one of its checkpoint slots is not valid, and block {highest} of the log does not follow from the other"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the accepted blocks again in place, durably.
+    fn write_again(&self, device: &dyn Device, start: u64, blocks: &[u8]) -> Result<()> {
+        let (mut number, mut rest) = (start, blocks);
+        while !rest.is_empty() {
+            let count =
+                (rest.len() as u64 / BLOCK_BYTES).min(self.ring - number % self.ring).min(AGAIN_BLOCKS);
+            let (now, later) = rest.split_at((count * BLOCK_BYTES) as usize);
+            device
+                .write_durable(DeviceFile::Log, block::offset(number, self.ring), now)
+                .map_err(cannot("write", DeviceFile::Log))?;
+            (number, rest) = (number + count, later);
+        }
+        Ok(())
+    }
+}
+
+/// Stores the writes home; returns the pages that they lie in, in order.
+fn replay<M: Memory>(view: &View<M>, writes: &[Write]) -> Vec<u64> {
+    let memory = &view.memory;
+    let mut touched = vec![0u64; (view.layout.geometry.size / PAGE_BYTES).div_ceil(64) as usize];
+    for write in writes {
+        let value = match write.mask {
+            0xff => write.value,
+            mask => merge(memory.load(write.address), write.value, mask),
+        };
+        memory.store(write.address, value);
+        let page = write.address.offset() / PAGE_BYTES;
+        touched[(page / 64) as usize] |= 1 << (page % 64);
+    }
+    let pages = (0..).zip(touched).flat_map(|(index, word)| {
+        (0..64).filter(move |bit| word & 1u64 << bit != 0).map(move |bit| 64 * index + bit)
+    });
+    pages.collect()
+}

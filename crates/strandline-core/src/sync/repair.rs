@@ -1,0 +1,165 @@
+//! What is damaged in a log's header and in checkpoint slots, and what the header was.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::block::{self, BLOCK_BYTES, CREATION, Lives, LogIdentity, MAXIMAL_RING, MINIMAL_RING};
+use super::recovery::LogHeader;
+use super::slot::CheckpointSlot;
+use crate::error::{Error, Result};
+use crate::layout::{Layout, PAGE_BYTES};
+use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
+
+/// The identity that a log's header names, if the header is whole.
+pub(crate) fn log_identity(log: &File) -> Option<LogIdentity> {
+    let mut header = vec![0; BLOCK_BYTES as usize];
+    log.read_exact_at(&mut header, 0).ok()?;
+    block::read_header(&header).ok().map(|(identity, ..)| identity)
+}
+
+/// The log that belongs to a heap, as its newest checkpoint slot has it.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnLog {
+    pub identity: LogIdentity,
+    /// The life that writes the blocks that recovery needs.
+    pub life: u64,
+    /// Whether the other slot is damaged, which may have been the newer one: recovery looks into it.
+    other_is_damaged: bool,
+}
+
+impl OwnLog {
+    /// Whether the log with this header and ring was last used with the heap, and neither was put back from an older copy.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn is(&self, device: &dyn Device, header: &LogHeader) -> io::Result<bool> {
+        let LogHeader { identity, ring, lives } = header;
+        if *identity != self.identity || self.life == lives.current || self.other_is_damaged {
+            return Ok(*identity == self.identity);
+        }
+        // A crash in the recovery that began the header's life.
+        Ok(self.life == lives.previous
+            && !holds_life(device, *identity, *ring, |life| life == lives.current)?)
+    }
+}
+
+/// The log that belongs to the heap file of this pool; `None`: the pool never had a log, or neither slot is valid.
+///
+/// # Errors
+/// The heap file cannot be read.
+pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<OwnLog>> {
+    let (mut newest, mut valid): (Option<CheckpointSlot>, _) = (None, 0);
+    let mut page = vec![0; PAGE_BYTES as usize];
+    for index in 0..2 {
+        heap.read_exact_at(&mut page, Layout::CHECKPOINT_SLOTS.offset() + index * PAGE_BYTES)?;
+        let slot = CheckpointSlot::decode(&page, pool);
+        valid += u64::from(slot.is_some());
+        if let Some(slot) = slot
+            && newest.is_none_or(|other| slot.generation > other.generation)
+        {
+            newest = Some(slot);
+        }
+    }
+    Ok(newest.map(|slot| OwnLog {
+        identity: LogIdentity { pool: *pool, nonce: slot.nonce },
+        life: slot.life,
+        other_is_damaged: valid < 2,
+    }))
+}
+
+/// Writes the header of this log again, if it is certain what it was: the file's size tells the
+/// ring's, the slot the life, and the old checksum, or the rest of the old header, or a block of the ring must agree. `false`: it is not.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mend_log_header(
+    device: &dyn Device,
+    OwnLog { identity, life, .. }: OwnLog,
+) -> io::Result<bool> {
+    let size = device.size(DeviceFile::Log)?;
+    let ring = (size / BLOCK_BYTES).saturating_sub(1);
+    if !size.is_multiple_of(BLOCK_BYTES) || !(MINIMAL_RING..=MAXIMAL_RING).contains(&ring) {
+        return Ok(false);
+    }
+    let good = block::header(identity, ring, Lives { current: life, previous: life });
+    let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
+    device.read(DeviceFile::Log, 0, &mut found)?;
+    if Lives::load(&found).is_some_and(|lives| lives.current != life) {
+        return Ok(false);
+    }
+    if !block::may_have_been(&found, &good) && highest_block(device, ring, identity.seed())?.is_none() {
+        return Ok(false);
+    }
+    device.write_durable(DeviceFile::Log, 0, &good)?;
+    Ok(true)
+}
+
+/// Whether the log has a block that was written since its pool was published. Reads all of it.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn was_used(device: &dyn Device, header: &LogHeader) -> io::Result<bool> {
+    holds_life(device, header.identity, header.ring, |life| life != CREATION)
+}
+
+fn holds_life(
+    device: &dyn Device,
+    identity: LogIdentity,
+    ring: u64,
+    wanted: impl Fn(u64) -> bool,
+) -> io::Result<bool> {
+    let mut found = false;
+    visit_blocks(device, ring, identity.seed(), |_, life| found |= wanted(life))?;
+    Ok(found)
+}
+
+/// Blocks of the ring read at a time.
+const BATCH_BLOCKS: u64 = 256;
+
+/// The highest number of a valid block at its place in the ring, whichever life wrote it. Reads all of it.
+pub(super) fn highest_block(device: &dyn Device, ring: u64, seed: u32) -> io::Result<Option<u64>> {
+    let mut highest = None;
+    visit_blocks(device, ring, seed, |number, _| highest = highest.max(Some(number)))?;
+    Ok(highest)
+}
+
+/// Shows number and life of each valid block at its place in the ring.
+fn visit_blocks(
+    device: &dyn Device,
+    ring: u64,
+    seed: u32,
+    mut visit: impl FnMut(u64, u64),
+) -> io::Result<()> {
+    let mut batch = AlignedBuffer::new((BATCH_BLOCKS.min(ring) * BLOCK_BYTES) as usize);
+    for first in (0..ring).step_by(BATCH_BLOCKS as usize) {
+        let count = BATCH_BLOCKS.min(ring - first);
+        let batch = &mut batch[..(count * BLOCK_BYTES) as usize];
+        device.read(DeviceFile::Log, block::offset(first, ring), batch)?;
+        for (place, found) in (first..).zip(batch.chunks_exact(BLOCK_BYTES as usize)) {
+            let number = block::word(found, 0);
+            if number % ring == place
+                && let Some((_, life)) = block::check_any_life(found, number, seed)
+            {
+                visit(number, life);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The checkpoint slots that are not valid, in words. No crash leaves one: a slot lies in one sector.
+///
+/// # Errors
+/// The heap file cannot be read.
+pub(crate) fn damaged_slots(device: &dyn Device, pool: &[u8; 16]) -> Result<Vec<String>> {
+    let mut damaged = Vec::new();
+    for index in 0..2 {
+        let slot = CheckpointSlot::read(device, index, pool)
+            .map_err(|source| Error::io("read the pool's heap file", source))?;
+        if slot.is_none() {
+            damaged.push(format!("checkpoint slot {index} is not valid"));
+        }
+    }
+    Ok(damaged)
+}

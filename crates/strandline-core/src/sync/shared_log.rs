@@ -1,0 +1,771 @@
+//! The shared log: reservation, append, group flush.
+//!
+//! # What it keeps
+//!
+//! A ring of N blocks in the log file; block n lies at place n mod N and is written once. Blocks are filled in
+//! *staging*, a smaller ring of blocks in volatile words. Four numbers rise and never cross:
+//!
+//! ```text
+//!  free below S          durable below D       filling F              claimed C
+//!  ├─────────────────────┼─────────────────────┼──────────────────────┤
+//!    needed by recovery    closed, in staging    block being filled,
+//!                                                 then room reserved
+//! ```
+//!
+//! C is F, plus one if the block being filled has a record, plus all that running transactions have reserved.
+//! A reservation must keep C <= S + N (the ring) and C <= D + staging (the staging ring). Closing a block does
+//! not change C, and a transaction of r records adds at most ceil(r / 255) to F: it reserves one more than
+//! that, and gives back what it did not use.
+//!
+//! # A commit
+//!
+//! [`enter`](SharedLog::enter) reserves, which may wait for a checkpoint or a flush; publishes `in_commit`; looks
+//! at the gate, and if it is closed withdraws, waits and publishes again; takes the latch. The caller validates
+//! and calls [`append`](SharedLog::append), which takes the TxID and copies the records in one piece, or
+//! [`leave_unchanged`](SharedLog::leave_unchanged). Then it marks its pages dirty, stores home, releases its
+//! locks and [`leaves`](SharedLog::leave). Nobody waits for input or output while `in_commit`, so that whoever
+//! closes the gate (a checkpoint) waits only for processors.
+//!
+//! Who waits for room queues for it: while somebody does, newcomers stand behind, and a large transaction
+//! cannot starve.
+//!
+//! # A flush
+//!
+//! One waiter at a time leads: under the latch it closes the block being filled, then writes all closed
+//! blocks with one durable write (two where the ring wraps), publishes how far the log is durable, and wakes
+//! the others. Who comes meanwhile shares the next flush. Waiters hold no locks, so that conflicting
+//! transactions share flushes too.
+//!
+//! # Failure
+//!
+//! A failed write or flush poisons: from then on every operation of everybody answers [`Error::Poisoned`], also
+//! for what was durable before. What became of unacknowledged transactions is for recovery to find out.
+
+use crate::error::{Error, FILE_GONE, Result};
+use crate::layout::{Layout, PAGE_BYTES, SharedLayout, Slot, View};
+use crate::log::{RECORD_BLOCKS, Record};
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step, VolatileAddress, WORD_BYTES};
+
+use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
+use crate::memory::device::{AlignedBuffer, Device, DeviceFile, Page};
+use crate::memory::latch::{load_in_order, lock, unlock};
+
+/// Sizes of a `Sync` pool that are no part of its layout.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// use strandline_core::sync::SyncParameters;
+///
+/// // A log of 256 KB, and a checkpoint whenever 32 pages are dirty.
+/// let sync = SyncParameters { ring_blocks: 64, dirty_pages: 32, ..SyncParameters::default() };
+/// let options = Options { domain: Domain::Sync, sync, ..options };
+/// let pool = Pool::create(&path, &options)?;
+/// let log = std::fs::metadata(strandline_core::file::log_path(&path)).unwrap();
+/// assert_eq!(log.len(), (1 + 64) * 4096);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncParameters {
+    /// N: 4 KB blocks in the ring; fixed when the log file is made, and found in its header.
+    pub ring_blocks: u64,
+    /// Dirty 4 KB pages at which a checkpoint is wanted; at twice as many, commits wait for it.
+    pub dirty_pages: u64,
+    /// 4 KB blocks of memory, beyond what the largest transaction takes, in which blocks wait to be written.
+    pub staging_blocks: u64,
+}
+
+impl Default for SyncParameters {
+    /// A ring of 64 MB; a checkpoint at 64 MB of dirty pages.
+    fn default() -> Self {
+        Self { ring_blocks: 16384, dirty_pages: 16384, staging_blocks: 32 }
+    }
+}
+
+impl SyncParameters {
+    /// Checks that such a ring can be.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn check(&self) -> Result<()> {
+        if !(block::MINIMAL_RING..=block::MAXIMAL_RING).contains(&self.ring_blocks)
+            || self.dirty_pages == 0
+            || self.staging_blocks > block::MAXIMAL_RING
+        {
+            return Err(Error::Parameter(format!(
+                "a log of {} blocks and a bound of {} dirty pages is not possible: 2 to 2^32 blocks, at least one page",
+                self.ring_blocks, self.dirty_pages
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The most blocks in one write.
+const WRITE_BLOCKS: u64 = 256;
+/// Words copied at a time.
+const COPY_WORDS: usize = 64;
+
+/// Where the shared log's words lie, and its sizes: all that a thread needs besides its view.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use strandline_core::memory::{Mapping, MappingKind, Native};
+/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+/// # use strandline_core::memory::{Device, DeviceFile};
+/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
+/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
+/// # use strandline_core::scheme::Blurred;
+/// # use strandline_core::engine::Worker;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let open = |name: &str| {
+/// #     let mut options = std::fs::OpenOptions::new();
+/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
+/// # };
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
+/// # let device = Arc::new(FileDevice::new(open("heap"), open("log"), true));
+/// # device.grow(DeviceFile::Heap, geometry.size).unwrap();
+/// # create(&*device, identity, parameters, 0)?;
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, SharedLog::volatile_bytes(&layout, parameters));
+/// # let heap = Arc::new(Mapping::file(&open("heap"), geometry.size, MappingKind::Private)?);
+/// # let words = Arc::new(Mapping::anonymous(shared.bytes())?);
+/// # let view = || -> strandline_core::Result<_> {
+/// #     let memory = Native::new(heap.clone(), words.clone(), Domain::Sync, None, Some(device.clone()))?;
+/// #     Ok(View { memory, layout, shared })
+/// # };
+/// let log = SharedLog::new(&layout, &shared, parameters, identity, 1);
+/// log.recover(&view()?)?;
+/// let mut worker = Worker::<_, Blurred>::lease(view()?, Concurrency::Stm, Some(log))?;
+/// // Committed, and durable when somebody flushes.
+/// let (_, transaction) = worker.run_later(|tx| tx.write(layout.root(0), 5))?;
+/// assert_eq!((transaction, log.durable_up_to(&view()?)), (1, 0));
+/// worker.run(|tx| tx.write(layout.root(0), 6))?;
+/// assert_eq!(log.durable_up_to(&view()?), 2);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SharedLog {
+    words: VolatileAddress,
+    pub(super) ring: u64,
+    staging: u64,
+    dirty_bound: u64,
+    /// Words in each of the two bitmaps of dirty pages.
+    pub(super) bitmap_words: u64,
+    /// The log's.
+    pub(super) identity: LogIdentity,
+    /// What its blocks' checksums begin with.
+    pub(super) seed: u32,
+    /// The life that recovery begins.
+    pub(super) next_life: u64,
+}
+
+/// Room in the log for one transaction.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(crate) struct Reservation {
+    blocks: u64,
+}
+
+/// What failed, for those who come later.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Failure {
+    LogWrite = 1,
+    HeapWrite,
+    HeapFlush,
+    SlotWrite,
+    /// Nothing failed, but the pool was dropped under its workers.
+    Dropped,
+}
+
+impl Failure {
+    fn poisoned(code: u64, error: &std::io::Error) -> Error {
+        let gone = error.raw_os_error() == Some(rustix::io::Errno::STALE.raw_os_error());
+        let why = if gone { FILE_GONE.to_owned() } else { error.to_string() };
+        Error::Poisoned(format!("{}: {why}", Self::what(code)))
+    }
+
+    fn what(code: u64) -> &'static str {
+        match code {
+            1 => "writing the log",
+            2 => "writing pages of the heap",
+            3 => "flushing the heap",
+            4 => "writing a checkpoint slot",
+            5 => "its handle was dropped while a worker existed",
+            _ => "input or output",
+        }
+    }
+}
+
+/// Whether room could be reserved.
+enum Room {
+    Reserved,
+    RingFull,
+    StagingFull,
+    TooDirty,
+}
+
+impl SharedLog {
+    const LINES: u64 = 20;
+
+    /// The log with this identity, of a pool with this layout and these parameters. What it writes after recovery is marked with
+    /// the low 24 bits of `life`, which is to be drawn anew for each opening of the pool, so that blocks of one life are not
+    /// taken for another's; 0 while the pool is made.
+    pub fn new(
+        layout: &Layout,
+        shared: &SharedLayout,
+        parameters: SyncParameters,
+        identity: LogIdentity,
+        life: u64,
+    ) -> Self {
+        Self {
+            words: shared.sync(),
+            ring: parameters.ring_blocks,
+            staging: Self::staging_blocks(layout, parameters),
+            dirty_bound: parameters.dirty_pages,
+            bitmap_words: Self::bitmap_words(layout),
+            identity,
+            seed: identity.seed(),
+            next_life: if life == CREATION { CREATION } else { (life & block::MAXIMAL_LIFE).max(1) },
+        }
+    }
+
+    /// Bytes of volatile words that it takes, for [`SharedLayout::new`]. They begin as zeros.
+    pub fn volatile_bytes(layout: &Layout, parameters: SyncParameters) -> u64 {
+        Self::LINES * LINE_BYTES
+            + 2 * WORD_BYTES * Self::bitmap_words(layout)
+            + BLOCK_BYTES * Self::staging_blocks(layout, parameters)
+    }
+
+    fn bitmap_words(layout: &Layout) -> u64 {
+        (layout.geometry.size / PAGE_BYTES).div_ceil(64).next_multiple_of(8)
+    }
+
+    /// Enough for the largest transaction, a whole thread log, and some more.
+    fn staging_blocks(layout: &Layout, parameters: SyncParameters) -> u64 {
+        (Self::blocks_for(layout.log_records() + 1) + parameters.staging_blocks).min(parameters.ring_blocks)
+    }
+
+    /// Blocks that a transaction of `records` records reserves.
+    fn blocks_for(records: u64) -> u64 {
+        records.div_ceil(RECORDS_PER_BLOCK) + 1
+    }
+
+    fn line(&self, line: u64) -> VolatileAddress {
+        self.words.byte(line * LINE_BYTES)
+    }
+
+    /// Held while the log is appended to, or the block being filled is closed.
+    pub(super) fn latch(&self) -> VolatileAddress {
+        self.line(0)
+    }
+    /// F, the number of the block being filled. Under the latch.
+    pub(super) fn filling(&self) -> VolatileAddress {
+        self.line(1)
+    }
+    /// Records in the block being filled, fewer than it holds. Under the latch.
+    fn filled(&self) -> VolatileAddress {
+        self.line(1).word(1)
+    }
+    /// The TxID of the last commit record appended. Written under the latch.
+    pub(super) fn last_transaction(&self) -> VolatileAddress {
+        self.line(1).word(2)
+    }
+    /// The life that blocks are marked with; set by recovery.
+    pub(super) fn life(&self) -> VolatileAddress {
+        self.line(1).word(3)
+    }
+    /// C: blocks below it are used or reserved.
+    pub(super) fn claimed(&self) -> VolatileAddress {
+        self.line(2)
+    }
+    /// D: all blocks below it are durable, and their staging is free.
+    pub(super) fn durable(&self) -> VolatileAddress {
+        self.line(3)
+    }
+    /// The highest TxID up to which all are durable in the log.
+    pub(super) fn durable_transaction(&self) -> VolatileAddress {
+        self.line(3).word(1)
+    }
+    /// 1 while somebody leads a flush.
+    fn leader(&self) -> VolatileAddress {
+        self.line(4)
+    }
+    /// Changes whenever a flush has ended.
+    fn flushes(&self) -> VolatileAddress {
+        self.line(5)
+    }
+    /// 1 while a checkpoint keeps commits from beginning.
+    pub(super) fn gate(&self) -> VolatileAddress {
+        self.line(6)
+    }
+    /// S: blocks below it are free, because a durable slot says so.
+    pub(super) fn start(&self) -> VolatileAddress {
+        self.line(7)
+    }
+    /// Held by the one that waits for room.
+    fn queue(&self) -> VolatileAddress {
+        self.line(8)
+    }
+    /// Changes whenever there may be more room, while somebody waits for it.
+    fn room(&self) -> VolatileAddress {
+        self.line(9)
+    }
+    /// 0, or what failed.
+    fn poison_word(&self) -> VolatileAddress {
+        self.line(10)
+    }
+    /// 1 when a checkpoint was asked for.
+    pub(super) fn wanted(&self) -> VolatileAddress {
+        self.line(11)
+    }
+    /// Held while a checkpoint runs.
+    pub(super) fn checkpointing(&self) -> VolatileAddress {
+        self.line(12)
+    }
+    /// The newest slot's generation.
+    pub(super) fn generation(&self) -> VolatileAddress {
+        self.line(13)
+    }
+    /// The newest slot's index, 0 or 1.
+    pub(super) fn newest_slot(&self) -> VolatileAddress {
+        self.line(13).word(1)
+    }
+    /// Which of the two bitmaps commits mark: 0 or 1.
+    pub(super) fn active_bitmap(&self) -> VolatileAddress {
+        self.line(14)
+    }
+    /// Pages marked in bitmap `which`.
+    pub(super) fn dirty_count(&self, which: u64) -> VolatileAddress {
+        self.line(15 + which)
+    }
+    /// Word `index` of bitmap `which`.
+    pub(super) fn bitmap(&self, which: u64, index: u64) -> VolatileAddress {
+        self.line(Self::LINES).word(which * self.bitmap_words + index)
+    }
+    /// Where block `number` is staged.
+    fn staged(&self, number: u64) -> VolatileAddress {
+        self.line(Self::LINES).word(2 * self.bitmap_words + number % self.staging * BLOCK_WORDS)
+    }
+
+    pub(super) fn device<'v, M: Memory>(&self, view: &'v View<M>) -> Result<&'v dyn Device> {
+        view.memory.device().ok_or_else(|| {
+            Error::Parameter("the Sync domain needs a device, and this memory has none".into())
+        })
+    }
+
+    // ---- poison ----
+
+    /// The error of a pool whose device failed.
+    pub(crate) fn check_poison<M: Memory>(&self, memory: &M) -> Result<()> {
+        match memory.load(self.poison_word()) {
+            0 => Ok(()),
+            code => {
+                let error = std::io::Error::from_raw_os_error((code >> 8) as i32);
+                Err(Failure::poisoned(code & 0xff, &error))
+            }
+        }
+    }
+
+    /// Poisons the pool and wakes all who wait for anything.
+    #[cold]
+    pub(super) fn poison<M: Memory>(&self, memory: &M, what: Failure, error: &std::io::Error) -> Error {
+        let number = error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
+        let code = what as u64 | (u64::from(number as u32)) << 8;
+        let _ = memory.compare_exchange(self.poison_word(), 0, code);
+        for word in [self.flushes(), self.room()] {
+            memory.fetch_add(word, 1);
+            memory.wake(word);
+        }
+        self.request_checkpoint(memory);
+        Failure::poisoned(what as u64, error)
+    }
+
+    /// Ends the log under workers that outlive their pool: nobody would run checkpoints for them.
+    pub(crate) fn abandon<M: Memory>(&self, memory: &M) {
+        let _ = self.poison(memory, Failure::Dropped, &rustix::io::Errno::CANCELED.into());
+    }
+
+    // ---- reservation ----
+
+    fn try_reserve<M: Memory>(&self, memory: &M, blocks: u64) -> Room {
+        loop {
+            let claimed = load_in_order(memory, self.claimed());
+            if claimed + blocks > memory.load(self.start()) + self.ring && !memory.omitted(Step::SyncRoom) {
+                return Room::RingFull;
+            }
+            if claimed + blocks > memory.load(self.durable()) + self.staging {
+                return Room::StagingFull;
+            }
+            let active = memory.load(self.active_bitmap());
+            if memory.load(self.dirty_count(active)) >= 2 * self.dirty_bound {
+                return Room::TooDirty;
+            }
+            if memory.compare_exchange(self.claimed(), claimed, claimed + blocks).is_ok() {
+                return Room::Reserved;
+            }
+        }
+    }
+
+    fn reserve<M: Memory>(&self, view: &View<M>, blocks: u64) -> Result<()> {
+        let memory = &view.memory;
+        self.check_poison(memory)?;
+        if memory.load(self.queue()) == 0 && matches!(self.try_reserve(memory, blocks), Room::Reserved) {
+            return Ok(());
+        }
+        lock(memory, self.queue());
+        let reserved = loop {
+            let changes = memory.load(self.room());
+            if let Err(error) = self.check_poison(memory) {
+                break Err(error);
+            }
+            match self.try_reserve(memory, blocks) {
+                Room::Reserved => break Ok(()),
+                Room::RingFull | Room::TooDirty => self.ask_for_checkpoint(memory),
+                // Nobody may be waiting for what fills staging: its committers wait later.
+                Room::StagingFull => {
+                    let last = memory.load(self.last_transaction());
+                    if memory.load(self.durable_transaction()) < last {
+                        match self.wait_durable(view, last) {
+                            Ok(()) => continue,
+                            Err(error) => break Err(error),
+                        }
+                    }
+                }
+            }
+            memory.wait(self.room(), changes);
+        };
+        unlock(memory, self.queue());
+        reserved
+    }
+
+    /// Tells the one that waits for room that there may be more.
+    pub(super) fn announce_room<M: Memory>(&self, memory: &M) {
+        if load_in_order(memory, self.queue()) != 0 {
+            memory.fetch_add(self.room(), 1);
+            memory.wake(self.room());
+        }
+    }
+
+    fn give_back<M: Memory>(&self, memory: &M, blocks: u64) {
+        memory.fetch_add(self.claimed(), blocks.wrapping_neg());
+        self.announce_room(memory);
+    }
+
+    // ---- commit ----
+
+    /// Reserves room for a transaction of `records` records, its commit record included, publishes
+    /// `in_commit`, passes the gate and takes the latch, which [`append`](SharedLog::append) or
+    /// [`leave_unchanged`](SharedLog::leave_unchanged) releases.
+    ///
+    /// # Errors
+    /// [`Error::TransactionTooLarge`] for the ring; [`Error::Poisoned`]. Nothing is held or published then.
+    pub(crate) fn enter<M: Memory>(&self, view: &View<M>, slot: Slot, records: u64) -> Result<Reservation> {
+        let memory = &view.memory;
+        let blocks = Self::blocks_for(records);
+        if blocks > self.ring.min(self.staging) {
+            return Err(Error::TransactionTooLarge { records: (self.ring - 1) * RECORDS_PER_BLOCK - 1 });
+        }
+        self.reserve(view, blocks)?;
+        loop {
+            // Sequentially consistent, as is the look at the gate: the checkpoint closes the gate and then
+            // looks at these states.
+            memory.fetch_add(slot.commit_state(), 1);
+            if load_in_order(memory, self.gate()) == 0 {
+                break;
+            }
+            self.leave(view, slot);
+            while memory.load(self.gate()) != 0 {
+                memory.wait(self.gate(), 1);
+            }
+        }
+        lock(memory, self.latch());
+        Ok(Reservation { blocks })
+    }
+
+    /// Ends a commit that validation refused: takes no TxID, appends nothing. `in_commit` stays until
+    /// [`leave`](SharedLog::leave).
+    pub(crate) fn leave_unchanged<M: Memory>(&self, view: &View<M>, reservation: Reservation) {
+        unlock(&view.memory, self.latch());
+        self.give_back(&view.memory, reservation.blocks);
+    }
+
+    /// Takes the TxID, publishes it, appends the `records` data records at `from` and a commit record in one
+    /// piece, and releases the latch. Returns the TxID.
+    pub(crate) fn append<M: Memory>(
+        &self,
+        view: &View<M>,
+        slot: Slot,
+        reservation: Reservation,
+        from: PersistentAddress,
+        records: u64,
+    ) -> u64 {
+        let memory = &view.memory;
+        let transaction = memory.fetch_add(SharedLayout::CLOCK, 1) + 1;
+        memory.store(slot.commit_state(), transaction + 2);
+        let mut position = (memory.load(self.filling()), memory.load(self.filled()));
+        let used_before = position.0 + u64::from(position.1 != 0);
+        let mut buffer = [0; COPY_WORDS];
+        let mut copied = 0;
+        while copied < records {
+            let room = (RECORDS_PER_BLOCK - position.1).min(COPY_WORDS as u64 / RECORD_BLOCKS);
+            let now = room.min(records - copied);
+            let words = &mut buffer[..(now * RECORD_BLOCKS) as usize];
+            memory.load_range(from.word(copied * RECORD_BLOCKS), words);
+            self.put(memory, &mut position, words);
+            copied += now;
+        }
+        self.put(memory, &mut position, &Record::Commit { transaction }.encode(false));
+        memory.store(self.filling(), position.0);
+        memory.store(self.filled(), position.1);
+        memory.store(self.last_transaction(), transaction);
+        let half = self.is_half_used(memory, position.0);
+        unlock(memory, self.latch());
+        let used = position.0 + u64::from(position.1 != 0) - used_before;
+        self.give_back(memory, reservation.blocks.saturating_sub(used));
+        if half {
+            self.ask_for_checkpoint(memory);
+        }
+        transaction
+    }
+
+    /// Puts records that fit into the block being filled, and closes it when it is full.
+    fn put<M: Memory>(&self, memory: &M, position: &mut (u64, u64), words: &[u64]) {
+        let block = self.staged(position.0);
+        memory.store_range(block.word(HEADER_WORDS + position.1 * RECORD_BLOCKS), words);
+        position.1 += words.len() as u64 / RECORD_BLOCKS;
+        if position.1 == RECORDS_PER_BLOCK {
+            memory.store(block, RECORDS_PER_BLOCK);
+            *position = (position.0 + 1, 0);
+        }
+    }
+
+    /// Marks the pages of the lines that a transaction is about to store home.
+    pub(crate) fn mark_dirty<M: Memory>(
+        &self,
+        view: &View<M>,
+        lines: impl Iterator<Item = PersistentAddress>,
+    ) {
+        let memory = &view.memory;
+        // No checkpoint changes the bitmap while this thread is in commit.
+        let active = memory.load(self.active_bitmap());
+        let (mut last, mut marked) = (u64::MAX, 0);
+        for line in lines {
+            let page = line.offset() / PAGE_BYTES;
+            if page != last {
+                last = page;
+                marked += u64::from(self.mark(memory, active, page));
+            }
+        }
+        if marked != 0 {
+            let before = memory.fetch_add(self.dirty_count(active), marked);
+            if before + marked >= self.dirty_bound {
+                self.ask_for_checkpoint(memory);
+            }
+        }
+    }
+
+    /// Marks a page; whether it was clean.
+    fn mark<M: Memory>(&self, memory: &M, active: u64, page: u64) -> bool {
+        let (word, bit) = (self.bitmap(active, page / 64), 1 << (page % 64));
+        let mut old = memory.load(word);
+        while old & bit == 0 {
+            match memory.compare_exchange(word, old, old | bit) {
+                Ok(_) => return true,
+                Err(now) => old = now,
+            }
+        }
+        false
+    }
+
+    /// Clears `in_commit`, and tells a checkpoint that waits for that.
+    pub(crate) fn leave<M: Memory>(&self, view: &View<M>, slot: Slot) {
+        let (memory, state) = (&view.memory, slot.commit_state());
+        // Only this thread changes the word; the exchange is for its order before the look at the gate.
+        let _ = memory.compare_exchange(state, memory.load(state), 0);
+        if load_in_order(memory, self.gate()) != 0 {
+            memory.wake(state);
+        }
+    }
+
+    // ---- flush ----
+
+    /// Waits until the transaction with this TxID, and all before it, are durable in the log; leads a flush if
+    /// nobody does.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]: the outcome is unknown.
+    pub(crate) fn wait_durable<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<()> {
+        let memory = &view.memory;
+        loop {
+            let flushes = memory.load(self.flushes());
+            self.check_poison(memory)?;
+            if memory.load(self.durable_transaction()) >= transaction {
+                return Ok(());
+            }
+            if memory.load(self.leader()) != 0 || memory.compare_exchange(self.leader(), 0, 1).is_err() {
+                memory.wait(self.flushes(), flushes);
+                continue;
+            }
+            // The last leader may have done it since.
+            let done = self.check_poison(memory).and_then(|()| {
+                if memory.load(self.durable_transaction()) < transaction { self.flush(view) } else { Ok(()) }
+            });
+            memory.store(self.leader(), 0);
+            memory.fetch_add(self.flushes(), 1);
+            memory.wake(self.flushes());
+            self.announce_room(memory);
+            done?;
+        }
+    }
+
+    /// Closes the block being filled, if it has a record. Under the latch.
+    pub(super) fn close_block<M: Memory>(&self, memory: &M) -> u64 {
+        let (number, records) = (memory.load(self.filling()), memory.load(self.filled()));
+        if records == 0 {
+            return number;
+        }
+        memory.store(self.staged(number), records);
+        memory.store(self.filled(), 0);
+        memory.store(self.filling(), number + 1);
+        number + 1
+    }
+
+    /// Makes everything appended so far durable; the caller leads.
+    fn flush<M: Memory>(&self, view: &View<M>) -> Result<()> {
+        let memory = &view.memory;
+        let device = self.device(view)?;
+        lock(memory, self.latch());
+        let to = self.close_block(memory);
+        let last = memory.load(self.last_transaction());
+        unlock(memory, self.latch());
+        let mut from = memory.load(self.durable());
+        while from < to {
+            // As far as the ring goes before it wraps.
+            let count = (to - from).min(self.ring - from % self.ring).min(WRITE_BLOCKS);
+            let written = if count == 1 {
+                let mut page = Page([0; BLOCK_BYTES as usize]);
+                self.collect(memory, from, &mut page.0);
+                self.write_blocks(memory, device, from, &page.0)
+            } else {
+                let mut buffer = AlignedBuffer::new((count * BLOCK_BYTES) as usize);
+                for (number, block) in (from..).zip(buffer.chunks_exact_mut(BLOCK_BYTES as usize)) {
+                    self.collect(memory, number, block);
+                }
+                self.write_blocks(memory, device, from, &buffer)
+            };
+            written.map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
+            from += count;
+        }
+        // The TxID first: who sees staging free may rely on nothing else.
+        memory.store(self.durable_transaction(), last);
+        memory.store(self.durable(), to);
+        Ok(())
+    }
+
+    /// Copies a closed block out of staging and seals it.
+    fn collect<M: Memory>(&self, memory: &M, number: u64, into: &mut [u8]) {
+        let staged = self.staged(number);
+        let records = memory.load(staged).min(RECORDS_PER_BLOCK);
+        let mut words = [0; BLOCK_WORDS as usize];
+        let words = &mut words[..(HEADER_WORDS + records * RECORD_BLOCKS) as usize];
+        memory.load_range(staged, words);
+        block::to_bytes(words, into);
+        block::seal(into, number, memory.load(self.life()), records, self.seed);
+    }
+
+    fn write_blocks<M: Memory>(
+        &self,
+        memory: &M,
+        device: &dyn Device,
+        number: u64,
+        blocks: &[u8],
+    ) -> std::io::Result<()> {
+        let offset = block::offset(number, self.ring);
+        if memory.omitted(Step::SyncLogFlush) {
+            device.write(DeviceFile::Log, offset, blocks)
+        } else {
+            device.write_durable(DeviceFile::Log, offset, blocks)
+        }
+    }
+
+    // ---- who wants a checkpoint ----
+
+    fn is_half_used<M: Memory>(&self, memory: &M, filling: u64) -> bool {
+        filling.saturating_sub(memory.load(self.start())) >= self.ring.div_ceil(2)
+    }
+
+    /// Whether a checkpoint is wanted: somebody asked for one, half the ring is used, or the dirty pages have
+    /// reached their bound.
+    pub fn checkpoint_wanted<M: Memory>(&self, view: &View<M>) -> bool {
+        let memory = &view.memory;
+        let active = memory.load(self.active_bitmap());
+        memory.load(self.wanted()) != 0
+            || self.is_half_used(memory, memory.load(self.filling()))
+            || memory.load(self.dirty_count(active)) >= self.dirty_bound
+    }
+
+    /// Asks for a checkpoint, or wakes whoever waits to run one so that it looks why.
+    pub fn request_checkpoint<M: Memory>(&self, memory: &M) {
+        memory.store(self.wanted(), 1);
+        memory.wake(self.wanted());
+    }
+
+    /// Asks for a checkpoint unless one is asked for or running: whoever still needs one after it asks again.
+    fn ask_for_checkpoint<M: Memory>(&self, memory: &M) {
+        if memory.load(self.wanted()) == 0 && memory.load(self.checkpointing()) == 0 {
+            self.request_checkpoint(memory);
+        }
+    }
+
+    /// Blocks until a checkpoint is asked for. For the thread that runs them.
+    pub fn wait_for_request<M: Memory>(&self, view: &View<M>) {
+        while view.memory.load(self.wanted()) == 0 {
+            view.memory.wait(self.wanted(), 0);
+        }
+    }
+
+    /// Runs `body` while no checkpoint runs: neither the heap file nor the blocks from S on change, other than by
+    /// commits that append.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]; those of `body`.
+    pub(crate) fn hold_checkpoints<M: Memory, R>(
+        &self,
+        view: &View<M>,
+        body: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        lock(&view.memory, self.checkpointing());
+        let result = self.check_poison(&view.memory).and_then(|()| body());
+        unlock(&view.memory, self.checkpointing());
+        // Who found no room while a checkpoint seemed to run has not asked for one.
+        self.announce_room(&view.memory);
+        result
+    }
+
+    /// The blocks that recovery needs and that are durable.
+    pub(crate) fn needed_blocks<M: Memory>(&self, view: &View<M>) -> std::ops::Range<u64> {
+        view.memory.load(self.start())..view.memory.load(self.durable())
+    }
+
+    /// Where block `number` lies in the log file.
+    pub(crate) fn block_offset(&self, number: u64) -> u64 {
+        block::offset(number, self.ring)
+    }
+
+    /// The highest TxID that is in the log, durable or not.
+    pub(crate) fn appended_up_to<M: Memory>(&self, view: &View<M>) -> u64 {
+        view.memory.load(self.last_transaction())
+    }
+
+    /// The highest TxID that is durable.
+    pub fn durable_up_to<M: Memory>(&self, view: &View<M>) -> u64 {
+        view.memory.load(self.durable_transaction())
+    }
+}

@@ -1,0 +1,80 @@
+//! A checkpoint slot: where recovery begins.
+//!
+//! Two slots lie in different pages of the heap file ([`Layout::CHECKPOINT_SLOTS`]) and are written in turn, so
+//! that one is whole whatever happens to the other. The fields lie in one 512-byte sector.
+//!
+//! ```text
+//! word 0 magic, 1 generation, 2 S, 3 W, 4 the log's nonce, 5 the life, 6 CRC-32C of the pool's UUID and words 0-5
+//! ```
+//!
+//! S is the number of the first block that recovery reads, W the highest TxID that the heap file holds
+//! completely, and the blocks from S on are those that the life wrote to the log with the nonce. The slot with the higher generation
+//! counts.
+
+use crate::layout::{Layout, PAGE_BYTES};
+
+use super::block::{to_bytes, word};
+use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"StrndChk");
+
+/// What a checkpoint slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CheckpointSlot {
+    pub generation: u64,
+    /// S: the first block that is needed.
+    pub start: u64,
+    /// W: the highest TxID in the heap file.
+    pub watermark: u64,
+    /// The nonce of the log that belongs to the heap.
+    pub nonce: u64,
+    /// Which opening of the pool writes the blocks from `start` on.
+    pub life: u64,
+}
+
+const FIELDS: usize = 6;
+
+fn checksum(bytes: &[u8], pool: &[u8; 16]) -> u64 {
+    crc32c::crc32c_append(crc32c::crc32c(pool), &bytes[..8 * FIELDS]).into()
+}
+
+/// Where slot `index` (0 or 1) lies in the heap file.
+fn offset(index: u64) -> u64 {
+    Layout::CHECKPOINT_SLOTS.offset() + index * PAGE_BYTES
+}
+
+impl CheckpointSlot {
+    /// The slot's page.
+    fn page(self, pool: &[u8; 16]) -> AlignedBuffer {
+        let mut page = AlignedBuffer::new(PAGE_BYTES as usize);
+        let Self { generation, start, watermark, nonce, life } = self;
+        to_bytes(&[MAGIC, generation, start, watermark, nonce, life], &mut page);
+        let checksum = checksum(&page, pool);
+        to_bytes(&[checksum], &mut page[8 * FIELDS..]);
+        page
+    }
+
+    /// Writes it as slot `index`; durable after a flush of the heap.
+    pub fn write(self, device: &dyn Device, index: u64, pool: &[u8; 16]) -> std::io::Result<()> {
+        device.write(DeviceFile::Heap, offset(index), &self.page(pool))
+    }
+
+    /// Reads slot `index`; `None` if there is none.
+    pub fn read(device: &dyn Device, index: u64, pool: &[u8; 16]) -> std::io::Result<Option<Self>> {
+        let mut page = AlignedBuffer::new(PAGE_BYTES as usize);
+        device.read(DeviceFile::Heap, offset(index), &mut page)?;
+        Ok(Self::decode(&page, pool))
+    }
+
+    /// The slot in this page; `None` if there is none.
+    pub fn decode(page: &[u8], pool: &[u8; 16]) -> Option<Self> {
+        let whole = word(page, 0) == MAGIC && word(page, FIELDS) == checksum(page, pool);
+        whole.then(|| Self {
+            generation: word(page, 1),
+            start: word(page, 2),
+            watermark: word(page, 3),
+            nonce: word(page, 4),
+            life: word(page, 5),
+        })
+    }
+}

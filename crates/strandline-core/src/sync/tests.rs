@@ -1,0 +1,173 @@
+//! The protocol on real files, with operating-system threads. What becomes of it when devices fail and power is
+//! lost is tested by `strandline-check`, in its device world.
+
+use std::fs::{File, OpenOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use crate::Domain;
+use crate::engine::Worker;
+use crate::layout::{Geometry, Layout, SharedLayout, View};
+use crate::memory::{Mapping, MappingKind, Memory, Native};
+use crate::scheme::Blurred;
+use crate::transaction::{Concurrency, Read, Runner, Transaction};
+
+const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline tests", nonce: 1 };
+
+struct Files {
+    folder: tempfile::TempDir,
+    layout: Layout,
+    shared: SharedLayout,
+    log: SharedLog,
+    buffered: bool,
+}
+
+impl Files {
+    fn file(&self, name: &str) -> File {
+        let path = self.folder.path().join(name);
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
+    }
+
+    fn device(&self) -> FileDevice {
+        let (heap, log) = (self.file("heap"), self.file("log"));
+        if self.buffered { FileDevice::buffered(heap, log) } else { FileDevice::new(heap, log, true) }
+    }
+
+    fn create(geometry: Geometry, parameters: SyncParameters, buffered: bool) -> Self {
+        let layout = Layout::new(geometry).unwrap();
+        let shared = SharedLayout::new(&layout, 12, SharedLog::volatile_bytes(&layout, parameters));
+        let log = SharedLog::new(&layout, &shared, parameters, IDENTITY, 1);
+        let folder = tempfile::tempdir().unwrap();
+        let files = Self { folder, layout, shared, log, buffered };
+        let device = files.device();
+        device.grow(DeviceFile::Heap, geometry.size).unwrap();
+        super::create(&device, IDENTITY, parameters, 0).unwrap();
+        files
+    }
+
+    fn open(&self) -> (View<Native>, SyncRecoveryReport) {
+        let size = self.layout.geometry.size;
+        let heap = Mapping::file(&self.file("heap"), size, MappingKind::Private).unwrap();
+        let volatile = Mapping::anonymous(self.shared.bytes()).unwrap();
+        let device = Arc::new(self.device());
+        let path = self.folder.path().join("log");
+        assert_eq!(read_log_header(&*device, &path).unwrap().identity, IDENTITY);
+        let memory =
+            Native::new(Arc::new(heap), Arc::new(volatile), Domain::Sync, None, Some(device)).unwrap();
+        let view = View { memory, layout: self.layout, shared: self.shared };
+        let report = self.log.recover(&view).unwrap();
+        (view, report)
+    }
+
+    /// Runs `threads` workers, and checkpoints when they are wanted.
+    fn run(
+        &self,
+        view: &View<Native>,
+        threads: u64,
+        concurrency: Concurrency,
+        body: impl Fn(u64, &mut Worker<Native, Blurred>) + Sync,
+    ) -> u64 {
+        let stop = AtomicBool::new(false);
+        let fork = || View { memory: view.memory.fork(), layout: self.layout, shared: self.shared };
+        std::thread::scope(|scope| {
+            let (runner, stop, body) = (fork(), &stop, &body);
+            let checkpoints = scope.spawn(move || {
+                let mut taken = 0;
+                loop {
+                    self.log.wait_for_request(&runner);
+                    if stop.load(Ordering::SeqCst) {
+                        return taken;
+                    }
+                    self.log.checkpoint(&runner).unwrap();
+                    taken += 1;
+                }
+            });
+            let workers: Vec<_> = (0..threads)
+                .map(|number| {
+                    let view = fork();
+                    scope.spawn(move || {
+                        let mut worker = Worker::lease(view, concurrency, Some(self.log)).unwrap();
+                        body(number, &mut worker);
+                    })
+                })
+                .collect();
+            for worker in workers {
+                worker.join().unwrap();
+            }
+            stop.store(true, Ordering::SeqCst);
+            self.log.request_checkpoint(&view.memory);
+            checkpoints.join().unwrap()
+        })
+    }
+}
+
+const SMALL: Geometry = Geometry { size: 1 << 20, logs: 4, log_bytes: 16384, chunk_bytes: 4096 };
+
+#[test]
+fn threads_commit_checkpoint_and_recover_on_real_files() {
+    for (buffered, concurrency) in
+        [(false, Concurrency::Stm), (true, Concurrency::SingleWriter), (true, Concurrency::Stm)]
+    {
+        let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+        let files = Files::create(SMALL, parameters, buffered);
+        let (counter, others) = (files.layout.root(0), files.layout.chunks);
+        for life in 1..=2 {
+            let (view, _) = files.open();
+            let checkpoints = files.run(&view, 3, concurrency, |number, worker| {
+                for i in 0..100 {
+                    worker
+                        .run(|tx| {
+                            let value = tx.read(counter)? + 1;
+                            tx.write(counter, value)?;
+                            tx.write(others.byte((number * 100 + i) % 40 * 4096), value)
+                        })
+                        .unwrap();
+                }
+            });
+            assert!(checkpoints > 0);
+            assert_eq!(view.memory.load(counter), life * 300);
+        }
+        let (view, report) = files.open();
+        assert_eq!((view.memory.load(counter), report.watermark), (600, 600));
+    }
+}
+
+/// Everything that waits has to wait: little room in ring and staging, few dirty pages allowed, more threads
+/// than processors.
+#[test]
+fn nobody_waits_for_ever() {
+    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
+        let geometry = Geometry { logs: 8, ..SMALL };
+        let files = Files::create(
+            geometry,
+            SyncParameters { ring_blocks: 7, dirty_pages: 2, staging_blocks: 1 },
+            true,
+        );
+        let (view, _) = files.open();
+        let chunks = files.layout.chunks;
+        files.run(&view, 8, concurrency, |number, worker| {
+            for i in 0..60 {
+                let writes = if i % 20 == number { 700 } else { 3 };
+                worker
+                    .run(|tx| {
+                        (0..writes).try_for_each(|w| {
+                            tx.write(chunks.byte((number * 16 + w) % 100 * 4096 + w * 8 % 4096), i)
+                        })
+                    })
+                    .unwrap();
+                worker.view(|tx| tx.read(chunks.byte(number * 4096))).unwrap();
+            }
+        });
+        let contents = |view: &View<Native>| {
+            let mut words = vec![0; 100 * 512];
+            view.memory.load_range(chunks, &mut words);
+            words
+        };
+        let before = contents(&view);
+        drop(view);
+        let (view, report) = files.open();
+        assert_eq!(report.watermark, 480);
+        assert!(contents(&view) == before);
+    }
+}

@@ -1,0 +1,175 @@
+//! Runners whose type is forgotten.
+//!
+//! A program that knows its runner and its structure is compiled for them, at full speed. Where that speed does not matter
+//! (a simulated machine, a recorder, filling a pool), [`AnyRunner`] keeps each structure from being compiled again for
+//! every runner.
+
+use crate::error::{Error, Result};
+use crate::memory::PersistentAddress;
+
+use super::{Abort, Lock, Read, Runner, Statistics, Transaction};
+
+/// A runner of any kind. Its transactions are trait objects: each access is an indirect call.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// use strandline_core::transaction::AnyRunner;
+///
+/// let fast = std::env::args().any(|argument| argument == "--fast");
+/// // Two types, one runner.
+/// let mut runner = match fast {
+///     true => AnyRunner::new(strandline_schemes::VolatileWorker::in_pool(&pool, 0)?),
+///     false => AnyRunner::new(pool.worker()?),
+/// };
+/// runner.run(|tx| tx.write(tx.root(0), 5))?;
+/// assert_eq!(runner.view(|tx| tx.read(tx.root(0)))?, 5);
+/// assert_eq!(runner.rolls_back(), !fast);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct AnyRunner<'r>(Box<dyn Erased + 'r>);
+
+impl<'r> AnyRunner<'r> {
+    /// Forgets the type of `runner`.
+    pub fn new(runner: impl Runner + 'r) -> Self {
+        Self(Box::new(runner))
+    }
+
+    fn execute<R>(
+        &mut self,
+        how: How,
+        mut body: impl FnMut(&mut &mut dyn Transaction) -> Result<R, Abort>,
+    ) -> Result<R> {
+        let mut result = None;
+        self.0.execute(how, &mut |mut tx| {
+            result = Some(body(&mut tx)?);
+            Ok(())
+        })?;
+        Ok(result.expect("a transaction commits after its body has run"))
+    }
+}
+
+/// Which of a runner's methods.
+#[derive(Clone, Copy)]
+enum How<'l> {
+    Run,
+    RunLocked(&'l [Lock]),
+    View,
+}
+
+type Body<'b> = dyn FnMut(&mut dyn Transaction) -> Result<(), Abort> + 'b;
+
+/// What [`Runner`] is, without generic methods.
+trait Erased {
+    fn execute(&mut self, how: How, body: &mut Body) -> Result<()>;
+    fn drain(&mut self) -> Result<()>;
+    fn statistics(&self) -> Statistics;
+    fn rolls_back(&self) -> bool;
+}
+
+impl<R: Runner> Erased for R {
+    fn execute(&mut self, how: How, body: &mut Body) -> Result<()> {
+        match how {
+            How::Run => self.run(|tx| body(tx)),
+            How::RunLocked(locks) => self.run_locked(locks, |tx| body(tx)),
+            How::View => self.view(|tx| body(tx)),
+        }
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        Runner::drain(self)
+    }
+
+    fn statistics(&self) -> Statistics {
+        Runner::statistics(self)
+    }
+
+    fn rolls_back(&self) -> bool {
+        Runner::rolls_back(self)
+    }
+}
+
+impl Runner for AnyRunner<'_> {
+    type Tx<'t> = &'t mut (dyn Transaction + 't);
+
+    fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R> {
+        self.execute(How::Run, body)
+    }
+
+    fn run_locked<R>(
+        &mut self,
+        locks: &[Lock],
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>,
+    ) -> Result<R> {
+        self.execute(How::RunLocked(locks), body)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        self.0.drain()
+    }
+
+    fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R> {
+        self.execute(How::View, body)
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.0.statistics()
+    }
+
+    fn rolls_back(&self) -> bool {
+        self.0.rolls_back()
+    }
+}
+
+impl<T: Read + ?Sized> Read for &mut T {
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        T::read(self, at)
+    }
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        T::read_range(self, at, into)
+    }
+    fn root(&self, index: u64) -> PersistentAddress {
+        T::root(self, index)
+    }
+    fn fail(&mut self, error: Error) -> Abort {
+        T::fail(self, error)
+    }
+    fn data_words(&self) -> u64 {
+        T::data_words(self)
+    }
+    fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
+        T::find_block(self, at)
+    }
+    fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
+        T::is_allocated(self, at)
+    }
+    fn tolerate(
+        &mut self,
+        body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort> {
+        T::tolerate(self, body)
+    }
+}
+
+impl<T: Transaction + ?Sized> Transaction for &mut T {
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        T::write(self, at, value)
+    }
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        T::write_range(self, at, from)
+    }
+    fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
+        T::alloc(self, bytes)
+    }
+    fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        T::free(self, at)
+    }
+    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        T::block(self, at)
+    }
+}

@@ -1,0 +1,70 @@
+//! How transactions are isolated, and what a worker counts.
+
+use crate::memory::Counters;
+
+/// How transactions are isolated from one another.
+///
+/// ```
+/// use strandline_core::{Concurrency, Options};
+///
+/// // Readers beside one writer at a time; the default is STM.
+/// let options = Options { concurrency: Concurrency::SingleWriter, ..Options::default() };
+/// assert_ne!(options.concurrency, Options::default().concurrency);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Concurrency {
+    /// Word-based software transactional memory: encounter-time locking, write-back, timestamp extension,
+    /// as in TinySTM. Transactions that touch different lines run in parallel.
+    #[default]
+    Stm,
+    /// One writer at a time, no read set, no lock table; readers validate against a sequence.
+    SingleWriter,
+    /// Mutual exclusion by locks, all of them held until the transaction has stored its data: those of the
+    /// lock set that it declares, taken in order, or else those of what it touches.
+    Locks,
+}
+
+/// What a worker has done so far.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.worker()?;
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// worker.view(|tx| tx.read(tx.root(0)))?;
+/// let given_up: strandline_core::Result<()> = worker.run(|_| Err(strandline_core::Abort::User));
+/// assert!(given_up.is_err());
+/// let done = worker.statistics();
+/// assert_eq!((done.commits, done.read_only, done.user_aborts), (1, 1, 1));
+/// // A record and the commit record fill a line.
+/// assert_eq!(done.log_bytes, 64);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Committed update transactions.
+    pub commits: u64,
+    /// Committed transactions that wrote nothing.
+    pub read_only: u64,
+    /// Of both, those known to be durable; fewer only while deferred commits are under way.
+    pub acknowledged: u64,
+    /// Attempts that met a conflict and were run again.
+    pub conflicts: u64,
+    /// Transactions that their closure gave up, or that failed.
+    pub user_aborts: u64,
+    /// Bytes of log records written, commit records included.
+    pub log_bytes: u64,
+    /// Times that this worker persisted in bulk.
+    pub bulk_persists: u64,
+    /// Times that this worker's log began anew.
+    pub log_restarts: u64,
+    /// Everything that this worker wrote back and fenced, bulk persistence included.
+    pub total: Counters,
+    /// The part of it that bulk persistence and log restarts took.
+    pub bulk: Counters,
+}

@@ -1,0 +1,273 @@
+//! Isolation by locks that are all held until a transaction has stored its data (deferred-commit paper, section
+//! 3.1), for the schemes that store in place.
+//!
+//! Every word of the pool has one lock: the words of a 256-byte granule share one, the blocks of a
+//! [region](Lock::Region) share one, each word of the heap's chunk table has its own, and whoever
+//! writes to one takes a lock of its line as well. Locks are numbered, and
+//! several things may share a number.
+//!
+//! A transaction that *declares* its lock set takes it in the order of numbers and then runs; a write to any other
+//! word is an error. One that declares nothing locks what it reads and writes as it goes: the read phase that
+//! section 3.1 asks for where the set is not known. In both, locks found to be needed later (undeclared ones, and
+//! those of the allocator's words and of new blocks) are only tried. If one is taken, the transaction, which has
+//! stored nothing yet, gives all up and begins again with what it then knew taken in order; so there is no
+//! deadlock, and as its set grows with each attempt, it ends.
+//!
+//! *The allocator's words* are protected like all others. An arena looks for room through unprotected hints and
+//! then locks the table word and the bitmap granule that it takes from; arenas have chunks of their own, so that
+//! allocating transactions do not meet.
+//!
+//! Each lock keeps a Lamport timestamp, one above those of all locks of its last holder, and that holder's
+//! [name](Holder). The timestamps give conflicting transactions their order.
+
+use crate::heap;
+use crate::layout::View;
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress};
+
+/// Bytes whose words share a lock.
+const GRANULE_BYTES: u64 = 256;
+
+/// A lock that a transaction declares before it begins, named by what it protects.
+///
+/// ```
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline_core::{Concurrency, Lock};
+/// # use strandline_core::scheme::SchemeKind;
+/// let options = Options { concurrency: Concurrency::Locks, ..options };
+/// # let options = Options { domain: Domain::FlushOnFail, assume_persistent: true, ..options };
+/// let pool = Pool::create(&path, &options)?;
+/// let (from, to) = (pool.layout().root(0), pool.layout().root(1));
+/// let mut worker = pool.worker_of(&strandline_schemes::UNDO_LOG)?;
+/// worker.run_locked(&[Lock::word(from), Lock::word(to)], |tx| {
+///     tx.write(from, 1)?;
+///     tx.write(to, 2)
+/// })?;
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// The words of `bytes` bytes from `at`: rows, array elements, whatever has a known address. Neighbours
+    /// within 256 bytes share a lock.
+    Range {
+        /// Where they begin.
+        at: PersistentAddress,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// All blocks of up to a quarter of a chunk that were allocated by transactions that declared this region first
+    /// among their regions, whatever isolated them: one lock for a structure that grows, such as a tree, wherever
+    /// its nodes are. Larger blocks lie in chunks of their own and are declared as ranges.
+    Region(u32),
+}
+
+impl Lock {
+    /// The lock of the word at `at`.
+    pub fn word(at: PersistentAddress) -> Self {
+        Self::Range { at, bytes: 8 }
+    }
+
+    /// The region that a transaction allocates from that declares `locks`.
+    pub fn first_region(locks: &[Self]) -> Option<u32> {
+        locks.iter().find_map(|lock| match lock {
+            Self::Region(region) => Some(*region),
+            Self::Range { .. } => None,
+        })
+    }
+}
+
+/// A transaction as its successors know it: the log that it used and its number in that log, from 0.
+///
+/// ```
+/// use strandline_core::transaction::Holder;
+///
+/// // The first transaction of log 3, as its locks name it.
+/// let holder = Holder { log: 3, sequence: 0 };
+/// assert_eq!(Holder::decode(holder.encode()), Some(holder));
+/// // A lock that nobody has held.
+/// assert_eq!(Holder::decode(0), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The log's number.
+    pub log: u64,
+    /// The transaction's number.
+    pub sequence: u64,
+}
+
+impl Holder {
+    const LOG_BITS: u32 = 10;
+
+    /// As a word, never 0.
+    pub fn encode(self) -> u64 {
+        (self.sequence + 1) << Self::LOG_BITS | self.log
+    }
+
+    /// The holder in a word; `None` in 0.
+    pub fn decode(word: u64) -> Option<Self> {
+        let sequence = (word >> Self::LOG_BITS).checked_sub(1)?;
+        Some(Self { log: word & ((1 << Self::LOG_BITS) - 1), sequence })
+    }
+}
+
+/// The locks of a running transaction.
+pub struct LockSet {
+    /// Those that it holds, in order.
+    pub(crate) held: Vec<u32>,
+    /// Those to take before the next attempt, in order.
+    pub(crate) wanted: Vec<u32>,
+    /// Whether the transaction declared its set.
+    pub(crate) declared: bool,
+    /// The region that it allocates from.
+    pub(crate) region: Option<u32>,
+    /// The lock that was looked up last, if it is held.
+    pub(crate) last: u32,
+    /// Whether a lock was taken since the attempt began.
+    pub(crate) late: bool,
+    /// Whether the allocator is at work.
+    pub(crate) allocating: bool,
+    /// Blocks allocated by this transaction.
+    pub(crate) fresh: Vec<(PersistentAddress, u64)>,
+}
+
+impl LockSet {
+    /// An empty set.
+    pub(crate) fn new() -> Self {
+        Self {
+            held: Vec::with_capacity(64),
+            wanted: Vec::with_capacity(64),
+            declared: false,
+            region: None,
+            last: u32::MAX,
+            late: false,
+            allocating: false,
+            fresh: Vec::new(),
+        }
+    }
+
+    /// Those to be taken for `locks`; `None`: the transaction declares nothing.
+    pub(crate) fn want<M: Memory>(&mut self, view: &View<M>, locks: Option<&[Lock]>) {
+        self.wanted.clear();
+        self.declared = locks.is_some();
+        for &lock in locks.unwrap_or_default() {
+            match lock {
+                Lock::Region(region) => self.wanted.push(region_lock(view, region)),
+                Lock::Range { bytes: 0, .. } => {}
+                Lock::Range { at, bytes } => {
+                    let (mut next, end) = (at.offset(), at.offset().saturating_add(bytes - 1));
+                    let mut granules = 0;
+                    // More granules than there are locks are all locks.
+                    while next <= end && granules <= view.shared.lock_count() {
+                        self.wanted.push(lock_of(view, PersistentAddress::new(next)));
+                        next = (next | (GRANULE_BYTES - 1)).saturating_add(1);
+                        granules += 1;
+                    }
+                }
+            }
+        }
+        self.wanted.sort_unstable();
+        self.wanted.dedup();
+    }
+
+    /// The region that the transaction allocates from.
+    pub(crate) fn region(&self) -> Option<u32> {
+        self.region
+    }
+
+    /// Says whether the allocator is at work.
+    pub(crate) fn set_allocating(&mut self, allocating: bool) {
+        self.allocating = allocating;
+    }
+
+    /// The transaction has allocated this block.
+    pub(crate) fn add_fresh(&mut self, at: PersistentAddress, bytes: u64) {
+        self.fresh.push((at, bytes));
+    }
+
+    pub(crate) fn holds(&mut self, lock: u32) -> bool {
+        if lock == self.last {
+            return true;
+        }
+        let found = self.held.binary_search(&lock).is_ok();
+        if found {
+            self.last = lock;
+        }
+        found
+    }
+
+    pub(crate) fn insert(&mut self, lock: u32) {
+        if let Err(at) = self.held.binary_search(&lock) {
+            self.held.insert(at, lock);
+        }
+    }
+
+    /// Whether locks were taken since this was last asked, or since the attempt began.
+    pub fn take_late(&mut self) -> bool {
+        std::mem::take(&mut self.late)
+    }
+
+    /// A timestamp above those of all these locks, and above `own`.
+    pub fn next_timestamp<M: Memory>(&self, view: &View<M>, own: u64) -> u64 {
+        let stamps =
+            self.held.iter().map(|&lock| view.memory.load(view.shared.set_lock(lock.into()).word(1)));
+        stamps.fold(own, u64::max) + 1
+    }
+
+    /// Calls `each` with the last holder of each lock that has had one.
+    pub fn previous<M: Memory>(&self, view: &View<M>, mut each: impl FnMut(Holder)) {
+        for &lock in &self.held {
+            let word = view.memory.load(view.shared.set_lock(lock.into()).word(2));
+            Holder::decode(word).into_iter().for_each(&mut each);
+        }
+    }
+
+    /// Leaves timestamp and holder in all locks.
+    pub fn stamp<M: Memory>(&self, view: &View<M>, timestamp: u64, holder: Option<Holder>) {
+        for &lock in &self.held {
+            let at = view.shared.set_lock(lock.into());
+            view.memory.store(at.word(1), timestamp);
+            if let Some(holder) = holder {
+                view.memory.store(at.word(2), holder.encode());
+            }
+        }
+    }
+
+    /// Releases all locks.
+    pub fn release<M: Memory>(&mut self, view: &View<M>) {
+        for &lock in &self.held {
+            view.memory.unlock(view.shared.set_lock(lock.into()));
+        }
+        self.held.clear();
+        self.last = u32::MAX;
+    }
+}
+
+/// Spreads what has no address of its own over the locks.
+fn spread<M: Memory>(view: &View<M>, number: u64) -> u32 {
+    ((number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % view.shared.lock_count()) as u32
+}
+
+fn region_lock<M: Memory>(view: &View<M>, region: u32) -> u32 {
+    spread(view, 1 << 40 | u64::from(region))
+}
+
+/// The number of the lock that whoever writes to the line of `at` in the chunk table takes besides: hardware that keeps old
+/// values of lines undoes what others wrote to the same line (ATOM).
+pub(crate) fn line_lock<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
+    spread(view, 1 << 41 | (at.offset() / LINE_BYTES))
+}
+
+/// The number of the lock of the word at `at`.
+pub(crate) fn lock_of<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
+    let layout = &view.layout;
+    if at >= layout.chunks && at < layout.end() {
+        if let Some(region) = heap::region_at(view, at) {
+            return region_lock(view, region);
+        }
+    } else if at >= layout.chunk_table && at < layout.chunks {
+        return spread(view, at.offset() / 8);
+    }
+    ((at.offset() / GRANULE_BYTES) % view.shared.lock_count()) as u32
+}

@@ -1,0 +1,404 @@
+//! Waist 1: what a structure may do, and the concurrency control beneath it.
+//!
+//! A structure touches persistent words only through [`Read`] and [`Transaction`]. Both return
+//! `Result<_, Abort>`, so that a conflict or a user abort unwinds with `?`; whoever runs the transaction
+//! retries it or gives the reason. There is no access to pool words outside a transaction, and no reference
+//! into pool memory: reads copy out.
+
+mod any;
+mod control;
+pub(crate) mod locks;
+mod runner;
+pub(crate) mod write_set;
+
+pub use crate::error::Abort;
+pub use any::AnyRunner;
+pub use control::{Concurrency, Statistics};
+pub use locks::{Holder, Lock, LockSet};
+pub use runner::Runner;
+pub use write_set::{LineEntry, WriteSet};
+
+use crate::error::Error;
+use crate::memory::PersistentAddress;
+
+/// Reading in a transaction.
+///
+/// ```
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline_core::Abort;
+/// # use strandline_core::memory::PersistentAddress;
+/// // The first word of what hangs from a root.
+/// fn first(tx: &mut impl Read, root: u64) -> Result<u64, Abort> {
+///     let at = tx.read(tx.root(root))?;
+///     if at == 0 { Ok(0) } else { tx.read(PersistentAddress::new(at)) }
+/// }
+///
+/// let pool = Pool::create(&path, &options)?;
+/// assert_eq!(pool.worker()?.view(|tx| first(tx, 0))?, 0);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub trait Read {
+    /// Reads the word at `at`.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// worker.run(|tx| tx.write(tx.root(2), 5))?;
+    /// assert_eq!(worker.view(|tx| tx.read(tx.root(2)))?, 5);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict, or an address outside the heap.
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
+
+    /// Reads consecutive words.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+    /// let mut words = [0; 2];
+    /// worker.view(|tx| tx.read_range(tx.root(1), &mut words))?;
+    /// assert_eq!(words, [2, 3]);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::read`].
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort>;
+
+    /// The address of root word `index`, one of eight that structures hang from.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline_core::layout::ROOTS;
+    ///
+    /// let roots = worker.view(|tx| Ok((0..ROOTS).map(|index| tx.root(index)).collect::<Vec<_>>()))?;
+    /// assert_eq!(roots[7], roots[0].word(7));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    fn root(&self, index: u64) -> PersistentAddress;
+
+    /// Words that a pool of this size holds: more than that no structure has, and no length says.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// assert!(worker.view(|tx| Ok(tx.data_words()))? < geometry.size / 8);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    fn data_words(&self) -> u64;
+
+    /// Bytes of the heap's block that begins at `at`, allocated or not; `None` if none begins there. Lengths that are
+    /// read from the pool are held against it before memory is taken for what they tell of.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// let block = worker.run(|tx| tx.alloc(100))?;
+    /// // Unlike with [`Transaction::block`], the transaction goes on.
+    /// assert_eq!(worker.view(|tx| tx.find_block(block.word(1)))?, None);
+    /// assert_eq!(worker.view(|tx| tx.find_block(block))?, Some(128));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort>;
+
+    /// Whether a block or a large object that is allocated begins at `at`.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// let block = worker.run(|tx| tx.alloc(100))?;
+    /// assert!(worker.view(|tx| tx.is_allocated(block))?);
+    /// worker.run(|tx| tx.free(block))?;
+    /// assert!(!worker.view(|tx| tx.is_allocated(block))?);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort>;
+
+    /// Runs `body`, which can only read. What it fails with is returned, and the transaction goes on as if it had not
+    /// been tried: for looking over what may be damaged.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline_core::Error;
+    /// use strandline_core::memory::PersistentAddress;
+    ///
+    /// let nowhere = PersistentAddress::new(12345);
+    /// let failed = worker.view(|tx| tx.tolerate(&mut |tx| tx.read(nowhere).map(drop)))?;
+    /// assert!(matches!(failed, Some(Error::InvalidAddress(12345))));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict; the transaction had failed before.
+    fn tolerate(
+        &mut self,
+        body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort>;
+
+    /// Ends the transaction with an error; the worker returns it. For structures that find themselves
+    /// damaged or misused.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline_core::Error;
+    ///
+    /// let withdrawn = worker.run(|tx| match tx.read(tx.root(0))?.checked_sub(10) {
+    ///     Some(rest) => tx.write(tx.root(0), rest),
+    ///     None => Err(tx.fail(Error::Parameter("the account does not have so much".into()))),
+    /// });
+    /// assert!(matches!(withdrawn, Err(Error::Parameter(_))));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    fn fail(&mut self, error: Error) -> Abort;
+}
+
+/// Reading, writing, allocating and freeing in a transaction: all of it happens, or nothing.
+///
+/// ```
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline_core::memory::PersistentAddress;
+/// let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.worker()?;
+/// worker.run(|tx| {
+///     let block = tx.alloc(24)?;
+///     tx.write_range(block, &[1, 2, 3])?;
+///     tx.write(tx.root(0), block.offset())
+/// })?;
+/// worker.run(|tx| {
+///     let block = PersistentAddress::new(tx.read(tx.root(0))?);
+///     tx.write(tx.root(0), 0)?;
+///     tx.free(block)
+/// })?;
+/// assert_eq!(pool.usage()?.objects, 0);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub trait Transaction: Read {
+    /// Writes the word at `at`.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// worker.run(|tx| {
+    ///     tx.write(tx.root(0), 5)?;
+    ///     // What it has written a transaction reads.
+    ///     let value = tx.read(tx.root(0))?;
+    ///     tx.write(tx.root(1), value + 1)
+    /// })?;
+    /// assert_eq!(worker.view(|tx| tx.read(tx.root(1)))?, 6);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict, a full log, or an address outside the heap.
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort>;
+
+    /// Writes consecutive words.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// let block = worker.run(|tx| {
+    ///     let block = tx.alloc(24)?;
+    ///     tx.write_range(block, &[1, 2, 3])?;
+    ///     Ok(block)
+    /// })?;
+    /// assert_eq!(worker.view(|tx| tx.read(block.word(2)))?, 3);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::write`].
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort>;
+
+    /// Allocates `bytes` bytes, aligned to 8, and to 64 from 64 bytes on. The contents are whatever was there:
+    /// write before you read.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline_core::{Abort, Error};
+    ///
+    /// // The allocation of a transaction that gives up is undone.
+    /// let given_up = worker.run(|tx| {
+    ///     tx.alloc(100)?;
+    ///     Err::<(), _>(Abort::User)
+    /// });
+    /// assert!(given_up.is_err());
+    /// assert_eq!(pool.usage()?.objects, 0);
+    /// assert!(matches!(worker.run(|tx| tx.alloc(geometry.size)), Err(Error::Full(_))));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The pool is full; as [`Transaction::write`].
+    fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort>;
+
+    /// Frees the allocation at `at`; it takes effect when the transaction commits.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline_core::Error;
+    ///
+    /// let block = worker.run(|tx| tx.alloc(100))?;
+    /// worker.run(|tx| tx.free(block))?;
+    /// assert_eq!(pool.usage()?.objects, 0);
+    /// assert!(matches!(worker.run(|tx| tx.free(block)), Err(Error::InvalidFree(_))));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Nothing is allocated there; as [`Transaction::write`].
+    fn free(&mut self, at: PersistentAddress) -> Result<(), Abort>;
+
+    /// Bytes of the heap's block that begins at `at`, allocated or not.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// let (block, bytes) = worker.run(|tx| {
+    ///     let block = tx.alloc(100)?;
+    ///     Ok((block, tx.block(block)?))
+    /// })?;
+    /// assert!(bytes >= 100);
+    /// // None begins inside it.
+    /// assert!(worker.view(|tx| tx.block(block.word(1))).is_err());
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidAddress`]: none begins there; as [`Read::read`].
+    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
+
+    /// Runs `body` as a part of this transaction (flat nesting): its abort aborts the whole.
+    ///
+    /// ```
+    /// # use strandline_core::layout::Geometry;
+    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let mut worker = pool.worker()?;
+    /// use strandline_core::Abort;
+    ///
+    /// /// A transaction, or a part of one.
+    /// fn add(tx: &mut impl Transaction, root: u64, more: u64) -> Result<(), Abort> {
+    ///     let value = tx.read(tx.root(root))?;
+    ///     tx.write(tx.root(root), value + more)
+    /// }
+    ///
+    /// worker.run(|tx| {
+    ///     tx.nested(|tx| add(tx, 0, 5))?;
+    ///     tx.nested(|tx| add(tx, 1, 6))
+    /// })?;
+    /// assert_eq!(worker.view(|tx| tx.read(tx.root(1)))?, 6);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `body`.
+    fn nested<R>(&mut self, body: impl FnOnce(&mut Self) -> Result<R, Abort>) -> Result<R, Abort>
+    where
+        Self: Sized,
+    {
+        body(self)
+    }
+}

@@ -1,0 +1,77 @@
+//! Who runs transactions.
+
+use super::{Abort, Lock, Statistics, Transaction};
+use crate::error::Result;
+
+/// Whoever can run transactions of a certain kind; drivers and benchmarks are generic over it.
+///
+/// ```
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// // Runs on any scheme's worker.
+/// fn count(runner: &mut impl Runner) -> strandline_core::Result<u64> {
+///     runner.run(|tx| {
+///         let count = tx.read(tx.root(0))? + 1;
+///         tx.write(tx.root(0), count)?;
+///         Ok(count)
+///     })
+/// }
+///
+/// let pool = Pool::create(&path, &options)?;
+/// assert_eq!(count(&mut pool.worker()?)?, 1);
+/// assert_eq!(count(&mut pool.worker_of(strandline_core::scheme::&strandline_schemes::BASE)?)?, 2);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub trait Runner {
+    /// The transactions that it runs, lent for a time.
+    type Tx<'t>: Transaction;
+
+    /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain
+    /// promises. `body` may run several times; only its last run has an effect on the pool.
+    ///
+    /// # Errors
+    /// [`Error::Aborted`] where `body` returned [`Abort::User`]; what made the transaction fail otherwise.
+    /// The pool is unchanged then.
+    fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
+
+    /// Runs `body` as a transaction whose lock set is known before it begins. Where isolation is by locks
+    /// ([`Concurrency::Locks`]) these are taken in order, before `body` runs, and a write to a word that none of
+    /// them protects is an error; a read of such a word is allowed, and safe where nobody writes it. Elsewhere
+    /// the set is not needed and is ignored.
+    ///
+    /// # Errors
+    /// As [`Runner::run`]; [`Error::OutsideLockSet`] where `body` writes outside `locks`.
+    fn run_locked<R>(
+        &mut self,
+        _locks: &[Lock],
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>,
+    ) -> Result<R> {
+        self.run(body)
+    }
+
+    /// A quiescent point: commits what this runner has deferred, and waits until all of it is durable. Only
+    /// deferred commit ever has anything to do here.
+    ///
+    /// # Errors
+    /// The pool has failed.
+    fn drain(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Runs `body` as a read-only transaction: it logs, writes back and fences nothing.
+    ///
+    /// # Errors
+    /// As [`Runner::run`]; [`Error::ReadOnly`] where `body` writes.
+    fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
+
+    /// What it has done so far.
+    fn statistics(&self) -> Statistics;
+
+    /// Whether a transaction that gives up leaves nothing behind; not so for the `volatile` reference alone,
+    /// which has no transactions.
+    fn rolls_back(&self) -> bool {
+        true
+    }
+}

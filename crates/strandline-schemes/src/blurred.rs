@@ -1,0 +1,153 @@
+//! The two halves of Blurred Persistence, each with the conventional other half: BP(XIL), execution in the log, and BP(VCBP),
+//! volatile checkpoints with bulk persistence (section V-A of the paper).
+//!
+//! The protocols stand with BPPM, in `strandline-core`'s `scheme/blurred.rs`, and with BASE, in `write_ahead.rs`.
+
+use strandline_core::Concurrency;
+use strandline_core::memory::Step;
+use strandline_core::scheme::{BULK_LOG, BULK_STEPS, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE};
+use strandline_core::scheme::{BulkPersistence, Executing, PAPER, REDO_STEPS, Redo, leave_records};
+use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
+
+use crate::write_ahead::{
+    Copying, EachTransaction, PHASE_EARLY, RESTART_FENCE, SORT, TRUNCATION_FENCE, WATERMARK_LOW,
+};
+
+/// BP(XIL): execution in the log alone.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
+/// # use strandline_core::memory::recorder::Recorder;
+/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+/// # use strandline_core::{Concurrency, Read, Runner, Transaction};
+/// # use strandline_core::engine::Worker;
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline_core::scheme::SchemeKind;
+///
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::XIL, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // A line of the log, the data, the truncation mark.
+/// assert_eq!((cost.lines_written_back, cost.fences), (3, 3));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub type ExecutionInLog = Redo<Executing, EachTransaction>;
+
+/// [`ExecutionInLog`].
+pub static XIL: SchemeDescriptor = SchemeDescriptor {
+    code: 5,
+    modes: &[
+        Mode { concurrency: Concurrency::Stm, name: "xil", redundant: &[SORT, PHASE_EARLY_EXECUTED] },
+        Mode {
+            concurrency: Concurrency::SingleWriter,
+            name: "xil+single-writer",
+            redundant: &[SORT, PHASE_EARLY_EXECUTED, TRUNCATION_FENCE],
+        },
+    ],
+    source: PAPER,
+    description: "BP(XIL): execution in the log with torn bits, one fence; then data and truncation, a fence each",
+    durability: Durability::Software,
+    is_native: true,
+    in_sync: false,
+    persistency: None,
+    steps: &[
+        &[
+            Step::AbortRecord,
+            Step::CommitWriteBack,
+            Step::AbortRecordWriteBack,
+            Step::CommitFence,
+            Step::CommitWriteBackPartial,
+            Step::CommitFenceEarly,
+            Step::AbortRecordPartial,
+            Step::RestartWriteBackPartial,
+            Step::RecoveryLookAheadShort,
+            Step::HomeWriteBack,
+            Step::HomeFence,
+            Step::TruncationWriteBack,
+            Step::TruncationFence,
+        ],
+        REDO_STEPS,
+    ],
+    barriers: &[],
+    leftover: leave_records,
+    commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 0)),
+    scheme: &Of::<ExecutionInLog>::NEW,
+};
+
+const PHASE_EARLY_EXECUTED: (Step, &str) = (
+    Step::RestartPhaseEarly,
+    "a transaction fills the log before the log begins anew, so that one record at most is made inert, the last; a \
+     commit record torn over it names TxID 0 or 1: truncated, or alone in not being so",
+);
+
+/// BP(VCBP): volatile checkpoint with bulk persistence alone.
+///
+/// ```
+/// # use std::rc::Rc;
+/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
+/// # use strandline_core::memory::recorder::Recorder;
+/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+/// # use strandline_core::{Concurrency, Read, Runner, Transaction};
+/// # use strandline_core::engine::Worker;
+/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+/// # let layout = Layout::new(geometry)?;
+/// # let shared = SharedLayout::new(&layout, 10, 0);
+/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
+/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// use strandline_core::scheme::SchemeKind;
+///
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::VCBP, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // The records, and the commit record after them.
+/// assert_eq!((cost.lines_written_back, cost.fences), (2, 2));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub type VolatileCheckpoint = Redo<Copying, BulkPersistence>;
+
+/// [`VolatileCheckpoint`].
+pub static VCBP: SchemeDescriptor = SchemeDescriptor {
+    code: 6,
+    modes: &[
+        Mode {
+            concurrency: Concurrency::Stm,
+            name: "vcbp",
+            redundant: &[BULK_LOG, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW],
+        },
+        Mode {
+            concurrency: Concurrency::SingleWriter,
+            name: "vcbp+single-writer",
+            redundant: &[
+                BULK_LOG,
+                PHASE_EARLY,
+                RESTART_FENCE,
+                WATERMARK_LOW,
+                BULK_WAIT,
+                WATERMARK_FENCE,
+                WATERMARK_FENCE_LATE,
+            ],
+        },
+    ],
+    source: PAPER,
+    description: "BP(VCBP): redo log copied from an execution area, a fence, commit record, a fence; bulk persistence",
+    durability: Durability::Software,
+    is_native: true,
+    in_sync: false,
+    persistency: None,
+    steps: &[
+        &[Step::LogWriteBack, Step::LogFence, Step::CommitWriteBack, Step::CommitFence],
+        BULK_STEPS,
+        REDO_STEPS,
+    ],
+    barriers: &[],
+    leftover: leave_records,
+    commit_cost: Some(|_, data_lines, _| (data_lines + 1, 2, 0)),
+    scheme: &Of::<VolatileCheckpoint>::NEW,
+};

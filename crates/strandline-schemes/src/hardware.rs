@@ -1,0 +1,192 @@
+//! Software under hardware that makes transactions atomic (Loose-Ordering Consistency, ATOM, WrAP): plain stores in
+//! place between the boundaries of a transaction, and no log.
+//!
+//! | | what the software does |
+//! |---|---|
+//! | [`HardwareStores`] | [`Event::Begin`](strandline_core::memory::Event::Begin), loads and stores in place, [`Event::Commit`](strandline_core::memory::Event::Commit): TxBegin and TxCommit, the opening and closing of a wrap |
+//! | [`HardwareFlushed`] | the same, and before the commit every line stored to is written back, and a fence: ATOM's software before Atomic_End |
+//!
+//! What a crash leaves is the hardware's business, and so is recovery: on a machine without such hardware these
+//! schemes are the stores alone. Isolation is by the writer's lock, which readers take as well since unfinished
+//! stores are in place, or by lock sets.
+//!
+//! *Abort.* The old values are stored again, newest first (and written back, where commits write back), and then the hardware is told
+//! ([`Event::Abort`](strandline_core::memory::Event::Abort)), before any lock is released. Hardware that takes
+//! stores back by itself finds the same values there.
+
+use strandline_core::Concurrency;
+use strandline_core::error::Error;
+use strandline_core::layout::{Layout, SharedLayout, View};
+use strandline_core::memory::{Memory, PersistentAddress, Step};
+use strandline_core::scheme::check_transaction;
+use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
+use strandline_core::scheme::{Full, RecoveryReport, RecoveryStep, Scheme};
+use strandline_core::transaction::{Statistics, WriteSet};
+
+/// Plain stores in place; with `FLUSH` they are written back before a commit.
+pub struct InPlace<const FLUSH: bool> {
+    /// The words stored to, in the order of their first stores, and what they held before.
+    old: Vec<(PersistentAddress, u64)>,
+}
+
+/// Plain stores in place.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::SchemeKind;
+///
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::HARDWARE, Concurrency::SingleWriter, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // All that is left to do is the hardware's.
+/// assert_eq!((cost.lines_written_back, cost.fences), (0, 0));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub type HardwareStores = InPlace<false>;
+/// Plain stores in place, written back before a commit.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::SchemeKind;
+///
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::HARDWARE_FLUSHED, Concurrency::SingleWriter, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // The line of the data.
+/// assert_eq!((cost.lines_written_back, cost.fences), (1, 1));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub type HardwareFlushed = InPlace<true>;
+
+/// [`HardwareStores`].
+pub static HARDWARE: SchemeDescriptor = SchemeDescriptor {
+    code: 24,
+    modes: &[
+        Mode { concurrency: Concurrency::SingleWriter, name: "hardware+single-writer", redundant: &[] },
+        Mode { concurrency: Concurrency::Locks, name: "hardware+locks", redundant: &[] },
+    ],
+    source: PAPERS,
+    description: "plain stores in place between a transaction's boundaries, for the simulated machine's hardware schemes",
+    durability: Durability::Hardware,
+    is_native: false,
+    in_sync: false,
+    persistency: None,
+    steps: &[],
+    barriers: &[],
+    leftover: |_, _, _| (),
+    commit_cost: None,
+    scheme: &Of::<HardwareStores>::NEW,
+};
+
+/// [`HardwareFlushed`].
+pub static HARDWARE_FLUSHED: SchemeDescriptor = SchemeDescriptor {
+    code: 25,
+    modes: &[
+        Mode {
+            concurrency: Concurrency::SingleWriter,
+            name: "hardware-flushed+single-writer",
+            redundant: &[],
+        },
+        Mode { concurrency: Concurrency::Locks, name: "hardware-flushed+locks", redundant: &[] },
+    ],
+    source: PAPERS,
+    description: "the same, and every line stored to is written back before the commit (ATOM's software)",
+    durability: Durability::Hardware,
+    is_native: false,
+    in_sync: false,
+    persistency: None,
+    steps: &[],
+    barriers: &[],
+    leftover: |_, _, _| (),
+    commit_cost: None,
+    scheme: &Of::<HardwareFlushed>::NEW,
+};
+
+const PAPERS: &str = "Loose-Ordering Consistency; ATOM; WrAP";
+
+impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
+    const IN_PLACE: bool = true;
+
+    fn lease<M: Memory>(_: &View<M>, _: u64) -> Self {
+        Self { old: Vec::with_capacity(256) }
+    }
+
+    fn release<M: Memory>(&mut self, _: &View<M>) {}
+
+    #[inline(always)]
+    fn begin<M: Memory>(&mut self, _: &View<M>) {
+        self.old.clear();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        at: PersistentAddress,
+        value: u64,
+        previous: Option<u32>,
+    ) -> Result<u32, Full> {
+        let place = previous.unwrap_or_else(|| {
+            self.old.push((at, view.memory.load_before_store(at)));
+            self.old.len() as u32 - 1
+        });
+        view.memory.store(at, value);
+        Ok(place)
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
+        view.memory.load(self.old[place as usize].0)
+    }
+
+    fn executed<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) {
+        if FLUSH {
+            for entry in &writes.entries {
+                view.memory.write_back(entry.line, Step::HomeWriteBack);
+            }
+            view.memory.fence(Step::HomeFence);
+        }
+    }
+
+    fn abort<M: Memory>(&mut self, view: &View<M>) {
+        for &(at, old) in self.old.iter().rev() {
+            view.memory.store(at, old);
+        }
+        if FLUSH && !self.old.is_empty() {
+            // The hardware forgets its log, and what was taken back may be home.
+            let mut last = None;
+            for line in self.old.iter().map(|&(at, _)| at.line()) {
+                if last.replace(line) != Some(line) {
+                    view.memory.write_back(line, Step::HomeWriteBack);
+                }
+            }
+            view.memory.fence(Step::HomeFence);
+        }
+        self.old.clear();
+    }
+
+    /// A fence is Loose-Ordering's TxFlush: where commits are acknowledged later, it waits for them.
+    fn settle<M: Memory>(&mut self, view: &View<M>, _: &mut Statistics) {
+        view.memory.fence(Step::CommitFence);
+    }
+
+    /// The hardware has recovered the pool's words; there are no logs, and TxIDs begin anew.
+    fn recover<M: Memory>(
+        view: &View<M>,
+        begins: &mut dyn FnMut(RecoveryStep),
+    ) -> Result<RecoveryReport, Error> {
+        begins(RecoveryStep::Truncate);
+        let watermark = view.memory.load(Layout::WATERMARK);
+        check_transaction(watermark)?;
+        view.memory.store(SharedLayout::CLOCK, watermark);
+        view.memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
+        Ok(RecoveryReport { watermark, ..RecoveryReport::default() })
+    }
+
+    /// Everything is home as far as software can say.
+    fn drain<M: Memory>(_: &View<M>) {}
+}

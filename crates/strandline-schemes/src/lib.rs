@@ -1,0 +1,73 @@
+//! The software schemes of the papers, beside Blurred Persistence, which `strandline-core` has.
+//!
+//! One file per scheme, or for a few that differ in one thing, each opening with its protocol, what a crash at each step leaves, and
+//! why recovery is right; and in the same file its descriptor, from which the command, the crash checker and the counts are
+//! made. [`ALL`] lists them. A program of your own may have another list: [`Schemes`] is a value.
+
+mod blurred;
+mod deferred_commit;
+mod hardware;
+mod mnemosyne;
+mod persistency;
+mod software_wal;
+mod synchronous_commit;
+mod undo;
+mod undo_log;
+mod undo_worker;
+mod volatile;
+mod wrap;
+mod write_ahead;
+
+pub use blurred::{ExecutionInLog, VCBP, VolatileCheckpoint, XIL};
+pub use deferred_commit::{
+    DCT_EAGER_SYNC, DCT_EPOCH, DCT_STRAND, DCT_STRICT, DeferredCommit, DeferredEagerSync, DeferredEpoch,
+    DeferredStrand, DeferredStrict,
+};
+pub use hardware::{HARDWARE, HARDWARE_FLUSHED, HardwareFlushed, HardwareStores};
+pub use mnemosyne::{MNE_ASYNC, MNE_SYNC, MnemosyneAsynchronous, MnemosyneSynchronous};
+pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
+pub use software_wal::{S_WAL, SoftwareWriteAhead};
+pub use strandline_core::scheme::{BPPM, BPPM_COUNTED, NP, SchemeKind, Schemes, Setup};
+pub use synchronous_commit::{
+    SCT_EAGER_SYNC, SCT_EPOCH, SCT_STRAND, SCT_STRICT, SynchronousCommit, SynchronousEagerSync,
+    SynchronousEpoch, SynchronousStrand, SynchronousStrict,
+};
+pub use undo::{UndoEntry, UndoLog, recover_undo, undo_log_words};
+pub use undo_log::{UNDO_LOG, UndoLogged, undo_record_words};
+pub use volatile::{VolatileTx, VolatileWorker};
+pub use wrap::{WRAP, Wrap};
+pub use write_ahead::{BASE, Base};
+
+use strandline_core::Concurrency;
+
+/// All schemes, in the order in which they are shown.
+pub const ALL: Schemes = Schemes::new(&LIST);
+
+static LIST: [SchemeKind; 21] = [
+    &NP,
+    &BASE,
+    &MNE_SYNC,
+    &MNE_ASYNC,
+    &XIL,
+    &VCBP,
+    &BPPM,
+    &BPPM_COUNTED,
+    &S_WAL,
+    &SCT_STRICT,
+    &SCT_EPOCH,
+    &SCT_EAGER_SYNC,
+    &SCT_STRAND,
+    &DCT_STRICT,
+    &DCT_EPOCH,
+    &DCT_EAGER_SYNC,
+    &DCT_STRAND,
+    &HARDWARE,
+    &HARDWARE_FLUSHED,
+    &UNDO_LOG,
+    &WRAP,
+];
+
+/// A pool that is used with this control, and may be of any of these schemes.
+pub const fn laboratory(concurrency: Concurrency) -> Setup {
+    Setup { concurrency, schemes: ALL }
+}

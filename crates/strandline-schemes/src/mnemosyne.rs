@@ -1,0 +1,320 @@
+//! MNE, Mnemosyne (Volos, Tack, Swift) as Blurred Persistence compares with it (section V-A): a redo log written
+//! past the cache, with torn bits; truncation by the committing thread or by a helper (section V-C-5, Fig. 14).
+//!
+//! # The protocol
+//!
+//! *Execution* in a volatile execution area, as in BASE (`write_ahead.rs`).
+//!
+//! *Commit.* The execution area and the commit record are streamed to the worker's log by non-temporal stores, whole
+//! lines at a time, and fenced once: acknowledged. Every block carries a torn bit that differs from the one it
+//! overwrites, so that a crash before the fence, which leaves any of the blocks behind, leaves a transaction that
+//! is seen to be incomplete, or all of it.
+//!
+//! *Synchronous truncation*: BASE's.
+//!
+//! *Asynchronous truncation.* The locks are released as soon as home is stored. A helper takes the transactions one
+//! by one, in the order of their TxIDs across all logs: it writes the home lines back, a fence, stores the TxID as
+//! the watermark, writes it back, a fence, and publishes it. A crash in between replays what is above the watermark.
+//! Because of the order, what is replayed is never older than what is home and truncated. A transaction is taken
+//! when no commit with a TxID at or below it is under way, so that none is passed over. A log whose transactions
+//! are all at or below the published watermark may restart; a worker whose log is full waits for the helper, or does
+//! the helper's work itself if nobody does it.
+//!
+//! Recovery: `recovery.rs`.
+
+use crate::write_ahead::EachTransaction;
+use crate::write_ahead::{RESTART_FENCE_RETRY, SORT, TRUNCATION_FENCE};
+use strandline_core::layout::{Layout, SharedLayout, View, pack, unpack};
+use strandline_core::log::{LogFull, RECORD_BLOCKS, Record, ThreadLog};
+use strandline_core::memory::latch::load_in_order;
+use strandline_core::memory::{Memory, PersistentAddress, Step};
+use strandline_core::scheme::ExecutionArea;
+use strandline_core::scheme::Reading;
+use strandline_core::scheme::{Checkpoint, Logging, Redo};
+use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
+use strandline_core::scheme::{REDO_STEPS, leave_records};
+use strandline_core::scheme::{wait_for_commits, wake_helper};
+use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
+
+/// MNE with synchronous truncation.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::SchemeKind;
+///
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::MNE_SYNC, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // A line of the log past the cache, then data and truncation mark.
+/// assert_eq!((cost.non_temporal_bytes, cost.fences), (64, 3));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub type MnemosyneSynchronous = Redo<Streaming, EachTransaction>;
+/// MNE with asynchronous truncation.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::SchemeKind;
+///
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::MNE_ASYNC, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // A line of the log past the cache; a helper does the rest.
+/// assert_eq!((cost.non_temporal_bytes, cost.fences), (64, 1));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub type MnemosyneAsynchronous = Redo<Streaming, Helper>;
+
+/// [`MnemosyneSynchronous`].
+pub static MNE_SYNC: SchemeDescriptor = SchemeDescriptor {
+    code: 3,
+    modes: &[
+        Mode { concurrency: Concurrency::Stm, name: "mne-sync", redundant: &[SORT, RESTART_FENCE_RETRY] },
+        Mode {
+            concurrency: Concurrency::SingleWriter,
+            name: "mne-sync+single-writer",
+            redundant: &[SORT, RESTART_FENCE_RETRY, TRUNCATION_FENCE],
+        },
+    ],
+    source: MNEMOSYNE,
+    description: "redo log by non-temporal stores with torn bits, one fence; then data and truncation, a fence each",
+    durability: Durability::Software,
+    is_native: true,
+    in_sync: false,
+    persistency: None,
+    steps: &[
+        &[
+            Step::CommitFence,
+            Step::HomeWriteBack,
+            Step::HomeFence,
+            Step::TruncationWriteBack,
+            Step::TruncationFence,
+        ],
+        REDO_STEPS,
+    ],
+    barriers: &[],
+    leftover: leave_records,
+    commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 64 * log_lines)),
+    scheme: &Of::<MnemosyneSynchronous>::NEW,
+};
+
+/// [`MnemosyneAsynchronous`].
+pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
+    code: 4,
+    modes: &[
+        Mode {
+            concurrency: Concurrency::Stm,
+            name: "mne-async",
+            redundant: &[WATERMARK_FENCE_EACH, RESTART_FENCE_RETRY],
+        },
+        Mode {
+            concurrency: Concurrency::SingleWriter,
+            name: "mne-async+single-writer",
+            redundant: &[HELPER_WAIT, WATERMARK_FENCE_EACH, RESTART_FENCE_RETRY],
+        },
+    ],
+    source: MNEMOSYNE,
+    description: "the same log, one fence; a helper thread persists data and truncates in the order of commits",
+    durability: Durability::Software,
+    is_native: true,
+    in_sync: false,
+    persistency: None,
+    steps: &[
+        &[
+            Step::CommitFence,
+            Step::HelperWait,
+            Step::HelperOrder,
+            Step::HomeWriteBack,
+            Step::HomeFence,
+            Step::WatermarkWriteBack,
+            Step::WatermarkFence,
+        ],
+        REDO_STEPS,
+    ],
+    barriers: &[],
+    leftover: leave_records,
+    commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
+    scheme: &Of::<MnemosyneAsynchronous>::NEW,
+};
+
+const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
+const WATERMARK_FENCE_EACH: (Step, &str) = (
+    Step::WatermarkFence,
+    "the fence after the next transaction's home lines completes it, so the durable watermark is at most one \
+     transaction behind the published one; that one is home durably, and nothing newer that is home is forgotten",
+);
+/// Why [`Step::HelperWait`] is redundant with a single writer.
+pub const HELPER_WAIT: (Step, &str) =
+    (Step::HelperWait, "commits are one after another; the helper reads which one has stored home last");
+
+/// Streaming from an execution area: a value's place is its index in the area.
+#[derive(Default)]
+pub struct Streaming(ExecutionArea);
+
+impl Logging for Streaming {
+    const READING: Reading = Reading::TornBits;
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        self.0.clear();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        _: &M,
+        log: &mut ThreadLog,
+        word: (PersistentAddress, u64),
+        previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        self.0.write_for(log, word, previous)
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
+        self.0.value(place)
+    }
+
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+        log.commit_streamed(memory, &self.0.words, transaction)
+    }
+}
+
+/// Truncation by a helper, one transaction at a time, in the order of TxIDs.
+pub struct Helper;
+
+impl Checkpoint for Helper {
+    const RESERVED: u32 = 0;
+    const HELPER: bool = true;
+
+    #[inline]
+    fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, _: &WriteSet, concurrency: Concurrency) {
+        let memory = &view.memory;
+        if concurrency == Concurrency::SingleWriter {
+            memory.store(SharedLayout::HOME, log.last_transaction());
+        }
+        if load_in_order(memory, SharedLayout::HELPER_WAITS) != 0 {
+            wake_helper(memory);
+        }
+    }
+
+    fn release_log<M: Memory>(view: &View<M>, log: &ThreadLog, concurrency: Concurrency, _: &mut Statistics) {
+        let memory = &view.memory;
+        let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
+        while !covered() {
+            memory.lock(SharedLayout::BULK);
+            if !covered() {
+                truncate(view, last_home(view, concurrency));
+            }
+            memory.unlock(SharedLayout::BULK);
+        }
+    }
+
+    fn drain<M: Memory>(view: &View<M>) {
+        view.memory.lock(SharedLayout::BULK);
+        truncate(view, view.memory.load(SharedLayout::CLOCK));
+        view.memory.unlock(SharedLayout::BULK);
+    }
+
+    fn help<M: Memory>(view: &View<M>, concurrency: Concurrency, stop: &dyn Fn() -> bool) {
+        let memory = &view.memory;
+        while !stop() {
+            memory.lock(SharedLayout::BULK);
+            let advanced = truncate(view, last_home(view, concurrency));
+            memory.unlock(SharedLayout::BULK);
+            if advanced {
+                continue;
+            }
+            // Whoever commits from here on sees that the helper waits; who has committed before, is seen now.
+            let _ = memory.compare_exchange(SharedLayout::HELPER_WAITS, 0, 1);
+            let behind =
+                load_in_order(memory, SharedLayout::CLOCK) != memory.load(SharedLayout::PUBLISHED_WATERMARK);
+            if behind || stop() {
+                memory.store(SharedLayout::HELPER_WAITS, 0);
+                memory.pause();
+            } else {
+                memory.wait(SharedLayout::HELPER_WAITS, 1);
+            }
+        }
+    }
+}
+
+/// A TxID such that every transaction up to it has stored home, and can be seen in its log, or has failed.
+pub(crate) fn last_home<M: Memory>(view: &View<M>, concurrency: Concurrency) -> u64 {
+    match concurrency {
+        Concurrency::Stm | Concurrency::Locks => {
+            let last = view.memory.load(SharedLayout::CLOCK);
+            wait_for_commits(view, last, Step::HelperWait);
+            last
+        }
+        Concurrency::SingleWriter => view.memory.load(SharedLayout::HOME),
+    }
+}
+
+/// Truncates every transaction up to `last`, which have all stored home, one at a time in the order of their
+/// TxIDs; the caller holds [`SharedLayout::BULK`]. Returns whether there was any, or a TxID that failed.
+fn truncate<M: Memory>(view: &View<M>, last: u64) -> bool {
+    let memory = &view.memory;
+    if last <= memory.load(SharedLayout::PUBLISHED_WATERMARK) {
+        return false;
+    }
+    let mut transactions = Vec::new();
+    for index in 0..view.layout.geometry.logs {
+        collect(view, index, last, &mut transactions);
+    }
+    if !memory.omitted(Step::HelperOrder) {
+        transactions.sort_unstable_by_key(|(transaction, _)| *transaction);
+    }
+    for (transaction, lines) in transactions {
+        for line in lines {
+            memory.write_back(line, Step::HomeWriteBack);
+        }
+        memory.fence(Step::HomeFence);
+        memory.store(Layout::WATERMARK, transaction);
+        memory.write_back(Layout::WATERMARK, Step::WatermarkWriteBack);
+        memory.fence(Step::WatermarkFence);
+        memory.store(SharedLayout::PUBLISHED_WATERMARK, transaction);
+    }
+    // TxIDs between the last of these and `last` were taken by commits that failed: no log names them.
+    memory.store(SharedLayout::PUBLISHED_WATERMARK, last);
+    true
+}
+
+/// Collects the transactions of log `index` up to `last` that no helper has seen, with their home lines.
+fn collect<M: Memory>(
+    view: &View<M>,
+    index: u64,
+    last: u64,
+    transactions: &mut Vec<(u64, Vec<PersistentAddress>)>,
+) {
+    let (memory, slot, log) = (&view.memory, view.shared.slot(index), view.layout.log(index));
+    let (run, end) = unpack(memory.load(slot.committed()));
+    let from = match unpack(memory.load(slot.persisted())) {
+        (persisted_run, upto) if persisted_run == run => upto,
+        _ => 0,
+    };
+    let (mut upto, mut lines) = (from, Vec::new());
+    for at in from..end {
+        let mut blocks = [0; RECORD_BLOCKS as usize];
+        memory.load_range(log.word(u64::from(at) * RECORD_BLOCKS), &mut blocks);
+        match Record::decode(blocks) {
+            Record::Data { address, mask, .. } if mask != 0 => {
+                lines.push(PersistentAddress::new(address).line());
+            }
+            Record::Commit { transaction } if transaction > last => break,
+            Record::Commit { transaction } => {
+                lines.sort_unstable();
+                lines.dedup();
+                transactions.push((transaction, std::mem::take(&mut lines)));
+                upto = at + 1;
+            }
+            _ => {}
+        }
+    }
+    memory.store(slot.persisted(), pack(run, upto));
+}

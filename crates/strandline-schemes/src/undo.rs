@@ -1,0 +1,486 @@
+//! A thread's undo log (deferred-commit paper, sections 3.1 and 6.1): a few entries of fixed size, used in turn.
+//!
+//! ```text
+//! log     word 0   magic | number of entries << 32, or 0 for a log without any
+//!         line 1   the first entry, then the others
+//! entry   word 0   generation << 1 | committed
+//!         word 1   timestamp
+//!         word 2   pairs | CRC-32C << 32, of generation, timestamp, number of pairs and pairs
+//!         word 3   pairs: the address of a word that the transaction stores to, and what it held before
+//! ```
+//!
+//! An entry counts if its checksum is right, so that it may persist in any order and in pieces. A transaction
+//! commits by setting the lowest bit of its entry's first word. The next transaction to use the entry counts its
+//! generation up; whatever part of that persists, the entry is either committed or, until it is complete, has a
+//! wrong checksum: either way nothing is undone, and before it is complete nothing has been stored in place.
+//!
+//! # Recovery
+//!
+//! Among the entries of all logs that count, are not committed, and have timestamps above the watermark, the
+//! later of two conflicting ones has the higher timestamp. They are undone from the highest to the lowest; that
+//! is written back and fenced; then the watermark rises to the highest timestamp found anywhere, complete or not,
+//! and is fenced; then the logs are zeroed, and that is fenced. Up to the watermark a crash repeats it all. After it
+//! nothing is left to undo, however much of the logs is zeroed: every timestamp that is still there lies at or below the
+//! watermark, and zero does too. New timestamps begin above it.
+//!
+//! # No life's leavings complete another's entry
+//!
+//! Generations begin at 1 in every life, and a timestamp that never became durable is used again: the watermark cannot
+//! rise above what is not there. So an entry of which the checksum and the pairs survived, but not its first words,
+//! would be completed by the first words alone of another entry in its place, with the same numbers, and undo what never
+//! happened. That is why recovery zeroes the logs: a life begins with logs that hold nothing, durably. It does so when the
+//! pool was closed, or changes its scheme, too (`scheme/current.rs`). Within a life no entry has the generation of
+//! an older one in its place.
+
+use strandline_core::error::{Error, Result};
+use strandline_core::layout::{Layout, SharedLayout, View};
+use strandline_core::log::make_log;
+use strandline_core::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
+use strandline_core::scheme::{RecoveryReport, RecoveryStep, check_transaction, logs, zero_logs};
+use strandline_core::transaction::Holder;
+
+const MAGIC: u64 = 0x4f44_4e55;
+const HEADER_WORDS: u64 = 3;
+
+/// An entry of a log, as one transaction uses it.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::log::UndoLog;
+///
+/// let mut log = UndoLog::lease(&view, 0, 4);
+/// let (first, _) = log.prepare_log_entry(&view, 1, &[(layout.root(0), 5)]);
+/// let mut undone = Vec::new();
+/// first.addresses(&view.memory, &mut undone);
+/// assert_eq!(undone, [layout.root(0)]);
+/// first.commit(&view.memory);
+/// assert_eq!(first.committed_generation(&view.memory), first.generation);
+/// // The next transaction has another entry.
+/// log.advance();
+/// assert_ne!(log.entry(&view).at, first.at);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoEntry {
+    /// Its first word.
+    pub at: PersistentAddress,
+    /// How often the entry was used before, plus one.
+    pub generation: u64,
+    /// Its volatile words.
+    volatile: VolatileAddress,
+}
+
+impl UndoEntry {
+    /// The entry that transaction `holder` uses, where logs have `entries` entries.
+    #[inline]
+    pub fn of<M: Memory>(view: &View<M>, holder: Holder, entries: u64) -> Self {
+        let number = holder.sequence % entries;
+        Self {
+            at: entry_at(&view.layout, view.layout.log(holder.log), entries, number),
+            generation: holder.sequence / entries + 1,
+            volatile: view.shared.undo_entry(holder.log, number),
+        }
+    }
+
+    /// The generation whose commit is durable (`commit_persisted`).
+    pub fn persisted(self) -> VolatileAddress {
+        self.volatile
+    }
+
+    /// The log entry's lock.
+    pub fn lock(self) -> VolatileAddress {
+        self.volatile.word(1)
+    }
+
+    /// The transaction's TxID.
+    pub fn transaction(self) -> VolatileAddress {
+        self.volatile.word(2)
+    }
+
+    /// How many transactions precede it; their names follow from [`UndoEntry::previous`] on.
+    pub fn previous_count(self) -> VolatileAddress {
+        self.volatile.word(3)
+    }
+
+    /// The name of the `i`-th transaction that precedes it.
+    pub fn previous(self, i: u64) -> VolatileAddress {
+        self.volatile.word(LINE_WORDS + i)
+    }
+
+    /// The newest generation of the entry whose transaction has committed: by the mark that it bears, or by the next
+    /// generation's presence.
+    #[inline]
+    pub fn committed_generation<M: Memory>(self, memory: &M) -> u64 {
+        ((memory.load(self.at) + 1) >> 1).saturating_sub(1)
+    }
+
+    /// Marks the entry invalid (`commitTransaction`); by its owner, who alone begins a new generation.
+    #[inline]
+    pub fn commit<M: Memory>(self, memory: &M) {
+        memory.store(self.at, self.generation << 1 | 1);
+    }
+
+    /// The same by somebody else, if it has not been done yet.
+    pub fn commit_for_owner<M: Memory>(self, memory: &M) {
+        let _ = memory.compare_exchange(self.at, self.generation << 1, self.generation << 1 | 1);
+    }
+
+    /// The addresses that the entry can undo.
+    pub fn addresses<M: Memory>(self, memory: &M, into: &mut Vec<PersistentAddress>) {
+        into.clear();
+        let pairs = memory.load(self.at.word(2)) & u64::from(u32::MAX);
+        into.extend((0..pairs).map(|pair| PersistentAddress::new(memory.load(pair_at(self.at, pair)))));
+    }
+}
+
+fn pair_at(entry: PersistentAddress, pair: u64) -> PersistentAddress {
+    entry.word(HEADER_WORDS + 2 * pair)
+}
+
+fn entry_bytes(layout: &Layout, entries: u64) -> u64 {
+    (layout.geometry.log_bytes - LINE_BYTES) / entries / LINE_BYTES * LINE_BYTES
+}
+
+fn entry_at(layout: &Layout, log: PersistentAddress, entries: u64, number: u64) -> PersistentAddress {
+    log.byte(LINE_BYTES + number * entry_bytes(layout, entries))
+}
+
+fn capacity(layout: &Layout, entries: u64) -> u64 {
+    (entry_bytes(layout, entries) / 8 - HEADER_WORDS) / 2
+}
+
+/// The words of a whole log with `entries` entries, of which the first is that of a transaction under way: it stores
+/// to the words of `pairs`, which held these values. What the crash checker finds in memory that was used before.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::log::{recover_undo, undo_log_words};
+///
+/// let words = undo_log_words(&layout, 4, 1, &[(layout.root(0), 5)]);
+/// view.memory.store_range(layout.log(0), &words);
+/// view.memory.store(Layout::LOG_DIRECTORY, layout.log(0).offset());
+/// view.memory.store(layout.root(0), 6);
+/// // Recovery takes the store back.
+/// recover_undo(&view, &mut |_| ())?;
+/// assert_eq!(view.memory.load(layout.root(0)), 5);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub fn undo_log_words(
+    layout: &Layout,
+    entries: u64,
+    timestamp: u64,
+    pairs: &[(PersistentAddress, u64)],
+) -> Vec<u64> {
+    let mut words = vec![0; (layout.geometry.log_bytes / 8) as usize];
+    words[0] = header(entries);
+    let mut entry = Vec::new();
+    encode(1, timestamp, pairs.iter().copied(), &mut entry, &mut Vec::new());
+    words[LINE_WORDS as usize..][..entry.len()].copy_from_slice(&entry);
+    words
+}
+
+/// The first word of a log.
+const fn header(entries: u64) -> u64 {
+    MAGIC | entries << 32
+}
+
+/// An entry's words.
+fn encode(
+    generation: u64,
+    timestamp: u64,
+    pairs: impl Iterator<Item = (PersistentAddress, u64)>,
+    words: &mut Vec<u64>,
+    bytes: &mut Vec<u8>,
+) {
+    words.clear();
+    words.extend([generation << 1, timestamp, 0]);
+    pairs.for_each(|(at, old)| words.extend([at.offset(), old]));
+    let pairs = &words[HEADER_WORDS as usize..];
+    let sum = checksum(generation, timestamp, pairs, bytes);
+    let count = pairs.len() as u64 / 2;
+    words[2] = count | sum << 32;
+}
+
+fn checksum(generation: u64, timestamp: u64, pairs: &[u64], bytes: &mut Vec<u8>) -> u64 {
+    bytes.clear();
+    for word in [generation, timestamp, pairs.len() as u64 / 2].iter().chain(pairs) {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    crc32c::crc32c(bytes).into()
+}
+
+/// The writing end of one log, owned by the worker that leases it.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::log::{UndoLog, recover_undo};
+///
+/// let (memory, root) = (&view.memory, layout.root(0));
+/// let mut log = UndoLog::lease(&view, 0, 4);
+/// // What the word holds now goes into the log, then the new value home.
+/// let (entry, _) = log.prepare_log_entry(&view, 1, &[(root, 5)]);
+/// memory.store(root, 5);
+/// entry.commit(memory);
+/// log.advance();
+/// // A committed transaction is not undone.
+/// assert_eq!((recover_undo(&view, &mut |_| ())?.undone, memory.load(root)), (0, 5));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct UndoLog {
+    log: u64,
+    entries: u64,
+    /// The number of the transaction that begins next.
+    sequence: u64,
+    /// The timestamp of the last one.
+    timestamp: u64,
+    words: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl UndoLog {
+    /// Leases the log `log`, making it first, with `entries` entries, if the pool does not have it yet.
+    ///
+    /// # Panics
+    /// `entries` is 0, more than [`SharedLayout::UNDO_ENTRIES`], or not what the log was made with.
+    pub fn lease<M: Memory>(view: &View<M>, log: u64, entries: u64) -> Self {
+        assert!((1..=SharedLayout::UNDO_ENTRIES).contains(&entries), "an undo log of {entries} entries");
+        let (memory, start) = (&view.memory, view.layout.log(log));
+        make_log(view, log);
+        let header = header(entries);
+        match memory.load(start) {
+            0 => {
+                memory.store(start, header);
+                memory.write_back(start, Step::UndoLogHeader);
+                memory.fence(Step::UndoLogHeader);
+            }
+            found => {
+                assert!(found == header, "log {log} has the first word {found:#x} instead of {header:#x}")
+            }
+        }
+        let resting = Self::resting(view, log);
+        Self {
+            log,
+            entries,
+            sequence: memory.load(resting),
+            timestamp: memory.load(resting.word(1)).max(memory.load(SharedLayout::CLOCK)),
+            words: Vec::with_capacity(256),
+            bytes: Vec::with_capacity(2048),
+        }
+    }
+
+    /// Where the log's next transaction and its last timestamp are kept while nobody leases it.
+    fn resting<M: Memory>(view: &View<M>, log: u64) -> VolatileAddress {
+        view.shared.undo_entry(log, 0).word(4)
+    }
+
+    /// Leaves the log for the next lessee, and the pool's clock no lower than its last timestamp.
+    pub fn release<M: Memory>(&mut self, view: &View<M>) {
+        let (memory, resting) = (&view.memory, Self::resting(view, self.log));
+        memory.store(resting, self.sequence);
+        memory.store(resting.word(1), self.timestamp);
+        let mut clock = memory.load(SharedLayout::CLOCK);
+        while clock < self.timestamp {
+            match memory.compare_exchange(SharedLayout::CLOCK, clock, self.timestamp) {
+                Ok(_) => break,
+                Err(now) => clock = now,
+            }
+        }
+    }
+
+    /// The transaction that begins next, or runs.
+    pub fn running(&self) -> Holder {
+        Holder { log: self.log, sequence: self.sequence }
+    }
+
+    /// The entry of the running transaction.
+    pub fn entry<M: Memory>(&self, view: &View<M>) -> UndoEntry {
+        UndoEntry::of(view, self.running(), self.entries)
+    }
+
+    /// The last transaction's timestamp.
+    pub fn timestamp(&self) -> u64 {
+        self.timestamp
+    }
+
+    /// Words that a transaction may write.
+    pub fn capacity<M>(&self, view: &View<M>) -> u64 {
+        capacity(&view.layout, self.entries)
+    }
+
+    /// Writes the running transaction's entry (`prepareLogEntry`): what the words `home` hold now. Returns the
+    /// entry and its bytes, which nobody has written back.
+    pub fn prepare_log_entry<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        timestamp: u64,
+        home: &[(PersistentAddress, u64)],
+    ) -> (UndoEntry, u64) {
+        let (memory, entry) = (&view.memory, self.entry(view));
+        let pairs = home.iter().map(|&(at, _)| (at, memory.load(at)));
+        encode(entry.generation, timestamp, pairs, &mut self.words, &mut self.bytes);
+        memory.store_range(entry.at, &self.words);
+        self.timestamp = timestamp;
+        (entry, 8 * self.words.len() as u64)
+    }
+
+    /// The running transaction has used its entry; the next one uses the next.
+    pub fn advance(&mut self) {
+        self.sequence += 1;
+    }
+}
+
+/// An entry to be undone.
+struct Undo {
+    timestamp: u64,
+    /// Addresses and old values.
+    pairs: Vec<(PersistentAddress, u64)>,
+}
+
+/// Recovers the pool from its undo logs; see above.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::log::{UndoLog, recover_undo};
+///
+/// let (memory, root) = (&view.memory, layout.root(0));
+/// let mut log = UndoLog::lease(&view, 0, 4);
+/// log.prepare_log_entry(&view, 1, &[(root, 5)]);
+/// memory.store(root, 5);
+/// // A crash before the entry is marked.
+/// assert_eq!((recover_undo(&view, &mut |_| ())?.undone, memory.load(root)), (1, 0));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+///
+/// # Errors
+/// The log directory or a log contradicts itself. Nothing has been changed then.
+pub fn recover_undo<M: Memory>(
+    view: &View<M>,
+    begins: &mut dyn FnMut(RecoveryStep),
+) -> Result<RecoveryReport> {
+    let memory = &view.memory;
+    begins(RecoveryStep::Scan);
+    let logs = logs(view)?;
+    let watermark = memory.load(Layout::WATERMARK);
+    let mut report = RecoveryReport { logs: logs.len() as u64, watermark, ..RecoveryReport::default() };
+    let mut found: Vec<Undo> = Vec::new();
+    for &log in &logs {
+        let header = memory.load(log);
+        if header == 0 {
+            continue;
+        }
+        let entries = header >> 32;
+        if header & u64::from(u32::MAX) != MAGIC || !(1..=SharedLayout::UNDO_ENTRIES).contains(&entries) {
+            return Err(Error::Damaged(format!(
+                "the undo log at {:#x} begins with {header:#x}",
+                log.offset()
+            )));
+        }
+        for number in 0..entries {
+            let at = entry_at(&view.layout, log, entries, number);
+            report.records += 1;
+            report.watermark = report.watermark.max(memory.load(at.word(1)));
+            if let Some(undo) = read_entry(view, at, entries)
+                && (undo.timestamp > watermark || memory.omitted(Step::RecoveryWatermarkFilter))
+            {
+                found.push(undo);
+            }
+        }
+    }
+
+    check_transaction(report.watermark)?;
+
+    begins(RecoveryStep::Sort);
+    if !memory.omitted(Step::RecoverySort) {
+        found.sort_by_key(|undo| std::cmp::Reverse(undo.timestamp));
+    }
+    report.undone = found.len() as u64;
+    let pairs = || found.iter().flat_map(|undo| &undo.pairs);
+    if let Some((wild, _)) = pairs().find(|(at, _)| !view.layout.is_data(*at, 1)) {
+        return Err(Error::Damaged(format!("an undo log names the address {:#x}", wild.offset())));
+    }
+
+    begins(RecoveryStep::Replay);
+    for &(at, old) in pairs() {
+        memory.store(at, old);
+        report.words += 1;
+    }
+    for &(at, _) in pairs() {
+        memory.write_back(at, Step::RecoveryDataWriteBack);
+    }
+    memory.fence(Step::RecoveryDataFence);
+
+    begins(RecoveryStep::Truncate);
+    let early = memory.omitted(Step::RecoveryZeroEarly);
+    if early {
+        zero_logs(view, &logs);
+    }
+    if !memory.omitted(Step::RecoveryWatermark) {
+        memory.store(Layout::WATERMARK, report.watermark);
+    }
+    memory.write_back(Layout::WATERMARK, Step::RecoveryWatermarkWriteBack);
+    memory.fence(Step::RecoveryWatermarkFence);
+    if !early {
+        zero_logs(view, &logs);
+    }
+    memory.store(SharedLayout::CLOCK, report.watermark);
+    memory.store(SharedLayout::PUBLISHED_WATERMARK, report.watermark);
+    Ok(report)
+}
+
+/// The entry at `at` if it is complete and not committed.
+fn read_entry<M: Memory>(view: &View<M>, at: PersistentAddress, entries: u64) -> Option<Undo> {
+    let memory = &view.memory;
+    let state = memory.load(at);
+    if state == 0 || state & 1 == 1 {
+        return None;
+    }
+    let (timestamp, size) = (memory.load(at.word(1)), memory.load(at.word(2)));
+    let count = size & u64::from(u32::MAX);
+    if count > capacity(&view.layout, entries) {
+        return None;
+    }
+    let mut words = vec![0; 2 * count as usize];
+    memory.load_range(pair_at(at, 0), &mut words);
+    let sum = checksum(state >> 1, timestamp, &words, &mut Vec::new());
+    if sum != size >> 32 && !memory.omitted(Step::RecoveryChecksum) {
+        return None;
+    }
+    let pairs = words.as_chunks::<2>().0.iter().map(|&[at, old]| (PersistentAddress::new(at), old));
+    Some(Undo { timestamp, pairs: pairs.collect() })
+}
+
+/// The paper, for the descriptors of its schemes.
+pub const PAPER: &str =
+    "Kolli, Pelley, Saidi, Chen, Wenisch: High-Performance Transactions for Persistent Memories";
+
+/// The steps that synchronous and deferred commit share.
+pub const UNDO_STEPS: &[Step] = &[
+    Step::NewLogZero,
+    Step::NewLogDirectory,
+    Step::UndoLogHeader,
+    Step::PrepareWriteBack,
+    Step::MutateWriteBack,
+    Step::CommitMarkWriteBack,
+    Step::RecoveryChecksum,
+    Step::RecoveryWatermarkFilter,
+    Step::RecoverySort,
+    Step::RecoveryDataWriteBack,
+    Step::RecoveryDataFence,
+    Step::RecoveryWatermark,
+    Step::RecoveryWatermarkWriteBack,
+    Step::RecoveryWatermarkFence,
+    Step::RecoveryZero,
+    Step::RecoveryZeroWriteBack,
+    Step::RecoveryZeroFence,
+    Step::RecoveryZeroEarly,
+];
+
+/// A log with an entry that is not committed.
+pub fn leave_entry(layout: &Layout, random: &mut dyn FnMut(u64) -> u64, log: &mut [u64]) {
+    let pairs = [(layout.word_near_roots(random), random(u64::MAX))];
+    log.copy_from_slice(&undo_log_words(layout, 4, random(40), &pairs));
+}

@@ -1,0 +1,214 @@
+//! WrAP in software: write-aside persistence (Giles, Doshi, Varman; section 3) on memory that caches write back
+//! when they please and that has no victim persistence cache.
+//!
+//! # The protocol
+//!
+//! *A wrapped write* has two effects, as in the paper. A log record of the word goes past the cache to the worker's
+//! log (the wrap's bucket) while the wrap is open, by non-temporal stores that nobody waits for: as soon as four records
+//! fill a line, as the paper suggests (section 4.1). And the new value is stored where reads find it. In hardware that
+//! is the variable's own cache line, and a victim cache keeps it from going home too early; here it is an *alias*: a
+//! word in volatile memory that the write set finds by the variable's address, for as long as the wrap is open.
+//!
+//! *Closing a wrap.* A commit record that says how many records the wrap has (as in `counted.rs`) follows them past
+//! the cache, and one fence covers them all, most of which left long ago: acknowledged. It is the paper's tail pointer
+//! of the queue of closed wraps: the TxIDs are the queue's order. From now on the variable's own cache line is its
+//! alias, since an eviction can do no harm any more: the closing worker stores the values home and waits for nothing.
+//!
+//! *Giving up.* The records stay where they are, no commit record counts them in, and their places are not used
+//! again in this run. A fence comes before the locks are released, because stores past the cache are not ordered.
+//!
+//! *COPY* by a helper, in closing order: the home lines of all wraps that have closed since it last ran are written
+//! back, a fence, the highest of their TxIDs is stored as the watermark, written back, a fence, published. It runs
+//! whenever a worker has filled another quarter of its log, and by the worker itself when its log is full. A log
+//! begins anew when all its wraps are copied, as in `blurred.rs`.
+//!
+//! # Crashes
+//!
+//! Before the fence any of an open wrap's records may be there, and its home locations are untouched. A commit record
+//! that is there counts only with all of the wrap's records. After the fence and before COPY any part of the wrap may be
+//! home; RESTORE (`recovery.rs`) redoes the wraps above the watermark in closing order. The watermark is durable
+//! before any of their records is overwritten.
+
+use crate::mnemosyne::HELPER_WAIT;
+use crate::mnemosyne::last_home;
+use crate::write_ahead::RESTART_FENCE_RETRY;
+use strandline_core::layout::{SharedLayout, View};
+use strandline_core::log::{LogFull, ThreadLog};
+use strandline_core::memory::Step;
+use strandline_core::memory::{Memory, PersistentAddress};
+use strandline_core::scheme::ExecutionArea;
+use strandline_core::scheme::Reading;
+use strandline_core::scheme::persist_up_to;
+use strandline_core::scheme::wake_helper;
+use strandline_core::scheme::{Checkpoint, Logging, Redo};
+use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
+use strandline_core::scheme::{REDO_STEPS, leave_records};
+use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
+
+/// WrAP.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::SchemeKind;
+///
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::WRAP, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // A line of the log past the cache; a helper copies home.
+/// assert_eq!((cost.non_temporal_bytes, cost.fences), (64, 1));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub type Wrap = Redo<WriteAside, Copy>;
+
+/// [`Wrap`].
+pub static WRAP: SchemeDescriptor = SchemeDescriptor {
+    code: 48,
+    modes: &[
+        Mode { concurrency: Concurrency::Stm, name: "wrap", redundant: &[RESTART_FENCE_RETRY, PARTIAL_REST] },
+        Mode {
+            concurrency: Concurrency::SingleWriter,
+            name: "wrap+single-writer",
+            redundant: &[HELPER_WAIT, RESTART_FENCE_RETRY, PARTIAL_REST],
+        },
+    ],
+    source: PAPER,
+    description: "redo log by non-temporal stores during execution, one fence; a helper copies home in closing order",
+    durability: Durability::Software,
+    is_native: true,
+    in_sync: false,
+    persistency: None,
+    steps: &[
+        &[
+            Step::CommitFence,
+            Step::CommitFenceEarly,
+            Step::AbortFence,
+            Step::HelperWait,
+            Step::RestartWriteBackPartial,
+            Step::BulkDataWriteBack,
+            Step::BulkDataFence,
+            Step::WatermarkWriteBack,
+            Step::WatermarkFence,
+            Step::BulkDataWriteBackPartial,
+            Step::BulkDataFenceLate,
+            Step::WatermarkHigh,
+            Step::WatermarkFenceLate,
+        ],
+        REDO_STEPS,
+    ],
+    barriers: &[],
+    leftover: leave_records,
+    commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
+    scheme: &Of::<Wrap>::NEW,
+};
+
+/// The paper, for the descriptors of its schemes.
+pub const PAPER: &str =
+    "Giles, Doshi, Varman: Bridging the Programming Gap Between Persistent and Volatile Memory Using WrAP";
+const PARTIAL_REST: (Step, &str) = (
+    Step::RestartWriteBackPartial,
+    "a log begins anew when a transaction has filled it, and its records leave in whole lines: what is left is one line \
+     at most",
+);
+
+/// Records go to the log as words are written, values to aliases: a value's place is its alias' index.
+#[derive(Default)]
+pub struct WriteAside {
+    aliases: ExecutionArea,
+}
+
+impl Logging for WriteAside {
+    const READING: Reading = Reading::Counted;
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        self.aliases.clear();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        memory: &M,
+        log: &mut ThreadLog,
+        (at, value): (PersistentAddress, u64),
+        previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        log.append_streamed(memory, at, value)?;
+        Ok(self.aliases.write((at, value), previous))
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
+        self.aliases.words[place as usize].1
+    }
+
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+        log.close_streamed(memory, transaction)
+    }
+
+    fn abort<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog) {
+        log.abandon_streamed(memory);
+    }
+}
+
+/// COPY: wraps are copied home in closing order, some at a time, by a helper or whoever has no room.
+pub struct Copy;
+
+/// The helper is called so often while a log is filled.
+const CALLS_PER_RUN: u32 = 4;
+
+impl Checkpoint for Copy {
+    const RESERVED: u32 = 0;
+    const HELPER: bool = true;
+
+    #[inline(always)]
+    fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, _: &WriteSet, concurrency: Concurrency) {
+        let memory = &view.memory;
+        if concurrency == Concurrency::SingleWriter {
+            memory.store(SharedLayout::HOME, log.last_transaction());
+        }
+        // A helper that begins to wait just now misses the call, and hears the next one.
+        if log.has_crossed(CALLS_PER_RUN) && memory.load(SharedLayout::HELPER_WAITS) != 0 {
+            wake_helper(memory);
+        }
+    }
+
+    fn release_log<M: Memory>(
+        view: &View<M>,
+        log: &ThreadLog,
+        concurrency: Concurrency,
+        statistics: &mut Statistics,
+    ) {
+        let memory = &view.memory;
+        let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
+        while !covered() {
+            memory.lock(SharedLayout::BULK);
+            if !covered() {
+                persist_up_to(view, last_home(view, concurrency));
+                statistics.bulk_persists += 1;
+            }
+            memory.unlock(SharedLayout::BULK);
+        }
+    }
+
+    fn drain<M: Memory>(view: &View<M>) {
+        view.memory.lock(SharedLayout::BULK);
+        persist_up_to(view, view.memory.load(SharedLayout::CLOCK));
+        view.memory.unlock(SharedLayout::BULK);
+    }
+
+    fn help<M: Memory>(view: &View<M>, concurrency: Concurrency, stop: &dyn Fn() -> bool) {
+        let memory = &view.memory;
+        while !stop() {
+            memory.lock(SharedLayout::BULK);
+            persist_up_to(view, last_home(view, concurrency));
+            memory.unlock(SharedLayout::BULK);
+            let _ = memory.compare_exchange(SharedLayout::HELPER_WAITS, 0, 1);
+            if !stop() {
+                memory.wait(SharedLayout::HELPER_WAITS, 1);
+            }
+        }
+    }
+}

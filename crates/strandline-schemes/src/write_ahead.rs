@@ -1,0 +1,193 @@
+//! BASE, the conventional transactional persistent memory of Blurred Persistence's Fig. 2 (b) (section II-C):
+//! write-ahead logging from an execution area, and truncation after each transaction.
+//!
+//! # The protocol
+//!
+//! *Execution.* New values go to an execution area in volatile memory (steps 1 and 2 of the figure).
+//!
+//! *Commit.* The execution area is copied to the worker's log, the log lines are written back, a fence (steps 3 and
+//! 4); only then the commit record is stored, written back, a fence: the transaction is acknowledged. A crash before
+//! the first fence leaves any part of the records and no commit record; one before the second leaves the commit
+//! record or does not, and if it does, everything before it is there. The commit record's own two blocks may
+//! persist apart from one another: a phase bit in both, which differs from that of the log's previous run, tells.
+//! Nothing else relies on that bit here.
+//!
+//! *Checkpoint.* The new values are stored home, their lines are written back, a fence (steps 5 and 6). A crash
+//! leaves any part of them home; the log replays all.
+//!
+//! *Truncation.* The TxID is stored in the log's truncation mark (the first word of its last line), written back, a
+//! fence. Recovery ignores what the mark covers. Only now the locks are released: a younger transaction that
+//! overwrites these words cannot be truncated before this one, so an older version is never replayed over a newer
+//! one that is home and truncated.
+//!
+//! *Restart*, when the log is full: all of it is truncated. As in `blurred.rs`: inert records over the rest, written
+//! back, a fence, and the phase flips, so that commit records of the new run differ from what they overwrite.
+//!
+//! Recovery: `recovery.rs`.
+
+use strandline_core::layout::View;
+use strandline_core::log::{LogFull, ThreadLog};
+use strandline_core::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
+use strandline_core::scheme::ExecutionArea;
+use strandline_core::scheme::Reading;
+use strandline_core::scheme::{Checkpoint, Logging, Redo};
+use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
+use strandline_core::scheme::{PAPER, REDO_STEPS, leave_records};
+use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
+
+/// BASE.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::scheme::SchemeKind;
+///
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::BASE, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // The records, the commit record, the data, the truncation mark.
+/// assert_eq!((cost.lines_written_back, cost.fences), (4, 4));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub type Base = Redo<Copying, EachTransaction>;
+
+/// [`Base`].
+pub static BASE: SchemeDescriptor = SchemeDescriptor {
+    code: 2,
+    modes: &[
+        Mode {
+            concurrency: Concurrency::Stm,
+            name: "base",
+            redundant: &[SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW],
+        },
+        Mode {
+            concurrency: Concurrency::SingleWriter,
+            name: "base+single-writer",
+            redundant: &[SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW, TRUNCATION_FENCE],
+        },
+    ],
+    source: PAPER,
+    description: "redo log copied from an execution area, fences after log, commit record, data and truncation",
+    durability: Durability::Software,
+    is_native: true,
+    in_sync: false,
+    persistency: None,
+    steps: &[
+        &[
+            Step::LogWriteBack,
+            Step::LogFence,
+            Step::CommitWriteBack,
+            Step::CommitFence,
+            Step::HomeWriteBack,
+            Step::HomeFence,
+            Step::TruncationWriteBack,
+            Step::TruncationFence,
+        ],
+        REDO_STEPS,
+    ],
+    barriers: &[],
+    leftover: leave_records,
+    commit_cost: Some(|home, data_lines, _| (data_lines + 1 + home + 1, 4, 0)),
+    scheme: &Of::<Base>::NEW,
+};
+
+/// Why [`Step::RecoverySort`] is redundant where each transaction is truncated.
+pub const SORT: (Step, &str) = (
+    Step::RecoverySort,
+    "a transaction that is not truncated holds its locks, so no two of those that are replayed wrote the same line",
+);
+/// Why [`Step::RestartFence`] is redundant where records are fenced before their commit record.
+pub const RESTART_FENCE: (Step, &str) = (
+    Step::RestartFence,
+    "the first transaction of the new run fences its records before its commit record is stored, which completes the \
+     restart's write-backs; no other record is trusted by its bits",
+);
+/// Why [`Step::RestartFence`] is redundant where a log begins anew after a transaction that did not fit.
+pub const RESTART_FENCE_RETRY: (Step, &str) = (
+    Step::RestartFence,
+    "a log begins anew for a transaction that did not fit, and that takes its locks again, or the writer's, before its \
+     first record is stored: an atomic operation, which on x86 completes the restart's write-backs; and nothing of an \
+     aborted transaction waits for them",
+);
+/// Why [`Step::RecoveryWatermarkLow`] is redundant where records are fenced before their commit record.
+pub const WATERMARK_LOW: (Step, &str) = (
+    Step::RecoveryWatermarkLow,
+    "records are fenced before their commit record is stored, so that an incomplete transaction has a torn commit \
+     record; zeroing makes it one of TxID 0 or 1, in a second run, which truncated transactions precede",
+);
+/// Why [`Step::TruncationFence`] is redundant with a single writer.
+pub const TRUNCATION_FENCE: (Step, &str) = (
+    Step::TruncationFence,
+    "the writer's lock is released by an atomic add, which on x86 completes the mark's write-back",
+);
+/// Why [`Step::RestartPhaseEarly`] is redundant where records are fenced before their commit record.
+pub const PHASE_EARLY: (Step, &str) = (
+    Step::RestartPhaseEarly,
+    "inert records then carry the coming run's bit, and a commit record torn over one names TxID 0 or 1, which is \
+     truncated; no other record is trusted by its bits",
+);
+
+/// Copying from an execution area, two fences: a value's place is its index in the area.
+#[derive(Default)]
+pub struct Copying(ExecutionArea);
+
+impl Logging for Copying {
+    const READING: Reading = Reading::Fenced;
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        self.0.clear();
+    }
+
+    #[inline(always)]
+    fn write<M: Memory>(
+        &mut self,
+        memory: &M,
+        log: &mut ThreadLog,
+        word: (PersistentAddress, u64),
+        previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        let place = self.0.write_for(log, word, previous)?;
+        if previous.is_none() {
+            // As execution in the log does: where clwb evicts, the line comes from memory.
+            log.prefetch_copy(memory, place as usize);
+        }
+        Ok(place)
+    }
+
+    #[inline(always)]
+    fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
+        self.0.value(place)
+    }
+
+    #[inline(always)]
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+        log.commit_copied(memory, &self.0.words, transaction)
+    }
+}
+
+/// Checkpoint and truncation after each transaction, before its locks are released.
+pub struct EachTransaction;
+
+impl Checkpoint for EachTransaction {
+    /// The line of the truncation mark.
+    const RESERVED: u32 = (LINE_BYTES / strandline_core::log::RECORD_BYTES) as u32;
+
+    #[inline]
+    fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, writes: &WriteSet, _: Concurrency) {
+        let memory = &view.memory;
+        for entry in &writes.entries {
+            memory.write_back(entry.line, Step::HomeWriteBack);
+        }
+        memory.fence(Step::HomeFence);
+        let mark = log.reserved();
+        memory.store(mark, log.last_transaction());
+        memory.write_back(mark, Step::TruncationWriteBack);
+        memory.fence(Step::TruncationFence);
+    }
+
+    fn release_log<M: Memory>(_: &View<M>, _: &ThreadLog, _: Concurrency, _: &mut Statistics) {}
+
+    fn drain<M: Memory>(_: &View<M>) {}
+}

@@ -1,0 +1,317 @@
+//! Golden counts: what each operation writes back and fences, to the line.
+
+mod support;
+
+use strandline_core::engine::Worker;
+use strandline_core::layout::Geometry;
+use strandline_core::memory::Counters;
+use strandline_core::scheme::SchemeKind;
+use strandline_core::transaction::Statistics;
+use strandline_core::{Abort, Concurrency, Read, Runner, Transaction};
+use support::TestPool;
+
+const GEOMETRY: Geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 64 << 10, chunk_bytes: 4096 };
+const MODES: [Concurrency; 2] = [Concurrency::Stm, Concurrency::SingleWriter];
+
+fn write_words(worker: &mut impl Runner, words: u64) -> strandline_core::Result<()> {
+    worker.run(|tx| {
+        let at = tx.root(0);
+        (0..words).try_for_each(|i| tx.write(at.word(i), i))
+    })
+}
+
+/// What `body` adds to lines, fences and log bytes, bulk persistence apart.
+fn cost<R: Runner>(worker: &mut R, body: impl FnOnce(&mut R)) -> (u64, u64, u64) {
+    let foreground = |s: Statistics| s.total - s.bulk;
+    let before = worker.statistics();
+    body(worker);
+    let after = worker.statistics();
+    let Counters { lines_written_back, fences, .. } = foreground(after) - foreground(before);
+    (lines_written_back, fences, after.log_bytes - before.log_bytes)
+}
+
+/// Lines written back, fences and bytes past the cache, for the lines that `n` words of data take (`home`), those that
+/// n records take (`data_lines`), and those that n records and the commit record take (`log_lines`), four records to a
+/// line.
+type Expected = fn(home: u64, data_lines: u64, log_lines: u64) -> (u64, u64, u64);
+
+/// What each transaction of 1 to 100 words costs under a scheme.
+fn commits_cost(kind: SchemeKind, expected: Expected) {
+    for mode in MODES {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        commits_of_cost(&mut pool.worker_of(kind, mode).unwrap(), kind.name(mode), expected);
+    }
+}
+
+fn commits_of_cost(worker: &mut impl Runner, name: &str, expected: Expected) {
+    for words in [1u64, 2, 3, 4, 7, 8, 40, 1, 1, 100] {
+        let before = worker.statistics();
+        write_words(worker, words).unwrap();
+        let after = worker.statistics();
+        let Counters { lines_written_back, fences, non_temporal_bytes } =
+            after.total - after.bulk - (before.total - before.bulk);
+        let log_lines = (words + 1).div_ceil(4);
+        assert_eq!(
+            (lines_written_back, fences, non_temporal_bytes),
+            expected(words.div_ceil(8), words.div_ceil(4), log_lines),
+            "{words} words under {name}"
+        );
+        // A log line is filled up with inert records whatever the scheme.
+        assert_eq!(after.log_bytes - before.log_bytes, 64 * log_lines);
+    }
+}
+
+/// BASE: the records' lines, a fence; the line with the commit record, which the last records may share and which
+/// is written back a second time then, a fence; the home lines, a fence; the truncation mark, a fence.
+#[test]
+fn base_waits_four_times() {
+    commits_cost(&strandline_schemes::BASE, |home, data_lines, _| (data_lines + 1 + home + 1, 4, 0));
+}
+
+/// MNE: all log lines past the cache, a fence; then, synchronously, the home lines, a fence; the mark, a fence.
+#[test]
+fn mnemosyne_waits_three_times_or_once() {
+    commits_cost(&strandline_schemes::MNE_SYNC, |home, _, log_lines| {
+        (log_lines + home + 1, 3, 64 * log_lines)
+    });
+    commits_cost(&strandline_schemes::MNE_ASYNC, |_, _, log_lines| (log_lines, 1, 64 * log_lines));
+}
+
+/// BP(XIL): the log lines, a fence; the home lines, a fence; the truncation mark, a fence.
+#[test]
+fn execution_in_log_alone_waits_three_times() {
+    commits_cost(&strandline_schemes::XIL, |home, _, log_lines| (log_lines + home + 1, 3, 0));
+}
+
+/// BP(VCBP): BASE's log, and no more.
+#[test]
+fn volatile_checkpoint_alone_waits_twice() {
+    commits_cost(&strandline_schemes::VCBP, |_, data_lines, _| (data_lines + 1, 2, 0));
+}
+
+/// BPPM, counted or not: the log lines, a fence.
+#[test]
+fn blurred_persistence_waits_once() {
+    let expected: Expected = |_, _, log_lines| (log_lines, 1, 0);
+    commits_cost(&strandline_schemes::BPPM, expected);
+    commits_cost(&strandline_schemes::BPPM_COUNTED, expected);
+    for mode in MODES {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        commits_of_cost(&mut pool.worker(mode).unwrap(), "the applications' path", expected);
+    }
+}
+
+/// WrAP: all log lines past the cache, a fence.
+#[test]
+fn a_wrap_waits_once() {
+    commits_cost(&strandline_schemes::WRAP, |_, _, log_lines| (log_lines, 1, 64 * log_lines));
+}
+
+/// The undo log: for each word its record and its home line, and a fence; then a fence for the data, and the mark with
+/// a fence. An abort stores the old values back and costs the same again.
+#[test]
+fn an_undo_log_waits_for_each_word() {
+    for mode in [Concurrency::SingleWriter, Concurrency::Locks] {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        let mut worker = pool.worker_of(&strandline_schemes::UNDO_LOG, mode).unwrap();
+        for words in [1, 2, 8, 40] {
+            let measured = cost(&mut worker, |w| write_words(w, words).unwrap());
+            assert_eq!(measured, (2 * words + 1, words + 2, 32 * words + 16));
+            let aborted = cost(&mut worker, |w| {
+                let given_up = w.run(|tx| {
+                    let at = tx.root(0);
+                    (0..words).try_for_each(|i| tx.write(at.word(i), i))?;
+                    Err::<(), _>(Abort::User)
+                });
+                assert!(given_up.is_err());
+            });
+            assert_eq!(aborted, (3 * words + 1, words + 2, 0));
+        }
+    }
+}
+
+/// Fills a log of 1,024 lines with transactions of `words` words, of which each takes one line, and then runs one more,
+/// for which the log begins anew. Bulk persists, and the lines written back and the fences apart from commits.
+fn a_full_log_costs(kind: SchemeKind, mode: Concurrency, words: u64) -> (u64, u64, u64) {
+    let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+    let mut worker = pool.worker_of(kind, mode).unwrap();
+    for _ in 0..1024 {
+        write_words(&mut worker, words).unwrap();
+    }
+    let before = worker.statistics();
+    assert_eq!((before.bulk.fences, before.bulk_persists, before.log_restarts), (0, 0, 0));
+    assert_eq!(cost(&mut worker, |w| write_words(w, words).unwrap()), (1, 1, 64));
+    let after = worker.statistics();
+    assert_eq!(after.log_restarts, 1);
+    let bulk = after.bulk - before.bulk;
+    (after.bulk_persists, bulk.lines_written_back, bulk.fences)
+}
+
+/// COPY writes each home line of the closed wraps back once, and moves the watermark once; without a helper, a
+/// worker whose log is full does it.
+#[test]
+fn copy_costs_two_fences_for_many_wraps() {
+    for mode in MODES {
+        assert_eq!(a_full_log_costs(&strandline_schemes::WRAP, mode, 2), (1, 2, 2));
+    }
+}
+
+/// The helper writes back each transaction's home lines and the watermark, with a fence after each; without one,
+/// a worker whose log is full does it.
+#[test]
+fn asynchronous_truncation_costs_two_fences_for_each_transaction() {
+    for mode in MODES {
+        let (_, lines, fences) = a_full_log_costs(&strandline_schemes::MNE_ASYNC, mode, 2);
+        assert_eq!((lines, fences), (2 * 1024, 2 * 1024));
+    }
+}
+
+/// A word written many times is copied once from an execution area, and logged each time in the log.
+#[test]
+fn an_execution_area_keeps_the_newest_value_alone() {
+    fn bytes(kind: SchemeKind) -> u64 {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        let mut worker = pool.worker_of(kind, Concurrency::Stm).unwrap();
+        worker.run(|tx| (0..11).try_for_each(|i| tx.write(tx.root(1), i))).unwrap();
+        assert_eq!(worker.view(|tx| tx.read(tx.root(1))).unwrap(), 10);
+        worker.statistics().log_bytes
+    }
+    assert_eq!(
+        [
+            bytes(&strandline_schemes::BASE),
+            bytes(&strandline_schemes::VCBP),
+            bytes(&strandline_schemes::MNE_SYNC)
+        ],
+        [64; 3]
+    );
+    assert_eq!(
+        [
+            bytes(&strandline_schemes::XIL),
+            bytes(&strandline_schemes::BPPM),
+            bytes(&strandline_schemes::BPPM_COUNTED),
+            bytes(&strandline_schemes::WRAP)
+        ],
+        [192; 4]
+    );
+}
+
+#[test]
+fn empty_and_read_only_transactions_flush_and_fence_nothing() {
+    for mode in MODES {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        let mut worker = pool.worker(mode).unwrap();
+        assert_eq!(cost(&mut worker, |w| w.run(|_| Ok(())).unwrap()), (0, 0, 0));
+        let read = |w: &mut Worker<_, _>| {
+            w.run(|tx| tx.read(tx.root(0))).unwrap();
+            w.view(|tx| tx.read(tx.root(0))).unwrap();
+        };
+        assert_eq!(cost(&mut worker, read), (0, 0, 0));
+        assert_eq!(worker.statistics().read_only, 3);
+    }
+}
+
+#[test]
+fn no_persistence_flushes_and_fences_nothing() {
+    for mode in MODES {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        let mut worker = pool.worker_of(&strandline_schemes::NP, mode).unwrap();
+        assert_eq!(cost(&mut worker, |w| write_words(w, 50).unwrap()), (0, 0, 0));
+        assert_eq!(worker.view(|tx| tx.read(tx.root(0).word(49))).unwrap(), 49);
+    }
+}
+
+/// An abort of 200 blocks (1,600 bytes, 100 records) leaves abort records over records 31, 63 and 95 and
+/// after the last; the next commit's count includes their lines.
+#[test]
+fn a_commit_writes_back_abort_records_not_yet_durable() {
+    for mode in MODES {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        let mut worker = pool.worker(mode).unwrap();
+        let aborted = |w: &mut Worker<_, _>| {
+            let result = w.run(|tx| {
+                let at = tx.root(0);
+                (0..100).try_for_each(|i| tx.write(at.word(i), 7))?;
+                Err::<(), _>(Abort::User)
+            });
+            assert!(matches!(result, Err(strandline_core::Error::Aborted)));
+        };
+        assert_eq!(cost(&mut worker, aborted), (0, 0, 0), "an abort waits for nothing");
+        // Abort records: lines 7, 15, 23 and 25; data and commit records 101 and 102: line 25 again, which is
+        // filled up.
+        assert_eq!(cost(&mut worker, |w| write_words(w, 1).unwrap()), (4, 1, 3 * 16));
+        // Durable now: not written back again.
+        assert_eq!(cost(&mut worker, |w| write_words(w, 1).unwrap()), (1, 1, 64));
+    }
+}
+
+/// An abort that nothing in the log speaks of: under `bppm-counted` its blocks are not used again, and the next
+/// commit pays for its own lines alone; copied transactions have nothing in the log until they commit.
+#[test]
+fn aborts_cost_later_commits_nothing_but_where_holes_are_bridged() {
+    fn after_an_abort(kind: SchemeKind, mode: Concurrency) -> (u64, u64, u64) {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        let mut worker = pool.worker_of(kind, mode).unwrap();
+        let gives_up = |w: &mut Worker<_, _>| {
+            let given_up: strandline_core::Result<()> = w.run(|tx| {
+                let at = tx.root(0);
+                (0..100).try_for_each(|i| tx.write(at.word(i), 7))?;
+                Err(Abort::User)
+            });
+            assert!(given_up.is_err());
+        };
+        let (lines, fences, bytes) = cost(&mut worker, gives_up);
+        // What went past the cache is on its way before the locks are released.
+        assert_eq!(
+            (lines, fences, bytes),
+            if kind == &strandline_schemes::WRAP { (25, 1, 0) } else { (0, 0, 0) }
+        );
+        cost(&mut worker, |w| write_words(w, 1).unwrap())
+    }
+    for mode in MODES {
+        // 100 blocks passed by; two records from record 100 on, which begins line 25, and two inert ones.
+        assert_eq!(after_an_abort(&strandline_schemes::BPPM_COUNTED, mode), (1, 1, 64));
+        // Records 0 to 99 fill 25 lines past the cache, and the next transaction one.
+        assert_eq!(after_an_abort(&strandline_schemes::WRAP, mode), (1, 1, 64));
+        // As ever: one line each for record, commit record, home and mark.
+        assert_eq!(after_an_abort(&strandline_schemes::BASE, mode), (4, 4, 64));
+        assert_eq!(after_an_abort(&strandline_schemes::MNE_SYNC, mode), (3, 3, 64));
+        // The abort records' three lines besides the one that the transaction shares.
+        assert_eq!(after_an_abort(&strandline_schemes::XIL, mode), (4 + 2, 3, 48));
+    }
+}
+
+#[test]
+fn bulk_persistence_and_restart_are_counted_apart() {
+    for mode in MODES {
+        // One home line, which all transactions wrote, and the watermark; nothing in the log was left to
+        // write back.
+        assert_eq!(a_full_log_costs(&strandline_schemes::BPPM, mode, 1), (1, 2, 2));
+    }
+}
+
+#[test]
+fn a_transaction_larger_than_its_log_changes_nothing() {
+    for mode in MODES {
+        let pool = TestPool::new(support::SMALL, None, 0, 1, None);
+        let mut worker = pool.worker(mode).unwrap();
+        write_words(&mut worker, 200).unwrap();
+        for _ in 0..3 {
+            let result = write_words(&mut worker, 256);
+            assert!(
+                matches!(result, Err(strandline_core::Error::TransactionTooLarge { records: 256 })),
+                "{result:?}"
+            );
+            assert_eq!(worker.view(|tx| tx.read(tx.root(0).word(199))).unwrap(), 199);
+            assert_eq!(worker.view(|tx| tx.read(tx.root(0).word(250))).unwrap(), 0);
+            // 255 data records and the commit record fill the log to its end.
+            write_words(&mut worker, 255).unwrap();
+            write_words(&mut worker, 1).unwrap();
+            worker
+                .run(|tx| {
+                    let at = tx.root(0);
+                    tx.write(at.word(250), 0)
+                })
+                .unwrap();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A hosted pool for tests: small, in memory, its operations recorded.
+
+#![allow(dead_code)]
+
+use std::rc::Rc;
+
+use strandline_core::engine::Worker;
+use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+use strandline_core::memory::recorder::Recorder;
+use strandline_core::memory::{Hosted, Step, World};
+use strandline_core::scheme::{Blurred, Erased, SchemeKind};
+use strandline_core::{Concurrency, Result};
+
+/// A pool in a recorder.
+pub struct TestPool {
+    /// The world.
+    pub recorder: Rc<Recorder>,
+    /// Where everything lies.
+    pub layout: Layout,
+    /// Where the volatile words lie.
+    pub shared: SharedLayout,
+}
+
+/// Small logs and chunks, so that rare paths run.
+pub const SMALL: Geometry = Geometry { size: 256 << 10, logs: 3, log_bytes: 4096, chunk_bytes: 4096 };
+
+impl TestPool {
+    /// A pool with these contents; all zeros is an empty pool.
+    pub fn new(
+        geometry: Geometry,
+        image: Option<Vec<u64>>,
+        switch_every: u32,
+        seed: u64,
+        omitted: Option<Step>,
+    ) -> Self {
+        let layout = Layout::new(geometry).unwrap();
+        let shared = SharedLayout::new(&layout, 10, 0);
+        let image = image.unwrap_or_else(|| vec![0; (geometry.size / 8) as usize]);
+        let recorder = Rc::new(Recorder::new(image, shared.bytes(), switch_every, seed, omitted));
+        Self { recorder, layout, shared }
+    }
+
+    /// The world, for `hosted::run`.
+    pub fn world(&self) -> Rc<dyn World> {
+        self.recorder.clone()
+    }
+
+    /// A view of the pool over `memory`.
+    pub fn over<M>(&self, memory: M) -> View<M> {
+        View { memory, layout: self.layout, shared: self.shared }
+    }
+
+    /// A view outside any coroutine.
+    pub fn view(&self) -> View<Hosted> {
+        self.over(Hosted::new(self.world(), 0))
+    }
+
+    /// A worker outside any coroutine: the applications' path.
+    pub fn worker(&self, concurrency: Concurrency) -> Result<Worker<Hosted, Blurred>> {
+        Worker::lease(self.view(), concurrency, None)
+    }
+
+    /// A worker under any scheme: the laboratory's path.
+    pub fn worker_of(&self, kind: SchemeKind, concurrency: Concurrency) -> Result<Worker<Hosted, Erased>> {
+        Worker::lease_of(self.view(), kind, concurrency, None)
+    }
+}

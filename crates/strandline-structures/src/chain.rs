@@ -1,0 +1,301 @@
+//! Chains of nodes that hang from a run of words: a hash table's buckets, a graph's vertices.
+//!
+//! ```text
+//! cell   one word: the first node of its chain, 0 if none
+//! node   word 0 the next node, 0 if none · word 1 key · from word 2 the value
+//! ```
+//!
+//! A new node goes to the front of its chain: its own words, one cell and the allocator's bit are all that an
+//! insertion writes; a removal writes the one word that led to the node. No count is kept, so operations on
+//! different chains do not conflict. The tag's parameter is the number of words in a value.
+
+use std::marker::PhantomData;
+
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::bytes::check_length;
+use strandline_core::structures::words::Words;
+use strandline_core::structures::{header::CircleGuard, header::Kind, header::PARAMETER_MASK};
+use strandline_core::structures::{value::Value, value::with_buffer};
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+
+const NEXT: u64 = 0;
+const VALUE: u64 = 2;
+
+/// Chains of pairs of a word and a value.
+pub(super) struct Chains<V> {
+    cells: Words,
+    kind: Kind,
+    value: PhantomData<fn() -> V>,
+}
+
+impl<V> Clone for Chains<V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for Chains<V> {}
+
+/// A node of a chain.
+struct Node {
+    /// The word that leads to it.
+    cell: PersistentAddress,
+    at: PersistentAddress,
+    next: u64,
+    /// The first word of its value.
+    first: u64,
+}
+
+impl<V: Value> Chains<V> {
+    /// Creates `length` empty chains for values of `value_words` words, as [`Words::create`].
+    pub fn create(
+        runner: &mut impl Runner,
+        kind: Kind,
+        root: PersistentAddress,
+        tag: u64,
+        length: u64,
+        value_words: u64,
+    ) -> Result<Self> {
+        if !(1..=PARAMETER_MASK).contains(&value_words) || V::WORDS.is_some_and(|words| words != value_words)
+        {
+            return Err(Error::Parameter(format!(
+                "values of {value_words} words are not what this {} can hold",
+                kind.name()
+            )));
+        }
+        let cells = Words::create(runner, kind, root, tag | value_words, length, |_| 0)?;
+        Ok(Self { cells, kind, value: PhantomData })
+    }
+
+    /// Opens complete chains.
+    pub fn open(tx: &mut impl Read, kind: Kind, root: PersistentAddress, tag: u64) -> Result<Self, Abort> {
+        let cells = Words::open(tx, kind, root, tag)?;
+        if cells.length == 0 || cells.parameter == 0 || V::WORDS.is_some_and(|words| words != cells.parameter)
+        {
+            return Err(tx.fail(kind.wrong(root)));
+        }
+        Ok(Self { cells, kind, value: PhantomData })
+    }
+
+    /// How many chains there are.
+    #[inline(always)]
+    pub fn length(&self) -> u64 {
+        self.cells.length
+    }
+
+    /// Words in a value.
+    #[inline(always)]
+    pub fn value_words(&self) -> u64 {
+        self.cells.parameter
+    }
+
+    /// The word from which chain `index` hangs; the index must be less than the length.
+    #[inline(always)]
+    pub fn cell(&self, index: u64) -> PersistentAddress {
+        self.cells.word(index)
+    }
+
+    /// The first node at or after the word `cell` that `accept` wants, and the first node of all.
+    #[inline]
+    fn walk(
+        &self,
+        tx: &mut impl Read,
+        mut cell: PersistentAddress,
+        mut accept: impl FnMut(u64) -> bool,
+    ) -> Result<(u64, Option<Node>), Abort> {
+        let head = tx.read(cell)?;
+        let mut at = PersistentAddress::new(head);
+        let mut guard = CircleGuard::new();
+        while !at.is_null() {
+            let mut words = [0; 3];
+            tx.read_range(at, &mut words)?;
+            let [next, key, first] = words;
+            if accept(key) {
+                return Ok((head, Some(Node { cell, at, next, first })));
+            }
+            if guard.closes(at) {
+                return Err(self.damaged(tx, at, "a chain that runs in a circle"));
+            }
+            cell = at.word(NEXT);
+            at = PersistentAddress::new(next);
+        }
+        Ok((head, None))
+    }
+
+    #[inline]
+    fn find(
+        &self,
+        tx: &mut impl Read,
+        cell: PersistentAddress,
+        key: u64,
+    ) -> Result<(u64, Option<Node>), Abort> {
+        self.walk(tx, cell, |other| other == key)
+    }
+
+    /// Ends the transaction because a chain contradicts itself.
+    #[cold]
+    pub fn damaged(&self, tx: &mut impl Read, at: PersistentAddress, how: &str) -> Abort {
+        self.kind.damaged(tx, at, how)
+    }
+
+    /// Calls `body` with the words of a node's value.
+    #[inline]
+    fn with_value<T: Read, R>(
+        &self,
+        tx: &mut T,
+        at: PersistentAddress,
+        first: u64,
+        body: impl FnOnce(&mut T, &[u64]) -> Result<R, Abort>,
+    ) -> Result<R, Abort> {
+        check_length(tx, at, VALUE + self.value_words())?;
+        with_buffer(self.value_words(), |words| {
+            words[0] = first;
+            tx.read_range(at.word(VALUE + 1), &mut words[1..])?;
+            body(tx, words)
+        })
+    }
+
+    /// The value of `key` in the chain of `cell`.
+    #[inline]
+    pub fn get(&self, tx: &mut impl Read, cell: PersistentAddress, key: u64) -> Result<Option<V>, Abort> {
+        match self.find(tx, cell, key)?.1 {
+            Some(node) => self.with_value(tx, node.at, node.first, |_, words| Ok(Some(V::decode(words)))),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether `key` is in the chain of `cell`.
+    #[inline]
+    pub fn contains(&self, tx: &mut impl Read, cell: PersistentAddress, key: u64) -> Result<bool, Abort> {
+        Ok(self.find(tx, cell, key)?.1.is_some())
+    }
+
+    /// Gives `key` the value `value` in the chain of `cell`; returns the old value, if there was one.
+    #[inline]
+    pub fn insert(
+        &self,
+        tx: &mut impl Transaction,
+        cell: PersistentAddress,
+        key: u64,
+        value: &V,
+    ) -> Result<Option<V>, Abort> {
+        if value.words() != self.value_words() {
+            let (is, should) = (value.words(), self.value_words());
+            return Err(tx.fail(Error::Parameter(format!(
+                "a value of {is} words in a {} for values of {should}",
+                self.kind.name()
+            ))));
+        }
+        let (head, node) = self.find(tx, cell, key)?;
+        with_buffer(self.value_words(), |new| {
+            value.encode(new);
+            let Some(node) = node else {
+                let node = tx.alloc(8 * (VALUE + self.value_words()))?;
+                tx.write_range(node, &[head, key])?;
+                tx.write_range(node.word(VALUE), new)?;
+                tx.write(cell, node.offset())?;
+                return Ok(None);
+            };
+            self.with_value(tx, node.at, node.first, |tx, old| {
+                for (i, (&old, &new)) in old.iter().zip(&*new).enumerate() {
+                    if old != new {
+                        tx.write(node.at.word(VALUE + i as u64), new)?;
+                    }
+                }
+                Ok(Some(V::decode(old)))
+            })
+        })
+    }
+
+    /// Removes `key` from the chain of `cell`; returns its value, if it was there.
+    #[inline]
+    pub fn remove(
+        &self,
+        tx: &mut impl Transaction,
+        cell: PersistentAddress,
+        key: u64,
+    ) -> Result<Option<V>, Abort> {
+        let Some(node) = self.find(tx, cell, key)?.1 else { return Ok(None) };
+        let old = self.with_value(tx, node.at, node.first, |_, words| Ok(V::decode(words)))?;
+        tx.write(node.cell, node.next)?;
+        tx.free(node.at)?;
+        Ok(Some(old))
+    }
+
+    /// Removes `key` from the chain of `cell` without reading its value; whether it was there.
+    #[inline]
+    pub fn delete(
+        &self,
+        tx: &mut impl Transaction,
+        cell: PersistentAddress,
+        key: u64,
+    ) -> Result<bool, Abort> {
+        let Some(node) = self.find(tx, cell, key)?.1 else { return Ok(false) };
+        tx.write(node.cell, node.next)?;
+        tx.free(node.at)?;
+        Ok(true)
+    }
+
+    /// Calls `visit` with every pair of chain `index`.
+    pub fn for_each_in(
+        &self,
+        tx: &mut impl Read,
+        index: u64,
+        mut visit: impl FnMut(u64, V) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        let mut at = PersistentAddress::new(tx.read(self.cell(index))?);
+        let mut guard = CircleGuard::new();
+        while !at.is_null() {
+            if guard.closes(at) {
+                return Err(self.damaged(tx, at, "a chain that runs in a circle"));
+            }
+            let mut words = [0; 3];
+            tx.read_range(at, &mut words)?;
+            let [next, key, first] = words;
+            let value = self.with_value(tx, at, first, |_, words| Ok(V::decode(words)))?;
+            visit(key, value)?;
+            at = PersistentAddress::new(next);
+        }
+        Ok(())
+    }
+
+    /// Number of pairs, by counting them.
+    pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let mut count = 0;
+        for index in 0..self.length() {
+            self.walk(tx, self.cell(index), |_| {
+                count += 1;
+                false
+            })?;
+        }
+        Ok(count)
+    }
+
+    /// Checks that every chain ends and holds keys that `belongs(index, key)` accepts, each once; returns the
+    /// number of pairs.
+    pub fn check(
+        &self,
+        tx: &mut impl Read,
+        belongs: impl Fn(u64, u64) -> bool,
+        how: &str,
+    ) -> Result<u64, Abort> {
+        let mut count = 0;
+        for index in 0..self.length() {
+            let cell = self.cell(index);
+            let mut keys = Vec::new();
+            let mut astray = false;
+            self.walk(tx, cell, |key| {
+                astray |= !belongs(index, key);
+                keys.push(key);
+                false
+            })?;
+            count += keys.len() as u64;
+            keys.sort_unstable();
+            if astray || keys.windows(2).any(|two| two[0] == two[1]) {
+                return Err(self.damaged(tx, cell, how));
+            }
+        }
+        Ok(count)
+    }
+}

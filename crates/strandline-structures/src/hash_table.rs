@@ -1,0 +1,203 @@
+//! A chained hash table with a fixed number of buckets.
+//!
+//! ```text
+//! header    word 0 tag (parameter: words in a value) · word 1 buckets · word 2 their address · word 3 initialised
+//! bucket    one word: the first node of its chain, 0 if none
+//! node      word 0 the next node, 0 if none · word 1 key · from word 2 the value
+//! ```
+//!
+//! A key's bucket is the upper part of its mixed word times the number of buckets, which then need not be a
+//! power of two. An insertion writes its node, the bucket and the allocator's bit; a removal the one word that
+//! led to the node.
+//!
+//! Invariants: a chain ends; every key is in its own bucket's chain, once.
+
+use std::marker::PhantomData;
+use strandline_core::structures::words::bucket;
+
+use super::chain::Chains;
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::header::Kind;
+use strandline_core::structures::{value::Value, value::Word};
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+
+const KIND: Kind = Kind::HashTable;
+
+/// A persistent hash table.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline_structures::HashTable;
+///
+/// // 64 buckets; a value is of two words.
+/// let points = HashTable::<u64, [u64; 2]>::create(&mut worker, root, 64, 2)?;
+/// worker.run(|tx| points.insert(tx, 7, &[3, 4]))?;
+/// assert_eq!(worker.run(|tx| points.insert(tx, 7, &[5, 6]))?, Some([3, 4]), "the old value");
+/// assert_eq!(worker.view(|tx| points.get(tx, 7))?, Some([5, 6]));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct HashTable<K, V> {
+    chains: Chains<V>,
+    key: PhantomData<fn() -> K>,
+}
+
+impl<K, V> Clone for HashTable<K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for HashTable<K, V> {}
+
+/// Spreads a key's word over all bits (the finaliser of MurmurHash3).
+#[inline(always)]
+fn mix(mut word: u64) -> u64 {
+    word ^= word >> 33;
+    word = word.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    word ^= word >> 33;
+    word = word.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    word ^ word >> 33
+}
+
+impl<K: Word + Eq, V: Value> HashTable<K, V> {
+    fn tag() -> u64 {
+        KIND.tag(K::TYPE, V::TYPE)
+    }
+
+    /// Creates a table of `buckets` buckets for values of `value_words` words under the root word `root`. A
+    /// table of the same sizes that is there already is completed, if its creation was interrupted, and
+    /// opened.
+    ///
+    /// # Errors
+    /// A size is 0 or too large, or `value_words` is not what the type of values takes
+    /// ([`Error::Parameter`]); the pool is full; something else hangs from `root`
+    /// ([`Error::WrongStructure`]); as [`Runner::run`].
+    pub fn create(
+        runner: &mut impl Runner,
+        root: PersistentAddress,
+        buckets: u64,
+        value_words: u64,
+    ) -> Result<Self> {
+        if buckets == 0 {
+            return Err(Error::Parameter("a hash table needs a bucket".into()));
+        }
+        let chains = Chains::create(runner, KIND, root, Self::tag(), buckets, value_words)?;
+        Ok(Self { chains, key: PhantomData })
+    }
+
+    /// Opens the table under the root word `root`.
+    ///
+    /// # Errors
+    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]), or one that was not
+    /// created completely ([`Error::Incomplete`]).
+    pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
+        Ok(Self { chains: Chains::open(tx, KIND, root, Self::tag())?, key: PhantomData })
+    }
+
+    /// Number of buckets.
+    pub fn buckets(&self) -> u64 {
+        self.chains.length()
+    }
+
+    /// Words in a value.
+    pub fn value_words(&self) -> u64 {
+        self.chains.value_words()
+    }
+
+    #[inline]
+    fn cell(&self, key: u64) -> PersistentAddress {
+        self.chains.cell(bucket(mix(key), self.chains.length()))
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// A conflict; the table is damaged.
+    #[inline]
+    pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
+        let key = key.to_word();
+        self.chains.get(tx, self.cell(key), key)
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// As [`HashTable::get`].
+    #[inline]
+    pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
+        let key = key.to_word();
+        self.chains.contains(tx, self.cell(key), key)
+    }
+
+    /// Gives `key` the value `value`; returns the old value, if there was one.
+    ///
+    /// # Errors
+    /// The value does not have the table's number of words; the pool is full; as [`HashTable::get`].
+    #[inline]
+    pub fn insert(&self, tx: &mut impl Transaction, key: K, value: &V) -> Result<Option<V>, Abort> {
+        let key = key.to_word();
+        self.chains.insert(tx, self.cell(key), key, value)
+    }
+
+    /// Removes `key`; returns its value, if it was there.
+    ///
+    /// # Errors
+    /// As [`HashTable::get`] and [`Transaction::free`].
+    #[inline]
+    pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
+        let key = key.to_word();
+        self.chains.remove(tx, self.cell(key), key)
+    }
+
+    /// Removes `key` without reading its value; whether it was there.
+    ///
+    /// # Errors
+    /// As [`HashTable::remove`].
+    #[inline]
+    pub fn delete(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
+        let key = key.to_word();
+        self.chains.delete(tx, self.cell(key), key)
+    }
+
+    /// Calls `visit` with every key and value, in no particular order.
+    ///
+    /// # Errors
+    /// As [`HashTable::get`]; those of `visit`.
+    pub fn for_each(
+        &self,
+        tx: &mut impl Read,
+        mut visit: impl FnMut(K, V) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        for index in 0..self.buckets() {
+            self.chains.for_each_in(tx, index, |key, value| visit(K::from_word(key), value))?;
+        }
+        Ok(())
+    }
+
+    /// Number of keys, by counting them.
+    ///
+    /// # Errors
+    /// As [`HashTable::get`].
+    pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        self.chains.count(tx)
+    }
+
+    /// Checks the table's invariants; returns the number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: one does not hold.
+    pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let buckets = self.buckets();
+        let belongs = |index, key| bucket(mix(key), buckets) == index;
+        self.chains.check(tx, belongs, "a key twice or in the wrong bucket")
+    }
+}

@@ -1,0 +1,21 @@
+//! The papers' structures on words, beside those that `strandline-core` has for the typed collections.
+
+mod array;
+mod b_tree;
+mod chain;
+mod graph;
+mod hash_table;
+mod queue;
+mod red_black_tree;
+mod set;
+#[cfg(test)]
+mod tests;
+
+pub use array::Array;
+pub use b_tree::BTree;
+pub use graph::Graph;
+pub use hash_table::HashTable;
+pub use queue::Queue;
+pub use red_black_tree::RedBlackTree;
+pub use set::{MultiSet, Set};
+pub use strandline_core::structures::{BPlusTree, KeyValueStore, NodeShape, Value, Word};

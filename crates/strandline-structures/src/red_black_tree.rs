@@ -1,0 +1,511 @@
+//! A red-black tree that writes little.
+//!
+//! ```text
+//! header   word 0 tag · word 1 link to the root · the rest of its line unused
+//! node     word 0 left link · word 1 right link · word 2 key · word 3 value
+//! link     address of the child, 0 if none · bit 0: the child is red
+//! ```
+//!
+//! Every written word is a log record, so the layout is made for few writes. There are no parent pointers: an
+//! operation remembers the words it came through (its *path*). A node's colour is kept not in the node but in
+//! the link that leads to it: a rotation rewrites the links around it anyway, and recolours on the way for
+//! nothing; the colours of both children come with their parent, without reading them.
+//!
+//! *Insertion* descends, hangs a red node in, and goes up while parent and uncle are red: both become black,
+//! the grandparent red. A red parent with a black uncle ends it with one rotation (three links) or two (five,
+//! of which two belong to a new node and cost nothing).
+//!
+//! *Removal* of a node with two children copies the next key and value into it and removes that next node
+//! instead. A node with one child is replaced by it: the child is red and becomes black. A black leaf leaves
+//! its place one black node short, and the loop in `make_up` mends that: a red sibling is rotated away first;
+//! a black sibling with a red child ends it by rotation; otherwise the sibling becomes red and the shortage
+//! moves up, until it meets a red node or the root.
+//!
+//! Invariants: keys ascend from left to right; the root is black; a red node has black children; the paths
+//! from the root to all missing children pass the same number of black nodes. So a tree of n keys is at most
+//! 2 log2(n + 1) deep; [`MAX_DEPTH`] is above that for any pool, and a longer way down is damage.
+
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+use std::ops::{ControlFlow, RangeBounds};
+
+use strandline_core::memory::{LINE_BYTES, PersistentAddress};
+use strandline_core::structures::value::Word;
+use strandline_core::structures::{header, header::Kind};
+use strandline_core::structures::{ordered::is_before, ordered::is_behind, ordered::ordered_methods};
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+const KIND: Kind = Kind::RedBlackTree;
+const LEFT: usize = 0;
+const RIGHT: usize = 1;
+const KEY: usize = 2;
+const VALUE: usize = 3;
+const NODE_WORDS: usize = 4;
+const RED: u64 = 1;
+
+/// Deeper than any tree in a pool of 2^48 bytes.
+const MAX_DEPTH: usize = 96;
+
+/// A persistent red-black tree.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline_structures::RedBlackTree;
+///
+/// let tree = worker.run(|tx| RedBlackTree::<i64, u64>::create(tx, root))?;
+/// worker.run(|tx| (-5..5).try_for_each(|key| tree.insert(tx, key, key.unsigned_abs()).map(drop)))?;
+/// assert_eq!(worker.view(|tx| tree.first(tx, -2..))?, Some((-2, 2)));
+/// assert_eq!(worker.view(|tx| tree.count(tx))?, 10);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct RedBlackTree<K, V> {
+    /// The word that links to the root.
+    top: PersistentAddress,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> Clone for RedBlackTree<K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for RedBlackTree<K, V> {}
+
+#[inline(always)]
+fn node_of(link: u64) -> PersistentAddress {
+    PersistentAddress::new(link & !RED)
+}
+
+#[inline(always)]
+fn is_red(link: u64) -> bool {
+    link & RED != 0
+}
+
+#[inline(always)]
+fn is_none(link: u64) -> bool {
+    link & !RED == 0
+}
+
+#[inline(always)]
+fn red(node: PersistentAddress) -> u64 {
+    node.offset() | RED
+}
+
+#[inline(always)]
+fn black(link: u64) -> u64 {
+    link & !RED
+}
+
+/// The way down: the link words it came through and what they held.
+struct Path {
+    cells: [PersistentAddress; MAX_DEPTH + 2],
+    links: [u64; MAX_DEPTH + 2],
+}
+
+impl Path {
+    fn new(top: PersistentAddress) -> Self {
+        let mut path = Self { cells: [PersistentAddress::NULL; MAX_DEPTH + 2], links: [0; MAX_DEPTH + 2] };
+        path.cells[0] = top;
+        path
+    }
+
+    /// The node that link `at` leads to.
+    fn node(&self, at: usize) -> PersistentAddress {
+        node_of(self.links[at])
+    }
+
+    /// Which child link of its node link `at` is.
+    fn side(&self, at: usize) -> usize {
+        if self.cells[at] == self.node(at - 1).word(LEFT as u64) { LEFT } else { RIGHT }
+    }
+}
+
+#[inline(always)]
+fn child(node: PersistentAddress, side: usize) -> PersistentAddress {
+    node.word(side as u64)
+}
+
+impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
+    fn tag() -> u64 {
+        KIND.tag(K::TYPE, V::TYPE)
+    }
+
+    /// Creates an empty tree under the root word `root`, or opens the tree that is there.
+    ///
+    /// # Errors
+    /// Something else hangs from `root` ([`Error::WrongStructure`](strandline_core::Error::WrongStructure)); the pool
+    /// is full; a conflict.
+    pub fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort> {
+        let header = match header::find::<2>(tx, KIND, root, Self::tag())? {
+            Some((header, _)) => header,
+            None => {
+                // A line of its own: its neighbours' writers would conflict with every reader of the tree.
+                let header = tx.alloc(LINE_BYTES)?;
+                tx.write_range(header, &[Self::tag(), 0])?;
+                tx.write(root, header.offset())?;
+                header
+            }
+        };
+        Ok(Self { top: header.word(1), types: PhantomData })
+    }
+
+    /// Opens the tree under the root word `root`.
+    ///
+    /// # Errors
+    /// There is none ([`Error::Missing`](strandline_core::Error::Missing)), or something else
+    /// ([`Error::WrongStructure`](strandline_core::Error::WrongStructure)).
+    pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
+        match header::find::<2>(tx, KIND, root, Self::tag())? {
+            Some((header, _)) => Ok(Self { top: header.word(1), types: PhantomData }),
+            None => Err(tx.fail(KIND.missing(root))),
+        }
+    }
+
+    #[inline(always)]
+    fn node(tx: &mut impl Read, at: PersistentAddress) -> Result<[u64; NODE_WORDS], Abort> {
+        let mut node = [0; NODE_WORDS];
+        tx.read_range(at, &mut node)?;
+        Ok(node)
+    }
+
+    #[cold]
+    fn too_deep(&self, tx: &mut impl Read) -> Abort {
+        KIND.damaged(tx, self.top, "a way down that does not end, from the root")
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// A conflict; the tree is damaged.
+    #[inline]
+    pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
+        let mut link = tx.read(self.top)?;
+        for _ in 0..=MAX_DEPTH {
+            if is_none(link) {
+                return Ok(None);
+            }
+            let node = Self::node(tx, node_of(link))?;
+            link = match key.cmp(&K::from_word(node[KEY])) {
+                Ordering::Equal => return Ok(Some(V::from_word(node[VALUE]))),
+                Ordering::Less => node[LEFT],
+                Ordering::Greater => node[RIGHT],
+            };
+        }
+        Err(self.too_deep(tx))
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// As [`RedBlackTree::get`].
+    #[inline]
+    pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
+        Ok(self.get(tx, key)?.is_some())
+    }
+
+    /// Goes down to `key`: the index of the last link of the path, and the node's words if it is there.
+    #[inline]
+    fn descend(
+        &self,
+        tx: &mut impl Read,
+        key: K,
+        path: &mut Path,
+    ) -> Result<(usize, Option<[u64; NODE_WORDS]>), Abort> {
+        path.links[0] = tx.read(self.top)?;
+        for at in 0..MAX_DEPTH {
+            if is_none(path.links[at]) {
+                return Ok((at, None));
+            }
+            let node = Self::node(tx, path.node(at))?;
+            let side = match key.cmp(&K::from_word(node[KEY])) {
+                Ordering::Equal => return Ok((at, Some(node))),
+                Ordering::Less => LEFT,
+                Ordering::Greater => RIGHT,
+            };
+            path.cells[at + 1] = child(path.node(at), side);
+            path.links[at + 1] = node[side];
+        }
+        Err(self.too_deep(tx))
+    }
+
+    /// Gives `key` the value `value`; returns the old value, if there was one.
+    ///
+    /// # Errors
+    /// The pool is full; as [`RedBlackTree::get`] and [`Transaction::write`].
+    pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
+        let mut path = Path::new(self.top);
+        let (mut at, found) = self.descend(tx, key, &mut path)?;
+        let value = value.to_word();
+        if let Some(node) = found {
+            if node[VALUE] != value {
+                tx.write(path.node(at).word(VALUE as u64), value)?;
+            }
+            return Ok(Some(V::from_word(node[VALUE])));
+        }
+        let new = tx.alloc(8 * NODE_WORDS as u64)?;
+        let mut children = [0; 2];
+        path.links[at] = red(new);
+        // Until the link to the new node is written, what it will hold is still open.
+        let mut written = false;
+        loop {
+            if at == 0 {
+                tx.write(path.cells[0], black(path.links[0]))?;
+                break;
+            }
+            if !is_red(path.links[at - 1]) {
+                if !written {
+                    tx.write(path.cells[at], path.links[at])?;
+                }
+                break;
+            }
+            if at == 1 {
+                return Err(KIND.damaged(tx, self.top, "a red root"));
+            }
+            let (parent, grandparent) = (path.node(at - 1), path.node(at - 2));
+            let (side, parent_side) = (path.side(at), path.side(at - 1));
+            let uncle_cell = child(grandparent, 1 - parent_side);
+            let uncle = tx.read(uncle_cell)?;
+            let double = side != parent_side;
+            if !written && (is_red(uncle) || !double) {
+                tx.write(path.cells[at], path.links[at])?;
+            }
+            if is_red(uncle) {
+                written = true;
+                tx.write(path.cells[at - 1], black(path.links[at - 1]))?;
+                tx.write(uncle_cell, black(uncle))?;
+                if at == 2 {
+                    break; // The root stays black.
+                }
+                path.links[at - 2] |= RED;
+                tx.write(path.cells[at - 2], path.links[at - 2])?;
+                at -= 2;
+                continue;
+            }
+            let top = if double {
+                // The node goes between parent and grandparent.
+                let node = path.node(at);
+                let adopted = if written {
+                    let mut adopted = [0; 2];
+                    tx.read_range(node, &mut adopted)?;
+                    tx.write(path.cells[at], adopted[parent_side])?;
+                    tx.write(child(node, parent_side), red(parent))?;
+                    tx.write(child(node, side), red(grandparent))?;
+                    adopted[side]
+                } else {
+                    children[parent_side] = red(parent);
+                    children[side] = red(grandparent);
+                    0
+                };
+                tx.write(path.cells[at - 1], adopted)?;
+                node
+            } else {
+                let inner = child(parent, 1 - side);
+                let adopted = tx.read(inner)?;
+                tx.write(path.cells[at - 1], adopted)?;
+                tx.write(inner, red(grandparent))?;
+                parent
+            };
+            tx.write(path.cells[at - 2], top.offset())?;
+            break;
+        }
+        tx.write_range(new, &[children[LEFT], children[RIGHT], key.to_word(), value])?;
+        Ok(None)
+    }
+
+    /// Removes `key`; returns its value, if it was there.
+    ///
+    /// # Errors
+    /// As [`RedBlackTree::get`], [`Transaction::write`] and [`Transaction::free`].
+    pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
+        let mut path = Path::new(self.top);
+        let (mut at, Some(found)) = self.descend(tx, key, &mut path)? else { return Ok(None) };
+        let mut node = found;
+        if !is_none(node[LEFT]) && !is_none(node[RIGHT]) {
+            // The next node, leftmost on the right, has no left child: it goes in this one's stead.
+            let stays = path.node(at);
+            let mut side = RIGHT;
+            while !is_none(node[side]) {
+                if at + 1 >= MAX_DEPTH {
+                    return Err(self.too_deep(tx));
+                }
+                path.cells[at + 1] = child(path.node(at), side);
+                path.links[at + 1] = node[side];
+                at += 1;
+                node = Self::node(tx, path.node(at))?;
+                side = LEFT;
+            }
+            tx.write(stays.word(KEY as u64), node[KEY])?;
+            if node[VALUE] != found[VALUE] {
+                tx.write(stays.word(VALUE as u64), node[VALUE])?;
+            }
+        }
+        let (goes, was_red) = (path.node(at), is_red(path.links[at]));
+        let heir = if is_none(node[LEFT]) { node[RIGHT] } else { node[LEFT] };
+        tx.write(path.cells[at], black(heir))?;
+        if is_none(heir) && !was_red {
+            self.make_up(tx, &mut path, at)?;
+        }
+        tx.free(goes)?;
+        Ok(Some(V::from_word(found[VALUE])))
+    }
+
+    /// What hangs from link `at` is one black node short; mends it.
+    fn make_up(&self, tx: &mut impl Transaction, path: &mut Path, mut at: usize) -> Result<(), Abort> {
+        while at > 0 {
+            let parent = path.node(at - 1);
+            let side = path.side(at);
+            let sibling_cell = child(parent, 1 - side);
+            let mut sibling = tx.read(sibling_cell)?;
+            if is_none(sibling) {
+                return Err(KIND.damaged(tx, parent, "unequal black heights"));
+            }
+            if is_red(sibling) {
+                // Rotate the sibling above the parent, which becomes red; its near child is the new sibling.
+                // Both the new sibling's link and the parent's are written below, whatever the case.
+                let above = node_of(sibling);
+                let near_cell = child(above, side);
+                sibling = tx.read(near_cell)?;
+                if is_none(sibling) || is_red(sibling) {
+                    return Err(KIND.damaged(tx, above, "a red child of a red node, or none"));
+                }
+                tx.write(path.cells[at - 1], above.offset())?;
+                path.cells[at + 1] = path.cells[at];
+                path.links[at - 1] = above.offset();
+                path.cells[at] = near_cell;
+                path.links[at] = red(parent);
+                at += 1;
+            }
+            let parent_red = path.links[at - 1] & RED;
+            let node = node_of(sibling);
+            let mut nephews = [0; 2];
+            tx.read_range(node, &mut nephews)?;
+            let (near, far) = (nephews[side], nephews[1 - side]);
+            if is_red(far) {
+                tx.write(sibling_cell, near)?;
+                tx.write(child(node, side), parent.offset())?;
+                tx.write(child(node, 1 - side), black(far))?;
+                return tx.write(path.cells[at - 1], node.offset() | parent_red);
+            }
+            if is_red(near) {
+                let top = node_of(near);
+                let mut adopted = [0; 2];
+                tx.read_range(top, &mut adopted)?;
+                tx.write(sibling_cell, adopted[side])?;
+                tx.write(child(node, side), adopted[1 - side])?;
+                tx.write(child(top, side), parent.offset())?;
+                tx.write(child(top, 1 - side), node.offset())?;
+                return tx.write(path.cells[at - 1], top.offset() | parent_red);
+            }
+            tx.write(sibling_cell, red(node))?;
+            if parent_red != 0 {
+                return tx.write(path.cells[at - 1], parent.offset());
+            }
+            at -= 1;
+        }
+        Ok(())
+    }
+
+    ordered_methods!();
+
+    fn scan(
+        &self,
+        tx: &mut impl Read,
+        keys: impl RangeBounds<K>,
+        mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
+    ) -> Result<(), Abort> {
+        // Nodes whose left side has been gone to and that are still to be visited.
+        let mut waiting = [[0; NODE_WORDS]; MAX_DEPTH];
+        let mut depth = 0;
+        let mut link = tx.read(self.top)?;
+        let mut last: Option<K> = None;
+        let mut steps = 0;
+        loop {
+            while !is_none(link) {
+                // Steps since the last visit: a circle would go on for ever.
+                steps += 1;
+                if depth == MAX_DEPTH || steps > 2 * MAX_DEPTH {
+                    return Err(self.too_deep(tx));
+                }
+                let node = Self::node(tx, node_of(link))?;
+                if is_before(&K::from_word(node[KEY]), &keys) {
+                    link = node[RIGHT];
+                } else {
+                    waiting[depth] = node;
+                    depth += 1;
+                    link = node[LEFT];
+                }
+            }
+            if depth == 0 {
+                return Ok(());
+            }
+            depth -= 1;
+            steps = 0;
+            let node = waiting[depth];
+            let key = K::from_word(node[KEY]);
+            if last.is_some_and(|last| key <= last) {
+                return Err(KIND.damaged(tx, self.top, "keys out of order, under the root"));
+            }
+            if is_behind(&key, &keys) {
+                return Ok(());
+            }
+            last = Some(key);
+            if visit(key, V::from_word(node[VALUE]))?.is_break() {
+                return Ok(());
+            }
+            link = node[RIGHT];
+        }
+    }
+
+    /// Checks the tree's invariants; returns the number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](strandline_core::Error::Damaged): one does not hold.
+    pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let top = tx.read(self.top)?;
+        if is_red(top) {
+            return Err(KIND.damaged(tx, self.top, "a red root"));
+        }
+        Ok(self.check_below(tx, top, None, None, 0)?.0)
+    }
+
+    /// Keys and black height of what hangs from `link`, between two keys.
+    fn check_below(
+        &self,
+        tx: &mut impl Read,
+        link: u64,
+        above: Option<K>,
+        below: Option<K>,
+        depth: usize,
+    ) -> Result<(u64, u64), Abort> {
+        if link == 0 {
+            return Ok((0, 1));
+        }
+        if depth > MAX_DEPTH {
+            return Err(self.too_deep(tx));
+        }
+        let at = node_of(link);
+        let node = Self::node(tx, at)?;
+        let key = K::from_word(node[KEY]);
+        if above.is_some_and(|above| key <= above) || below.is_some_and(|below| key >= below) {
+            return Err(KIND.damaged(tx, at, "keys out of order"));
+        }
+        if is_red(link) && (is_red(node[LEFT]) || is_red(node[RIGHT])) {
+            return Err(KIND.damaged(tx, at, "a red child of a red node"));
+        }
+        let (left, left_height) = self.check_below(tx, node[LEFT], above, Some(key), depth + 1)?;
+        let (right, right_height) = self.check_below(tx, node[RIGHT], Some(key), below, depth + 1)?;
+        if left_height != right_height {
+            return Err(KIND.damaged(tx, at, "unequal black heights"));
+        }
+        Ok((left + right + 1, left_height + u64::from(!is_red(link))))
+    }
+}

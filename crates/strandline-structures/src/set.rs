@@ -1,0 +1,270 @@
+//! Ordered sets, of the red-black tree: a set is one without values, a multiset one whose value is how often
+//! its key is there.
+//!
+//! The standard templates' `set` and `multiset`, which WrAP measures (section 4.2), are red-black trees too.
+
+use std::ops::RangeBounds;
+
+use super::red_black_tree::RedBlackTree;
+use strandline_core::error::Error;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::value::Word;
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+/// A persistent set of words.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline_structures::Set;
+///
+/// let seen = worker.run(|tx| Set::<u64>::create(tx, root))?;
+/// assert!(worker.run(|tx| seen.insert(tx, 42))?);
+/// assert!(!worker.run(|tx| seen.insert(tx, 42))?, "it is there already");
+/// assert_eq!(worker.view(|tx| seen.count(tx))?, 1);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct Set<K>(RedBlackTree<K, ()>);
+
+impl<K> Clone for Set<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Set<K> {}
+
+impl<K: Word + Ord> Set<K> {
+    /// Creates an empty set under the root word `root`, or opens the set that is there.
+    ///
+    /// # Errors
+    /// Something else hangs from `root` ([`Error::WrongStructure`]); the pool is full; a conflict.
+    pub fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort> {
+        RedBlackTree::create(tx, root).map(Self)
+    }
+
+    /// Opens the set under the root word `root`.
+    ///
+    /// # Errors
+    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]).
+    pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
+        RedBlackTree::open(tx, root).map(Self)
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// A conflict; the set is damaged.
+    #[inline]
+    pub fn contains(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
+        self.0.contains_key(tx, key)
+    }
+
+    /// Puts `key` in; whether it was not there before.
+    ///
+    /// # Errors
+    /// The pool is full; as [`Set::contains`] and [`Transaction::write`].
+    #[inline]
+    pub fn insert(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
+        Ok(self.0.insert(tx, key, ())?.is_none())
+    }
+
+    /// Takes `key` out; whether it was there.
+    ///
+    /// # Errors
+    /// As [`Set::contains`], [`Transaction::write`] and [`Transaction::free`].
+    #[inline]
+    pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
+        Ok(self.0.remove(tx, key)?.is_some())
+    }
+
+    /// Calls `visit` with the keys in `keys`, ascending.
+    ///
+    /// # Errors
+    /// As [`Set::contains`]; those of `visit`.
+    pub fn range(
+        &self,
+        tx: &mut impl Read,
+        keys: impl RangeBounds<K>,
+        mut visit: impl FnMut(K) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        self.0.range(tx, keys, |key, ()| visit(key))
+    }
+
+    /// The least key in `keys`.
+    ///
+    /// # Errors
+    /// As [`Set::contains`].
+    pub fn first(&self, tx: &mut impl Read, keys: impl RangeBounds<K>) -> Result<Option<K>, Abort> {
+        Ok(self.0.first(tx, keys)?.map(|(key, ())| key))
+    }
+
+    /// Number of keys, by counting them.
+    ///
+    /// # Errors
+    /// As [`Set::contains`].
+    pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        self.0.count(tx)
+    }
+
+    /// Checks the invariants of the tree; returns the number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: one does not hold.
+    pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        self.0.check(tx)
+    }
+}
+
+/// How often a key is there: a number with a type of its own, so that no map is mistaken for a multiset.
+#[derive(Clone, Copy)]
+struct Times(u64);
+
+impl Word for Times {
+    const TYPE: u8 = 14;
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        self.0
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+}
+
+/// A persistent set of words that can be there several times.
+///
+/// ```
+/// # use strandline_core::layout::Geometry;
+/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # let root = pool.layout().root(0);
+/// use strandline_structures::MultiSet;
+///
+/// let words = worker.run(|tx| MultiSet::<u64>::create(tx, root))?;
+/// worker.run(|tx| [3, 5, 3].into_iter().try_for_each(|word| words.insert(tx, word).map(drop)))?;
+/// assert_eq!(worker.view(|tx| words.times(tx, 3))?, 2);
+/// worker.run(|tx| words.remove(tx, 3))?;
+/// assert_eq!(worker.view(|tx| words.times(tx, 3))?, 1);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct MultiSet<K>(RedBlackTree<K, Times>);
+
+impl<K> Clone for MultiSet<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for MultiSet<K> {}
+
+impl<K: Word + Ord> MultiSet<K> {
+    /// Creates an empty multiset under the root word `root`, or opens the multiset that is there.
+    ///
+    /// # Errors
+    /// Something else hangs from `root` ([`Error::WrongStructure`]); the pool is full; a conflict.
+    pub fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort> {
+        RedBlackTree::create(tx, root).map(Self)
+    }
+
+    /// Opens the multiset under the root word `root`.
+    ///
+    /// # Errors
+    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]).
+    pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
+        RedBlackTree::open(tx, root).map(Self)
+    }
+
+    /// How often `key` is there.
+    ///
+    /// # Errors
+    /// A conflict; the multiset is damaged.
+    #[inline]
+    pub fn times(&self, tx: &mut impl Read, key: K) -> Result<u64, Abort> {
+        Ok(self.0.get(tx, key)?.map_or(0, |times| times.0))
+    }
+
+    /// Puts `key` in once more; how often it is there now.
+    ///
+    /// # Errors
+    /// The pool is full; as [`MultiSet::times`] and [`Transaction::write`].
+    #[inline]
+    pub fn insert(&self, tx: &mut impl Transaction, key: K) -> Result<u64, Abort> {
+        let times = self.times(tx, key)?;
+        let Some(more) = times.checked_add(1) else {
+            return Err(tx.fail(Error::Damaged("the multiset has a key too often".into())));
+        };
+        self.0.insert(tx, key, Times(more))?;
+        Ok(more)
+    }
+
+    /// Takes `key` out once; whether it was there.
+    ///
+    /// # Errors
+    /// As [`MultiSet::times`], [`Transaction::write`] and [`Transaction::free`].
+    #[inline]
+    pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
+        match self.times(tx, key)? {
+            0 => return Ok(false),
+            1 => drop(self.0.remove(tx, key)?),
+            times => drop(self.0.insert(tx, key, Times(times - 1))?),
+        }
+        Ok(true)
+    }
+
+    /// Calls `visit` with the keys in `keys`, ascending, and how often each is there.
+    ///
+    /// # Errors
+    /// As [`MultiSet::times`]; those of `visit`.
+    pub fn range(
+        &self,
+        tx: &mut impl Read,
+        keys: impl RangeBounds<K>,
+        mut visit: impl FnMut(K, u64) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        self.0.range(tx, keys, |key, times| visit(key, times.0))
+    }
+
+    /// Number of keys, each as often as it is there, by counting them.
+    ///
+    /// # Errors
+    /// As [`MultiSet::times`].
+    pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let mut count = 0u64;
+        self.0.for_each(tx, |_, times| {
+            count = count.saturating_add(times.0);
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    /// Checks the invariants of the tree, and that no key is there no times; returns the number of keys, each
+    /// as often as it is there.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: one does not hold.
+    pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        self.0.check(tx)?;
+        let mut is_absent = false;
+        self.0.for_each(tx, |_, times| {
+            is_absent |= times.0 == 0;
+            Ok(())
+        })?;
+        if is_absent {
+            return Err(tx.fail(Error::Damaged("the multiset has a key that is there no times".into())));
+        }
+        self.count(tx)
+    }
+}

@@ -1,0 +1,365 @@
+//! Byte strings and text of any size, as fields.
+//!
+//! ```text
+//! header   word 0 tag · word 1 bytes · word 2 address of the content, 0 if there is none
+//! content  word 0 tag · then the bytes
+//! ```
+
+use super::check::{Checker, Look};
+use super::persist::{Invalid, Persist, Stored, to_words};
+use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
+use super::transaction::{Tx, View, Words};
+use strandline_core::error::Result;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::type_layout as layout;
+use strandline_core::structures::{Survey, with_buffer};
+use strandline_core::structures::{
+    bytes::check_length, bytes::read_bytes, bytes::rewrite, bytes::write_bytes,
+};
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+const TAG: u64 = layout::tag(layout::begin("bytes", 1));
+const CONTENT_TAG: u64 = layout::tag(layout::begin("bytes content", 1));
+const HEADER_WORDS: usize = 3;
+const LENGTH: u64 = 1;
+const CONTENT: u64 = 2;
+
+handle! {
+    /// A byte string of any size: one word where it is kept, which leads to its bytes.
+    ///
+    /// What a transaction writes has to fit its log; a longer string is built of several by [`Bytes::append`].
+    ///
+    /// ```
+    /// # use strandline::{Bytes, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let log = Bytes::new(tx, b"high water")?;
+    /// log.append(tx, ", then ebb")?;
+    /// assert_eq!(log.get(tx)?, b"high water, then ebb");
+    /// log.set(tx, "calm")?;
+    /// assert_eq!(log.len(tx)?, 4);
+    /// log.destroy(tx)?;
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    Bytes<>, "Bytes"
+}
+
+persist_handle!('p, Bytes<>, "Bytes");
+
+fn header(tx: &mut impl Read, at: PersistentAddress) -> Result<(u64, PersistentAddress), Abort> {
+    let [_, bytes, content] = read_tagged::<HEADER_WORDS>(tx, at, TAG, "Bytes")?;
+    Ok((bytes, PersistentAddress::new(content)))
+}
+
+/// Fails unless `content` may be written, with `bytes` bytes.
+fn check_content(tx: &mut Words<'_>, content: PersistentAddress, bytes: u64) -> Result<(), Abort> {
+    check_tagged(tx, content, 1 + bytes.div_ceil(8), CONTENT_TAG, "Bytes")
+}
+
+/// Frees the content, if there is any.
+fn free_content(tx: &mut Words<'_>, content: PersistentAddress) -> Result<(), Abort> {
+    if content.is_null() {
+        return Ok(());
+    }
+    check_content(tx, content, 0)?;
+    tx.write(content, 0)?;
+    tx.free(content)
+}
+
+/// Looks the string at `at` over; returns it if it is whole.
+fn look(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<Vec<u8>>> {
+    let Some((bytes, content)) = checker.read(|tx| header(tx, at))? else { return Ok(None) };
+    if bytes == 0 && content.is_null() {
+        return Ok(Some(Vec::new()));
+    }
+    if !checker.tagged(content, 1 + bytes.div_ceil(8), CONTENT_TAG, "a byte string's content")? {
+        return Ok(None);
+    }
+    checker.read(|tx| {
+        let mut all = Vec::new();
+        read_bytes(tx, content.word(1), bytes, &mut all)?;
+        Ok(all)
+    })
+}
+
+impl<'p> Bytes<'p> {
+    /// Puts a byte string into the pool.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p>, bytes: impl AsRef<[u8]>) -> Result<Self> {
+        let bytes = bytes.as_ref();
+        tx.words(|tx| {
+            let at = tx.alloc(8 * HEADER_WORDS as u64)?;
+            let content = Self::put(tx, bytes)?;
+            tx.write_range(at, &[TAG, bytes.len() as u64, content.offset()])?;
+            Ok(Self::at(at))
+        })
+    }
+
+    fn put(tx: &mut Words<'_>, bytes: &[u8]) -> Result<PersistentAddress, Abort> {
+        if bytes.is_empty() {
+            return Ok(PersistentAddress::NULL);
+        }
+        let content = tx.alloc(8 * (1 + (bytes.len() as u64).div_ceil(8)))?;
+        tx.write(content, CONTENT_TAG)?;
+        write_bytes(tx, content.word(1), bytes)?;
+        Ok(content)
+    }
+
+    /// Number of bytes.
+    ///
+    /// # Errors
+    /// [`Error::Dangling`](crate::Error::Dangling): the string was destroyed; a conflict.
+    pub fn len(self, tx: &View<'p>) -> Result<u64> {
+        tx.words(|tx| Ok(header(tx, self.raw.at)?.0))
+    }
+
+    /// Whether there are no bytes.
+    ///
+    /// # Errors
+    /// As [`Bytes::len`].
+    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+        Ok(self.len(tx)? == 0)
+    }
+
+    /// A copy of the bytes.
+    ///
+    /// # Errors
+    /// As [`Bytes::len`].
+    pub fn get(self, tx: &View<'p>) -> Result<Vec<u8>> {
+        tx.words(|tx| {
+            let (bytes, content) = header(tx, self.raw.at)?;
+            check_length(tx, content, 1 + bytes.div_ceil(8))?;
+            let mut all = Vec::new();
+            read_bytes(tx, content.word(1), bytes, &mut all)?;
+            Ok(all)
+        })
+    }
+
+    /// Replaces the bytes. If as many words are needed as before, only those that differ are written.
+    ///
+    /// # Errors
+    /// As [`Bytes::new`] and [`Bytes::len`].
+    pub fn set(self, tx: &Tx<'p>, bytes: impl AsRef<[u8]>) -> Result<()> {
+        let bytes = bytes.as_ref();
+        tx.words(|tx| {
+            check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
+            let (old, content) = header(tx, self.raw.at)?;
+            let (new, at) = (bytes.len() as u64, self.raw.at);
+            if old != new {
+                tx.write(at.word(LENGTH), new)?;
+            }
+            if old.div_ceil(8) == new.div_ceil(8) {
+                if new == 0 {
+                    return Ok(());
+                }
+                check_content(tx, content, new)?;
+                return with_buffer(new.div_ceil(8), |words| {
+                    to_words(bytes, words);
+                    rewrite(tx, content.word(1), words)
+                });
+            }
+            free_content(tx, content)?;
+            let content = Self::put(tx, bytes)?;
+            tx.write(at.word(CONTENT), content.offset())
+        })
+    }
+
+    /// Appends bytes. While they fit the block that the string has, only they are written; a larger block is half as
+    /// large again as needed.
+    ///
+    /// # Errors
+    /// As [`Bytes::set`].
+    pub fn append(self, tx: &Tx<'p>, bytes: impl AsRef<[u8]>) -> Result<()> {
+        let bytes = bytes.as_ref();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        tx.words(|tx| {
+            check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
+            let (old, mut content) = header(tx, self.raw.at)?;
+            let room = if content.is_null() { 0 } else { tx.block(content)? - 8 };
+            if old > room {
+                return Err(invalid(tx, self.raw.at, "Bytes"));
+            }
+            let new = old + bytes.len() as u64;
+            if new > room {
+                let larger = tx.alloc((8 + new + new / 2).next_multiple_of(8))?;
+                tx.write(larger, CONTENT_TAG)?;
+                let mut piece = [0; 64];
+                let words = old.div_ceil(8);
+                for first in (0..words).step_by(piece.len()) {
+                    let piece = &mut piece[..(words - first).min(64) as usize];
+                    tx.read_range(content.word(1 + first), piece)?;
+                    tx.write_range(larger.word(1 + first), piece)?;
+                }
+                free_content(tx, content)?;
+                tx.write(self.raw.at.word(CONTENT), larger.offset())?;
+                content = larger;
+            } else {
+                check_content(tx, content, new)?;
+            }
+            // From the last word that is in use, which the new bytes may complete.
+            let (full, mut joined) = (old / 8, Vec::new());
+            read_bytes(tx, content.word(1 + full), old % 8, &mut joined)?;
+            joined.extend_from_slice(bytes);
+            write_bytes(tx, content.word(1 + full), &joined)?;
+            tx.write(self.raw.at.word(LENGTH), new)
+        })
+    }
+
+    /// Looks the string over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::{Bytes, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let log = Bytes::new(tx, b"high water")?;
+    /// assert!(log.check(tx)?.is_empty());
+    /// log.destroy(tx)?;
+    /// assert_eq!(log.check(tx)?.len(), 1);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        let look: Look<'_, 'p> = |checker, at| look(checker, at).map(drop);
+        checker.pointer(self.raw.at, TAG, HEADER_WORDS as u64, "Bytes", look)
+    }
+
+    /// Gives the memory back. Every copy of this handle dangles from then on.
+    ///
+    /// # Errors
+    /// As [`Bytes::set`].
+    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+        tx.words(|tx| {
+            check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
+            let (_, content) = header(tx, self.raw.at)?;
+            free_content(tx, content)?;
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)
+        })
+    }
+}
+
+/// Text of any size: one word where it is kept, which leads to its bytes.
+///
+/// ```
+/// # use strandline::{Store, Text};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+/// # store.update(|tx, _| {
+/// let title = Text::new(tx, "Persistence")?;
+/// title.set(tx, "Persistent memory")?;
+/// assert_eq!(title.get(tx)?, "Persistent memory");
+/// title.destroy(tx)?;
+/// # Ok(())
+/// # })?;
+/// # Ok::<(), strandline::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text<'p>(Bytes<'p>);
+
+// SAFETY: a handle, stored as its address, with a layout of its own.
+unsafe impl<'p> Persist<'p> for Text<'p> {
+    const WORDS: usize = 1;
+    const NAME: &'static str = "Text";
+    const LAYOUT: u64 = layout::begin("Text", 0);
+    const NEVER_ZERO: bool = true;
+    fn store(&self, into: &mut [u64]) {
+        self.0.store(into);
+    }
+    fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        Bytes::load(from, stored).map(Self)
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        self.reach(checker)
+    }
+}
+
+impl<'p> Text<'p> {
+    /// Puts a text into the pool.
+    ///
+    /// # Errors
+    /// As [`Bytes::new`].
+    pub fn new(tx: &Tx<'p>, text: impl AsRef<str>) -> Result<Self> {
+        Bytes::new(tx, text.as_ref()).map(Self)
+    }
+
+    /// A copy of the text.
+    ///
+    /// # Errors
+    /// As [`Bytes::get`]; [`Error::Damaged`](crate::Error::Damaged): it is no UTF-8.
+    pub fn get(self, tx: &View<'p>) -> Result<String> {
+        let bytes = self.0.get(tx)?;
+        String::from_utf8(bytes).or_else(|_| tx.words(|tx| Err(invalid(tx, self.0.raw.at, "Text"))))
+    }
+
+    /// Replaces the text.
+    ///
+    /// # Errors
+    /// As [`Bytes::set`].
+    pub fn set(self, tx: &Tx<'p>, text: impl AsRef<str>) -> Result<()> {
+        self.0.set(tx, text.as_ref())
+    }
+
+    /// Looks the text over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::{Text, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let title = Text::new(tx, "Persistence")?;
+    /// assert!(title.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        let look: Look<'_, 'p> = |checker, at| {
+            if let Some(bytes) = look(checker, at)?
+                && String::from_utf8(bytes).is_err()
+            {
+                checker.damaged(format!("the text at {:#x} is no UTF-8", at.offset()));
+            }
+            Ok(())
+        };
+        checker.pointer(self.0.raw.at, TAG, HEADER_WORDS as u64, "Text", look)
+    }
+
+    /// Gives the memory back, as [`Bytes::destroy`].
+    ///
+    /// # Errors
+    /// As [`Bytes::destroy`].
+    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+        self.0.destroy(tx)
+    }
+}

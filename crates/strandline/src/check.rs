@@ -1,0 +1,189 @@
+//! Looking all that hangs from a value over for damage, by the value's type.
+//!
+//! A walk reaches blocks in two ways. Through a *pointer or handle*: several may lead to the same block, in circles
+//! too, and it is looked at once; but it must be of one type. And as a *part* of a collection (a node, an entry, a
+//! segment): that is reached once and never again. Each block must begin where the heap has one, be allocated, and have
+//! room for what is said to be in it; so nothing that is read lies outside, lengths are bounded by blocks, and a walk
+//! ends because there are only so many. What waits to be looked at is kept in a list, so that no chain of pointers is
+//! too long for the stack.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::transaction::View;
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::Survey;
+use strandline_core::transaction::{Abort, Read};
+
+/// So many findings are listed; of the others only the number is told.
+const LISTED: usize = 1000;
+
+/// Looks over what is at an address.
+pub(crate) type Look<'v, 'p> = fn(&mut Checker<'v, 'p>, PersistentAddress) -> Result<()>;
+
+/// A walk over all that hangs from a value, which collects the damage that it finds.
+///
+/// Only [`Persist::visit`](super::Persist::visit) and [`Item::visit`](super::Item::visit) meet one;
+/// [`Store::check`](super::Store::check) and the collections' `check` begin a walk.
+///
+/// ```
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// use strandline::{Checker, Persist, Ptr, Store};
+///
+/// #[derive(Persist)]
+/// struct Person<'p> {
+///     mother: Option<Ptr<'p, Person<'p>>>,
+/// }
+///
+/// /// What the derive makes of it.
+/// fn visit<'p>(person: &Person<'p>, checker: &mut Checker<'_, 'p>) -> strandline::Result<()> {
+///     Persist::visit(&person.mother, checker)
+/// }
+///
+/// let store = Store::<Person>::create(folder.path().join("pool"), &options, |tx| {
+///     Ok(Person { mother: Some(Ptr::new(tx, &Person { mother: None })?) })
+/// })?;
+/// assert!(store.check()?.is_empty());
+/// // The pointer is left where it was.
+/// store.update(|tx, root| root.get(tx)?.mother.unwrap().free(tx).map(drop))?;
+/// assert_eq!(store.check()?.len(), 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Checker<'v, 'p> {
+    tx: &'v View<'p>,
+    reached: HashMap<PersistentAddress, Reached>,
+    waiting: Vec<(PersistentAddress, Look<'v, 'p>)>,
+    damage: Vec<String>,
+    unlisted: u64,
+}
+
+#[derive(Debug)]
+struct Reached {
+    what: &'static str,
+    /// The tag, where more than one pointer may lead.
+    tag: Option<u64>,
+}
+
+impl<'v, 'p> Checker<'v, 'p> {
+    /// The damage of all that `begin` leads to.
+    pub(crate) fn run(tx: &'v View<'p>, begin: impl FnOnce(&mut Self) -> Result<()>) -> Result<Vec<String>> {
+        let mut checker =
+            Self { tx, reached: HashMap::new(), waiting: Vec::new(), damage: Vec::new(), unlisted: 0 };
+        begin(&mut checker)?;
+        while let Some((at, look)) = checker.waiting.pop() {
+            look(&mut checker, at)?;
+        }
+        if checker.unlisted > 0 {
+            checker.damage.push(format!("{} further findings", checker.unlisted));
+        }
+        Ok(checker.damage)
+    }
+
+    /// Notes that a pointer or handle leads to a value of type `name`, with `tag` in the first of its `words` words;
+    /// `look` looks it over, once.
+    pub(crate) fn pointer(
+        &mut self,
+        at: PersistentAddress,
+        tag: u64,
+        words: u64,
+        name: &'static str,
+        look: Look<'v, 'p>,
+    ) -> Result<()> {
+        if self.reached.get(&at).is_some_and(|known| known.tag == Some(tag)) {
+            return Ok(());
+        }
+        if !self.reach(at, words, name, Some(tag))? {
+            return Ok(());
+        }
+        match self.read(|tx| tx.read(at))? {
+            Some(found) if found == tag => self.waiting.push((at, look)),
+            Some(_) => self.damaged(Error::Dangling { at: at.offset(), expected: name }.to_string()),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn reach(
+        &mut self,
+        at: PersistentAddress,
+        words: u64,
+        what: &'static str,
+        tag: Option<u64>,
+    ) -> Result<bool> {
+        let found = self.read(|tx| Ok((tx.find_block(at)?, tx.is_allocated(at)?)))?;
+        let problem = match found {
+            None => return Ok(false),
+            Some((None, _)) => "where no block begins".to_owned(),
+            Some((_, false)) => "where nothing is allocated".to_owned(),
+            Some((Some(bytes), true)) if bytes / 8 < words => {
+                format!("of {words} words, where there is room for {}", bytes / 8)
+            }
+            Some(_) => match self.reached.entry(at) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Reached { what, tag });
+                    return Ok(true);
+                }
+                Entry::Occupied(entry) => format!("where {} was found already", entry.get().what),
+            },
+        };
+        self.damaged(format!("{what} is said to be at {:#x}, {problem}", at.offset()));
+        Ok(false)
+    }
+}
+
+impl<'v, 'p> Checker<'v, 'p> {
+    /// Reaches a part that begins with a tag.
+    pub(crate) fn tagged(
+        &mut self,
+        at: PersistentAddress,
+        words: u64,
+        tag: u64,
+        what: &'static str,
+    ) -> Result<bool> {
+        if !self.block(at, words, what)? {
+            return Ok(false);
+        }
+        match self.read(|tx| tx.read(at))? {
+            Some(found) if found == tag => return Ok(true),
+            Some(_) => {
+                self.damaged(format!("{what} is said to be at {:#x}, which has another tag", at.offset()))
+            }
+            None => {}
+        }
+        Ok(false)
+    }
+}
+
+impl Survey for Checker<'_, '_> {
+    fn block(&mut self, at: PersistentAddress, words: u64, what: &'static str) -> Result<bool> {
+        self.reach(at, words, what, None)
+    }
+
+    fn read<R>(&mut self, mut body: impl FnMut(&mut &mut dyn Read) -> Result<R, Abort>) -> Result<Option<R>> {
+        let mut result = None;
+        let failed = self.tx.words(|tx| {
+            tx.tolerate(&mut |mut tx| {
+                result = Some(body(&mut tx)?);
+                Ok(())
+            })
+        })?;
+        match failed {
+            None => return Ok(result),
+            Some(Error::Damaged(what)) => self.damaged(what),
+            Some(error) => self.damaged(error.to_string()),
+        }
+        Ok(None)
+    }
+
+    fn damaged(&mut self, what: String) {
+        if self.damage.len() < LISTED {
+            self.damage.push(what);
+        } else {
+            self.unlisted += 1;
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The place of a key in a map.
+
+use std::marker::PhantomData;
+
+use super::key::Key;
+use super::persist::Item;
+use super::transaction::{Tx, View};
+use strandline_core::error::Result;
+
+/// What an entry needs of a map.
+///
+/// ```
+/// # use strandline::{HashMap, Map, OrderedMap, Store, Tx};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+/// # store.update(|tx, _| {
+/// // Works on either map.
+/// fn count<'p, M: Map<'p, u64, u64>>(tx: &Tx<'p>, map: M, key: u64) -> strandline::Result<u64> {
+///     let count = map.get(tx, &key)?.unwrap_or(0) + 1;
+///     map.insert(tx, &key, &count)?;
+///     Ok(count)
+/// }
+///
+/// assert_eq!(count(tx, HashMap::new(tx)?, 7)?, 1);
+/// assert_eq!(count(tx, OrderedMap::new(tx)?, 7)?, 1);
+/// # Ok(())
+/// # })?;
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub trait Map<'p, K, V>: Copy {
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// Those of the map.
+    fn get(self, tx: &View<'p>, key: &K) -> Result<Option<V>>;
+    /// Gives `key` a value; returns the one before.
+    ///
+    /// # Errors
+    /// Those of the map.
+    fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>>;
+    /// Removes `key`; returns its value.
+    ///
+    /// # Errors
+    /// Those of the map.
+    fn remove(self, tx: &Tx<'p>, key: &K) -> Result<Option<V>>;
+}
+
+/// The place of a key in a map, with a copy of its value if it has one.
+///
+/// ```
+/// # use strandline::{HashMap, Store};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+/// # store.update(|tx, _| {
+/// let stock = HashMap::new(tx)?;
+/// let entry = stock.entry(tx, "apples".to_string())?;
+/// assert_eq!((entry.key().as_str(), entry.value()), ("apples", None));
+/// assert_eq!(entry.or_insert(40u64)?, 40);
+/// let before = stock.entry(tx, "apples".to_string())?.insert(&41)?;
+/// assert_eq!(before, Some(40));
+/// assert_eq!(stock.entry(tx, "apples".to_string())?.remove()?, Some(41));
+/// # Ok(())
+/// # })?;
+/// # Ok::<(), strandline::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Entry<'t, 'p, K, V, M> {
+    tx: &'t Tx<'p>,
+    map: M,
+    key: K,
+    value: Option<V>,
+    brand: PhantomData<fn(&'p ()) -> &'p ()>,
+}
+
+impl<'t, 'p, K: Key, V: Item<'p>, M: Map<'p, K, V>> Entry<'t, 'p, K, V, M> {
+    pub(crate) fn new(tx: &'t Tx<'p>, map: M, key: K) -> Result<Self> {
+        let value = map.get(tx, &key)?;
+        Ok(Self { tx, map, key, value, brand: PhantomData })
+    }
+
+    /// The key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// The value, if the key has one.
+    pub fn value(&self) -> Option<&V> {
+        self.value.as_ref()
+    }
+
+    /// Lets `change` work on the value, if there is one, and stores it.
+    ///
+    /// # Errors
+    /// Those of the map.
+    pub fn and_modify(mut self, change: impl FnOnce(&mut V)) -> Result<Self> {
+        if let Some(value) = &mut self.value {
+            change(value);
+            self.map.insert(self.tx, &self.key, value)?;
+        }
+        Ok(self)
+    }
+
+    /// The value; `value` if there was none, which is stored then.
+    ///
+    /// # Errors
+    /// Those of the map.
+    pub fn or_insert(self, value: V) -> Result<V> {
+        self.or_insert_with(|| Ok(value))
+    }
+
+    /// The value; what `make` returns if there was none, which is stored then.
+    ///
+    /// # Errors
+    /// Those of `make` and of the map.
+    pub fn or_insert_with(self, make: impl FnOnce() -> Result<V>) -> Result<V> {
+        match self.value {
+            Some(value) => Ok(value),
+            None => {
+                let value = make()?;
+                self.map.insert(self.tx, &self.key, &value)?;
+                Ok(value)
+            }
+        }
+    }
+
+    /// Gives the key a value; returns the one before.
+    ///
+    /// # Errors
+    /// Those of the map.
+    pub fn insert(self, value: &V) -> Result<Option<V>> {
+        self.map.insert(self.tx, &self.key, value)
+    }
+
+    /// Removes the key; returns its value.
+    ///
+    /// # Errors
+    /// Those of the map.
+    pub fn remove(self) -> Result<Option<V>> {
+        self.map.remove(self.tx, &self.key)
+    }
+}

@@ -1,0 +1,371 @@
+//! Keys of maps: types that encode as bytes whose order is that of the keys.
+//!
+//! The encoding is *prefix-free*: no key's bytes begin with another key's. So the bytes of a tuple are those of
+//! its parts, one after the other, and a map may compare keys eight bytes at a time. Integers are stored most
+//! significant byte first, signed ones with the sign inverted. In a byte string a zero becomes 0, 255, and 0, 0
+//! ends it (as in FoundationDB's tuple layer).
+
+use super::persist::Invalid;
+use strandline_core::structures::type_layout as layout;
+
+/// The bytes of a key, on the stack where they are few.
+///
+/// ```
+/// use strandline::{KeyBytes, KeyRef};
+///
+/// /// A name that is looked up in a map with `String` keys, whatever its case.
+/// struct Lowercase<'n>(&'n str);
+///
+/// impl KeyRef for Lowercase<'_> {
+///     fn write_key(&self, into: &mut KeyBytes) {
+///         self.0.to_lowercase().write_key(into);
+///     }
+/// }
+/// ```
+#[derive(Clone)]
+pub struct KeyBytes {
+    few: [u8; Self::FEW],
+    count: usize,
+    many: Vec<u8>,
+}
+
+impl KeyBytes {
+    const FEW: usize = 40;
+
+    /// The bytes of `key`.
+    #[inline]
+    pub(crate) fn of(key: &(impl KeyRef + ?Sized)) -> Self {
+        let mut bytes = Self { few: [0; Self::FEW], count: 0, many: Vec::new() };
+        key.write_key(&mut bytes);
+        bytes
+    }
+
+    /// Appends bytes.
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.many.is_empty() {
+            if let Some(room) = self.few.get_mut(self.count..self.count + bytes.len()) {
+                room.copy_from_slice(bytes);
+                self.count += bytes.len();
+                return;
+            }
+            self.many.extend_from_slice(&self.few[..self.count]);
+        }
+        self.many.extend_from_slice(bytes);
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        if self.many.is_empty() { &self.few[..self.count] } else { &self.many }
+    }
+}
+
+/// What a map can be asked for: a key, or what a key can be borrowed as (`str` for `String`).
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{HashMap, Persist, Queue, Store, Vector};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// use std::borrow::Borrow;
+/// use strandline::Result;
+/// use strandline::{KeyRef, View};
+///
+/// #[derive(Persist)]
+/// struct Shop<'p> {
+///     stock: HashMap<'p, String, u64>,
+/// }
+///
+/// /// How many pieces there are of a name, which may be a `String` or a `str`.
+/// fn pieces<'p, Q: KeyRef + ?Sized>(tx: &View<'p>, shop: Shop<'p>, name: &Q) -> Result<u64>
+/// where
+///     String: Borrow<Q>,
+/// {
+///     Ok(shop.stock.get(tx, name)?.unwrap_or(0))
+/// }
+///
+/// let store = Store::<Shop>::create(&path, &options, |tx| {
+///     let stock = HashMap::new(tx)?;
+///     stock.insert(tx, &"pens".to_string(), &3)?;
+///     Ok(Shop { stock })
+/// })?;
+/// assert_eq!(store.view(|tx, root| pieces(tx, root.get(tx)?, "pens"))?, 3);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "values of type `{Self}` cannot be keys of a map in a pool",
+    label = "not a key",
+    note = "possible are integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays of them, and types with `#[derive(Key)]`"
+)]
+pub trait KeyRef {
+    /// Appends the key's bytes. Bytes of different keys are ordered as the keys are, and none begins with
+    /// another's.
+    fn write_key(&self, into: &mut KeyBytes);
+}
+
+/// A type whose values can be the keys of a map: integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays
+/// of keys, and types with `#[derive(Key)]`. Floating-point numbers are not: they have no total order.
+///
+/// ```
+/// use strandline::Key;
+///
+/// #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Key)]
+/// enum Id {
+///     Number(u64),
+///     Name(String),
+/// }
+/// ```
+///
+/// # Safety
+/// `#[derive(Key)]` sees to all of this. An implementation by hand promises that [`LAYOUT`](Key::LAYOUT) is of this type alone, and that
+/// [`read_key`](Key::read_key) is the inverse of [`write_key`](KeyRef::write_key), which keeps its own promise: a map's keys would be out of order
+/// otherwise, for every program that reads it.
+#[diagnostic::on_unimplemented(
+    message = "values of type `{Self}` cannot be keys of a map in a pool",
+    label = "not a key",
+    note = "possible are integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays of them, and types with `#[derive(Key)]`"
+)]
+pub unsafe trait Key: KeyRef + Sized {
+    /// The type's name.
+    const NAME: &'static str;
+    /// A hash of the type's layout.
+    const LAYOUT: u64;
+    /// Whether every key's encoding is eight bytes long.
+    const ONE_WORD: bool = false;
+
+    /// Takes a key's bytes from the front of `from`.
+    ///
+    /// # Errors
+    /// [`Invalid`]: they are no key.
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid>;
+}
+
+impl<T: KeyRef + ?Sized> KeyRef for &T {
+    fn write_key(&self, into: &mut KeyBytes) {
+        (**self).write_key(into);
+    }
+}
+
+/// Takes `N` bytes from the front.
+fn take<const N: usize>(from: &mut &[u8]) -> Result<[u8; N], Invalid> {
+    let (first, rest) = from.split_first_chunk::<N>().ok_or(Invalid)?;
+    *from = rest;
+    Ok(*first)
+}
+
+macro_rules! key_integers {
+    ($($type:ty: $unsigned:ty = $flip:expr),*) => {$(
+        impl KeyRef for $type {
+            #[inline(always)]
+            fn write_key(&self, into: &mut KeyBytes) {
+                into.push(&(*self as $unsigned ^ $flip).to_be_bytes());
+            }
+        }
+        // SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+        unsafe impl Key for $type {
+            const NAME: &'static str = stringify!($type);
+            const LAYOUT: u64 = layout::begin(stringify!($type), 0);
+            const ONE_WORD: bool = size_of::<$type>() == 8;
+            #[inline(always)]
+            fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+                Ok((<$unsigned>::from_be_bytes(take(from)?) ^ $flip) as $type)
+            }
+        }
+    )*};
+}
+
+key_integers!(
+    u8: u8 = 0, u16: u16 = 0, u32: u32 = 0, u64: u64 = 0, u128: u128 = 0, usize: u64 = 0,
+    i8: u8 = 1 << 7, i16: u16 = 1 << 15, i32: u32 = 1 << 31, i64: u64 = 1 << 63, i128: u128 = 1 << 127,
+    isize: u64 = 1 << 63
+);
+
+impl KeyRef for bool {
+    fn write_key(&self, into: &mut KeyBytes) {
+        into.push(&[u8::from(*self)]);
+    }
+}
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for bool {
+    const NAME: &'static str = "bool";
+    const LAYOUT: u64 = layout::begin("bool", 0);
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        match take::<1>(from)? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(Invalid),
+        }
+    }
+}
+
+impl KeyRef for char {
+    fn write_key(&self, into: &mut KeyBytes) {
+        u32::from(*self).write_key(into);
+    }
+}
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for char {
+    const NAME: &'static str = "char";
+    const LAYOUT: u64 = layout::begin("char", 0);
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        char::from_u32(u32::read_key(from)?).ok_or(Invalid)
+    }
+}
+
+impl KeyRef for () {
+    fn write_key(&self, _: &mut KeyBytes) {}
+}
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for () {
+    const NAME: &'static str = "()";
+    const LAYOUT: u64 = layout::begin("()", 0);
+    fn read_key(_: &mut &[u8]) -> Result<Self, Invalid> {
+        Ok(())
+    }
+}
+
+fn write_string(bytes: &[u8], into: &mut KeyBytes) {
+    for (i, piece) in bytes.split(|&byte| byte == 0).enumerate() {
+        if i > 0 {
+            into.push(&[0, 255]);
+        }
+        into.push(piece);
+    }
+    into.push(&[0, 0]);
+}
+
+fn read_string(from: &mut &[u8]) -> Result<Vec<u8>, Invalid> {
+    let mut bytes = Vec::new();
+    loop {
+        let zero = from.iter().position(|&byte| byte == 0).ok_or(Invalid)?;
+        let (piece, rest) = from.split_at(zero);
+        *from = rest;
+        bytes.extend_from_slice(piece);
+        match take::<2>(from)? {
+            [_, 0] => return Ok(bytes),
+            [_, 255] => bytes.push(0),
+            _ => return Err(Invalid),
+        }
+    }
+}
+
+macro_rules! key_strings {
+    ($($type:ty),*) => {$(
+        impl KeyRef for $type {
+            fn write_key(&self, into: &mut KeyBytes) {
+                write_string(self.as_ref(), into);
+            }
+        }
+    )*};
+}
+
+key_strings!(str, String, [u8], Vec<u8>);
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for String {
+    const NAME: &'static str = "String";
+    const LAYOUT: u64 = layout::begin("String", 0);
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        String::from_utf8(read_string(from)?).map_err(|_| Invalid)
+    }
+}
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for Vec<u8> {
+    const NAME: &'static str = "Vec<u8>";
+    const LAYOUT: u64 = layout::begin("Vec<u8>", 0);
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        read_string(from)
+    }
+}
+
+impl<T: KeyRef, const N: usize> KeyRef for [T; N] {
+    fn write_key(&self, into: &mut KeyBytes) {
+        self.iter().for_each(|part| part.write_key(into));
+    }
+}
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl<T: Key, const N: usize> Key for [T; N] {
+    const NAME: &'static str = "array";
+    const LAYOUT: u64 = layout::field(layout::begin("array", N as u32), "", T::LAYOUT);
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        let parts: [Option<T>; N] = std::array::from_fn(|_| T::read_key(from).ok());
+        if parts.iter().any(Option::is_none) {
+            return Err(Invalid);
+        }
+        Ok(parts.map(|part| part.expect("none of them is missing")))
+    }
+}
+
+macro_rules! key_tuples {
+    ($($($name:ident $index:tt),+;)*) => {$(
+        impl<$($name: KeyRef),+> KeyRef for ($($name,)+) {
+            #[inline]
+            fn write_key(&self, into: &mut KeyBytes) {
+                $(self.$index.write_key(into);)+
+            }
+        }
+        // SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+        unsafe impl<$($name: Key),+> Key for ($($name,)+) {
+            const NAME: &'static str = "tuple";
+            const LAYOUT: u64 = {
+                let hash = layout::begin("tuple", 0);
+                $(let hash = layout::field(hash, "", $name::LAYOUT);)+
+                hash
+            };
+            #[inline]
+            fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+                Ok(($($name::read_key(from)?,)+))
+            }
+        }
+    )*};
+}
+
+key_tuples! {
+    A 0;
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Keys come back, and bytes are ordered as keys and are no prefixes of one another.
+    fn check<K: Key + Ord + Clone + std::fmt::Debug>(one: &K, other: &K) {
+        let (first, second) = (KeyBytes::of(one), KeyBytes::of(other));
+        let mut rest = first.as_slice();
+        assert_eq!(K::read_key(&mut rest).as_ref(), Ok(one));
+        assert!(rest.is_empty());
+        assert_eq!(first.as_slice().cmp(second.as_slice()), one.cmp(other));
+        assert!(one == other || !first.as_slice().starts_with(second.as_slice()));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_are_ordered_as_keys(
+            a: (i64, u16, bool), b: (i64, u16, bool), c: Vec<u8>, d: Vec<u8>, e: (String, i8), f: (String, i8),
+        ) {
+            check(&a, &b);
+            check(&c, &d);
+            check(&e, &f);
+            check(&(c.clone(), a.0), &(c, b.0));
+        }
+
+        #[test]
+        fn byte_strings_of_few_values(c in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..60),
+                                      d in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..60)) {
+            check(&c, &d);
+        }
+    }
+}

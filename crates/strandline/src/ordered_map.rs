@@ -1,0 +1,769 @@
+//! An ordered map: B+ trees over the words of its keys.
+//!
+//! ```text
+//! header   word 0 tag · words 1 to 3 the header of the first layer's tree
+//! layer    a tree from a word to a slot; each further layer has its header in a block of its own
+//! slot     the address of an entry; or, with bit 0 set, of the header of the next layer
+//! entry    word 0 bytes in the key << 32 | bytes in the value · then the key, then the value, in whole words
+//! ```
+//!
+//! A key's bytes (`key.rs`) are cut into words, most significant byte first and filled up with zeros. The first layer
+//! is a B+ tree over first words. Where two keys have the same one, it leads to a layer over their second words, and
+//! so on (the trie of trees of Mao, Kohler and Morris, Masstree, EuroSys 2012). Keys of one word need one layer; and if
+//! the values are words too, they stand in the tree in place of the entries' addresses.
+
+use std::borrow::Borrow;
+use std::collections::VecDeque;
+use std::ops::{Bound, RangeBounds};
+
+use super::check::Checker;
+use super::entry::{Entry, Map};
+use super::key::{Key, KeyBytes, KeyRef};
+use super::persist::{Invalid, Item, Stored};
+use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
+use super::range::Range;
+use super::transaction::{Tx, View, Words};
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::{LINE_BYTES, PersistentAddress};
+use strandline_core::structures::type_layout as layout;
+use strandline_core::structures::{BPlusTree, NodeShape, Survey, with_buffer};
+use strandline_core::structures::{
+    bytes::equals, bytes::read_bytes, bytes::rewrite, bytes::with_words, bytes::write_bytes,
+};
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+pub(crate) type Tree = BPlusTree<u64, u64>;
+
+const TREE_WORDS: usize = Tree::HEADER_WORDS;
+const HEADER_WORDS: usize = 1 + TREE_WORDS;
+/// Nodes of 512 bytes: small maps stay small, and a split fits in any log.
+const SHAPE: NodeShape = NodeShape::of_pairs(28);
+const LAYER: u64 = 1;
+/// Slots read at a time.
+pub(crate) const BATCH: usize = 32;
+/// The longest key: its layers are freed by recursion.
+pub(crate) const MAX_KEY_BYTES: usize = 1 << 12;
+
+handle! {
+    /// A map ordered by its keys: ranges, and iteration from both ends. Keys of up to 4,096 encoded bytes, values of
+    /// any size.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::{OrderedMap, Persist, Store};
+    /// #[derive(Persist)]
+    /// struct Log<'p> {
+    ///     /// By time and sender.
+    ///     messages: OrderedMap<'p, (u64, String), String>,
+    /// }
+    ///
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// let log = Store::<Log>::create(&path, &Options::default(), |tx| {
+    ///     Ok(Log { messages: OrderedMap::new(tx)? })
+    /// })?;
+    /// log.update(|tx, root| {
+    ///     let messages = root.get(tx)?.messages;
+    ///     messages.insert(tx, &(900, "ann".to_string()), &"high water".to_string())?;
+    ///     messages.insert(tx, &(905, "bob".to_string()), &"ebb".to_string())?;
+    ///     messages.insert(tx, &(990, "ann".to_string()), &"low water".to_string())?;
+    ///     Ok(())
+    /// })?;
+    /// let newest_first: Vec<String> = log.view(|tx, root| {
+    ///     let messages = root.get(tx)?.messages;
+    ///     let early = (900, String::new())..(950, String::new());
+    ///     messages.range(tx, early).rev().map(|pair| Ok(pair?.1)).collect()
+    /// })?;
+    /// assert_eq!(newest_first, ["ebb", "high water"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    OrderedMap<K, V>, "OrderedMap"
+}
+
+persist_handle!('p, OrderedMap<K: Key, V: Item<'p>>, "OrderedMap");
+
+/// Word `depth` of a key's bytes.
+#[inline(always)]
+pub(crate) fn word_of(key: &[u8], depth: usize) -> u64 {
+    let mut word = [0; 8];
+    let rest = key.get(8 * depth..).unwrap_or_default();
+    let bytes = rest.len().min(8);
+    word[..bytes].copy_from_slice(&rest[..bytes]);
+    u64::from_be_bytes(word)
+}
+
+/// Whether the words `above` and then `word` lead to a key.
+pub(crate) fn is_at(key: &[u8], above: &[u64], word: u64) -> bool {
+    word_of(key, above.len()) == word
+        && above.iter().enumerate().all(|(depth, &word)| word_of(key, depth) == word)
+}
+
+/// The tree whose header is at `at`.
+pub(crate) fn layer(tx: &mut impl Read, at: PersistentAddress) -> Result<Tree, Abort> {
+    let mut header = [0; TREE_WORDS];
+    tx.read_range(at, &mut header)?;
+    Tree::of_header(tx, at, &header)
+}
+
+/// As [`layer`], if it may be written.
+fn layer_to_write(tx: &mut Words<'_>, at: PersistentAddress) -> Result<Tree, Abort> {
+    check_block(tx, at, TREE_WORDS, "an ordered map's layer")?;
+    layer(tx, at)
+}
+
+/// What a slot leads to.
+pub(crate) enum Slot {
+    Entry(EntryBlock),
+    Layer(PersistentAddress),
+}
+
+impl Slot {
+    pub(crate) fn load(tx: &mut Words<'_>, slot: u64) -> Result<Self, Abort> {
+        if slot & LAYER == 0 {
+            EntryBlock::load(tx, PersistentAddress::new(slot)).map(Self::Entry)
+        } else {
+            Ok(Self::Layer(PersistentAddress::new(slot & !LAYER)))
+        }
+    }
+}
+
+/// A key with its value.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryBlock {
+    at: PersistentAddress,
+    key_bytes: u64,
+    value_bytes: u64,
+}
+
+impl EntryBlock {
+    fn load(tx: &mut impl Read, at: PersistentAddress) -> Result<Self, Abort> {
+        let lengths = tx.read(at)?;
+        let entry = Self { at, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
+        if entry.key_bytes > MAX_KEY_BYTES as u64 {
+            return Err(invalid(tx, at, "an ordered map's entry"));
+        }
+        Ok(entry)
+    }
+
+    /// Writes a new one.
+    fn create(
+        tx: &mut Words<'_>,
+        key: &[u8],
+        value: &[u64],
+        value_bytes: u64,
+    ) -> Result<PersistentAddress, Abort> {
+        let key_words = key.len().div_ceil(8) as u64;
+        let at = tx.alloc(8 * (1 + key_words + value.len() as u64))?;
+        tx.write(at, (key.len() as u64) << 32 | value_bytes)?;
+        write_bytes(tx, at.word(1), key)?;
+        tx.write_range(at.word(1 + key_words), value)?;
+        Ok(at)
+    }
+
+    /// Words before the value.
+    fn value_offset(&self) -> u64 {
+        1 + self.key_bytes.div_ceil(8)
+    }
+
+    /// Words that it takes.
+    fn words(&self) -> usize {
+        (self.value_offset() + self.value_bytes.div_ceil(8)) as usize
+    }
+
+    fn value(&self) -> PersistentAddress {
+        self.at.word(self.value_offset())
+    }
+
+    fn has_key(&self, tx: &mut Words<'_>, key: &[u8]) -> Result<bool, Abort> {
+        Ok(self.key_bytes == key.len() as u64 && equals(tx, self.at.word(1), key)?)
+    }
+
+    pub(crate) fn key(&self, tx: &mut impl Read) -> Result<Vec<u8>, Abort> {
+        let mut key = Vec::new();
+        read_bytes(tx, self.at.word(1), self.key_bytes, &mut key)?;
+        Ok(key)
+    }
+
+    /// As `load_value`, with a buffer on a frame of its own: for what recurs from layer to layer.
+    #[inline(never)]
+    pub(crate) fn load_value_apart<'p, V: Item<'p>>(&self, tx: &mut Words<'_>) -> Result<V, Abort> {
+        self.load_value(tx)
+    }
+
+    pub(crate) fn load_value<'p, V: Item<'p>>(&self, tx: &mut impl Read) -> Result<V, Abort> {
+        self.decode_value(tx)?.map_err(|_| invalid(tx, self.at, V::NAME))
+    }
+
+    fn decode_value<'p, V: Item<'p>>(&self, tx: &mut impl Read) -> Result<Result<V, Invalid>, Abort> {
+        with_words(tx, self.at, self.value_offset(), self.value_bytes, |words, bytes| {
+            V::decode(words, bytes, Stored::new())
+        })
+    }
+}
+
+impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
+    const TAG: u64 = layout::tag(layout::field(
+        layout::field(layout::begin("OrderedMap", 1), "", K::LAYOUT),
+        "",
+        V::LAYOUT,
+    ));
+    /// Whether slots are values.
+    pub(crate) const INLINE: bool = K::ONE_WORD && matches!(V::BYTES, Some(8));
+
+    /// Creates an empty map.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+        tx.words(|tx| {
+            // A line of its own: every reader reads it.
+            let at = tx.alloc(LINE_BYTES)?;
+            tx.write(at, Self::TAG)?;
+            Tree::create_at(tx, at.word(1), SHAPE)?;
+            Ok(Self::at(at))
+        })
+    }
+
+    pub(crate) fn address(self) -> PersistentAddress {
+        self.raw.at
+    }
+
+    #[inline]
+    pub(crate) fn first_layer(self, tx: &mut impl Read) -> Result<Tree, Abort> {
+        let header = read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, "OrderedMap")?;
+        Tree::of_header(tx, self.raw.at.word(1), &header[1..])
+    }
+
+    fn first_layer_to_write(self, tx: &mut Words<'_>) -> Result<Tree, Abort> {
+        check_block(tx, self.raw.at, LINE_BYTES as usize / 8, "OrderedMap")?;
+        self.first_layer(tx)
+    }
+
+    fn decode_word(self, tx: &mut Words<'_>, word: u64) -> Result<V, Abort> {
+        V::decode(&[word], 8, Stored::new()).map_err(|_| invalid(tx, self.raw.at, V::NAME))
+    }
+
+    /// The entry of `key`.
+    fn find(self, tx: &mut Words<'_>, key: &[u8]) -> Result<Option<EntryBlock>, Abort> {
+        let mut tree = self.first_layer(tx)?;
+        for depth in 0..=key.len() / 8 {
+            let Some(slot) = tree.get(tx, word_of(key, depth))? else { return Ok(None) };
+            match Slot::load(tx, slot)? {
+                Slot::Entry(entry) => return Ok(entry.has_key(tx, key)?.then_some(entry)),
+                Slot::Layer(next) => tree = layer(tx, next)?,
+            }
+        }
+        Err(invalid(tx, self.raw.at, "OrderedMap"))
+    }
+
+    /// A copy of the value of `key`.
+    ///
+    /// ```
+    /// # use strandline::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &"ebb".to_string(), &905u64)?;
+    /// assert_eq!(map.get(tx, "ebb")?, Some(905));
+    /// assert!(!map.contains_key(tx, "flood")?);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Dangling`]: the map was destroyed; a conflict.
+    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| {
+            if Self::INLINE {
+                let tree = self.first_layer(tx)?;
+                let word = tree.get(tx, word_of(key.as_slice(), 0))?;
+                return word.map(|word| self.decode_word(tx, word)).transpose();
+            }
+            let entry = self.find(tx, key.as_slice())?;
+            entry.map(|entry| entry.load_value(tx)).transpose()
+        })
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<bool>
+    where
+        K: Borrow<Q>,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| {
+            if Self::INLINE {
+                return self.first_layer(tx)?.contains_key(tx, word_of(key.as_slice(), 0));
+            }
+            Ok(self.find(tx, key.as_slice())?.is_some())
+        })
+    }
+
+    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size only
+    /// the words that differ are written.
+    ///
+    /// ```
+    /// # use strandline::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// assert_eq!(map.insert(tx, &7u64, &"seven".to_string())?, None);
+    /// assert_eq!(map.insert(tx, &7u64, &"sept".to_string())?.as_deref(), Some("seven"));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: the key is too long; the pool is full; a full log; as [`OrderedMap::get`].
+    pub fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
+        let key = KeyBytes::of(key);
+        let bytes = value.bytes();
+        tx.words(|tx| {
+            with_buffer(bytes.div_ceil(8), |words| {
+                value.encode(words);
+                self.insert_words(tx, key.as_slice(), words, bytes)
+            })
+        })
+    }
+
+    fn insert_words(
+        self,
+        tx: &mut Words<'_>,
+        key: &[u8],
+        value: &[u64],
+        bytes: u64,
+    ) -> Result<Option<V>, Abort> {
+        if key.len() > MAX_KEY_BYTES || bytes >> 32 != 0 {
+            return Err(tx.fail(Error::Parameter(format!(
+                "a key of {} encoded bytes with a value of {bytes}: at most {MAX_KEY_BYTES} and 2^32 are possible",
+                key.len()
+            ))));
+        }
+        let mut tree = self.first_layer_to_write(tx)?;
+        if Self::INLINE {
+            let old = tree.insert(tx, word_of(key, 0), value[0])?;
+            return old.map(|word| self.decode_word(tx, word)).transpose();
+        }
+        for depth in 0..=key.len() / 8 {
+            let word = word_of(key, depth);
+            let Some(slot) = tree.get(tx, word)? else {
+                let entry = EntryBlock::create(tx, key, value, bytes)?;
+                tree.insert(tx, word, entry.offset())?;
+                return Ok(None);
+            };
+            match Slot::load(tx, slot)? {
+                Slot::Layer(next) => tree = layer_to_write(tx, next)?,
+                Slot::Entry(entry) if entry.has_key(tx, key)? => {
+                    let old = entry.load_value(tx)?;
+                    check_block(tx, entry.at, entry.words(), "an ordered map's entry")?;
+                    if entry.value_bytes.div_ceil(8) == bytes.div_ceil(8) {
+                        if entry.value_bytes != bytes {
+                            tx.write(entry.at, entry.key_bytes << 32 | bytes)?;
+                        }
+                        rewrite(tx, entry.value(), value)?;
+                    } else {
+                        let new = EntryBlock::create(tx, key, value, bytes)?;
+                        tree.insert(tx, word, new.offset())?;
+                        tx.free(entry.at)?;
+                    }
+                    return Ok(Some(old));
+                }
+                // Another key with the same word: both go to a layer of their own, one after the other.
+                Slot::Entry(other) => {
+                    let other_key = other.key(tx)?;
+                    let header = tx.alloc(LINE_BYTES)?;
+                    let next = Tree::create_at(tx, header, SHAPE)?;
+                    next.insert(tx, word_of(&other_key, depth + 1), other.at.offset())?;
+                    tree.insert(tx, word, header.offset() | LAYER)?;
+                    tree = next;
+                }
+            }
+        }
+        Err(invalid(tx, self.raw.at, "OrderedMap"))
+    }
+
+    /// Removes `key`; returns its value, if it was there. What that points to stays.
+    ///
+    /// ```
+    /// # use strandline::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &7u64, &true)?;
+    /// assert_eq!((map.remove(tx, &7)?, map.remove(tx, &7)?), (Some(true), None));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::insert`].
+    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| self.remove_bytes(tx, key.as_slice()))
+    }
+
+    fn remove_bytes(self, tx: &mut Words<'_>, key: &[u8]) -> Result<Option<V>, Abort> {
+        let mut tree = self.first_layer_to_write(tx)?;
+        if Self::INLINE {
+            let old = tree.remove(tx, word_of(key, 0))?;
+            return old.map(|word| self.decode_word(tx, word)).transpose();
+        }
+        // The trees above, and where the next one's header is.
+        let mut way = Vec::new();
+        for depth in 0..=key.len() / 8 {
+            let word = word_of(key, depth);
+            let Some(slot) = tree.get(tx, word)? else { return Ok(None) };
+            match Slot::load(tx, slot)? {
+                Slot::Layer(next) => {
+                    way.push((tree, word, next));
+                    tree = layer_to_write(tx, next)?;
+                }
+                Slot::Entry(entry) if entry.has_key(tx, key)? => {
+                    let value = entry.load_value(tx)?;
+                    tree.remove(tx, word)?;
+                    tx.free(entry.at)?;
+                    while let Some((above, word, header)) = way.pop() {
+                        if tree.first(tx, ..)?.is_some() {
+                            break;
+                        }
+                        tree.destroy_empty(tx)?;
+                        tx.free(header)?;
+                        above.remove(tx, word)?;
+                        tree = above;
+                    }
+                    return Ok(Some(value));
+                }
+                Slot::Entry(_) => return Ok(None),
+            }
+        }
+        Err(invalid(tx, self.raw.at, "OrderedMap"))
+    }
+
+    /// The place of `key`, to look at and to change.
+    ///
+    /// ```
+    /// # use strandline::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let visits = OrderedMap::new(tx)?;
+    /// for day in [3u64, 5, 3] {
+    ///     visits.entry(tx, day)?.and_modify(|count| *count += 1)?.or_insert(1u64)?;
+    /// }
+    /// assert_eq!(visits.get(tx, &3)?, Some(2));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn entry<'t>(self, tx: &'t Tx<'p>, key: K) -> Result<Entry<'t, 'p, K, V, Self>> {
+        Entry::new(tx, self, key)
+    }
+
+    /// The least key and its value.
+    ///
+    /// ```
+    /// # use strandline::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// for key in [5u64, 15, 9] {
+    ///     map.insert(tx, &key, &())?;
+    /// }
+    /// assert_eq!((map.first(tx)?, map.last(tx)?), (Some((5, ())), Some((15, ()))));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn first(self, tx: &View<'p>) -> Result<Option<(K, V)>> {
+        self.iter(tx).next().transpose()
+    }
+
+    /// The greatest key and its value.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn last(self, tx: &View<'p>) -> Result<Option<(K, V)>> {
+        self.iter(tx).next_back().transpose()
+    }
+
+    /// Whether there are no keys.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+        tx.words(|tx| Ok(self.first_layer(tx)?.first(tx, ..)?.is_none()))
+    }
+
+    /// Number of keys, by counting them. No map stores it: a count that every writer changes would make them all
+    /// conflict.
+    ///
+    /// ```
+    /// # use strandline::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &1u64, &10u64)?;
+    /// assert_eq!((map.count(tx)?, map.is_empty(tx)?), (1, false));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn count(self, tx: &View<'p>) -> Result<u64> {
+        let mut count = 0;
+        for pair in self.iter(tx) {
+            pair?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// All keys and values in order, from either end.
+    ///
+    /// ```
+    /// # use strandline::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// for key in ["c", "a", "b"] {
+    ///     map.insert(tx, &key.to_string(), &1u64)?;
+    /// }
+    /// let mut keys = map.iter(tx);
+    /// assert_eq!(keys.next().transpose()?, Some(("a".to_string(), 1)));
+    /// assert_eq!(keys.next_back().transpose()?, Some(("c".to_string(), 1)));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    pub fn iter<'v>(self, tx: &'v View<'p>) -> Range<'v, 'p, K, V> {
+        self.range_of(tx, Bound::Unbounded, Bound::Unbounded)
+    }
+
+    /// The keys in `keys` and their values in order, from either end. Keys that come, go or change while the iteration
+    /// is under way are returned as they are or as they were.
+    ///
+    /// ```
+    /// # use strandline::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// for key in 0..10u64 {
+    ///     map.insert(tx, &key, &(key * key))?;
+    /// }
+    /// let some: Vec<(u64, u64)> = map.range(tx, 3..5).collect::<Result<_, _>>()?;
+    /// assert_eq!(some, [(3, 9), (4, 16)]);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    pub fn range<'v, Q: KeyRef + ?Sized>(
+        self,
+        tx: &'v View<'p>,
+        keys: impl RangeBounds<Q>,
+    ) -> Range<'v, 'p, K, V>
+    where
+        K: Borrow<Q>,
+    {
+        let bytes = |key: &Q| KeyBytes::of(key).as_slice().to_vec();
+        self.range_of(tx, keys.start_bound().map(bytes), keys.end_bound().map(bytes))
+    }
+
+    fn range_of<'v>(self, tx: &'v View<'p>, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Range<'v, 'p, K, V> {
+        let (front, back) = (VecDeque::new(), VecDeque::new());
+        Range { tx, map: self, from, to, front, back, batch: 4, is_over: false }
+    }
+
+    /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::{OrderedMap, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &7u64, &"seven".to_string())?;
+    /// assert!(map.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, LINE_BYTES / 8, "OrderedMap", Self::look)
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        let Some(tree) = checker.read(|tx| Self::at(at).first_layer(tx))? else { return Ok(()) };
+        let mut layers = vec![(tree, Vec::new())];
+        while let Some((tree, above)) = layers.pop() {
+            let slots = tree.survey(checker)?;
+            if slots.is_empty() && !above.is_empty() {
+                checker.damaged(format!("the ordered map at {:#x} has an empty layer", at.offset()));
+            }
+            for (word, slot) in slots {
+                let to = PersistentAddress::new(slot & !LAYER);
+                if Self::INLINE {
+                    Self::look_at_pair(
+                        checker,
+                        at,
+                        &word.to_be_bytes(),
+                        V::decode(&[slot], 8, Stored::new()),
+                    )?;
+                } else if slot & LAYER == 0 {
+                    Self::look_at_entry(checker, to, &above, word)?;
+                } else if above.len() >= MAX_KEY_BYTES / 8 {
+                    checker.damaged(format!("the ordered map at {:#x} has too many layers", at.offset()));
+                } else if checker.block(to, LINE_BYTES / 8, "an ordered map's layer")?
+                    && let Some(tree) = checker.read(|tx| layer(tx, to))?
+                {
+                    layers.push((tree, [above.as_slice(), &[word]].concat()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_entry(
+        checker: &mut Checker<'_, 'p>,
+        at: PersistentAddress,
+        above: &[u64],
+        word: u64,
+    ) -> Result<()> {
+        let Some(entry) = checker.read(|tx| EntryBlock::load(tx, at))? else { return Ok(()) };
+        let words = entry.value_offset() + entry.value_bytes.div_ceil(8);
+        if !checker.block(at, words, "an ordered map's entry")? {
+            return Ok(());
+        }
+        let Some((key, value)) = checker.read(|tx| Ok((entry.key(tx)?, entry.decode_value::<V>(tx)?)))?
+        else {
+            return Ok(());
+        };
+        if !is_at(&key, above, word) {
+            checker.damaged(format!("an ordered map's entry at {:#x} is astray", at.offset()));
+        }
+        Self::look_at_pair(checker, at, &key, value)
+    }
+
+    fn look_at_pair(
+        checker: &mut Checker<'_, 'p>,
+        at: PersistentAddress,
+        mut key: &[u8],
+        value: Result<V, Invalid>,
+    ) -> Result<()> {
+        if K::read_key(&mut key).is_err() || !key.is_empty() {
+            checker.damaged(format!("what is at {:#x} has no key of type {}", at.offset(), K::NAME));
+        }
+        match value {
+            Ok(value) => value.visit(checker)?,
+            Err(_) => {
+                checker.damaged(format!("what is at {:#x} has no value of type {}", at.offset(), V::NAME));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all keys and gives the map's memory back. What its values point to stays. Every copy of this handle
+    /// dangles from then on.
+    ///
+    /// One transaction has to hold all of it: a large map is emptied by several that remove keys.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::insert`].
+    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+        tx.words(|tx| {
+            let tree = self.first_layer_to_write(tx)?;
+            self.destroy_layer(tx, tree, 0)?;
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)
+        })
+    }
+
+    fn destroy_layer(self, tx: &mut Words<'_>, tree: Tree, depth: usize) -> Result<(), Abort> {
+        if depth > MAX_KEY_BYTES / 8 {
+            return Err(invalid(tx, self.raw.at, "OrderedMap"));
+        }
+        let mut slots = Vec::new();
+        if !Self::INLINE {
+            tree.for_each(tx, |_, slot| {
+                slots.push(slot);
+                Ok(())
+            })?;
+        }
+        for slot in slots {
+            match Slot::load(tx, slot)? {
+                Slot::Entry(entry) => tx.free(entry.at)?,
+                Slot::Layer(header) => {
+                    let next = layer_to_write(tx, header)?;
+                    self.destroy_layer(tx, next, depth + 1)?;
+                    tx.free(header)?;
+                }
+            }
+        }
+        tree.destroy(tx)
+    }
+}
+
+impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for OrderedMap<'p, K, V> {
+    fn get(self, tx: &View<'p>, key: &K) -> Result<Option<V>> {
+        OrderedMap::get(self, tx, key)
+    }
+    fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
+        OrderedMap::insert(self, tx, key, value)
+    }
+    fn remove(self, tx: &Tx<'p>, key: &K) -> Result<Option<V>> {
+        OrderedMap::remove(self, tx, key)
+    }
+}

@@ -1,0 +1,395 @@
+//! A first-in-first-out queue without bound.
+//!
+//! ```text
+//! header   word 0 tag
+//!          word 8, on a line of its own: the last node, 0 if there is none
+//!          word 16, on a line of its own: the first node, 0 if there is none
+//! node     word 0 tag · word 1 the next node, 0 at the end · word 2 bytes in the item · then the item
+//! ```
+//!
+//! Who pushes touches the last node, who pops the first: they conflict only where these are the same.
+
+use super::check::Checker;
+use super::persist::{Item, Stored};
+use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
+use super::transaction::{Tx, View, Words};
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::{LINE_BYTES, PersistentAddress};
+use strandline_core::structures::bytes::with_words;
+use strandline_core::structures::type_layout as layout;
+use strandline_core::structures::{CircleGuard, Survey, with_buffer};
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+const LAST: u64 = 8;
+const FIRST: u64 = 16;
+const HEADER_WORDS: usize = 3 * LINE_BYTES as usize / 8;
+const NODE_WORDS: usize = 3;
+const NEXT: u64 = 1;
+const ITEM: u64 = 3;
+
+handle! {
+    /// A queue of items of any size, first in, first out, as long as there is room in the pool.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::{Persist, Queue, Store};
+    /// # #[derive(Persist)]
+    /// # struct Jobs<'p> { waiting: Queue<'p, String> }
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// let store = Store::<Jobs>::create(&path, &Options::default(), |tx| {
+    ///     Ok(Jobs { waiting: Queue::new(tx)? })
+    /// })?;
+    /// store.update(|tx, root| root.get(tx)?.waiting.push(tx, &"report".to_string()))?;
+    /// let job = store.update(|tx, root| root.get(tx)?.waiting.pop(tx))?;
+    /// assert_eq!(job.as_deref(), Some("report"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    Queue<T>, "Queue"
+}
+
+persist_handle!('p, Queue<T: Item<'p>>, "Queue");
+
+/// Whether the links from `node` on come back to one of the nodes that they have led to.
+#[cold]
+fn runs_in_a_circle(tx: &mut impl Read, mut node: PersistentAddress, tag: u64) -> Result<bool, Abort> {
+    let mut guard = CircleGuard::new();
+    while !node.is_null() {
+        if guard.closes(node) {
+            return Ok(true);
+        }
+        let [_, next] = read_tagged::<2>(tx, node, tag, "Queue item")?;
+        node = PersistentAddress::new(next);
+    }
+    Ok(false)
+}
+
+#[cold]
+fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
+    tx.fail(Error::Damaged(format!("a queue runs in a circle at {:#x}", at.offset())))
+}
+
+impl<'p, T: Item<'p>> Queue<'p, T> {
+    const TAG: u64 = layout::tag(layout::field(layout::begin("Queue", 1), "", T::LAYOUT));
+    const NODE_TAG: u64 = layout::tag(layout::field(layout::begin("Queue node", 1), "", T::LAYOUT));
+
+    /// Creates an empty queue.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+        tx.words(|tx| {
+            let at = tx.alloc(8 * HEADER_WORDS as u64)?;
+            tx.write(at, Self::TAG)?;
+            tx.write(at.word(LAST), 0)?;
+            tx.write(at.word(FIRST), 0)?;
+            Ok(Self::at(at))
+        })
+    }
+
+    fn tagged(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+        read_tagged::<1>(tx, self.raw.at, Self::TAG, "Queue")?;
+        Ok(self.raw.at)
+    }
+
+    fn check_to_write(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+        check_block(tx, self.raw.at, HEADER_WORDS, "Queue")?;
+        self.tagged(tx)
+    }
+
+    /// Puts an item at the end.
+    ///
+    /// # Errors
+    /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; the pool is full; a conflict, a full log.
+    pub fn push(self, tx: &Tx<'p>, item: &T) -> Result<()> {
+        tx.words(|tx| {
+            let at = self.check_to_write(tx)?;
+            let bytes = item.bytes();
+            let node = tx.alloc(8 * (NODE_WORDS as u64 + bytes.div_ceil(8)))?;
+            tx.write_range(node, &[Self::NODE_TAG, 0, bytes])?;
+            with_buffer(bytes.div_ceil(8), |words| {
+                item.encode(words);
+                tx.write_range(node.word(ITEM), words)
+            })?;
+            let last = PersistentAddress::new(tx.read(at.word(LAST))?);
+            if last.is_null() {
+                tx.write(at.word(FIRST), node.offset())?;
+            } else {
+                check_tagged(tx, last, NODE_WORDS as u64, Self::NODE_TAG, "Queue item")?;
+                tx.write(last.word(NEXT), node.offset())?;
+            }
+            tx.write(at.word(LAST), node.offset())
+        })
+    }
+
+    /// The item of a node, and the node behind it.
+    fn load(tx: &mut impl Read, node: PersistentAddress) -> Result<(T, PersistentAddress), Abort> {
+        let [_, next, bytes] = read_tagged::<NODE_WORDS>(tx, node, Self::NODE_TAG, "Queue item")?;
+        match with_words(tx, node, ITEM, bytes, |words, bytes| T::decode(words, bytes, Stored::new()))? {
+            Ok(item) => Ok((item, PersistentAddress::new(next))),
+            Err(_) => Err(invalid(tx, node, T::NAME)),
+        }
+    }
+
+    /// Takes the item at the front, if there is one.
+    ///
+    /// ```
+    /// # use strandline::{Queue, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let queue = Queue::new(tx)?;
+    /// queue.push(tx, &"first".to_string())?;
+    /// queue.push(tx, &"second".to_string())?;
+    /// assert_eq!(queue.pop(tx)?.as_deref(), Some("first"));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Queue::push`].
+    pub fn pop(self, tx: &Tx<'p>) -> Result<Option<T>> {
+        tx.words(|tx| {
+            let at = self.check_to_write(tx)?;
+            let first = PersistentAddress::new(tx.read(at.word(FIRST))?);
+            if first.is_null() {
+                return Ok(None);
+            }
+            check_tagged(tx, first, NODE_WORDS as u64, Self::NODE_TAG, "Queue item")?;
+            let (item, next) = Self::load(tx, first)?;
+            tx.write(at.word(FIRST), next.offset())?;
+            if next.is_null() {
+                tx.write(at.word(LAST), 0)?;
+            }
+            tx.write(first, 0)?;
+            tx.free(first)?;
+            Ok(Some(item))
+        })
+    }
+
+    /// The item at the front, which stays.
+    ///
+    /// ```
+    /// # use strandline::{Queue, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let queue = Queue::new(tx)?;
+    /// queue.push(tx, &5u64)?;
+    /// assert_eq!(queue.front(tx)?, Some(5));
+    /// assert!(!queue.is_empty(tx)?);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; a conflict.
+    pub fn front(self, tx: &View<'p>) -> Result<Option<T>> {
+        self.iter(tx)?.next().transpose()
+    }
+
+    /// Whether there are no items.
+    ///
+    /// # Errors
+    /// As [`Queue::front`].
+    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+        tx.words(|tx| {
+            let at = self.tagged(tx)?;
+            Ok(tx.read(at.word(FIRST))? == 0)
+        })
+    }
+
+    /// The items, from front to end. One that is popped before it was returned ends the iteration with
+    /// [`Error::Dangling`](crate::Error::Dangling).
+    ///
+    /// ```
+    /// # use strandline::{Queue, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let queue = Queue::new(tx)?;
+    /// for job in 0..3u64 {
+    ///     queue.push(tx, &job)?;
+    /// }
+    /// let waiting: Vec<u64> = queue.iter(tx)?.collect::<Result<_, _>>()?;
+    /// assert_eq!(waiting, [0, 1, 2]);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Queue::front`].
+    pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
+        let next = tx.words(|words| {
+            let at = self.tagged(words)?;
+            words.read(at.word(FIRST))
+        })?;
+        Ok(Iter { tx, queue: self, next: PersistentAddress::new(next), guard: CircleGuard::new() })
+    }
+
+    /// Removes all items.
+    ///
+    /// ```
+    /// # use strandline::{Queue, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let queue = Queue::new(tx)?;
+    /// queue.push(tx, &5u64)?;
+    /// queue.clear(tx)?;
+    /// assert!(queue.is_empty(tx)?);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Queue::push`].
+    pub fn clear(self, tx: &Tx<'p>) -> Result<()> {
+        while self.pop(tx)?.is_some() {}
+        Ok(())
+    }
+
+    /// Looks the queue and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::{Queue, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let queue = Queue::new(tx)?;
+    /// queue.push(tx, &5u64)?;
+    /// assert!(queue.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, "Queue", Self::look)
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        let Some((first, last)) =
+            checker.read(|tx| Ok((tx.read(at.word(FIRST))?, tx.read(at.word(LAST))?)))?
+        else {
+            return Ok(());
+        };
+        let (mut node, mut before) = (PersistentAddress::new(first), PersistentAddress::NULL);
+        while !node.is_null() {
+            // The block is checked once it is known how long it must be.
+            let found =
+                checker.read(|tx| read_tagged::<NODE_WORDS>(tx, node, Self::NODE_TAG, "Queue item"))?;
+            let Some([_, next, bytes]) = found else { return Ok(()) };
+            if !checker.block(node, ITEM + bytes.div_ceil(8), "a queue's item")? {
+                return Ok(());
+            }
+            if let Some((item, _)) = checker.read(|tx| Self::load(tx, node))? {
+                item.visit(checker)?;
+            }
+            before = node;
+            node = PersistentAddress::new(next);
+        }
+        if before.offset() != last {
+            checker.damaged(format!("the queue at {:#x} ends at another item than it says", at.offset()));
+        }
+        Ok(())
+    }
+
+    /// Removes all items and gives the queue's memory back. Every copy of this handle dangles from then on.
+    ///
+    /// # Errors
+    /// As [`Queue::push`].
+    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+        self.clear(tx)?;
+        tx.words(|tx| {
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)
+        })
+    }
+}
+
+/// The items of a [`Queue`].
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{HashMap, Persist, Queue, Store, Vector};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// #[derive(Persist)]
+/// struct Jobs<'p> {
+///     waiting: Queue<'p, String>,
+/// }
+///
+/// let store = Store::<Jobs>::create(&path, &options, |tx| {
+///     let waiting = Queue::new(tx)?;
+///     waiting.push(tx, &"report".to_string())?;
+///     waiting.push(tx, &"backup".to_string())?;
+///     Ok(Jobs { waiting })
+/// })?;
+/// let jobs = store.view(|tx, root| {
+///     root.get(tx)?.waiting.iter(tx)?.collect::<strandline::Result<Vec<_>>>()
+/// })?;
+/// assert_eq!(jobs, ["report", "backup"]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Iter<'v, 'p, T> {
+    tx: &'v View<'p>,
+    queue: Queue<'p, T>,
+    next: PersistentAddress,
+    guard: CircleGuard,
+}
+
+impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
+    type Item = Result<T>;
+    fn next(&mut self) -> Option<Result<T>> {
+        if self.next.is_null() {
+            return None;
+        }
+        let (queue, here) = (self.queue, self.next);
+        let suspicious = self.guard.closes(here);
+        let loaded = self.tx.words(|tx| {
+            queue.tagged(tx)?;
+            // A node may also have been freed and used again for another item, behind this one.
+            if suspicious && runs_in_a_circle(tx, here, Queue::<T>::NODE_TAG)? {
+                return Err(circle(tx, here));
+            }
+            Queue::<T>::load(tx, here)
+        });
+        match loaded {
+            Ok((item, next)) => {
+                self.next = next;
+                Some(Ok(item))
+            }
+            Err(error) => {
+                self.next = PersistentAddress::NULL;
+                Some(Err(error))
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The root of a store, and how roots of earlier types become one of the present.
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+
+use super::persist::{Persist, Root};
+use super::pointer::{Ptr, check_block};
+use super::transaction::{self, Tx, View};
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::root::{DESCRIPTION_WORDS, RootDescription, RootType};
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+
+type Step = Box<dyn Fn(&Tx<'_>, PersistentAddress) -> Result<PersistentAddress> + Send + Sync + 'static>;
+
+/// How values of earlier root types become values of type `R`; for [`Store::open_and_migrate`](super::Store::open_and_migrate).
+///
+/// ```
+/// use strandline::{Migrations, Persist};
+///
+/// #[derive(Persist)]
+/// #[persist(name = "Settings")]
+/// struct SettingsV1 {
+///     limit: u32,
+/// }
+///
+/// #[derive(Persist)]
+/// #[persist(version = 2)]
+/// struct Settings {
+///     limit: u64,
+/// }
+///
+/// let migrations: Migrations<Settings> =
+///     Migrations::new().from::<SettingsV1>(|_tx, old| Ok(Settings { limit: old.limit.into() }));
+/// ```
+pub struct Migrations<R> {
+    steps: HashMap<u64, Step>,
+    root: PhantomData<fn() -> R>,
+}
+
+impl<R: Root> Default for Migrations<R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<R: Root> Migrations<R> {
+    /// No migrations.
+    pub fn new() -> Self {
+        Self { steps: HashMap::new(), root: PhantomData }
+    }
+
+    /// Makes the new root out of a root of type `Old`. All of it is one transaction, at opening; the old root's own
+    /// memory is given back, and what it points to is `migrate`'s to keep or to free.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::{Migrations, Persist, Store};
+    /// #[derive(Persist)]
+    /// #[persist(name = "Counter")]
+    /// struct Old {
+    ///     visits: u32,
+    /// }
+    ///
+    /// #[derive(Persist)]
+    /// #[persist(version = 2)]
+    /// struct Counter {
+    ///     visits: u64,
+    ///     since: u64,
+    /// }
+    ///
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # Store::<Old>::create(&path, &Options::default(), |_| Ok(Old { visits: 7 }))?.close()?;
+    /// let migrations = Migrations::new()
+    ///     .from::<Old>(|_tx, old| Ok(Counter { visits: old.visits.into(), since: 0 }));
+    /// let store = Store::<Counter>::open_and_migrate(&path, &Options::default(), &migrations)?;
+    /// assert_eq!(store.view(|tx, root| Ok(root.get(tx)?.visits))?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn from<Old: Root>(
+        mut self,
+        migrate: impl for<'p> Fn(&Tx<'p>, Old::At<'p>) -> Result<R::At<'p>> + Send + Sync + 'static,
+    ) -> Self {
+        self.steps
+            .insert(layout_of::<Old>(), Box::new(move |tx, at| migrate_one::<Old, R>(tx, at, &migrate)));
+        self
+    }
+}
+
+/// The layout of a root type, which no brand changes.
+fn layout_of<R: Root>() -> u64 {
+    <R::At<'static> as Persist<'static>>::LAYOUT
+}
+
+fn migrate_one<'p, Old: Root, R: Root>(
+    tx: &Tx<'p>,
+    at: PersistentAddress,
+    migrate: &impl for<'q> Fn(&Tx<'q>, Old::At<'q>) -> Result<R::At<'q>>,
+) -> Result<PersistentAddress> {
+    let old = Ptr::<'p, Old::At<'p>>::of(at).free(tx)?;
+    let new = migrate(tx, old)?;
+    Ok(Ptr::new(tx, &new)?.address())
+}
+
+fn type_of<'p, T: Persist<'p>>() -> RootType {
+    RootType { name: T::NAME.into(), layout: T::LAYOUT, version: T::VERSION.into(), words: T::WORDS as u64 }
+}
+
+/// The description of the pool's root; `None` if there is none yet.
+fn description(tx: &View<'_>) -> Result<Option<RootDescription>> {
+    tx.words(|tx| RootDescription::find(&mut **tx))
+}
+
+/// Writes the description of a root of type `T` whose value is at `value`.
+fn describe<'p, T: Persist<'p>>(tx: &Tx<'p>, at: PersistentAddress, value: PersistentAddress) -> Result<()> {
+    tx.words(|tx| {
+        check_block(tx, at, DESCRIPTION_WORDS, "root")?;
+        RootDescription { at, value, root_type: type_of::<T>() }.write(&mut **tx)
+    })
+}
+
+/// Makes the root of a pool that has none.
+fn make_root<'p, T: Persist<'p>>(tx: &Tx<'p>, value: &T) -> Result<()> {
+    let value = Ptr::new(tx, value)?;
+    let at = tx.words(|tx| tx.alloc(8 * DESCRIPTION_WORDS as u64))?;
+    describe::<T>(tx, at, value.address())?;
+    tx.words(|tx| {
+        let root = tx.root(0);
+        tx.write(root, at.offset())
+    })
+}
+
+/// Makes the root of a pool that has none, in a transaction of `runner`: what [`Store`](super::Store) does at its creation,
+/// for memories in which there is no file to open, as in the crash checker and the simulator.
+///
+/// ```
+/// use strandline::{initialise, with_root};
+/// use strandline::{Domain, Options, Pool, Runner};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// let pool = Pool::create(folder.path().join("pool"), &options)?;
+/// let mut worker = pool.worker()?;
+/// initialise::<u64>(&mut worker, |_| Ok(5))?;
+/// let five = worker.view(|tx| with_root::<u64, _>(tx, |tx, root| root.get(tx)))?;
+/// assert_eq!(five, 5);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+///
+/// # Errors
+/// What `init` returns; as [`Runner::run`].
+pub fn initialise<R: Root>(
+    runner: &mut impl Runner,
+    mut init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+) -> Result<()> {
+    transaction::update(runner, |tx| {
+        if description(tx)?.is_none() {
+            make_root(tx, &init(tx)?)?;
+        }
+        Ok(())
+    })
+}
+
+/// Runs `body` inside the transaction `tx` of any [`Runner`], with the pool's root: typed code on the crash checker's
+/// memory and others that have no [`Store`](super::Store), and beside words of one's own.
+///
+/// ```
+/// use strandline::{initialise, with_root};
+/// use strandline::{Options, Pool, Runner};
+///
+/// # fn main() -> strandline::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// let pool = Pool::create(folder.path().join("pool"), &Options::default())?;
+/// let mut worker = pool.worker()?;
+/// initialise::<u64>(&mut worker, |_| Ok(5))?;
+/// let six = worker.run(|tx| {
+///     with_root::<u64, _>(tx, |tx, root| {
+///         root.update(tx, |count| *count += 1)?;
+///         root.get(tx)
+///     })
+/// })?;
+/// assert_eq!(six, 6);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// The abort that the transaction has to end with: what it met, or the error that `body` returned, which its runner then
+/// returns. [`Error::WrongStructure`]: the root is no `R`; [`Error::Missing`]: there is none.
+pub fn with_root<R: Root, T>(
+    tx: &mut dyn Transaction,
+    body: impl for<'p> FnOnce(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+) -> Result<T, Abort> {
+    let done = transaction::within(&mut *tx, |tx| {
+        let found = description(tx)?.ok_or(Error::Missing { what: "store's root", root: 0 })?;
+        if found.root_type.layout != layout_of::<R>() {
+            return Err(Error::WrongStructure {
+                what: <R::At<'_> as Persist<'_>>::NAME,
+                root: found.at.offset(),
+            });
+        }
+        body(tx, Ptr::of(found.value))
+    });
+    done.map_err(|error| match error {
+        // The transaction has kept what it met.
+        Error::Interrupted | Error::Aborted => Abort::User,
+        error => tx.fail(error),
+    })
+}
+
+/// Checks that the root is an `R`, and makes it one where there is a migration. Returns the address of its value, which
+/// stays where it is while the pool is open.
+pub(crate) fn check<R: Root>(
+    runner: &mut impl Runner,
+    migrations: &Migrations<R>,
+) -> Result<PersistentAddress> {
+    let missing = || Error::Missing { what: "store's root", root: 0 };
+    let found = transaction::view(runner, |tx| description(tx)?.ok_or_else(missing))?;
+    let layout = found.root_type.layout;
+    if layout == layout_of::<R>() {
+        return Ok(found.value);
+    }
+    let Some(step) = migrations.steps.get(&layout) else {
+        return Err(Error::RootLayout {
+            found: found.root_type.to_string(),
+            expected: type_of::<R::At<'_>>().to_string(),
+        });
+    };
+    transaction::update(runner, |tx| {
+        let found = description(tx)?.ok_or_else(missing)?;
+        let value = step(tx, found.value)?;
+        describe::<R::At<'_>>(tx, found.at, value)?;
+        Ok(value)
+    })
+}

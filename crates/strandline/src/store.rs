@@ -1,0 +1,517 @@
+//! A store: a pool with a typed root.
+
+use std::io::ErrorKind;
+use std::marker::PhantomData;
+use std::path::Path;
+
+use super::persist::Root;
+use super::pointer::Ptr;
+use super::root::{self, Migrations};
+use super::transaction::{self, Tx, View};
+use strandline_core::engine::Worker;
+use strandline_core::error::{Error, Result};
+use strandline_core::file::{BoxedWorker, Options, Pool, Ticket};
+use strandline_core::memory::{Native, PersistentAddress};
+use strandline_core::scheme::{Blurred, Setup};
+use strandline_core::transaction::{Runner, Statistics};
+
+type PoolWorker = Worker<Native, Blurred>;
+
+/// A pool that holds one value of type `R`, from which everything else in it hangs.
+///
+/// A store can be shared by threads: each transaction borrows one of the pool's workers, and waits while all are in
+/// use. A thread that runs many transactions keeps one with [`Store::session`].
+///
+/// ```
+/// use strandline::Options;
+/// use strandline::{HashMap, Persist, Store};
+///
+/// #[derive(Persist)]
+/// struct Shop<'p> {
+///     stock: HashMap<'p, String, u64>,
+///     sold: u64,
+/// }
+///
+/// # fn main() -> strandline::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("shop.pool");
+/// let shop = Store::<Shop>::open_or_create(&path, &Options::default(), |tx| {
+///     Ok(Shop { stock: HashMap::new(tx)?, sold: 0 })
+/// })?;
+///
+/// // One transaction: durable when `update` returns, and not there at all if the closure returns an error.
+/// shop.update(|tx, root| {
+///     root.get(tx)?.stock.insert(tx, &"apples".to_string(), &40)?;
+///     root.update(tx, |shop| shop.sold += 2)
+/// })?;
+///
+/// let apples = shop.view(|tx, root| root.get(tx)?.stock.get(tx, "apples"))?;
+/// assert_eq!(apples, Some(40));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Store<R> {
+    pool: Pool,
+    /// The root's value.
+    root: PersistentAddress,
+    root_type: PhantomData<fn() -> R>,
+}
+
+/// One thread's means to run transactions on a [`Store`], without looking for a free worker each time.
+///
+/// ```
+/// # use strandline::Store;
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
+/// let mut session = store.session()?;
+/// for _ in 0..10 {
+///     session.update(|tx, root| root.update(tx, |count| *count += 1))?;
+/// }
+/// assert_eq!(session.view(|tx, root| root.get(tx))?, 10);
+/// assert!(session.statistics().commits >= 10);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub struct Session<'s, R> {
+    store: &'s Store<R>,
+    /// Taken when dropped.
+    worker: Option<BoxedWorker>,
+}
+
+impl<R: Root> Store<R> {
+    /// A store in `pool`, whose root `root` finds.
+    fn over(pool: Pool, root: impl FnOnce(&mut PoolWorker) -> Result<PersistentAddress>) -> Result<Self> {
+        let mut worker = pool.worker()?;
+        let root = root(&mut worker)?;
+        pool.return_worker(Box::new(worker));
+        Ok(Self { pool, root, root_type: PhantomData })
+    }
+
+    /// Creates a pool in a new file at `path`, with the root that `init` makes, and opens it. Nobody can find it before it has its
+    /// root.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; what `init` returns. No file is left then.
+    pub fn create(
+        path: impl AsRef<Path>,
+        options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        let made = |pool: &Pool| root::initialise::<R>(&mut pool.worker()?, init);
+        let (pool, ()) = Pool::create_with(path.as_ref(), options, Setup::default(), made)?;
+        Self::over(pool, |worker| root::check::<R>(worker, &Migrations::new()))
+    }
+
+    /// Opens the pool at `path`, and recovers it.
+    ///
+    /// ```
+    /// # use strandline::Store;
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// Store::<u64>::create(&path, &options, |_| Ok(5))?.close()?;
+    /// let store = Store::<u64>::open(&path, &options)?;
+    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 5);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Pool::open`]; [`Error::Missing`]: it has no root; [`Error::RootLayout`]: its root is of another type, or
+    /// of another version of it.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Self::open_and_migrate(path, options, &Migrations::new())
+    }
+
+    /// Opens the pool at `path`, or creates it if there is no such file. Of several processes that do this at once, one creates the
+    /// pool, and the others find it.
+    ///
+    /// ```
+    /// # use strandline::Store;
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// for visits in 0..3 {
+    ///     let store = Store::<u64>::open_or_create(&path, &options, |_| Ok(0))?;
+    ///     assert_eq!(store.view(|tx, root| root.get(tx))?, visits);
+    ///     store.update(|tx, root| root.set(tx, &(visits + 1)))?;
+    ///     store.close()?;
+    /// }
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::create`] and [`Store::open`].
+    pub fn open_or_create(
+        path: impl AsRef<Path>,
+        options: &Options,
+        mut init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        let is = |error: &Error, wanted| matches!(error, Error::Io { source, .. } if source.kind() == wanted);
+        loop {
+            match Pool::open(path, options) {
+                Ok(pool) => {
+                    return Self::over(pool, |worker| {
+                        // A pool that was created without a root.
+                        root::initialise::<R>(worker, init)?;
+                        root::check::<R>(worker, &Migrations::new())
+                    });
+                }
+                Err(error) if is(&error, ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+            match Self::create(path, options, &mut init) {
+                // Somebody else was quicker.
+                Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Opens the pool at `path`; a root of another type becomes an `R` by the migration from that type.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; those of the migration, and then nothing has happened.
+    pub fn open_and_migrate(
+        path: impl AsRef<Path>,
+        options: &Options,
+        migrations: &Migrations<R>,
+    ) -> Result<Self> {
+        Self::over(Pool::open(path, options)?, |worker| root::check(worker, migrations))
+    }
+
+    /// Opens the pool at `path` for reading only, as [`Pool::open_read_only`].
+    ///
+    /// ```
+    /// # use strandline::Store;
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # Store::<u64>::create(&path, &options, |_| Ok(5))?.close()?;
+    /// let readers = [
+    ///     Store::<u64>::open_read_only(&path, &options)?,
+    ///     Store::<u64>::open_read_only(&path, &options)?,
+    /// ];
+    /// for reader in &readers {
+    ///     assert_eq!(reader.view(|tx, root| root.get(tx))?, 5);
+    /// }
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Self::over(Pool::open_read_only(path, options)?, |worker| {
+            root::check::<R>(worker, &Migrations::new())
+        })
+    }
+
+    /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain promises.
+    /// `body` may run several times; only its last run has an effect. It is given the transaction and a pointer to
+    /// the root. An error that it returns ends the transaction without effect, and is returned.
+    ///
+    /// While it runs, its thread cannot begin another transaction on the same store, for which the two might wait for each
+    /// other: that is [`Error::Nested`] at once, and this one goes on.
+    ///
+    /// ```
+    /// # use strandline::Store;
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # use strandline::Error;
+    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// store.update(|tx, root| root.set(tx, &6))?;
+    /// // An error of the closure's takes everything back.
+    /// let refused: strandline::Result<()> = store.update(|tx, root| {
+    ///     root.set(tx, &7)?;
+    ///     Err(Error::Aborted)
+    /// });
+    /// assert!(refused.is_err());
+    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 6);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error that `body` returned; what made the transaction fail ([`Error::Full`], [`Error::Poisoned`], …);
+    /// [`Error::Nested`]: the thread is in a transaction of this store; [`Error::Forked`]: another process opened it.
+    /// Nothing has happened then.
+    pub fn update<T>(&self, body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
+        self.session()?.update(body)
+    }
+
+    /// As [`Store::update`], with an error type of the caller's own.
+    ///
+    /// ```
+    /// # use strandline::{Error, Options};
+    /// # use strandline::{Persist, Store};
+    /// # #[derive(Persist)]
+    /// # struct Account { balance: u64 }
+    /// #[derive(Debug)]
+    /// enum Refusal {
+    ///     NotEnough { balance: u64 },
+    ///     Store(Error),
+    /// }
+    ///
+    /// impl From<Error> for Refusal {
+    ///     fn from(error: Error) -> Self {
+    ///         Refusal::Store(error)
+    ///     }
+    /// }
+    ///
+    /// fn withdraw(account: &Store<Account>, amount: u64) -> Result<u64, Refusal> {
+    ///     account.try_update(|tx, root| {
+    ///         let balance = root.get(tx)?.balance;
+    ///         let left = balance.checked_sub(amount).ok_or(Refusal::NotEnough { balance })?;
+    ///         root.set(tx, &Account { balance: left })?;
+    ///         Ok(left)
+    ///     })
+    /// }
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let account = Store::create(&path, &Options::default(), |_| Ok(Account { balance: 5 })).unwrap();
+    /// assert_eq!(withdraw(&account, 3).unwrap(), 2);
+    /// assert!(matches!(withdraw(&account, 3), Err(Refusal::NotEnough { balance: 2 })));
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update<T, E: From<Error>>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.session()?.try_update(body)
+    }
+
+    /// As [`Store::update`], but does not wait until the transaction is durable: the ticket is for that. Others
+    /// see the transaction's effect at once, and what they commit is durable only after it.
+    ///
+    /// A crash before that takes the transaction back, whole, and with it all later ones: what can be lost is what was
+    /// committed in the last [`flush_interval`](Options::flush_interval) (10 ms by default) and during one flush. Only
+    /// the `Sync` domain makes a difference; in the others a transaction is durable when it has committed.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::Store;
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// let visits = Store::<u64>::create(&path, &Options::default(), |_| Ok(0))?;
+    /// let mut last = None;
+    /// for _ in 0..100 {
+    ///     let (_, ticket) = visits.update_later(|tx, root| root.update(tx, |visits| *visits += 1))?;
+    ///     last = Some(ticket);
+    /// }
+    /// // One wait for all: transactions become durable in the order in which they committed.
+    /// if let Some(ticket) = last {
+    ///     ticket.wait()?; // or `ticket.await?` in an asynchronous function
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update_later<T>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        self.session()?.try_update_later(body)
+    }
+
+    /// As [`Store::update_later`], with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update_later<T, E: From<Error>>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        self.session()?.try_update_later(body)
+    }
+
+    /// Runs `body` as a read-only transaction: it sees one state of the pool, whatever others do meanwhile, and
+    /// cannot write. It may run several times.
+    ///
+    /// ```
+    /// # use strandline::Store;
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// let square = store.view(|tx, root| {
+    ///     let value = root.get(tx)?;
+    ///     Ok(value * value)
+    /// })?;
+    /// assert_eq!(square, 25);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn view<T>(&self, body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
+        self.session()?.view(body)
+    }
+
+    /// As [`Store::view`], with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_view<T, E: From<Error>>(
+        &self,
+        body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.session()?.try_view(body)
+    }
+
+    /// Looks all that hangs from the root over for damage, by the program's types: blocks, tags, links, lengths, the
+    /// order of keys, counts, and that every key and value is one of its type. What is wrong is returned, and nothing if
+    /// all is well. [`pool::check`](strandline_core::file::check) looks at what is below: headers, logs and heap.
+    ///
+    /// It is one transaction that reads everything: in a large store that others write to it may have to begin anew
+    /// again and again.
+    ///
+    /// ```
+    /// # use strandline::{Persist, Store, Text};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// #[derive(Persist)]
+    /// struct Book<'p> {
+    ///     title: Text<'p>,
+    /// }
+    ///
+    /// let store = Store::<Book>::create(folder.path().join("pool"), &options, |tx| {
+    ///     Ok(Book { title: Text::new(tx, "Persistence")? })
+    /// })?;
+    /// assert!(store.check()?.is_empty());
+    /// // Freed, but still in its place.
+    /// store.update(|tx, root| root.get(tx)?.title.destroy(tx))?;
+    /// let found = store.check()?;
+    /// assert!(found[0].ends_with("where nothing is allocated"), "{found:?}");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::view`]. Damage is in what is returned.
+    pub fn check(&self) -> Result<Vec<String>> {
+        self.view(|tx, root| root.check(tx))
+    }
+
+    /// Keeps one of the pool's workers for several transactions; waits while all are in use.
+    ///
+    /// # Errors
+    /// As [`Pool::wait_for_worker`].
+    pub fn session(&self) -> Result<Session<'_, R>> {
+        Ok(Session { store: self, worker: Some(self.pool.borrow_worker()?) })
+    }
+
+    /// The pool: its recovery, usage and sizes.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Makes everything durable and marks the pool as cleanly closed.
+    ///
+    /// # Errors
+    /// As [`Pool::close`].
+    pub fn close(self) -> Result<()> {
+        self.pool.close()
+    }
+}
+
+impl<R: Root> Session<'_, R> {
+    fn worker(&mut self) -> &mut PoolWorker {
+        self.worker.as_deref_mut().expect("only the drop takes it")
+    }
+
+    /// As [`Store::update`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update<T>(
+        &mut self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
+        self.try_update(body)
+    }
+
+    /// As [`Store::try_update`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update<T, E: From<Error>>(
+        &mut self,
+        mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let root = self.store.root;
+        transaction::update(self.worker(), |tx| body(tx, Ptr::of(root)))
+    }
+
+    /// As [`Store::update_later`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update_later<T>(
+        &mut self,
+        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        self.try_update_later(body)
+    }
+
+    /// As [`Store::try_update_later`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update_later<T, E: From<Error>>(
+        &mut self,
+        mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        let Store { pool, root, .. } = self.store;
+        let worker = self.worker.as_deref_mut().expect("only the drop takes it");
+        let (result, transaction) = transaction::update_later(worker, |tx| body(tx, Ptr::of(*root)))?;
+        Ok((result, pool.ticket(transaction)?))
+    }
+
+    /// As [`Store::view`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn view<T>(
+        &mut self,
+        body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
+        self.try_view(body)
+    }
+
+    /// As [`Store::try_view`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_view<T, E: From<Error>>(
+        &mut self,
+        mut body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let root = self.store.root;
+        transaction::view(self.worker(), |tx| body(tx, Ptr::of(root)))
+    }
+
+    /// What this session's worker has done so far, in other sessions too.
+    pub fn statistics(&self) -> Statistics {
+        self.worker.as_deref().map(Runner::statistics).unwrap_or_default()
+    }
+}
+
+impl<R> Drop for Session<'_, R> {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            self.store.pool.return_worker(worker);
+        }
+    }
+}

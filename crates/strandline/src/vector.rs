@@ -1,0 +1,654 @@
+//! A vector that grows without moving its elements.
+//!
+//! ```text
+//! header      word 0 tag · word 1 length · word 2 address of the directory · word 3 its slots
+//! directory   word 0 tag · then a word for each segment: its address, 0 if it was never needed
+//! segment k   word 0 tag · then 8 * 2^k - 1 elements
+//! ```
+
+use std::marker::PhantomData;
+
+use super::check::Checker;
+use super::persist::{Persist, Stored};
+use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
+use super::transaction::{Tx, View, Words};
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::bytes::check_room;
+use strandline_core::structures::type_layout as layout;
+use strandline_core::structures::{Survey, with_buffer};
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+const HEADER_WORDS: usize = 4;
+const LENGTH: u64 = 1;
+const DIRECTORY: u64 = 2;
+const SLOTS: u64 = 3;
+/// Elements in segment 0, and slots in a new directory.
+const FIRST: u64 = 8;
+const FIRST_SLOTS: u64 = 3;
+/// With so many segments there are more elements than bytes in any pool.
+const MAX_SLOTS: u64 = 47;
+
+handle! {
+    /// A vector of values of one type. Every operation takes the same time whatever the length; growing moves no
+    /// elements, so that a transaction stays small.
+    ///
+    /// ```
+    /// # use strandline::{Options, Result};
+    /// # use strandline::{Store, Vector};
+    /// # use strandline::Persist;
+    /// # #[derive(Persist)]
+    /// # struct Journal<'p> { lines: Vector<'p, u64> }
+    /// # fn main() -> Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pool");
+    /// let store = Store::<Journal>::create(&path, &Options::default(), |tx| {
+    ///     Ok(Journal { lines: Vector::new(tx)? })
+    /// })?;
+    /// store.update(|tx, root| {
+    ///     let lines = root.get(tx)?.lines;
+    ///     lines.push(tx, &3)?;
+    ///     lines.push(tx, &5)
+    /// })?;
+    /// let sum: u64 = store.view(|tx, root| root.get(tx)?.lines.iter(tx)?.sum())?;
+    /// assert_eq!(sum, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
+    Vector<T>, "Vector"
+}
+
+persist_handle!('p, Vector<T: Persist<'p>>, "Vector");
+
+/// A vector's header.
+#[derive(Clone, Copy)]
+struct Header {
+    length: u64,
+    directory: PersistentAddress,
+    slots: u64,
+}
+
+/// The segment of an element, and its number there.
+fn place(index: u64) -> (u64, u64) {
+    // By the elements alone, without the tags, which may make it one more.
+    let least: u64 = (index / FIRST + 1).ilog2().into();
+    let segment = least + u64::from(index >= first_of(least + 1));
+    (segment, index - first_of(segment))
+}
+
+/// The index of the first element of a segment, and so the room in the segments before it.
+fn first_of(segment: u64) -> u64 {
+    FIRST * ((1 << segment) - 1) - segment
+}
+
+impl<'p, T: Persist<'p>> Vector<'p, T> {
+    const TAG: u64 = layout::tag(layout::field(layout::begin("Vector", 1), "", T::LAYOUT));
+    const DIRECTORY_TAG: u64 =
+        layout::tag(layout::field(layout::begin("Vector directory", 1), "", T::LAYOUT));
+    const SEGMENT_TAG: u64 = layout::tag(layout::field(layout::begin("Vector segment", 1), "", T::LAYOUT));
+
+    /// Words of segment `segment`.
+    fn segment_words(segment: u64) -> u64 {
+        (FIRST << segment).saturating_mul((T::WORDS as u64).max(1))
+    }
+
+    /// Refuses a directory that is no block of so many slots, or that leads to a segment which is none.
+    fn check_to_read(tx: &mut Words<'_>, header: Header, segment: u64) -> Result<(), Abort> {
+        check_room(tx, header.directory, 1 + header.slots)?;
+        let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
+        check_room(tx, first, Self::segment_words(segment))
+    }
+
+    /// Creates an empty vector.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+        tx.words(|tx| {
+            let at = tx.alloc(8 * HEADER_WORDS as u64)?;
+            tx.write_range(at, &[Self::TAG, 0, 0, 0])?;
+            Ok(Self::at(at))
+        })
+    }
+
+    fn header(self, tx: &mut impl Read) -> Result<Header, Abort> {
+        let [_, length, directory, slots] =
+            read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, Self::NAME)?;
+        if slots > MAX_SLOTS || length > first_of(slots) {
+            return Err(invalid(tx, self.raw.at, Self::NAME));
+        }
+        Ok(Header { length, directory: PersistentAddress::new(directory), slots })
+    }
+
+    /// As `header`, for a caller that will write.
+    fn header_to_write(self, tx: &mut Words<'_>) -> Result<Header, Abort> {
+        check_block(tx, self.raw.at, HEADER_WORDS, Self::NAME)?;
+        self.header(tx)
+    }
+
+    fn element(tx: &mut Words<'_>, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
+        let (segment, number) = place(index);
+        let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
+        Ok(first.word(1 + number.saturating_mul(T::WORDS as u64)))
+    }
+
+    /// The first word of segment `segment`, which is at `at`, if it is one that may be written or freed.
+    fn check_segment(tx: &mut Words<'_>, at: PersistentAddress, segment: u64) -> Result<(), Abort> {
+        check_tagged(tx, at, Self::segment_words(segment), Self::SEGMENT_TAG, "Vector segment")
+    }
+
+    /// The same of the directory.
+    fn check_directory(tx: &mut Words<'_>, header: Header) -> Result<(), Abort> {
+        check_tagged(tx, header.directory, 1 + header.slots, Self::DIRECTORY_TAG, "Vector directory")
+    }
+
+    /// The place of an element that may be written.
+    fn element_to_write(tx: &mut Words<'_>, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
+        let (segment, number) = place(index);
+        let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
+        Self::check_segment(tx, first, segment)?;
+        Ok(first.word(1 + number.saturating_mul(T::WORDS as u64)))
+    }
+
+    fn load(self, tx: &mut Words<'_>, header: Header, index: u64) -> Result<T, Abort> {
+        let at = Self::element(tx, header, index)?;
+        with_buffer(T::WORDS as u64, |words| {
+            tx.read_range(at, words)?;
+            T::load(words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
+        })
+    }
+
+    fn write(tx: &mut Words<'_>, at: PersistentAddress, value: &T) -> Result<(), Abort> {
+        with_buffer(T::WORDS as u64, |words| {
+            value.store(words);
+            tx.write_range(at, words)
+        })
+    }
+
+    fn outside(tx: &mut Words<'_>, index: u64, length: u64) -> Abort {
+        tx.fail(Error::Parameter(format!("element {index} of a vector of {length} elements")))
+    }
+
+    /// Number of elements.
+    ///
+    /// # Errors
+    /// [`Error::Dangling`]: the vector was destroyed; a conflict.
+    pub fn len(self, tx: &View<'p>) -> Result<u64> {
+        tx.words(|tx| Ok(self.header(tx)?.length))
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+        Ok(self.len(tx)? == 0)
+    }
+
+    /// Element `index`, if there is one.
+    ///
+    /// ```
+    /// # use strandline::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [3u64, 5])?;
+    /// assert_eq!((vector.get(tx, 1)?, vector.get(tx, 2)?), (Some(5), None));
+    /// assert_eq!((vector.last(tx)?, vector.len(tx)?), (Some(5), 2));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn get(self, tx: &View<'p>, index: u64) -> Result<Option<T>> {
+        tx.words(|tx| {
+            let header = self.header(tx)?;
+            if index < header.length { self.load(tx, header, index).map(Some) } else { Ok(None) }
+        })
+    }
+
+    /// The last element, if there is one.
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn last(self, tx: &View<'p>) -> Result<Option<T>> {
+        tx.words(|tx| {
+            let header = self.header(tx)?;
+            match header.length.checked_sub(1) {
+                Some(last) => self.load(tx, header, last).map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+
+    /// Replaces element `index`; returns what it was.
+    ///
+    /// ```
+    /// # use strandline::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.push(tx, &3u64)?;
+    /// assert_eq!(vector.set(tx, 0, &4)?, 3);
+    /// assert_eq!(vector.get(tx, 0)?, Some(4));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: there is no such element; as [`Vector::push`].
+    pub fn set(self, tx: &Tx<'p>, index: u64, value: &T) -> Result<T> {
+        tx.words(|tx| {
+            let header = self.header_to_write(tx)?;
+            if index >= header.length {
+                return Err(Self::outside(tx, index, header.length));
+            }
+            let old = self.load(tx, header, index)?;
+            let at = Self::element_to_write(tx, header, index)?;
+            Self::write(tx, at, value)?;
+            Ok(old)
+        })
+    }
+
+    /// Appends an element.
+    ///
+    /// # Errors
+    /// The pool is full; as [`Vector::len`]; a full log.
+    pub fn push(self, tx: &Tx<'p>, value: &T) -> Result<()> {
+        tx.words(|tx| {
+            let mut header = self.header_to_write(tx)?;
+            let (segment, number) = place(header.length);
+            if segment >= header.slots {
+                header = self.grow_directory(tx, header)?;
+            }
+            let slot = header.directory.word(1 + segment);
+            let mut first = PersistentAddress::new(tx.read(slot)?);
+            if first.is_null() {
+                Self::check_directory(tx, header)?;
+                first = tx.alloc(Self::segment_words(segment).saturating_mul(8))?;
+                tx.write(first, Self::SEGMENT_TAG)?;
+                tx.write(slot, first.offset())?;
+            } else {
+                Self::check_segment(tx, first, segment)?;
+            }
+            Self::write(tx, first.word(1 + number.saturating_mul(T::WORDS as u64)), value)?;
+            tx.write(self.raw.at.word(LENGTH), header.length + 1)
+        })
+    }
+
+    #[cold]
+    fn grow_directory(self, tx: &mut Words<'_>, header: Header) -> Result<Header, Abort> {
+        let slots = (2 * header.slots + 1).clamp(FIRST_SLOTS, MAX_SLOTS);
+        if slots == header.slots {
+            return Err(tx.fail(Error::Parameter("the vector cannot grow any further".into())));
+        }
+        let mut words = [0; 1 + MAX_SLOTS as usize];
+        if header.slots > 0 {
+            Self::check_directory(tx, header)?;
+            tx.read_range(header.directory, &mut words[..=header.slots as usize])?;
+        }
+        words[0] = Self::DIRECTORY_TAG;
+        let directory = tx.alloc(8 * (1 + slots))?;
+        tx.write_range(directory, &words[..=slots as usize])?;
+        tx.write_range(self.raw.at.word(DIRECTORY), &[directory.offset(), slots])?;
+        if header.slots > 0 {
+            tx.write(header.directory, 0)?;
+            tx.free(header.directory)?;
+        }
+        debug_assert_eq!(SLOTS, DIRECTORY + 1);
+        Ok(Header { directory, slots, ..header })
+    }
+
+    /// Appends all of `values`.
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn extend(self, tx: &Tx<'p>, values: impl IntoIterator<Item = T>) -> Result<()> {
+        values.into_iter().try_for_each(|value| self.push(tx, &value))
+    }
+
+    /// Takes the last element, if there is one. Its memory stays with the vector.
+    ///
+    /// ```
+    /// # use strandline::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, ['a', 'b'])?;
+    /// assert_eq!(vector.pop(tx)?, Some('b'));
+    /// assert_eq!((vector.pop(tx)?, vector.pop(tx)?), (Some('a'), None));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn pop(self, tx: &Tx<'p>) -> Result<Option<T>> {
+        tx.words(|tx| {
+            let header = self.header_to_write(tx)?;
+            let Some(last) = header.length.checked_sub(1) else { return Ok(None) };
+            let value = self.load(tx, header, last)?;
+            tx.write(self.raw.at.word(LENGTH), last)?;
+            Ok(Some(value))
+        })
+    }
+
+    /// Takes element `index` out; the last one takes its place.
+    ///
+    /// ```
+    /// # use strandline::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [1u64, 2, 3])?;
+    /// assert_eq!(vector.swap_remove(tx, 0)?, 1);
+    /// let left: Vec<u64> = vector.iter(tx)?.collect::<Result<_, _>>()?;
+    /// assert_eq!(left, [3, 2]);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::set`].
+    pub fn swap_remove(self, tx: &Tx<'p>, index: u64) -> Result<T> {
+        let length = self.len(tx)?;
+        if index >= length {
+            return tx.words(|tx| Err(Self::outside(tx, index, length)));
+        }
+        let Some(last) = self.pop(tx)? else { return Err(Error::Interrupted) };
+        if index + 1 == length { Ok(last) } else { self.set(tx, index, &last) }
+    }
+
+    /// Swaps two elements.
+    ///
+    /// ```
+    /// # use strandline::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [1u64, 2])?;
+    /// vector.swap(tx, 0, 1)?;
+    /// assert_eq!(vector.get(tx, 0)?, Some(2));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::set`].
+    pub fn swap(self, tx: &Tx<'p>, one: u64, other: u64) -> Result<()> {
+        tx.words(|tx| {
+            let header = self.header_to_write(tx)?;
+            if one.max(other) >= header.length {
+                return Err(Self::outside(tx, one.max(other), header.length));
+            }
+            let (first, second) = (self.load(tx, header, one)?, self.load(tx, header, other)?);
+            let one = Self::element_to_write(tx, header, one)?;
+            let other = Self::element_to_write(tx, header, other)?;
+            Self::write(tx, one, &second)?;
+            Self::write(tx, other, &first)
+        })
+    }
+
+    /// Removes the elements from `length` on. Their memory stays with the vector.
+    ///
+    /// ```
+    /// # use strandline::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, 0..10u64)?;
+    /// vector.truncate(tx, 2)?;
+    /// assert_eq!(vector.last(tx)?, Some(1));
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn truncate(self, tx: &Tx<'p>, length: u64) -> Result<()> {
+        tx.words(|tx| {
+            if length < self.header_to_write(tx)?.length {
+                tx.write(self.raw.at.word(LENGTH), length)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The elements that the vector has now, in order, from either end. Each is read when it is asked for; one that
+    /// has been removed meanwhile is not returned.
+    ///
+    /// ```
+    /// # use strandline::{Store, Vector};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [1u64, 2, 3])?;
+    /// let backwards: Vec<u64> = vector.iter(tx)?.rev().collect::<Result<_, _>>()?;
+    /// assert_eq!(backwards, [3, 2, 1]);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
+        let length = self.len(tx)?;
+        Ok(Iter { tx, vector: self, next: 0, end: length, segment: None, element: PhantomData })
+    }
+
+    /// Removes all elements and gives their memory back.
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn clear(self, tx: &Tx<'p>) -> Result<()> {
+        tx.words(|tx| {
+            self.free_elements(tx)?;
+            tx.write_range(self.raw.at.word(LENGTH), &[0; 3])
+        })
+    }
+
+    fn free_elements(self, tx: &mut Words<'_>) -> Result<(), Abort> {
+        let header = self.header_to_write(tx)?;
+        if header.slots == 0 {
+            return Ok(());
+        }
+        Self::check_directory(tx, header)?;
+        for slot in 0..header.slots {
+            let segment = PersistentAddress::new(tx.read(header.directory.word(1 + slot))?);
+            if !segment.is_null() {
+                Self::check_segment(tx, segment, slot)?;
+                tx.write(segment, 0)?;
+                tx.free(segment)?;
+            }
+        }
+        tx.write(header.directory, 0)?;
+        tx.free(header.directory)
+    }
+
+    /// Looks the vector and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::{Vector, Store};
+    /// # use strandline::{Domain, Options};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
+    /// # store.update(|tx, _| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.push(tx, &5u64)?;
+    /// assert!(vector.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, Self::NAME, Self::look)
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        let Some(header) = checker.read(|tx| Self::at(at).header(tx))? else { return Ok(()) };
+        let directory = header.directory;
+        if header.slots == 0
+            || !checker.tagged(directory, 1 + header.slots, Self::DIRECTORY_TAG, "a vector's directory")?
+        {
+            return Ok(());
+        }
+        for slot in 0..header.slots {
+            let Some(first) = checker.read(|tx| tx.read(directory.word(1 + slot)))? else { continue };
+            let used = header.length.clamp(first_of(slot), first_of(slot + 1)) - first_of(slot);
+            if first == 0 {
+                if used > 0 {
+                    checker.damaged(format!("the vector at {:#x} lacks segment {slot}", at.offset()));
+                }
+                continue;
+            }
+            let first = PersistentAddress::new(first);
+            let words = Self::segment_words(slot);
+            if !checker.tagged(first, words, Self::SEGMENT_TAG, "a vector's segment")? {
+                continue;
+            }
+            for number in 0..used {
+                let at = first.word(1 + number * T::WORDS as u64);
+                let value = checker.read(|tx| {
+                    with_buffer(T::WORDS as u64, |words| {
+                        tx.read_range(at, words)?;
+                        T::load(words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
+                    })
+                })?;
+                if let Some(value) = value {
+                    Persist::visit(&value, checker)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the vector's memory back. What its elements point to stays. Every copy of this handle dangles from
+    /// then on.
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+        tx.words(|tx| {
+            self.free_elements(tx)?;
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)
+        })
+    }
+}
+
+/// The elements of a [`Vector`].
+///
+/// ```
+/// # use strandline::pool::Geometry;
+/// # use strandline::{HashMap, Persist, Queue, Store, Vector};
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// #[derive(Persist)]
+/// struct Journal<'p> {
+///     lines: Vector<'p, u64>,
+/// }
+///
+/// let store = Store::<Journal>::create(&path, &options, |tx| {
+///     let lines = Vector::new(tx)?;
+///     (10..15).try_for_each(|line| lines.push(tx, &line))?;
+///     Ok(Journal { lines })
+/// })?;
+/// // The last two.
+/// let last = store.view(|tx, root| {
+///     root.get(tx)?.lines.iter(tx)?.rev().take(2).collect::<strandline::Result<Vec<_>>>()
+/// })?;
+/// assert_eq!(last, [14, 13]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Iter<'v, 'p, T> {
+    tx: &'v View<'p>,
+    vector: Vector<'p, T>,
+    next: u64,
+    end: u64,
+    /// The segment that was found to be whole.
+    segment: Option<u64>,
+    element: PhantomData<T>,
+}
+
+impl<'p, T: Persist<'p>> Iter<'_, 'p, T> {
+    fn at(&mut self, index: u64) -> Option<Result<T>> {
+        let (vector, segment) = (self.vector, place(index).0);
+        let is_new = self.segment.replace(segment) != Some(segment);
+        let element = self.tx.words(|tx| {
+            let header = vector.header(tx)?;
+            if index >= header.length {
+                return Ok(None);
+            }
+            if is_new {
+                Vector::<T>::check_to_read(tx, header, segment)?;
+            }
+            vector.load(tx, header, index).map(Some)
+        });
+        if element.is_err() {
+            self.end = self.next;
+        }
+        element.transpose()
+    }
+}
+
+impl<'p, T: Persist<'p>> Iterator for Iter<'_, 'p, T> {
+    type Item = Result<T>;
+    fn next(&mut self) -> Option<Result<T>> {
+        if self.next == self.end {
+            return None;
+        }
+        self.next += 1;
+        self.at(self.next - 1)
+    }
+}
+
+impl<'p, T: Persist<'p>> DoubleEndedIterator for Iter<'_, 'p, T> {
+    fn next_back(&mut self) -> Option<Result<T>> {
+        if self.next == self.end {
+            return None;
+        }
+        self.end -= 1;
+        self.at(self.end)
+    }
+}
