@@ -637,13 +637,8 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
 /// What the heap holds, from its table and bitmaps.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let pool = pool();
 /// let block = pool.worker()?.run(|tx| tx.alloc(5000))?;
 /// let usage = pool.usage()?;
 /// // More than a quarter of a chunk takes whole chunks, which are 4096 bytes here.
@@ -723,16 +718,12 @@ pub fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
 /// The chunks that hold blocks of one size.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// let pool = Pool::create(&path, &options)?;
 /// pool.worker()?.run(|tx| (0..3).try_for_each(|_| tx.alloc(64).map(drop)))?;
 /// pool.close()?;
-/// let report = strandline_core::file::check(&path)?;
+/// let report = strandline_core::file::check(&path, Default::default())?;
 /// let class = report.classes.iter().find(|class| class.block_bytes == 64).unwrap();
 /// assert_eq!((class.chunks, class.allocated, class.reclaimable_chunks), (1, 3, 0));
 /// # Ok::<(), strandline_core::Error>(())
