@@ -43,13 +43,19 @@ pub fn region_at<M: Memory>(view: &View<M>, at: PersistentAddress) -> Option<u32
 
 /// What the allocator needs of a transaction.
 pub trait Access {
+    /// Reads the word at `at` in the transaction.
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
+    /// Reads consecutive words in the transaction.
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort>;
+    /// Writes a word when the transaction commits.
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort>;
+    /// Writes consecutive words when the transaction commits.
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort>;
     /// The word at home, which may be stale or in the making: good for deciding where to look.
     fn hint(&self, at: PersistentAddress) -> u64;
+    /// Dooms the transaction: it ends with `error`.
     fn fail(&mut self, error: Error) -> Abort;
+    /// Where the heap lies.
     fn layout(&self) -> &Layout;
     /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, before they are handed out.
     fn make_space(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
@@ -250,6 +256,10 @@ impl Arenas {
         }
     }
 
+    /// Allocates at least `bytes` bytes, from the chunks of `region` where the transaction declared one.
+    ///
+    /// # Errors
+    /// No room is left, or a conflict.
     pub fn alloc<A: Access>(
         &mut self,
         tx: &mut A,
@@ -259,6 +269,10 @@ impl Arenas {
         self.of(region).alloc(tx, bytes)
     }
 
+    /// Frees the block that begins at `at`.
+    ///
+    /// # Errors
+    /// No allocated block begins there, or a conflict.
     pub fn free<A: Access>(
         &mut self,
         tx: &mut A,

@@ -1124,6 +1124,10 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Visits the pairs whose keys are in `keys`, in their order, until `visit` breaks.
+    ///
+    /// # Errors
+    /// A conflict, damage, or what `visit` returns.
     pub fn scan(
         &self,
         tx: &mut impl Read,
