@@ -34,22 +34,6 @@ struct Direct<M> {
 }
 
 /// A stretch of plain loads and stores under the lock.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let pool = pool();
-/// use strandline_core::{Abort, memory::Native, scheme::VolatileTx};
-///
-/// fn next(tx: &mut VolatileTx<Native>) -> Result<u64, Abort> {
-///     let next = tx.read(tx.root(0))? + 1;
-///     tx.write(tx.root(0), next)?;
-///     Ok(next)
-/// }
-///
-/// let mut worker = strandline_schemes::VolatileWorker::in_pool(&pool, 0)?;
-/// assert_eq!([worker.run(next)?, worker.run(next)?], [1, 2]);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 pub struct VolatileTx<M: Memory> {
     direct: Direct<M>,
     arenas: Arenas,
