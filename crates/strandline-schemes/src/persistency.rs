@@ -9,17 +9,20 @@ pub use strandline_core::scheme::Persistency;
 
 /// A persistency model as a type.
 pub trait PersistencyModel {
-    /// Which.
+    /// The same as a value.
     const MODEL: Persistency;
 }
 
-/// Strict persistency.
+/// Strict persistency: stores persist in the order in which they become visible, without barriers.
 pub struct Strict;
-/// Epoch persistency.
+
+/// Epoch persistency: persist barriers order what is before them before what is after, and nobody waits.
 pub struct Epoch;
-/// Eager sync.
+
+/// Eager sync: a sync barrier waits until what was written back is durable.
 pub struct EagerSync;
-/// Strand persistency.
+
+/// Strand persistency: persist barriers order within a strand, and a new strand forgets what was before it.
 pub struct Strand;
 
 impl PersistencyModel for Strict {
