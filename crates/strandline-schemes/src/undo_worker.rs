@@ -6,7 +6,7 @@ use crate::undo::{UndoEntry, UndoLog};
 use strandline_core::error::Error;
 use strandline_core::layout::View;
 use strandline_core::memory::{Event, Memory, PersistentAddress, Step};
-use strandline_core::scheme::ExecutionArea;
+use crate::execution_area::ExecutionArea;
 use strandline_core::transaction::{LockSet, Statistics};
 
 /// A worker's part of SCT or DCT under a persistency model.

@@ -36,7 +36,7 @@ use strandline_core::layout::{SharedLayout, View};
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::Step;
 use strandline_core::memory::{Memory, PersistentAddress};
-use strandline_core::scheme::ExecutionArea;
+use crate::execution_area::ExecutionArea;
 use strandline_core::scheme::Reading;
 use strandline_core::scheme::persist_up_to;
 use strandline_core::scheme::wake_helper;
