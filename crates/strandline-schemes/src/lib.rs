@@ -22,16 +22,16 @@ mod wrap;
 mod write_ahead;
 
 pub use blurred::{ExecutionInLog, VCBP, VolatileCheckpoint, XIL};
+pub use counted::{BPPM_COUNTED, Counted};
 pub use deferred_commit::{
     DCT_EAGER_SYNC, DCT_EPOCH, DCT_STRAND, DCT_STRICT, DeferredCommit, DeferredEagerSync, DeferredEpoch,
     DeferredStrand, DeferredStrict,
 };
 pub use hardware::{HARDWARE, HARDWARE_FLUSHED, HardwareFlushed, HardwareStores};
 pub use mnemosyne::{MNE_ASYNC, MNE_SYNC, MnemosyneAsynchronous, MnemosyneSynchronous};
+pub use no_persistence::{NP, NoPersistence};
 pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use software_wal::{S_WAL, SoftwareWriteAhead};
-pub use counted::{BPPM_COUNTED, Counted};
-pub use no_persistence::{NP, NoPersistence};
 pub use strandline_core::scheme::{BPPM, SchemeKind, Schemes, Setup};
 pub use synchronous_commit::{
     SCT_EAGER_SYNC, SCT_EPOCH, SCT_STRAND, SCT_STRICT, SynchronousCommit, SynchronousEagerSync,

@@ -321,7 +321,7 @@ fn transactions_of_several_threads_are_isolated() {
             };
             let threads = (0..4).map(|thread| Box::new(body(thread)) as hosted::Thread<'_>).collect();
             let mut random = fastrand::Rng::with_seed(seed);
-            hosted::run(&pool.world(), threads, |running| random.usize(..running.len()));
+            coroutines::run(&pool.world(), threads, |running| random.usize(..running.len()));
             let mut worker = worker(&pool, kind);
             let sum =
                 (0..3).fold(0u64, |sum, i| sum.wrapping_add(worker.view(|tx| tx.read(word(tx, i))).unwrap()));

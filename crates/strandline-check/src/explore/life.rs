@@ -8,7 +8,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline_core::engine::Worker;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-use strandline_core::memory::{Hosted, Memory, Space, Step, World, hosted};
+use strandline_core::memory::{Hosted, Memory, Space, Step, World, coroutines};
 use strandline_core::scheme::{Erased, SchemeMemory, recover};
 use strandline_core::{Concurrency, Result, Runner};
 
@@ -263,9 +263,9 @@ impl Cast {
         ground: &'a Ground,
         script: &'a Script,
         random: &mut Rng,
-    ) -> Vec<hosted::Thread<'a>> {
+    ) -> Vec<coroutines::Thread<'a>> {
         let CheckedScheme { kind, concurrency, .. } = ground.case.scheme;
-        let mut bodies: Vec<hosted::Thread<'a>> = self
+        let mut bodies: Vec<coroutines::Thread<'a>> = self
             .done
             .iter()
             .enumerate()
@@ -276,7 +276,7 @@ impl Cast {
                         *self.failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
                     }
                     self.working.set(self.working.get() - 1);
-                }) as hosted::Thread<'a>
+                }) as coroutines::Thread<'a>
             })
             .collect();
         if kind.scheme.has_helper() {
