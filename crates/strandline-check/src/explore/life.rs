@@ -13,12 +13,12 @@ use strandline_core::scheme::{Erased, SchemeMemory, recover};
 use strandline_core::{Concurrency, Result, Runner};
 
 use super::oracle::{Home, MOST_IN_COMMIT};
-use super::schedule::{ChoicePoint, Policy};
 use super::scheme::CheckedScheme;
-use super::trace::Trace;
 use super::workload::{Effect, Model, Plan, Workload};
-use super::world::X86World;
 use crate::Setting;
+use crate::x86::schedule::{ChoicePoint, Policy};
+use crate::x86::trace::Trace;
+use crate::x86::world::X86World;
 
 /// What is checked.
 #[derive(Clone, Copy)]
