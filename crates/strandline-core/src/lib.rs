@@ -38,7 +38,7 @@
 //! | [`scheme`] | the trait of schemes, BPPM, NP, and what all redo schemes share |
 //! | [`sync`] | the `Sync` domain: the shared log, checkpoints |
 //! | [`engine`] | the concurrency controls, and the workers that run transactions |
-//! | [`file`] | pools as files |
+//! | [`mod@file`] | pools as files |
 //! | [`structures`] | the structures that typed collections stand on |
 
 mod domain;
