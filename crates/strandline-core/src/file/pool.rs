@@ -540,17 +540,15 @@ impl Pool {
     /// until the memory is copied, in single-writer mode updates alone; the copy has every transaction that had committed.
     ///
     /// ```
-    /// # use strandline_core::{Options, Result};
-    /// # use strandline::Store;
-    /// # fn main() -> Result<()> {
+    /// # use strandline_core::{Options, Pool, Read, Runner, Transaction};
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let (path, copy) = (folder.path().join("pool"), folder.path().join("copy"));
-    /// let store = Store::<u64>::create(&path, &Options::default(), |_| Ok(7u64))?;
-    /// store.pool().backup(&copy)?;
-    /// let restored = Store::<u64>::open(&copy, &Options::default())?;
-    /// assert_eq!(restored.view(|tx, root| root.get(tx))?, 7);
-    /// # Ok(())
-    /// # }
+    /// let pool = Pool::create(&path, &Options::default())?;
+    /// pool.worker()?.run(|tx| tx.write(tx.root(0), 7))?;
+    /// pool.backup(&copy)?;
+    /// let restored = Pool::open(&copy, &Options::default())?;
+    /// assert_eq!(restored.worker()?.view(|tx| tx.read(tx.root(0)))?, 7);
+    /// # Ok::<(), strandline_core::Error>(())
     /// ```
     ///
     /// # Errors

@@ -24,13 +24,12 @@ use crate::sync::SharedLog;
 /// transactions that its own has seen are durable too.
 ///
 /// ```
-/// # use strandline::Store;
-/// # use strandline_core::{Domain, Options};
+/// # use strandline_core::{Options, Pool, Transaction};
 /// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
-/// let (_, ticket) = store.update_later(|tx, root| root.set(tx, &1))?;
+/// # let pool = Pool::create(folder.path().join("pool"), &Options::default())?;
+/// let mut worker = pool.worker()?;
+/// let (_, transaction) = worker.run_later(|tx| tx.write(pool.layout().root(0), 5))?;
+/// let ticket = pool.ticket(transaction)?;
 /// if !ticket.is_durable()? {
 ///     ticket.wait()?;
 /// }

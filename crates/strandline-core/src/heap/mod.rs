@@ -732,7 +732,7 @@ pub fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
 /// # let pool = Pool::create(&path, &options)?;
 /// pool.worker()?.run(|tx| (0..3).try_for_each(|_| tx.alloc(64).map(drop)))?;
 /// pool.close()?;
-/// let report = strandline_core::file::check(&path)?;
+/// let report = strandline_core::file::check(&path, Default::default())?;
 /// let class = report.classes.iter().find(|class| class.block_bytes == 64).unwrap();
 /// assert_eq!((class.chunks, class.allocated, class.reclaimable_chunks), (1, 3, 0));
 /// # Ok::<(), strandline_core::Error>(())

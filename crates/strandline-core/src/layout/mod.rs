@@ -3,7 +3,6 @@
 //! `docs/pool-format.md` draws the same picture byte by byte.
 
 use crate::error::{Error, Result};
-use crate::log::RECORD_BYTES;
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, VolatileAddress};
 
 mod header;
@@ -11,6 +10,8 @@ mod header;
 pub use header::Header;
 
 pub use crate::memory::PAGE_BYTES;
+/// Bytes in a record of a log.
+pub const RECORD_BYTES: u64 = 16;
 /// Words that structures may use as their entry points.
 pub const ROOTS: u64 = 8;
 
@@ -264,9 +265,9 @@ impl Layout {
 ///
 /// ```
 /// use strandline_core::layout::PoolState;
-/// use strandline_core::scheme::SchemeKind;
+/// use strandline_core::scheme::BPPM;
 ///
-/// let in_use = PoolState { domain: 4, scheme: &strandline_schemes::BASE.code(), ..PoolState::default() };
+/// let in_use = PoolState { domain: 4, scheme: BPPM.code, ..PoolState::default() };
 /// assert_eq!(PoolState::decode(in_use.encode()), in_use);
 /// // A cleanly closed pool.
 /// assert_eq!(PoolState::default().encode(), 0);
@@ -305,6 +306,7 @@ impl PoolState {
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
+/// let shared = view.shared;
 /// // All words of a line have one lock.
 /// let (one, other) = (layout.chunks, layout.chunks.word(7));
 /// assert_eq!(shared.lock_index(one), shared.lock_index(other));
@@ -433,6 +435,7 @@ impl SharedLayout {
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::scheme::Blurred;
 ///
+/// let shared = view.shared;
 /// let leased = |memory: &Hosted| {
 ///     shared.slots().map(|slot| memory.load(slot.leased())).collect::<Vec<_>>()
 /// };

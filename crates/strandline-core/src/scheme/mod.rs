@@ -60,7 +60,7 @@ pub struct Full;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::{Blurred, Scheme, recover};
+/// use strandline_core::scheme::{Blurred, Scheme, Schemes, recover};
 ///
 /// // What a worker does with a scheme, without isolation.
 /// let mut scheme = Blurred::lease(&view, 0);
@@ -69,7 +69,7 @@ pub struct Full;
 /// assert_eq!((scheme.value(&view, place), view.memory.load(layout.root(0))), (5, 0), "kept apart");
 /// scheme.commit(&view, 1);
 /// // It is durable: should nobody store it home, recovery does.
-/// recover(&view, |_| ())?;
+/// recover(&view, Schemes::default(), |_| ())?;
 /// assert_eq!(view.memory.load(layout.root(0)), 5);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```

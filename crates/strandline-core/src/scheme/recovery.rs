@@ -37,10 +37,10 @@ pub enum Reading {
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::{RecoveryStep, recover};
+/// use strandline_core::scheme::{RecoveryStep, Schemes, recover};
 ///
 /// let mut steps = Vec::new();
-/// recover(&view, |step| steps.push(step))?;
+/// recover(&view, Schemes::default(), |step| steps.push(step))?;
 /// assert_eq!(steps, [RecoveryStep::Scan, RecoveryStep::Sort, RecoveryStep::Replay, RecoveryStep::Truncate]);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```

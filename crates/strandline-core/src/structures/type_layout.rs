@@ -8,7 +8,7 @@ const MAGIC: u64 = 0x5c7d;
 /// The hash that a type's begins with.
 ///
 /// ```
-/// use strandline::layout::begin;
+/// use strandline_core::structures::type_layout::begin;
 ///
 /// // Another name or version is another layout.
 /// assert_ne!(begin("Account", 1), begin("Account", 2));
@@ -21,16 +21,11 @@ pub const fn begin(name: &str, version: u32) -> u64 {
 /// The hash with one more part.
 ///
 /// ```
-/// use strandline::layout::{begin, field};
-/// use strandline::Persist;
+/// use strandline_core::structures::type_layout::{begin, field};
 ///
-/// #[derive(Persist)]
-/// struct Account {
-///     balance: i64,
-/// }
-///
-/// // As the derive hashes it.
-/// assert_eq!(Account::LAYOUT, field(begin("Account", 1), "balance", i64::LAYOUT));
+/// // A part's name is part of the layout.
+/// let (account, number) = (begin("Account", 1), begin("i64", 0));
+/// assert_ne!(field(account, "balance", number), field(account, "limit", number));
 /// ```
 pub const fn field(hash: u64, name: &str, layout: u64) -> u64 {
     bytes(bytes(hash, name.as_bytes()), &layout.to_le_bytes())
@@ -49,7 +44,7 @@ const fn bytes(mut hash: u64, bytes: &[u8]) -> u64 {
 /// The largest of some sizes; 0 for none.
 ///
 /// ```
-/// use strandline::layout::largest;
+/// use strandline_core::structures::type_layout::largest;
 ///
 /// // An enum takes a word for the variant, and those of its largest one.
 /// const WORDS: usize = 1 + largest(&[0, 2, 1]);
@@ -69,12 +64,12 @@ pub const fn largest(sizes: &[usize]) -> usize {
 /// The tag of a value of this layout.
 ///
 /// ```
-/// use strandline::{Persist, layout};
+/// use strandline_core::structures::type_layout::{begin, tag};
 ///
-/// let tag = layout::tag(u64::LAYOUT);
-/// assert_ne!(tag, layout::tag(i64::LAYOUT));
+/// let (one, other) = (tag(begin("Account", 1)), tag(begin("Account", 2)));
+/// assert_ne!(one, other);
 /// // What marks a word as a tag is the same for all.
-/// assert_eq!(tag >> 48, layout::tag(i64::LAYOUT) >> 48);
+/// assert_eq!(one >> 48, other >> 48);
 /// ```
 pub const fn tag(layout: u64) -> u64 {
     MAGIC << 48 | layout & ((1 << 48) - 1)

@@ -21,8 +21,7 @@ use crate::memory::PersistentAddress;
 /// # let pool = Pool::create(&path, &options)?;
 /// # let mut worker = pool.worker()?;
 /// # let root = pool.layout().root(0);
-/// use strandline_structures::Array;
-/// use strandline_core::structures::Word;
+/// use strandline_core::structures::{BPlusTree, NodeShape, Word};
 ///
 /// #[derive(Clone, Copy, Debug, PartialEq)]
 /// struct Celsius(i32);
@@ -37,10 +36,11 @@ use crate::memory::PersistentAddress;
 ///     }
 /// }
 ///
-/// let days = Array::create(&mut worker, root, 7, |day| Celsius(day as i32 - 3))?;
-/// assert_eq!(worker.view(|tx| days.get(tx, 0))?, Celsius(-3));
-/// // An array of another type is not mistaken for it.
-/// assert!(worker.view(|tx| Array::<i32>::open(tx, root)).is_err());
+/// let days = worker.run(|tx| BPlusTree::create(tx, root, NodeShape::of_pairs(14)))?;
+/// worker.run(|tx| days.insert(tx, 7, Celsius(-3)))?;
+/// assert_eq!(worker.view(|tx| days.get(tx, 7))?, Some(Celsius(-3)));
+/// // A tree of another type is not mistaken for it.
+/// assert!(worker.view(|tx| BPlusTree::<i32, i32>::open(tx, root)).is_err());
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Word: Copy {
@@ -55,16 +55,6 @@ pub trait Word: Copy {
 /// A value that takes one or several words.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// # let mut worker = pool.worker()?;
-/// # let root = pool.layout().root(0);
-/// use strandline_structures::HashTable;
 /// use strandline_core::structures::Value;
 ///
 /// #[derive(Debug, PartialEq)]
@@ -87,10 +77,9 @@ pub trait Word: Copy {
 ///     }
 /// }
 ///
-/// let points = HashTable::<u64, Point>::create(&mut worker, root, 8, 2)?;
-/// worker.run(|tx| points.insert(tx, 1, &Point { x: 3, y: 4 }))?;
-/// assert_eq!(worker.view(|tx| points.get(tx, 1))?, Some(Point { x: 3, y: 4 }));
-/// # Ok::<(), strandline_core::Error>(())
+/// let mut words = [0; 2];
+/// Point { x: 3, y: 4 }.encode(&mut words);
+/// assert_eq!(Point::decode(&words), Point { x: 3, y: 4 });
 /// ```
 pub trait Value: Sized {
     /// The type's number in a structure's tag; 128 and above for types of programs.

@@ -24,12 +24,11 @@ use super::{Abort, Lock, Read, Runner, Statistics, Transaction};
 /// let fast = std::env::args().any(|argument| argument == "--fast");
 /// // Two types, one runner.
 /// let mut runner = match fast {
-///     true => AnyRunner::new(strandline_schemes::VolatileWorker::in_pool(&pool, 0)?),
+///     true => AnyRunner::new(pool.worker_of(&strandline_core::scheme::NP)?),
 ///     false => AnyRunner::new(pool.worker()?),
 /// };
 /// runner.run(|tx| tx.write(tx.root(0), 5))?;
 /// assert_eq!(runner.view(|tx| tx.read(tx.root(0)))?, 5);
-/// assert_eq!(runner.rolls_back(), !fast);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub struct AnyRunner<'r>(Box<dyn Erased + 'r>);

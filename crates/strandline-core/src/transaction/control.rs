@@ -5,11 +5,16 @@ use crate::memory::Counters;
 /// How transactions are isolated from one another.
 ///
 /// ```
-/// use strandline_core::{Concurrency, Options};
+/// # use strandline_core::Options;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// use strandline_core::Concurrency;
+/// use strandline_core::scheme::Setup;
 ///
 /// // Readers beside one writer at a time; the default is STM.
-/// let options = Options { concurrency: Concurrency::SingleWriter, ..Options::default() };
-/// assert_ne!(options.concurrency, Options::default().concurrency);
+/// let pool = Setup::from(Concurrency::SingleWriter).create(&path, &Options::default())?;
+/// assert_ne!(Concurrency::SingleWriter, Concurrency::default());
+/// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Concurrency {

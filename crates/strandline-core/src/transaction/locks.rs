@@ -34,13 +34,12 @@ const GRANULE_BYTES: u64 = 256;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("pool");
 /// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # use strandline_core::{Concurrency, Lock};
-/// # use strandline_core::scheme::SchemeKind;
-/// let options = Options { concurrency: Concurrency::Locks, ..options };
-/// # let options = Options { domain: Domain::FlushOnFail, assume_persistent: true, ..options };
-/// let pool = Pool::create(&path, &options)?;
+/// use strandline_core::scheme::{NP, Setup};
+/// use strandline_core::{Concurrency, Lock};
+///
+/// let pool = Setup::from(Concurrency::Locks).create(&path, &options)?;
 /// let (from, to) = (pool.layout().root(0), pool.layout().root(1));
-/// let mut worker = pool.worker_of(&strandline_schemes::UNDO_LOG)?;
+/// let mut worker = pool.worker_of(&NP)?;
 /// worker.run_locked(&[Lock::word(from), Lock::word(to)], |tx| {
 ///     tx.write(from, 1)?;
 ///     tx.write(to, 2)

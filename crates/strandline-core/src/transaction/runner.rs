@@ -21,7 +21,7 @@ use crate::error::Result;
 ///
 /// let pool = Pool::create(&path, &options)?;
 /// assert_eq!(count(&mut pool.worker()?)?, 1);
-/// assert_eq!(count(&mut pool.worker_of(strandline_core::scheme::&strandline_schemes::BASE)?)?, 2);
+/// assert_eq!(count(&mut pool.worker_of(&strandline_core::scheme::NP)?)?, 2);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Runner {

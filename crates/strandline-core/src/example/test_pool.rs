@@ -1,15 +1,13 @@
 //! A hosted pool for tests: small, in memory, its operations recorded.
 
-#![allow(dead_code)]
-
 use std::rc::Rc;
 
-use strandline_core::engine::Worker;
-use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-use strandline_core::memory::recorder::Recorder;
-use strandline_core::memory::{Hosted, Step, World};
-use strandline_core::scheme::{Blurred, Erased, SchemeKind};
-use strandline_core::{Concurrency, Result};
+use crate::engine::Worker;
+use crate::layout::{Geometry, Layout, SharedLayout, View};
+use crate::memory::recorder::Recorder;
+use crate::memory::{Hosted, Step, World};
+use crate::scheme::{Blurred, Erased, SchemeKind};
+use crate::{Concurrency, Result};
 
 /// A pool in a recorder.
 pub struct TestPool {
