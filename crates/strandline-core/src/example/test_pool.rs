@@ -6,7 +6,7 @@ use crate::engine::Worker;
 use crate::layout::{Geometry, Layout, SharedLayout, View};
 use crate::memory::recorder::Recorder;
 use crate::memory::{Hosted, Step, World};
-use crate::scheme::{Blurred, Erased, SchemeKind};
+use crate::scheme::{Blurred, Erased, SchemeKind, Setup};
 use crate::{Concurrency, Result};
 
 /// A pool in a recorder.
@@ -59,7 +59,7 @@ impl TestPool {
     }
 
     /// A worker under any scheme: the laboratory's path.
-    pub fn worker_of(&self, kind: SchemeKind, concurrency: Concurrency) -> Result<Worker<Hosted, Erased>> {
-        Worker::lease_of(self.view(), kind, concurrency, None)
+    pub fn worker_of(&self, kind: SchemeKind, setup: impl Into<Setup>) -> Result<Worker<Hosted, Erased>> {
+        Worker::lease_of(self.view(), kind, setup, None)
     }
 }
