@@ -27,8 +27,6 @@ use crate::write_ahead::{
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::XIL, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
@@ -101,8 +99,6 @@ const PHASE_EARLY_EXECUTED: (Step, &str) = (
 /// # let shared = SharedLayout::new(&layout, 10, 0);
 /// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
 /// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::VCBP, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;

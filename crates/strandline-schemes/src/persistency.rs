@@ -10,15 +10,10 @@ pub use strandline_core::scheme::Persistency;
 /// A persistency model as a type.
 ///
 /// ```
-/// use strandline_core::Concurrency;
-/// use strandline_core::scheme::{DeferredCommit, EagerSync, PersistencyModel, Scheme, Strand};
+/// use strandline_schemes::{DCT_STRAND, DCT_STRICT, PersistencyModel, Strand, Strict};
 ///
-/// /// The name of deferred commit under a model.
-/// fn name<P: PersistencyModel>() -> &'static str {
-///     <DeferredCommit<P>>::KIND.name(Concurrency::Locks)
-/// }
-///
-/// assert_eq!([name::<EagerSync>(), name::<Strand>()], ["dct-eager-sync", "dct-strand"]);
+/// assert_eq!(DCT_STRAND.persistency, Some(Strand::MODEL));
+/// assert_eq!(DCT_STRICT.persistency, Some(Strict::MODEL));
 /// ```
 pub trait PersistencyModel {
     /// Which.
@@ -31,8 +26,6 @@ pub trait PersistencyModel {
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_STRICT, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run(|tx| tx.write(layout.root(0), 5))?;
@@ -50,8 +43,6 @@ pub struct Strict;
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_EPOCH, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[strandline_core::Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
@@ -67,8 +58,6 @@ pub struct Epoch;
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_EAGER_SYNC, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run(|tx| tx.write(layout.root(0), 5))?;
@@ -84,8 +73,6 @@ pub struct EagerSync;
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_STRAND, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run(|tx| tx.write(layout.root(0), 5))?;

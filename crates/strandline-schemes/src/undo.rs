@@ -47,7 +47,7 @@ const HEADER_WORDS: u64 = 3;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::log::UndoLog;
+/// use strandline_schemes::UndoLog;
 ///
 /// let mut log = UndoLog::lease(&view, 0, 4);
 /// let (first, _) = log.prepare_log_entry(&view, 1, &[(layout.root(0), 5)]);
@@ -156,7 +156,7 @@ fn capacity(layout: &Layout, entries: u64) -> u64 {
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::log::{recover_undo, undo_log_words};
+/// use strandline_schemes::{recover_undo, undo_log_words};
 ///
 /// let words = undo_log_words(&layout, 4, 1, &[(layout.root(0), 5)]);
 /// view.memory.store_range(layout.log(0), &words);
@@ -216,7 +216,7 @@ fn checksum(generation: u64, timestamp: u64, pairs: &[u64], bytes: &mut Vec<u8>)
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::log::{UndoLog, recover_undo};
+/// use strandline_schemes::{UndoLog, recover_undo};
 ///
 /// let (memory, root) = (&view.memory, layout.root(0));
 /// let mut log = UndoLog::lease(&view, 0, 4);
@@ -344,7 +344,7 @@ struct Undo {
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::log::{UndoLog, recover_undo};
+/// use strandline_schemes::{UndoLog, recover_undo};
 ///
 /// let (memory, root) = (&view.memory, layout.root(0));
 /// let mut log = UndoLog::lease(&view, 0, 4);

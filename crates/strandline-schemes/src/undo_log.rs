@@ -57,8 +57,6 @@ const BYTES: u64 = 32;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::UNDO_LOG, Concurrency::SingleWriter, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| {
@@ -155,16 +153,17 @@ fn encode(number: u64, place: u64, at: PersistentAddress, old: u64) -> [u64; 3] 
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::pool::PoolState;
-/// use strandline_core::scheme::{SchemeKind, recover, undo_record_words};
+/// use strandline_core::layout::PoolState;
+/// use strandline_core::scheme::recover;
+/// use strandline_schemes::{ALL, UNDO_LOG, undo_record_words};
 ///
-/// let state = PoolState { scheme: &strandline_schemes::UNDO_LOG.code(), ..PoolState::default() };
+/// let state = PoolState { scheme: UNDO_LOG.code, ..PoolState::default() };
 /// view.memory.store(Layout::STATE, state.encode());
 /// view.memory.store(Layout::LOG_DIRECTORY, layout.log(0).offset());
 /// view.memory.store_range(layout.log(0), &undo_record_words(&layout, layout.root(0), 5));
 /// view.memory.store(layout.root(0), 6);
 /// // The store of a transaction that was under way is taken back.
-/// assert_eq!(recover(&view, |_| ())?.undone, 1);
+/// assert_eq!(recover(&view, ALL, |_| ())?.undone, 1);
 /// assert_eq!(view.memory.load(layout.root(0)), 5);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```

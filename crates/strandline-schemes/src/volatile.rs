@@ -13,7 +13,7 @@ use strandline_core::transaction::{Abort, Lock, Read, Runner, Statistics, Transa
 /// One thread's use of a pool without transactions.
 ///
 /// ```
-/// # use strandline_core::pool::Geometry;
+/// # use strandline_core::layout::Geometry;
 /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("pool");
@@ -41,14 +41,15 @@ struct Direct<M> {
 /// A stretch of plain loads and stores under the lock.
 ///
 /// ```
-/// # use strandline_core::pool::Geometry;
+/// # use strandline_core::layout::Geometry;
 /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("pool");
 /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
 /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
 /// # let pool = Pool::create(&path, &options)?;
-/// use strandline_core::{Abort, memory::Native, scheme::VolatileTx};
+/// use strandline_core::{Abort, memory::Native};
+/// use strandline_schemes::VolatileTx;
 ///
 /// fn next(tx: &mut VolatileTx<Native>) -> Result<u64, Abort> {
 ///     let next = tx.read(tx.root(0))? + 1;

@@ -40,8 +40,6 @@ use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::BASE, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
