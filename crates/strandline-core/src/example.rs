@@ -1,10 +1,14 @@
-//! What the examples in the documentation begin with.
+//! What the examples in the documentation begin with, and the pool in a recorder's memory that tests of several crates use.
+
+mod test_pool;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
 pub use std::rc::Rc;
 
 use tempfile::TempDir;
+
+pub use test_pool::{SMALL, TestPool};
 
 pub use crate::engine::Worker;
 pub use crate::layout::{Geometry, Layout, SharedLayout, View};

@@ -94,6 +94,7 @@ pub static MNE_SYNC: SchemeDescriptor = SchemeDescriptor {
     ],
     barriers: &[],
     leftover: leave_records,
+    // All log lines past the cache, the home lines, the truncation mark: a fence after each.
     commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 64 * log_lines)),
     scheme: &Of::<MnemosyneSynchronous>::NEW,
 };
@@ -133,6 +134,7 @@ pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
     ],
     barriers: &[],
     leftover: leave_records,
+    // All log lines past the cache, a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
     scheme: &Of::<MnemosyneAsynchronous>::NEW,
 };

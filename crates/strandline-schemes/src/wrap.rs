@@ -97,6 +97,7 @@ pub static WRAP: SchemeDescriptor = SchemeDescriptor {
     ],
     barriers: &[],
     leftover: leave_records,
+    // All log lines past the cache, a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
     scheme: &Of::<Wrap>::NEW,
 };
