@@ -121,6 +121,7 @@ pub use range::Range;
 pub use root::Migrations;
 pub use store::{Session, Store};
 pub use strandline_core::Domain;
+pub use strandline_core::engine::{Control, SingleWriter, Stm};
 pub use strandline_core::error::{Error, Result};
 pub use strandline_core::file::{BackupReport, Options, Recovery, Ticket};
 pub use strandline_core::heap::HeapUsage;

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 
 use super::check::Checker;
 use super::persist::{Invalid, Persist, Stored};
-use super::transaction::{Tx, View, Words};
+use super::transaction::{Control, Memory, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -231,7 +231,7 @@ pub(crate) fn check_block(
 /// Fails unless `words` words at `at` begin a block of the heap that has this tag: before it is written or freed.
 #[inline]
 pub(crate) fn check_tagged(
-    tx: &mut Words<'_>,
+    tx: &mut impl Transaction,
     at: PersistentAddress,
     words: u64,
     tag: u64,
@@ -271,7 +271,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>, value: &T) -> Result<Self> {
+    pub fn new<C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>, value: &T) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * Self::BLOCK_WORDS as u64)?;
             with_buffer(Self::BLOCK_WORDS as u64, |words| {
@@ -311,7 +311,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| Persist::visit(&self, checker))
     }
 
@@ -332,7 +332,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     }
 
     /// Writes the words of `value` that differ from those of the block, `old`.
-    fn write(self, tx: &mut Words<'_>, old: &[u64], value: &T) -> Result<(), Abort> {
+    fn write(self, tx: &mut impl Transaction, old: &[u64], value: &T) -> Result<(), Abort> {
         check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
         with_buffer(T::WORDS as u64, |new| {
             value.store(new);
@@ -349,7 +349,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`]: there is none; a conflict.
-    pub fn get(self, tx: &View<'p>) -> Result<T> {
+    pub fn get<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<T> {
         tx.words(|tx| self.load(tx))
     }
 
@@ -357,7 +357,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// As [`Ptr::get`]; a full log.
-    pub fn set(self, tx: &Tx<'p>, value: &T) -> Result<()> {
+    pub fn set<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, value: &T) -> Result<()> {
         tx.words(|tx| {
             with_buffer(Self::BLOCK_WORDS as u64, |old| {
                 self.read(tx, old)?;
@@ -390,7 +390,11 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// As [`Ptr::set`].
-    pub fn update<R>(self, tx: &Tx<'p>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
+    pub fn update<R, C: Control<M>, M: Memory>(
+        self,
+        tx: &Tx<'p, C, M>,
+        change: impl FnOnce(&mut T) -> R,
+    ) -> Result<R> {
         with_buffer(Self::BLOCK_WORDS as u64, |old| {
             let mut value = tx.words(|tx| {
                 self.read(tx, old)?;
@@ -426,7 +430,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// As [`Ptr::set`].
-    pub fn free(self, tx: &Tx<'p>) -> Result<T> {
+    pub fn free<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<T> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
             let value = self.load(tx)?;

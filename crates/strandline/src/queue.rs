@@ -12,7 +12,7 @@
 use super::check::Checker;
 use super::persist::{Item, Stored};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
-use super::transaction::{Tx, View, Words};
+use super::transaction::{Control, Memory, Native, Stm, Tx, View, debug_as_name};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::bytes::with_words;
@@ -79,7 +79,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+    pub fn new<C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
             tx.write(at, Self::TAG)?;
@@ -89,12 +89,12 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
         })
     }
 
-    fn tagged(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+    fn tagged(self, tx: &mut impl Transaction) -> Result<PersistentAddress, Abort> {
         read_tagged::<1>(tx, self.raw.at, Self::TAG, "Queue")?;
         Ok(self.raw.at)
     }
 
-    fn check_to_write(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+    fn check_to_write(self, tx: &mut impl Transaction) -> Result<PersistentAddress, Abort> {
         check_block(tx, self.raw.at, HEADER_WORDS, "Queue")?;
         self.tagged(tx)
     }
@@ -103,7 +103,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; the pool is full; a conflict, a full log.
-    pub fn push(self, tx: &Tx<'p>, item: &T) -> Result<()> {
+    pub fn push<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, item: &T) -> Result<()> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
             let bytes = item.bytes();
@@ -153,7 +153,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn pop(self, tx: &Tx<'p>) -> Result<Option<T>> {
+    pub fn pop<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<Option<T>> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
             let first = PersistentAddress::new(tx.read(at.word(FIRST))?);
@@ -192,7 +192,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; a conflict.
-    pub fn front(self, tx: &View<'p>) -> Result<Option<T>> {
+    pub fn front<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Option<T>> {
         self.iter(tx)?.next().transpose()
     }
 
@@ -200,7 +200,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::front`].
-    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+    pub fn is_empty<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<bool> {
         tx.words(|tx| {
             let at = self.tagged(tx)?;
             Ok(tx.read(at.word(FIRST))? == 0)
@@ -230,7 +230,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::front`].
-    pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
+    pub fn iter<'v, C: Control<M>, M: Memory>(self, tx: &'v View<'p, C, M>) -> Result<Iter<'v, 'p, T, C, M>> {
         let next = tx.words(|words| {
             let at = self.tagged(words)?;
             words.read(at.word(FIRST))
@@ -258,7 +258,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn clear(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn clear<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<()> {
         while self.pop(tx)?.is_some() {}
         Ok(())
     }
@@ -282,7 +282,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -321,7 +321,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn destroy<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<()> {
         self.clear(tx)?;
         tx.words(|tx| {
             tx.write(self.raw.at, 0)?;
@@ -357,15 +357,14 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 /// assert_eq!(jobs, ["report", "backup"]);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct Iter<'v, 'p, T> {
-    tx: &'v View<'p>,
+pub struct Iter<'v, 'p, T, C: Control<M> = Stm, M: Memory = Native> {
+    tx: &'v View<'p, C, M>,
     queue: Queue<'p, T>,
     next: PersistentAddress,
     guard: CircleGuard,
 }
 
-impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
+impl<'p, T: Item<'p>, C: Control<M>, M: Memory> Iterator for Iter<'_, 'p, T, C, M> {
     type Item = Result<T>;
     fn next(&mut self) -> Option<Result<T>> {
         if self.next.is_null() {
@@ -393,3 +392,5 @@ impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
         }
     }
 }
+
+debug_as_name! { Iter<'_, '_; T> }

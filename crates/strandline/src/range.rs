@@ -9,7 +9,7 @@ use std::ops::{Bound, ControlFlow};
 use super::key::Key;
 use super::ordered_map::{BATCH, MAX_KEY_BYTES, OrderedMap, Slot, Tree, is_at, layer, word_of};
 use super::persist::{Invalid, Item, Stored};
-use super::transaction::{View, Words};
+use super::transaction::{Control, Memory, Native, Stm, View, debug_as_name};
 use strandline_core::error::{Error, Result};
 use strandline_core::transaction::{Abort, Read};
 
@@ -33,9 +33,8 @@ use strandline_core::transaction::{Abort, Read};
 /// # })?;
 /// # Ok::<(), strandline::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct Range<'v, 'p, K, V> {
-    pub(crate) tx: &'v View<'p>,
+pub struct Range<'v, 'p, K, V, C: Control<M> = Stm, M: Memory = Native> {
+    pub(crate) tx: &'v View<'p, C, M>,
     pub(crate) map: OrderedMap<'p, K, V>,
     /// What has not been fetched yet lies between these.
     pub(crate) from: Bound<Vec<u8>>,
@@ -86,7 +85,7 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
     /// Fetches from a layer until there are enough. `edges`: whether its keys begin like the bounds.
     fn layer(
         &mut self,
-        tx: &mut Words<'_>,
+        tx: &mut impl Read,
         tree: Tree,
         depth: usize,
         edges: (bool, bool),
@@ -147,11 +146,11 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
         }
     }
 
-    fn take(
+    fn take<T: Read>(
         &mut self,
         key: Vec<u8>,
-        value: impl FnOnce(&mut Words<'_>) -> Result<V, Invalid>,
-        tx: &mut Words<'_>,
+        value: impl FnOnce(&mut T) -> Result<V, Invalid>,
+        tx: &mut T,
     ) -> Result<(), Abort> {
         if self.contains(&key) {
             match value(tx) {
@@ -166,7 +165,7 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
     }
 }
 
-impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
+impl<'p, K: Key, V: Item<'p>, C: Control<M>, M: Memory> Range<'_, 'p, K, V, C, M> {
     /// Fetches the next pairs at one end.
     fn fetch(&mut self, ascending: bool) -> Result<()> {
         let map = self.map;
@@ -224,15 +223,17 @@ impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
     }
 }
 
-impl<'p, K: Key, V: Item<'p>> Iterator for Range<'_, 'p, K, V> {
+impl<'p, K: Key, V: Item<'p>, C: Control<M>, M: Memory> Iterator for Range<'_, 'p, K, V, C, M> {
     type Item = Result<(K, V)>;
     fn next(&mut self) -> Option<Result<(K, V)>> {
         self.pull(true)
     }
 }
 
-impl<'p, K: Key, V: Item<'p>> DoubleEndedIterator for Range<'_, 'p, K, V> {
+impl<'p, K: Key, V: Item<'p>, C: Control<M>, M: Memory> DoubleEndedIterator for Range<'_, 'p, K, V, C, M> {
     fn next_back(&mut self) -> Option<Result<(K, V)>> {
         self.pull(false)
     }
 }
+
+debug_as_name! { Range<'_, '_; K, V> }

@@ -7,15 +7,12 @@ use std::path::Path;
 use super::persist::Root;
 use super::pointer::Ptr;
 use super::root::{self, Migrations};
-use super::transaction::{self, Tx, View};
-use strandline_core::engine::Worker;
+use super::transaction::{self, Control, Native, Stm, Tx, View};
+use strandline_core::engine::{Setup, Worker};
 use strandline_core::error::{Error, Result};
 use strandline_core::file::{BoxedWorker, Options, Pool, Ticket};
-use strandline_core::memory::{Native, PersistentAddress};
-use strandline_core::scheme::{Blurred, Setup};
+use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Runner, Statistics};
-
-type PoolWorker = Worker<Native, Blurred>;
 
 /// A pool that holds one value of type `R`, from which everything else in it hangs.
 ///
@@ -50,8 +47,8 @@ type PoolWorker = Worker<Native, Blurred>;
 /// # Ok(())
 /// # }
 /// ```
-pub struct Store<R> {
-    pool: Pool,
+pub struct Store<R, C: Control<Native> = Stm> {
+    pool: Pool<C>,
     /// The root's value.
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
@@ -74,15 +71,21 @@ pub struct Store<R> {
 /// assert!(session.statistics().commits >= 10);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Session<'s, R> {
-    store: &'s Store<R>,
+pub struct Session<'s, R, C: Control<Native> = Stm> {
+    store: &'s Store<R, C>,
     /// Taken when dropped.
-    worker: Option<BoxedWorker>,
+    worker: Option<BoxedWorker<C>>,
 }
 
-impl<R: Root> Store<R> {
+impl<R: Root, C: Control<Native>> Store<R, C>
+where
+    Setup<C>: Default,
+{
     /// A store in `pool`, whose root `root` finds.
-    fn over(pool: Pool, root: impl FnOnce(&mut PoolWorker) -> Result<PersistentAddress>) -> Result<Self> {
+    fn over(
+        pool: Pool<C>,
+        root: impl FnOnce(&mut Worker<Native, C>) -> Result<PersistentAddress>,
+    ) -> Result<Self> {
         let mut worker = pool.worker()?;
         let root = root(&mut worker)?;
         pool.return_worker(Box::new(worker));
@@ -97,11 +100,11 @@ impl<R: Root> Store<R> {
     pub fn create(
         path: impl AsRef<Path>,
         options: &Options,
-        init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
-        let made = |pool: &Pool| root::initialise::<R>(&mut pool.worker()?, init);
-        let (pool, ()) = Pool::create_with(path.as_ref(), options, Setup::default(), made)?;
-        Self::over(pool, |worker| root::check::<R>(worker, &Migrations::new()))
+        let made = |pool: &Pool<C>| root::initialise::<R, _, _>(&mut pool.worker()?, init);
+        let (pool, ()) = Setup::default().create_with(path, options, made)?;
+        Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
     }
 
     /// Opens the pool at `path`, and recovers it.
@@ -148,17 +151,17 @@ impl<R: Root> Store<R> {
     pub fn open_or_create(
         path: impl AsRef<Path>,
         options: &Options,
-        mut init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+        mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
         let path = path.as_ref();
         let is = |error: &Error, wanted| matches!(error, Error::Io { source, .. } if source.kind() == wanted);
         loop {
-            match Pool::open(path, options) {
+            match Setup::default().open(path, options) {
                 Ok(pool) => {
                     return Self::over(pool, |worker| {
                         // A pool that was created without a root.
-                        root::initialise::<R>(worker, init)?;
-                        root::check::<R>(worker, &Migrations::new())
+                        root::initialise::<R, _, _>(worker, init)?;
+                        root::check::<R, C>(worker, &Migrations::new())
                     });
                 }
                 Err(error) if is(&error, ErrorKind::NotFound) => {}
@@ -179,9 +182,9 @@ impl<R: Root> Store<R> {
     pub fn open_and_migrate(
         path: impl AsRef<Path>,
         options: &Options,
-        migrations: &Migrations<R>,
+        migrations: &Migrations<R, C>,
     ) -> Result<Self> {
-        Self::over(Pool::open(path, options)?, |worker| root::check(worker, migrations))
+        Self::over(Setup::default().open(path, options)?, |worker| root::check(worker, migrations))
     }
 
     /// Opens the pool at `path` for reading only, as [`Pool::open_read_only`].
@@ -206,8 +209,8 @@ impl<R: Root> Store<R> {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Self::over(Pool::open_read_only(path, options)?, |worker| {
-            root::check::<R>(worker, &Migrations::new())
+        Self::over(Setup::default().open_read_only(path, options)?, |worker| {
+            root::check::<R, C>(worker, &Migrations::new())
         })
     }
 
@@ -241,7 +244,10 @@ impl<R: Root> Store<R> {
     /// The error that `body` returned; what made the transaction fail ([`Error::Full`], [`Error::Poisoned`], …);
     /// [`Error::Nested`]: the thread is in a transaction of this store; [`Error::Forked`]: another process opened it.
     /// Nothing has happened then.
-    pub fn update<T>(&self, body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
+    pub fn update<T>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
         self.session()?.update(body)
     }
 
@@ -283,7 +289,7 @@ impl<R: Root> Store<R> {
     /// As [`Store::update`].
     pub fn try_update<T, E: From<Error>>(
         &self,
-        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         self.session()?.try_update(body)
     }
@@ -319,7 +325,7 @@ impl<R: Root> Store<R> {
     /// As [`Store::update`].
     pub fn update_later<T>(
         &self,
-        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<(T, Ticket)> {
         self.session()?.try_update_later(body)
     }
@@ -330,7 +336,7 @@ impl<R: Root> Store<R> {
     /// As [`Store::update`].
     pub fn try_update_later<T, E: From<Error>>(
         &self,
-        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         self.session()?.try_update_later(body)
     }
@@ -355,7 +361,10 @@ impl<R: Root> Store<R> {
     ///
     /// # Errors
     /// As [`Store::update`].
-    pub fn view<T>(&self, body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
+    pub fn view<T>(
+        &self,
+        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
         self.session()?.view(body)
     }
 
@@ -365,7 +374,7 @@ impl<R: Root> Store<R> {
     /// As [`Store::update`].
     pub fn try_view<T, E: From<Error>>(
         &self,
-        body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         self.session()?.try_view(body)
     }
@@ -408,12 +417,12 @@ impl<R: Root> Store<R> {
     ///
     /// # Errors
     /// As [`Pool::wait_for_worker`].
-    pub fn session(&self) -> Result<Session<'_, R>> {
+    pub fn session(&self) -> Result<Session<'_, R, C>> {
         Ok(Session { store: self, worker: Some(self.pool.borrow_worker()?) })
     }
 
     /// The pool: its recovery, usage and sizes.
-    pub fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &Pool<C> {
         &self.pool
     }
 
@@ -426,8 +435,8 @@ impl<R: Root> Store<R> {
     }
 }
 
-impl<R: Root> Session<'_, R> {
-    fn worker(&mut self) -> &mut PoolWorker {
+impl<R: Root, C: Control<Native>> Session<'_, R, C> {
+    fn worker(&mut self) -> &mut Worker<Native, C> {
         self.worker.as_deref_mut().expect("only the drop takes it")
     }
 
@@ -437,7 +446,7 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn update<T>(
         &mut self,
-        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<T> {
         self.try_update(body)
     }
@@ -448,7 +457,7 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn try_update<T, E: From<Error>>(
         &mut self,
-        mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         let root = self.store.root;
         transaction::update(self.worker(), |tx| body(tx, Ptr::of(root)))
@@ -460,7 +469,7 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn update_later<T>(
         &mut self,
-        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<(T, Ticket)> {
         self.try_update_later(body)
     }
@@ -471,7 +480,7 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn try_update_later<T, E: From<Error>>(
         &mut self,
-        mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         let Store { pool, root, .. } = self.store;
         let worker = self.worker.as_deref_mut().expect("only the drop takes it");
@@ -485,7 +494,7 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn view<T>(
         &mut self,
-        body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<T> {
         self.try_view(body)
     }
@@ -496,7 +505,7 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn try_view<T, E: From<Error>>(
         &mut self,
-        mut body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         let root = self.store.root;
         transaction::view(self.worker(), |tx| body(tx, Ptr::of(root)))
@@ -508,7 +517,7 @@ impl<R: Root> Session<'_, R> {
     }
 }
 
-impl<R> Drop for Session<'_, R> {
+impl<R, C: Control<Native>> Drop for Session<'_, R, C> {
     fn drop(&mut self) {
         if let Some(worker) = self.worker.take() {
             self.store.pool.return_worker(worker);

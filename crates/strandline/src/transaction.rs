@@ -1,14 +1,15 @@
 //! Typed transactions: what a closure is lent, and how it is run.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::ops::Deref;
 
-use strandline_core::engine::Worker;
+use strandline_core::engine::{self, Worker};
 use strandline_core::error::{Error, Result};
-use strandline_core::memory::Memory;
-use strandline_core::scheme::SchemeObject;
-use strandline_core::transaction::{Abort, Runner, Transaction};
+use strandline_core::transaction::{Abort, Runner};
+
+/// What the types of the collections' methods name.
+pub(crate) use strandline_core::engine::{Control, Stm};
+pub(crate) use strandline_core::memory::{Memory, Native};
 
 /// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: a pointer or collection
 /// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
@@ -34,8 +35,8 @@ use strandline_core::transaction::{Abort, Runner, Transaction};
 /// assert_eq!(store.view(|tx, root| root.get(tx))?, 6);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct View<'p> {
-    inner: RefCell<&'p mut (dyn Transaction + 'p)>,
+pub struct View<'p, C: Control<M> = Stm, M: Memory = Native> {
+    inner: RefCell<&'p mut engine::Tx<M, C>>,
     operations: Cell<u64>,
 }
 
@@ -59,34 +60,36 @@ pub struct View<'p> {
 /// assert_eq!(store.view(|tx, root| root.get(tx))?, 10);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Tx<'p> {
-    view: View<'p>,
+pub struct Tx<'p, C: Control<M> = Stm, M: Memory = Native> {
+    view: View<'p, C, M>,
 }
 
-impl<'p> Deref for Tx<'p> {
-    type Target = View<'p>;
-    fn deref(&self) -> &View<'p> {
+impl<'p, C: Control<M>, M: Memory> Deref for Tx<'p, C, M> {
+    type Target = View<'p, C, M>;
+    #[inline(always)]
+    fn deref(&self) -> &View<'p, C, M> {
         &self.view
     }
 }
 
-impl fmt::Debug for View<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("View")
-    }
+/// `Debug` for what holds a transaction: its name.
+macro_rules! debug_as_name {
+    ($($name:ident<$($brand:lifetime),*; $($parameter:ident),*>)*) => {
+        $(impl<$($parameter,)* C: $crate::transaction::Control<M>, M: $crate::transaction::Memory> std::fmt::Debug
+            for $name<$($brand,)* $($parameter,)* C, M>
+        {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        })*
+    };
 }
+pub(crate) use debug_as_name;
 
-impl fmt::Debug for Tx<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tx")
-    }
-}
+debug_as_name! { View<'_;> Tx<'_;> }
 
-/// The words of the pool, for one operation.
-pub(crate) type Words<'a> = &'a mut (dyn Transaction + 'a);
-
-impl<'p> View<'p> {
-    fn new(inner: &'p mut (dyn Transaction + 'p)) -> Self {
+impl<'p, C: Control<M>, M: Memory> View<'p, C, M> {
+    fn new(inner: &'p mut engine::Tx<M, C>) -> Self {
         Self { inner: RefCell::new(inner), operations: Cell::new(0) }
     }
 
@@ -97,15 +100,16 @@ impl<'p> View<'p> {
 
     /// Runs one operation, which must not call what it was given by a user: that may use the transaction too.
     #[inline]
-    pub(crate) fn words<R>(&self, body: impl FnOnce(&mut Words<'_>) -> Result<R, Abort>) -> Result<R> {
+    pub(crate) fn words<R>(&self, body: impl FnOnce(&mut engine::Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
         self.operations.set(self.operations.get() + 1);
-        body(&mut (&mut **self.inner.borrow_mut() as Words<'_>)).map_err(|_| Error::Interrupted)
+        body(&mut self.inner.borrow_mut()).map_err(|_| Error::Interrupted)
     }
 }
 
-fn attempt<'p, T, E>(
-    tx: &'p mut (dyn Transaction + 'p),
-    body: &mut impl FnMut(&Tx<'p>) -> Result<T, E>,
+#[inline]
+fn attempt<'p, C: Control<M>, M: Memory, T, E>(
+    tx: &'p mut engine::Tx<M, C>,
+    body: &mut impl FnMut(&Tx<'p, C, M>) -> Result<T, E>,
     given_up: &mut Option<E>,
 ) -> Result<T, Abort> {
     *given_up = None;
@@ -116,46 +120,46 @@ fn attempt<'p, T, E>(
 }
 
 /// Runs `body` inside a transaction that is under way.
-pub(crate) fn within<T>(
-    tx: &mut dyn Transaction,
-    body: impl for<'p> FnOnce(&Tx<'p>) -> Result<T>,
+pub(crate) fn within<C: Control<M>, M: Memory, T>(
+    tx: &mut engine::Tx<M, C>,
+    body: impl for<'p> FnOnce(&Tx<'p, C, M>) -> Result<T>,
 ) -> Result<T> {
     body(&Tx { view: View::new(tx) })
 }
 
-/// Runs `body` as a transaction of `runner`, again after a conflict: the typed form of [`Runner::run`].
+/// Runs `body` as a transaction of `worker`, again after a conflict: the typed form of [`Runner::run`].
 ///
 /// # Errors
 /// The error that `body` returns, and nothing has happened; or what made the transaction fail.
-pub(crate) fn update<T, E: From<Error>>(
-    runner: &mut impl Runner,
-    mut body: impl FnMut(&Tx<'_>) -> Result<T, E>,
+pub(crate) fn update<C: Control<M>, M: Memory, T, E: From<Error>>(
+    worker: &mut Worker<M, C>,
+    mut body: impl FnMut(&Tx<'_, C, M>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut given_up = None;
-    let outcome = runner.run(|tx| attempt(tx, &mut body, &mut given_up));
+    let outcome = worker.run(|tx| attempt(tx, &mut body, &mut given_up));
     finish(outcome, given_up)
 }
 
 /// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
-pub(crate) fn update_later<M: Memory, S: SchemeObject<M>, T, E: From<Error>>(
-    worker: &mut Worker<M, S>,
-    mut body: impl FnMut(&Tx<'_>) -> Result<T, E>,
+pub(crate) fn update_later<C: Control<M>, M: Memory, T, E: From<Error>>(
+    worker: &mut Worker<M, C>,
+    mut body: impl FnMut(&Tx<'_, C, M>) -> Result<T, E>,
 ) -> Result<(T, u64), E> {
     let mut given_up = None;
     let outcome = worker.run_later(|tx| attempt(tx, &mut body, &mut given_up));
     finish(outcome, given_up)
 }
 
-/// Runs `body` as a read-only transaction of `runner`: the typed form of [`Runner::view`].
+/// Runs `body` as a read-only transaction of `worker`: the typed form of [`Runner::view`].
 ///
 /// # Errors
 /// As [`update`].
-pub(crate) fn view<T, E: From<Error>>(
-    runner: &mut impl Runner,
-    mut body: impl FnMut(&View<'_>) -> Result<T, E>,
+pub(crate) fn view<C: Control<M>, M: Memory, T, E: From<Error>>(
+    worker: &mut Worker<M, C>,
+    mut body: impl FnMut(&View<'_, C, M>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut given_up = None;
-    let outcome = runner.view(|tx| {
+    let outcome = worker.view(|tx| {
         given_up = None;
         body(&View::new(tx)).map_err(|error| {
             given_up = Some(error);
