@@ -27,7 +27,8 @@ pub use hardware::{HARDWARE, HARDWARE_FLUSHED, HardwareFlushed, HardwareStores};
 pub use mnemosyne::{MNE_ASYNC, MNE_SYNC, MnemosyneAsynchronous, MnemosyneSynchronous};
 pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use software_wal::{S_WAL, SoftwareWriteAhead};
-pub use strandline_core::scheme::{BPPM, BPPM_COUNTED, NP, SchemeKind, Schemes, Setup};
+pub use strandline_core::engine::Setup;
+pub use strandline_core::scheme::{BPPM, BPPM_COUNTED, NP, SchemeKind, Schemes};
 pub use synchronous_commit::{
     SCT_EAGER_SYNC, SCT_EPOCH, SCT_STRAND, SCT_STRICT, SynchronousCommit, SynchronousEagerSync,
     SynchronousEpoch, SynchronousStrand, SynchronousStrict,
@@ -68,6 +69,6 @@ static LIST: [SchemeKind; 21] = [
 ];
 
 /// A pool that is used with this control, and may be of any of these schemes.
-pub const fn laboratory(concurrency: Concurrency) -> Setup {
-    Setup { concurrency, schemes: ALL }
+pub const fn laboratory(concurrency: Concurrency) -> Setup<Concurrency> {
+    Setup { control: concurrency, schemes: ALL }
 }
