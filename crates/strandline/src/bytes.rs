@@ -8,7 +8,7 @@
 use super::check::{Checker, Look};
 use super::persist::{Invalid, Persist, Stored, to_words};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
-use super::transaction::{Control, Memory, Tx, View};
+use super::transaction::{Control, Tx, View};
 use strandline_core::error::Result;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -92,7 +92,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new<C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>, bytes: impl AsRef<[u8]>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<Self> {
         let bytes = bytes.as_ref();
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
@@ -116,7 +116,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the string was destroyed; a conflict.
-    pub fn len<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<u64> {
+    pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| Ok(header(tx, self.raw.at)?.0))
     }
 
@@ -124,7 +124,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// As [`Bytes::len`].
-    pub fn is_empty<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.len(tx)? == 0)
     }
 
@@ -132,7 +132,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// As [`Bytes::len`].
-    pub fn get<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Vec<u8>> {
+    pub fn get(self, tx: &View<'p, impl Control>) -> Result<Vec<u8>> {
         tx.words(|tx| {
             let (bytes, content) = header(tx, self.raw.at)?;
             check_length(tx, content, 1 + bytes.div_ceil(8))?;
@@ -146,7 +146,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// As [`Bytes::new`] and [`Bytes::len`].
-    pub fn set<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, bytes: impl AsRef<[u8]>) -> Result<()> {
+    pub fn set(self, tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<()> {
         let bytes = bytes.as_ref();
         tx.words(|tx| {
             check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
@@ -176,7 +176,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// As [`Bytes::set`].
-    pub fn append<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, bytes: impl AsRef<[u8]>) -> Result<()> {
+    pub fn append(self, tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<()> {
         let bytes = bytes.as_ref();
         if bytes.is_empty() {
             return Ok(());
@@ -234,7 +234,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -247,7 +247,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// As [`Bytes::set`].
-    pub fn destroy<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
             let (_, content) = header(tx, self.raw.at)?;
@@ -300,7 +300,7 @@ impl<'p> Text<'p> {
     ///
     /// # Errors
     /// As [`Bytes::new`].
-    pub fn new<C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>, text: impl AsRef<str>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>, text: impl AsRef<str>) -> Result<Self> {
         Bytes::new(tx, text.as_ref()).map(Self)
     }
 
@@ -308,7 +308,7 @@ impl<'p> Text<'p> {
     ///
     /// # Errors
     /// As [`Bytes::get`]; [`Error::Damaged`](crate::Error::Damaged): it is no UTF-8.
-    pub fn get<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<String> {
+    pub fn get(self, tx: &View<'p, impl Control>) -> Result<String> {
         let bytes = self.0.get(tx)?;
         String::from_utf8(bytes).or_else(|_| tx.words(|tx| Err(invalid(tx, self.0.raw.at, "Text"))))
     }
@@ -317,7 +317,7 @@ impl<'p> Text<'p> {
     ///
     /// # Errors
     /// As [`Bytes::set`].
-    pub fn set<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, text: impl AsRef<str>) -> Result<()> {
+    pub fn set(self, tx: &Tx<'p, impl Control>, text: impl AsRef<str>) -> Result<()> {
         self.0.set(tx, text.as_ref())
     }
 
@@ -339,7 +339,7 @@ impl<'p> Text<'p> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -359,7 +359,7 @@ impl<'p> Text<'p> {
     ///
     /// # Errors
     /// As [`Bytes::destroy`].
-    pub fn destroy<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.0.destroy(tx)
     }
 }

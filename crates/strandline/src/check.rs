@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::marker::PhantomData;
 
-use super::transaction::{Control, Memory, View};
+use super::transaction::{Control, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::Survey;
@@ -67,7 +67,7 @@ trait Tolerate {
     fn tolerate(&self, body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>) -> Result<Option<Error>>;
 }
 
-impl<C: Control<M>, M: Memory> Tolerate for View<'_, C, M> {
+impl<C: Control> Tolerate for View<'_, C> {
     fn tolerate(&self, body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>) -> Result<Option<Error>> {
         self.words(|tx| tx.tolerate(body))
     }
@@ -82,8 +82,8 @@ struct Reached {
 
 impl<'v, 'p> Checker<'v, 'p> {
     /// The damage of all that `begin` leads to.
-    pub(crate) fn run<C: Control<M>, M: Memory>(
-        tx: &'v View<'p, C, M>,
+    pub(crate) fn run<C: Control>(
+        tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<Vec<String>> {
         let mut checker = Self {

@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 
 use super::key::Key;
 use super::persist::Item;
-use super::transaction::{Control, Memory, Native, Stm, Tx, View, debug_as_name};
+use super::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::Result;
 
 /// What an entry needs of a map.
@@ -34,17 +35,17 @@ pub trait Map<'p, K, V>: Copy {
     ///
     /// # Errors
     /// Those of the map.
-    fn get<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>, key: &K) -> Result<Option<V>>;
+    fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>>;
     /// Gives `key` a value; returns the one before.
     ///
     /// # Errors
     /// Those of the map.
-    fn insert<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, key: &K, value: &V) -> Result<Option<V>>;
+    fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>>;
     /// Removes `key`; returns its value.
     ///
     /// # Errors
     /// Those of the map.
-    fn remove<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, key: &K) -> Result<Option<V>>;
+    fn remove(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<Option<V>>;
 }
 
 /// The place of a key in a map, with a copy of its value if it has one.
@@ -67,16 +68,16 @@ pub trait Map<'p, K, V>: Copy {
 /// # })?;
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Entry<'t, 'p, K, V, T, C: Control<M> = Stm, M: Memory = Native> {
-    tx: &'t Tx<'p, C, M>,
+pub struct Entry<'t, 'p, K, V, T, C: Control = Stm> {
+    tx: &'t Tx<'p, C>,
     map: T,
     key: K,
     value: Option<V>,
     brand: PhantomData<fn(&'p ()) -> &'p ()>,
 }
 
-impl<'t, 'p, K: Key, V: Item<'p>, T: Map<'p, K, V>, C: Control<M>, M: Memory> Entry<'t, 'p, K, V, T, C, M> {
-    pub(crate) fn new(tx: &'t Tx<'p, C, M>, map: T, key: K) -> Result<Self> {
+impl<'t, 'p, K: Key, V: Item<'p>, T: Map<'p, K, V>, C: Control> Entry<'t, 'p, K, V, T, C> {
+    pub(crate) fn new(tx: &'t Tx<'p, C>, map: T, key: K) -> Result<Self> {
         let value = map.get(tx, &key)?;
         Ok(Self { tx, map, key, value, brand: PhantomData })
     }

@@ -12,7 +12,8 @@ use super::entry::{Entry, Map};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Item, Stored};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
-use super::transaction::{Control, Memory, Native, Stm, Tx, View, debug_as_name};
+use super::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::Result;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -73,7 +74,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new<C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Self::with_capacity(tx, 0)
     }
 
@@ -96,7 +97,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::new`].
-    pub fn with_capacity<C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>, keys: u64) -> Result<Self> {
+    pub fn with_capacity(tx: &Tx<'p, impl Control>, keys: u64) -> Result<Self> {
         let buckets = (keys / 2).next_power_of_two().clamp(BUCKETS, MAX_BUCKETS);
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
@@ -151,11 +152,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the map was destroyed; a conflict.
     #[inline]
-    pub fn get<Q: KeyRef + ?Sized, C: Control<M>, M: Memory>(
-        self,
-        tx: &View<'p, C, M>,
-        key: &Q,
-    ) -> Result<Option<V>>
+    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
@@ -172,11 +169,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn contains_key<Q: KeyRef + ?Sized, C: Control<M>, M: Memory>(
-        self,
-        tx: &View<'p, C, M>,
-        key: &Q,
-    ) -> Result<bool>
+    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
     where
         K: Borrow<Q>,
     {
@@ -204,12 +197,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// The pool is full; a full log; as [`HashMap::get`].
-    pub fn insert<C: Control<M>, M: Memory>(
-        self,
-        tx: &Tx<'p, C, M>,
-        key: &K,
-        value: &V,
-    ) -> Result<Option<V>> {
+    pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
             let store = self.store_to_write(tx)?;
@@ -242,11 +230,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::insert`].
-    pub fn remove<Q: KeyRef + ?Sized, C: Control<M>, M: Memory>(
-        self,
-        tx: &Tx<'p, C, M>,
-        key: &Q,
-    ) -> Result<Option<V>>
+    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
@@ -281,11 +265,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn entry<'t, C: Control<M>, M: Memory>(
-        self,
-        tx: &'t Tx<'p, C, M>,
-        key: K,
-    ) -> Result<Entry<'t, 'p, K, V, Self, C, M>> {
+    pub fn entry<'t, C: Control>(self, tx: &'t Tx<'p, C>, key: K) -> Result<Entry<'t, 'p, K, V, Self, C>> {
         Entry::new(tx, self, key)
     }
 
@@ -309,7 +289,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn count<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<u64> {
+    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| self.store(tx)?.count(tx))
     }
 
@@ -317,7 +297,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn is_empty<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.iter(tx).next().transpose()?.is_none())
     }
 
@@ -341,10 +321,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// # })?;
     /// # Ok::<(), strandline::Error>(())
     /// ```
-    pub fn iter<'v, C: Control<M>, M: Memory>(
-        self,
-        tx: &'v View<'p, C, M>,
-    ) -> HashMapIter<'v, 'p, K, V, C, M> {
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> HashMapIter<'v, 'p, K, V, C> {
         HashMapIter { tx, map: self, position: Some(Position::default()), found: VecDeque::new() }
     }
 
@@ -367,7 +344,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -400,7 +377,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::insert`].
-    pub fn destroy<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             self.store_to_write(tx)?.destroy(tx)?;
             tx.write(self.raw.at, 0)?;
@@ -410,13 +387,13 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
 }
 
 impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
-    fn get<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>, key: &K) -> Result<Option<V>> {
+    fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>> {
         HashMap::get(self, tx, key)
     }
-    fn insert<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, key: &K, value: &V) -> Result<Option<V>> {
+    fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         HashMap::insert(self, tx, key, value)
     }
-    fn remove<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, key: &K) -> Result<Option<V>> {
+    fn remove(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<Option<V>> {
         HashMap::remove(self, tx, key)
     }
 }
@@ -449,15 +426,15 @@ impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
 /// assert_eq!(pieces, 7);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct HashMapIter<'v, 'p, K, V, C: Control<M> = Stm, M: Memory = Native> {
-    tx: &'v View<'p, C, M>,
+pub struct HashMapIter<'v, 'p, K, V, C: Control = Stm> {
+    tx: &'v View<'p, C>,
     map: HashMap<'p, K, V>,
     /// None at the end.
     position: Option<Position>,
     found: VecDeque<(K, V)>,
 }
 
-impl<'p, K: Key, V: Item<'p>, C: Control<M>, M: Memory> HashMapIter<'_, 'p, K, V, C, M> {
+impl<'p, K: Key, V: Item<'p>, C: Control> HashMapIter<'_, 'p, K, V, C> {
     /// Fetches the next chain.
     fn fetch(&mut self) -> Result<()> {
         let (map, position, found) = (self.map, &mut self.position, &mut self.found);
@@ -483,7 +460,7 @@ impl<'p, K: Key, V: Item<'p>, C: Control<M>, M: Memory> HashMapIter<'_, 'p, K, V
     }
 }
 
-impl<'p, K: Key, V: Item<'p>, C: Control<M>, M: Memory> Iterator for HashMapIter<'_, 'p, K, V, C, M> {
+impl<'p, K: Key, V: Item<'p>, C: Control> Iterator for HashMapIter<'_, 'p, K, V, C> {
     type Item = Result<(K, V)>;
     fn next(&mut self) -> Option<Result<(K, V)>> {
         while self.found.is_empty() && self.position.is_some() {

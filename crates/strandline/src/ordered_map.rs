@@ -22,7 +22,7 @@ use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Invalid, Item, Stored};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::range::Range;
-use super::transaction::{Control, Memory, Tx, View};
+use super::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
@@ -216,7 +216,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new<C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         tx.words(|tx| {
             // A line of its own: every reader reads it.
             let at = tx.alloc(LINE_BYTES)?;
@@ -278,11 +278,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// [`Error::Dangling`]: the map was destroyed; a conflict.
-    pub fn get<Q: KeyRef + ?Sized, C: Control<M>, M: Memory>(
-        self,
-        tx: &View<'p, C, M>,
-        key: &Q,
-    ) -> Result<Option<V>>
+    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
@@ -302,11 +298,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn contains_key<Q: KeyRef + ?Sized, C: Control<M>, M: Memory>(
-        self,
-        tx: &View<'p, C, M>,
-        key: &Q,
-    ) -> Result<bool>
+    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
     where
         K: Borrow<Q>,
     {
@@ -339,12 +331,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// [`Error::Parameter`]: the key is too long; the pool is full; a full log; as [`OrderedMap::get`].
-    pub fn insert<C: Control<M>, M: Memory>(
-        self,
-        tx: &Tx<'p, C, M>,
-        key: &K,
-        value: &V,
-    ) -> Result<Option<V>> {
+    pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         let key = KeyBytes::of(key);
         let bytes = value.bytes();
         tx.words(|tx| {
@@ -430,11 +417,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::insert`].
-    pub fn remove<Q: KeyRef + ?Sized, C: Control<M>, M: Memory>(
-        self,
-        tx: &Tx<'p, C, M>,
-        key: &Q,
-    ) -> Result<Option<V>>
+    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
@@ -500,11 +483,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn entry<'t, C: Control<M>, M: Memory>(
-        self,
-        tx: &'t Tx<'p, C, M>,
-        key: K,
-    ) -> Result<Entry<'t, 'p, K, V, Self, C, M>> {
+    pub fn entry<'t, C: Control>(self, tx: &'t Tx<'p, C>, key: K) -> Result<Entry<'t, 'p, K, V, Self, C>> {
         Entry::new(tx, self, key)
     }
 
@@ -529,7 +508,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn first<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Option<(K, V)>> {
+    pub fn first(self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.iter(tx).next().transpose()
     }
 
@@ -537,7 +516,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn last<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Option<(K, V)>> {
+    pub fn last(self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.iter(tx).next_back().transpose()
     }
 
@@ -545,7 +524,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn is_empty<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         tx.words(|tx| Ok(self.first_layer(tx)?.first(tx, ..)?.is_none()))
     }
 
@@ -569,7 +548,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn count<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<u64> {
+    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
         let mut count = 0;
         for pair in self.iter(tx) {
             pair?;
@@ -598,7 +577,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// # })?;
     /// # Ok::<(), strandline::Error>(())
     /// ```
-    pub fn iter<'v, C: Control<M>, M: Memory>(self, tx: &'v View<'p, C, M>) -> Range<'v, 'p, K, V, C, M> {
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Range<'v, 'p, K, V, C> {
         self.range_of(tx, Bound::Unbounded, Bound::Unbounded)
     }
 
@@ -622,11 +601,11 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// # })?;
     /// # Ok::<(), strandline::Error>(())
     /// ```
-    pub fn range<'v, Q: KeyRef + ?Sized, C: Control<M>, M: Memory>(
+    pub fn range<'v, Q: KeyRef + ?Sized, C: Control>(
         self,
-        tx: &'v View<'p, C, M>,
+        tx: &'v View<'p, C>,
         keys: impl RangeBounds<Q>,
-    ) -> Range<'v, 'p, K, V, C, M>
+    ) -> Range<'v, 'p, K, V, C>
     where
         K: Borrow<Q>,
     {
@@ -634,12 +613,12 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         self.range_of(tx, keys.start_bound().map(bytes), keys.end_bound().map(bytes))
     }
 
-    fn range_of<'v, C: Control<M>, M: Memory>(
+    fn range_of<'v, C: Control>(
         self,
-        tx: &'v View<'p, C, M>,
+        tx: &'v View<'p, C>,
         from: Bound<Vec<u8>>,
         to: Bound<Vec<u8>>,
-    ) -> Range<'v, 'p, K, V, C, M> {
+    ) -> Range<'v, 'p, K, V, C> {
         let (front, back) = (VecDeque::new(), VecDeque::new());
         Range { tx, map: self, from, to, front, back, batch: 4, is_over: false }
     }
@@ -663,7 +642,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -748,7 +727,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::insert`].
-    pub fn destroy<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             let tree = self.first_layer_to_write(tx)?;
             self.destroy_layer(tx, tree, 0)?;
@@ -783,13 +762,13 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
 }
 
 impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for OrderedMap<'p, K, V> {
-    fn get<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>, key: &K) -> Result<Option<V>> {
+    fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>> {
         OrderedMap::get(self, tx, key)
     }
-    fn insert<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, key: &K, value: &V) -> Result<Option<V>> {
+    fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         OrderedMap::insert(self, tx, key, value)
     }
-    fn remove<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, key: &K) -> Result<Option<V>> {
+    fn remove(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<Option<V>> {
         OrderedMap::remove(self, tx, key)
     }
 }

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 
 use super::check::Checker;
 use super::persist::{Invalid, Persist, Stored};
-use super::transaction::{Control, Memory, Tx, View};
+use super::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -271,7 +271,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new<C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>, value: &T) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>, value: &T) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * Self::BLOCK_WORDS as u64)?;
             with_buffer(Self::BLOCK_WORDS as u64, |words| {
@@ -311,7 +311,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| Persist::visit(&self, checker))
     }
 
@@ -349,7 +349,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`]: there is none; a conflict.
-    pub fn get<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<T> {
+    pub fn get(self, tx: &View<'p, impl Control>) -> Result<T> {
         tx.words(|tx| self.load(tx))
     }
 
@@ -357,7 +357,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// As [`Ptr::get`]; a full log.
-    pub fn set<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, value: &T) -> Result<()> {
+    pub fn set(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
         tx.words(|tx| {
             with_buffer(Self::BLOCK_WORDS as u64, |old| {
                 self.read(tx, old)?;
@@ -390,11 +390,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// As [`Ptr::set`].
-    pub fn update<R, C: Control<M>, M: Memory>(
-        self,
-        tx: &Tx<'p, C, M>,
-        change: impl FnOnce(&mut T) -> R,
-    ) -> Result<R> {
+    pub fn update<R>(self, tx: &Tx<'p, impl Control>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
         with_buffer(Self::BLOCK_WORDS as u64, |old| {
             let mut value = tx.words(|tx| {
                 self.read(tx, old)?;
@@ -430,7 +426,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// As [`Ptr::set`].
-    pub fn free<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<T> {
+    pub fn free(self, tx: &Tx<'p, impl Control>) -> Result<T> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
             let value = self.load(tx)?;

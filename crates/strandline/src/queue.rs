@@ -12,7 +12,8 @@
 use super::check::Checker;
 use super::persist::{Item, Stored};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
-use super::transaction::{Control, Memory, Native, Stm, Tx, View, debug_as_name};
+use super::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::bytes::with_words;
@@ -79,7 +80,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new<C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
             tx.write(at, Self::TAG)?;
@@ -103,7 +104,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; the pool is full; a conflict, a full log.
-    pub fn push<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, item: &T) -> Result<()> {
+    pub fn push(self, tx: &Tx<'p, impl Control>, item: &T) -> Result<()> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
             let bytes = item.bytes();
@@ -153,7 +154,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn pop<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<Option<T>> {
+    pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
             let first = PersistentAddress::new(tx.read(at.word(FIRST))?);
@@ -192,7 +193,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; a conflict.
-    pub fn front<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Option<T>> {
+    pub fn front(self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
         self.iter(tx)?.next().transpose()
     }
 
@@ -200,7 +201,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::front`].
-    pub fn is_empty<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         tx.words(|tx| {
             let at = self.tagged(tx)?;
             Ok(tx.read(at.word(FIRST))? == 0)
@@ -230,7 +231,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::front`].
-    pub fn iter<'v, C: Control<M>, M: Memory>(self, tx: &'v View<'p, C, M>) -> Result<Iter<'v, 'p, T, C, M>> {
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         let next = tx.words(|words| {
             let at = self.tagged(words)?;
             words.read(at.word(FIRST))
@@ -258,7 +259,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn clear<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<()> {
+    pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         while self.pop(tx)?.is_some() {}
         Ok(())
     }
@@ -282,7 +283,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -321,7 +322,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn destroy<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.clear(tx)?;
         tx.words(|tx| {
             tx.write(self.raw.at, 0)?;
@@ -357,14 +358,14 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 /// assert_eq!(jobs, ["report", "backup"]);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Iter<'v, 'p, T, C: Control<M> = Stm, M: Memory = Native> {
-    tx: &'v View<'p, C, M>,
+pub struct Iter<'v, 'p, T, C: Control = Stm> {
+    tx: &'v View<'p, C>,
     queue: Queue<'p, T>,
     next: PersistentAddress,
     guard: CircleGuard,
 }
 
-impl<'p, T: Item<'p>, C: Control<M>, M: Memory> Iterator for Iter<'_, 'p, T, C, M> {
+impl<'p, T: Item<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
     type Item = Result<T>;
     fn next(&mut self) -> Option<Result<T>> {
         if self.next.is_null() {

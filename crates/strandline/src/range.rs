@@ -9,7 +9,8 @@ use std::ops::{Bound, ControlFlow};
 use super::key::Key;
 use super::ordered_map::{BATCH, MAX_KEY_BYTES, OrderedMap, Slot, Tree, is_at, layer, word_of};
 use super::persist::{Invalid, Item, Stored};
-use super::transaction::{Control, Memory, Native, Stm, View, debug_as_name};
+use super::transaction::{Control, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::transaction::{Abort, Read};
 
@@ -33,8 +34,8 @@ use strandline_core::transaction::{Abort, Read};
 /// # })?;
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Range<'v, 'p, K, V, C: Control<M> = Stm, M: Memory = Native> {
-    pub(crate) tx: &'v View<'p, C, M>,
+pub struct Range<'v, 'p, K, V, C: Control = Stm> {
+    pub(crate) tx: &'v View<'p, C>,
     pub(crate) map: OrderedMap<'p, K, V>,
     /// What has not been fetched yet lies between these.
     pub(crate) from: Bound<Vec<u8>>,
@@ -165,7 +166,7 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
     }
 }
 
-impl<'p, K: Key, V: Item<'p>, C: Control<M>, M: Memory> Range<'_, 'p, K, V, C, M> {
+impl<'p, K: Key, V: Item<'p>, C: Control> Range<'_, 'p, K, V, C> {
     /// Fetches the next pairs at one end.
     fn fetch(&mut self, ascending: bool) -> Result<()> {
         let map = self.map;
@@ -223,14 +224,14 @@ impl<'p, K: Key, V: Item<'p>, C: Control<M>, M: Memory> Range<'_, 'p, K, V, C, M
     }
 }
 
-impl<'p, K: Key, V: Item<'p>, C: Control<M>, M: Memory> Iterator for Range<'_, 'p, K, V, C, M> {
+impl<'p, K: Key, V: Item<'p>, C: Control> Iterator for Range<'_, 'p, K, V, C> {
     type Item = Result<(K, V)>;
     fn next(&mut self) -> Option<Result<(K, V)>> {
         self.pull(true)
     }
 }
 
-impl<'p, K: Key, V: Item<'p>, C: Control<M>, M: Memory> DoubleEndedIterator for Range<'_, 'p, K, V, C, M> {
+impl<'p, K: Key, V: Item<'p>, C: Control> DoubleEndedIterator for Range<'_, 'p, K, V, C> {
     fn next_back(&mut self) -> Option<Result<(K, V)>> {
         self.pull(false)
     }

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 
 use super::persist::{Persist, Root};
 use super::pointer::{Ptr, check_block};
-use super::transaction::{self, Control, Memory, Native, Stm, Tx, View};
-use strandline_core::engine::{self, Worker};
+use super::transaction::{self, Control, EngineTx, Tx, View, WorkerOf};
+use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::root::{DESCRIPTION_WORDS, RootDescription, RootType};
@@ -35,18 +35,18 @@ type Step<C> =
 /// let migrations: Migrations<Settings> =
 ///     Migrations::new().from::<SettingsV1>(|_tx, old| Ok(Settings { limit: old.limit.into() }));
 /// ```
-pub struct Migrations<R, C: Control<Native> = Stm> {
+pub struct Migrations<R, C: Control = Stm> {
     steps: HashMap<u64, Step<C>>,
     root: PhantomData<fn() -> R>,
 }
 
-impl<R: Root, C: Control<Native>> Default for Migrations<R, C> {
+impl<R: Root, C: Control> Default for Migrations<R, C> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<R: Root, C: Control<Native>> Migrations<R, C> {
+impl<R: Root, C: Control> Migrations<R, C> {
     /// No migrations.
     pub fn new() -> Self {
         Self { steps: HashMap::new(), root: PhantomData }
@@ -98,7 +98,7 @@ fn layout_of<R: Root>() -> u64 {
     <R::At<'static> as Persist<'static>>::LAYOUT
 }
 
-fn migrate_one<'p, Old: Root, R: Root, C: Control<Native>>(
+fn migrate_one<'p, Old: Root, R: Root, C: Control>(
     tx: &Tx<'p, C>,
     at: PersistentAddress,
     migrate: &impl for<'q> Fn(&Tx<'q, C>, Old::At<'q>) -> Result<R::At<'q>>,
@@ -113,13 +113,13 @@ fn type_of<'p, T: Persist<'p>>() -> RootType {
 }
 
 /// The description of the pool's root; `None` if there is none yet.
-fn description<C: Control<M>, M: Memory>(tx: &View<'_, C, M>) -> Result<Option<RootDescription>> {
+fn description<C: Control>(tx: &View<'_, C>) -> Result<Option<RootDescription>> {
     tx.words(RootDescription::find)
 }
 
 /// Writes the description of a root of type `T` whose value is at `value`.
-fn describe<'p, T: Persist<'p>, C: Control<M>, M: Memory>(
-    tx: &Tx<'p, C, M>,
+fn describe<'p, T: Persist<'p>, C: Control>(
+    tx: &Tx<'p, C>,
     at: PersistentAddress,
     value: PersistentAddress,
 ) -> Result<()> {
@@ -130,10 +130,10 @@ fn describe<'p, T: Persist<'p>, C: Control<M>, M: Memory>(
 }
 
 /// Makes the root of a pool that has none.
-fn make_root<'p, T: Persist<'p>, C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>, value: &T) -> Result<()> {
+fn make_root<'p, T: Persist<'p>, C: Control>(tx: &Tx<'p, C>, value: &T) -> Result<()> {
     let value = Ptr::new(tx, value)?;
     let at = tx.words(|tx| tx.alloc(8 * DESCRIPTION_WORDS as u64))?;
-    describe::<T, _, _>(tx, at, value.address())?;
+    describe::<T, _>(tx, at, value.address())?;
     tx.words(|tx| {
         let root = tx.root(0);
         tx.write(root, at.offset())
@@ -151,19 +151,19 @@ fn make_root<'p, T: Persist<'p>, C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>, va
 /// # let options = Options { domain: Domain::Process, ..Options::default() };
 /// let pool = Pool::create(folder.path().join("pool"), &options)?;
 /// let mut worker = pool.worker()?;
-/// initialise::<u64, _, _>(&mut worker, |_| Ok(5))?;
-/// let five = worker.view(|tx| with_root::<u64, _, _, _>(tx, |tx, root| root.get(tx)))?;
+/// initialise::<u64, Stm>(&mut worker, |_| Ok(5))?;
+/// let five = worker.view(|tx| with_root::<u64, _, Stm>(tx, |tx, root| root.get(tx)))?;
 /// assert_eq!(five, 5);
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
 /// # Errors
 /// What `init` returns; as [`Runner::run`].
-pub fn initialise<R: Root, C: Control<M>, M: Memory>(
-    worker: &mut Worker<M, C>,
-    mut init: impl for<'p> FnMut(&Tx<'p, C, M>) -> Result<R::At<'p>>,
+pub fn initialise<R: Root, C: Control>(
+    worker: &mut WorkerOf<C>,
+    mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
 ) -> Result<()> {
-    transaction::update(worker, |tx| {
+    transaction::update::<C, _, _>(worker, |tx| {
         if description(tx)?.is_none() {
             make_root(tx, &init(tx)?)?;
         }
@@ -182,9 +182,9 @@ pub fn initialise<R: Root, C: Control<M>, M: Memory>(
 /// # let folder = tempfile::tempdir().unwrap();
 /// let pool = Pool::create(folder.path().join("pool"), &Options::default())?;
 /// let mut worker = pool.worker()?;
-/// initialise::<u64, _, _>(&mut worker, |_| Ok(5))?;
+/// initialise::<u64, Stm>(&mut worker, |_| Ok(5))?;
 /// let six = worker.run(|tx| {
-///     with_root::<u64, _, _, _>(tx, |tx, root| {
+///     with_root::<u64, _, Stm>(tx, |tx, root| {
 ///         root.update(tx, |count| *count += 1)?;
 ///         root.get(tx)
 ///     })
@@ -197,11 +197,11 @@ pub fn initialise<R: Root, C: Control<M>, M: Memory>(
 /// # Errors
 /// The abort that the transaction has to end with: what it met, or the error that `body` returned, which its runner then
 /// returns. [`Error::WrongStructure`]: the root is no `R`; [`Error::Missing`]: there is none.
-pub fn with_root<R: Root, T, C: Control<M>, M: Memory>(
-    tx: &mut engine::Tx<M, C>,
-    body: impl for<'p> FnOnce(&Tx<'p, C, M>, Ptr<'p, R::At<'p>>) -> Result<T>,
+pub fn with_root<R: Root, T, C: Control>(
+    tx: &mut EngineTx<C>,
+    body: impl for<'p> FnOnce(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
 ) -> Result<T, Abort> {
-    let done = transaction::within(&mut *tx, |tx| {
+    let done = transaction::within::<C, _>(&mut *tx, |tx| {
         let found = description(tx)?.ok_or(Error::Missing { what: "store's root", root: 0 })?;
         if found.root_type.layout != layout_of::<R>() {
             return Err(Error::WrongStructure {
@@ -220,12 +220,12 @@ pub fn with_root<R: Root, T, C: Control<M>, M: Memory>(
 
 /// Checks that the root is an `R`, and makes it one where there is a migration. Returns the address of its value, which
 /// stays where it is while the pool is open.
-pub(crate) fn check<R: Root, C: Control<Native>>(
-    worker: &mut Worker<Native, C>,
+pub(crate) fn check<R: Root, C: Control>(
+    worker: &mut WorkerOf<C>,
     migrations: &Migrations<R, C>,
 ) -> Result<PersistentAddress> {
     let missing = || Error::Missing { what: "store's root", root: 0 };
-    let found = transaction::view(worker, |tx| description(tx)?.ok_or_else(missing))?;
+    let found = transaction::view::<C, _, _>(worker, |tx| description(tx)?.ok_or_else(missing))?;
     let layout = found.root_type.layout;
     if layout == layout_of::<R>() {
         return Ok(found.value);
@@ -236,10 +236,10 @@ pub(crate) fn check<R: Root, C: Control<Native>>(
             expected: type_of::<R::At<'_>>().to_string(),
         });
     };
-    transaction::update(worker, |tx| {
+    transaction::update::<C, _, _>(worker, |tx| {
         let found = description(tx)?.ok_or_else(missing)?;
         let value = step(tx, found.value)?;
-        describe::<R::At<'_>, _, _>(tx, found.at, value)?;
+        describe::<R::At<'_>, _>(tx, found.at, value)?;
         Ok(value)
     })
 }

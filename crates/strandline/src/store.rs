@@ -7,11 +7,11 @@ use std::path::Path;
 use super::persist::Root;
 use super::pointer::Ptr;
 use super::root::{self, Migrations};
-use super::transaction::{self, Control, Native, Stm, Tx, View};
-use strandline_core::engine::{Setup, Worker};
+use super::transaction::{self, Control, Tx, View, WorkerOf};
+use strandline_core::engine::{Setup, Stm};
 use strandline_core::error::{Error, Result};
 use strandline_core::file::{BoxedWorker, Options, Pool, Ticket};
-use strandline_core::memory::PersistentAddress;
+use strandline_core::memory::{Native, PersistentAddress};
 use strandline_core::transaction::{Runner, Statistics};
 
 /// A pool that holds one value of type `R`, from which everything else in it hangs.
@@ -47,8 +47,8 @@ use strandline_core::transaction::{Runner, Statistics};
 /// # Ok(())
 /// # }
 /// ```
-pub struct Store<R, C: Control<Native> = Stm> {
-    pool: Pool<C>,
+pub struct Store<R, C: Control<Memory = Native> = Stm> {
+    pool: Pool<C::Engine>,
     /// The root's value.
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
@@ -71,20 +71,17 @@ pub struct Store<R, C: Control<Native> = Stm> {
 /// assert!(session.statistics().commits >= 10);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Session<'s, R, C: Control<Native> = Stm> {
+pub struct Session<'s, R, C: Control<Memory = Native> = Stm> {
     store: &'s Store<R, C>,
     /// Taken when dropped.
-    worker: Option<BoxedWorker<C>>,
+    worker: Option<BoxedWorker<C::Engine>>,
 }
 
-impl<R: Root, C: Control<Native>> Store<R, C>
-where
-    Setup<C>: Default,
-{
+impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// A store in `pool`, whose root `root` finds.
     fn over(
-        pool: Pool<C>,
-        root: impl FnOnce(&mut Worker<Native, C>) -> Result<PersistentAddress>,
+        pool: Pool<C::Engine>,
+        root: impl FnOnce(&mut WorkerOf<C>) -> Result<PersistentAddress>,
     ) -> Result<Self> {
         let mut worker = pool.worker()?;
         let root = root(&mut worker)?;
@@ -102,7 +99,7 @@ where
         options: &Options,
         init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
-        let made = |pool: &Pool<C>| root::initialise::<R, _, _>(&mut pool.worker()?, init);
+        let made = |pool: &Pool<C::Engine>| root::initialise::<R, C>(&mut pool.worker()?, init);
         let (pool, ()) = Setup::default().create_with(path, options, made)?;
         Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
     }
@@ -160,7 +157,7 @@ where
                 Ok(pool) => {
                     return Self::over(pool, |worker| {
                         // A pool that was created without a root.
-                        root::initialise::<R, _, _>(worker, init)?;
+                        root::initialise::<R, C>(worker, init)?;
                         root::check::<R, C>(worker, &Migrations::new())
                     });
                 }
@@ -422,7 +419,7 @@ where
     }
 
     /// The pool: its recovery, usage and sizes.
-    pub fn pool(&self) -> &Pool<C> {
+    pub fn pool(&self) -> &Pool<C::Engine> {
         &self.pool
     }
 
@@ -435,8 +432,8 @@ where
     }
 }
 
-impl<R: Root, C: Control<Native>> Session<'_, R, C> {
-    fn worker(&mut self) -> &mut Worker<Native, C> {
+impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
+    fn worker(&mut self) -> &mut WorkerOf<C> {
         self.worker.as_deref_mut().expect("only the drop takes it")
     }
 
@@ -460,7 +457,7 @@ impl<R: Root, C: Control<Native>> Session<'_, R, C> {
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         let root = self.store.root;
-        transaction::update(self.worker(), |tx| body(tx, Ptr::of(root)))
+        transaction::update::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// As [`Store::update_later`].
@@ -484,7 +481,8 @@ impl<R: Root, C: Control<Native>> Session<'_, R, C> {
     ) -> Result<(T, Ticket), E> {
         let Store { pool, root, .. } = self.store;
         let worker = self.worker.as_deref_mut().expect("only the drop takes it");
-        let (result, transaction) = transaction::update_later(worker, |tx| body(tx, Ptr::of(*root)))?;
+        let (result, transaction) =
+            transaction::update_later::<C, _, _>(worker, |tx| body(tx, Ptr::of(*root)))?;
         Ok((result, pool.ticket(transaction)?))
     }
 
@@ -508,7 +506,7 @@ impl<R: Root, C: Control<Native>> Session<'_, R, C> {
         mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         let root = self.store.root;
-        transaction::view(self.worker(), |tx| body(tx, Ptr::of(root)))
+        transaction::view::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// What this session's worker has done so far, in other sessions too.
@@ -517,7 +515,7 @@ impl<R: Root, C: Control<Native>> Session<'_, R, C> {
     }
 }
 
-impl<R, C: Control<Native>> Drop for Session<'_, R, C> {
+impl<R, C: Control<Memory = Native>> Drop for Session<'_, R, C> {
     fn drop(&mut self) {
         if let Some(worker) = self.worker.take() {
             self.store.pool.return_worker(worker);

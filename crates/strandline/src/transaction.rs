@@ -1,15 +1,66 @@
 //! Typed transactions: what a closure is lent, and how it is run.
 
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::ops::Deref;
 
-use strandline_core::engine::{self, Worker};
+use strandline_core::engine::{self, SingleWriter, Stm, Worker};
 use strandline_core::error::{Error, Result};
 use strandline_core::transaction::{Abort, Runner};
 
-/// What the types of the collections' methods name.
-pub(crate) use strandline_core::engine::{Control, Stm};
-pub(crate) use strandline_core::memory::{Memory, Native};
+use strandline_core::memory::{Memory, Native};
+
+/// How the transactions of a [`Store`](super::Store) are isolated: [`Stm`] or [`SingleWriter`]. It is a part of the types of stores
+/// and transactions, so that each is compiled for itself; nobody needs to name it who takes the default.
+///
+/// ```
+/// # use strandline::Store;
+/// # use strandline::{Domain, Options};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pool");
+/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// use strandline::{Control, Ptr, SingleWriter, Tx};
+///
+/// // A part of a transaction in any store.
+/// fn double<'p>(tx: &Tx<'p, impl Control>, number: Ptr<'p, u64>) -> strandline::Result<()> {
+///     number.update(tx, |number| *number *= 2)
+/// }
+///
+/// // Readers beside one writer at a time, which never has to begin anew.
+/// let store = Store::<u64, SingleWriter>::create(&path, &options, |_| Ok(5))?;
+/// store.update(|tx, root| double(tx, root))?;
+/// assert_eq!(store.view(|tx, root| root.get(tx))?, 10);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub trait Control {
+    #[doc(hidden)]
+    type Memory: Memory;
+    #[doc(hidden)]
+    type Engine: engine::Control<Self::Memory> + Default;
+}
+
+impl Control for Stm {
+    type Memory = Native;
+    type Engine = Self;
+}
+
+impl Control for SingleWriter {
+    type Memory = Native;
+    type Engine = Self;
+}
+
+/// The control `C` over the memory `M`, in which there is no file to open.
+pub struct Over<C, M>(PhantomData<(C, M)>);
+
+impl<M: Memory, C: engine::Control<M> + Default> Control for Over<C, M> {
+    type Memory = M;
+    type Engine = C;
+}
+
+/// The worker that runs transactions of control `C`.
+pub(crate) type WorkerOf<C> = Worker<<C as Control>::Memory, <C as Control>::Engine>;
+/// The engine's transaction behind one of control `C`.
+pub(crate) type EngineTx<C> = engine::Tx<<C as Control>::Memory, <C as Control>::Engine>;
 
 /// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: a pointer or collection
 /// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
@@ -35,8 +86,8 @@ pub(crate) use strandline_core::memory::{Memory, Native};
 /// assert_eq!(store.view(|tx, root| root.get(tx))?, 6);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct View<'p, C: Control<M> = Stm, M: Memory = Native> {
-    inner: RefCell<&'p mut engine::Tx<M, C>>,
+pub struct View<'p, C: Control = Stm> {
+    inner: RefCell<&'p mut EngineTx<C>>,
     operations: Cell<u64>,
 }
 
@@ -60,14 +111,14 @@ pub struct View<'p, C: Control<M> = Stm, M: Memory = Native> {
 /// assert_eq!(store.view(|tx, root| root.get(tx))?, 10);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Tx<'p, C: Control<M> = Stm, M: Memory = Native> {
-    view: View<'p, C, M>,
+pub struct Tx<'p, C: Control = Stm> {
+    view: View<'p, C>,
 }
 
-impl<'p, C: Control<M>, M: Memory> Deref for Tx<'p, C, M> {
-    type Target = View<'p, C, M>;
+impl<'p, C: Control> Deref for Tx<'p, C> {
+    type Target = View<'p, C>;
     #[inline(always)]
-    fn deref(&self) -> &View<'p, C, M> {
+    fn deref(&self) -> &View<'p, C> {
         &self.view
     }
 }
@@ -75,8 +126,8 @@ impl<'p, C: Control<M>, M: Memory> Deref for Tx<'p, C, M> {
 /// `Debug` for what holds a transaction: its name.
 macro_rules! debug_as_name {
     ($($name:ident<$($brand:lifetime),*; $($parameter:ident),*>)*) => {
-        $(impl<$($parameter,)* C: $crate::transaction::Control<M>, M: $crate::transaction::Memory> std::fmt::Debug
-            for $name<$($brand,)* $($parameter,)* C, M>
+        $(impl<$($parameter,)* C: $crate::transaction::Control> std::fmt::Debug
+            for $name<$($brand,)* $($parameter,)* C>
         {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(stringify!($name))
@@ -88,8 +139,8 @@ pub(crate) use debug_as_name;
 
 debug_as_name! { View<'_;> Tx<'_;> }
 
-impl<'p, C: Control<M>, M: Memory> View<'p, C, M> {
-    fn new(inner: &'p mut engine::Tx<M, C>) -> Self {
+impl<'p, C: Control> View<'p, C> {
+    fn new(inner: &'p mut EngineTx<C>) -> Self {
         Self { inner: RefCell::new(inner), operations: Cell::new(0) }
     }
 
@@ -100,16 +151,16 @@ impl<'p, C: Control<M>, M: Memory> View<'p, C, M> {
 
     /// Runs one operation, which must not call what it was given by a user: that may use the transaction too.
     #[inline]
-    pub(crate) fn words<R>(&self, body: impl FnOnce(&mut engine::Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
+    pub(crate) fn words<R>(&self, body: impl FnOnce(&mut EngineTx<C>) -> Result<R, Abort>) -> Result<R> {
         self.operations.set(self.operations.get() + 1);
         body(&mut self.inner.borrow_mut()).map_err(|_| Error::Interrupted)
     }
 }
 
 #[inline]
-fn attempt<'p, C: Control<M>, M: Memory, T, E>(
-    tx: &'p mut engine::Tx<M, C>,
-    body: &mut impl FnMut(&Tx<'p, C, M>) -> Result<T, E>,
+fn attempt<'p, C: Control, T, E>(
+    tx: &'p mut EngineTx<C>,
+    body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,
     given_up: &mut Option<E>,
 ) -> Result<T, Abort> {
     *given_up = None;
@@ -120,9 +171,9 @@ fn attempt<'p, C: Control<M>, M: Memory, T, E>(
 }
 
 /// Runs `body` inside a transaction that is under way.
-pub(crate) fn within<C: Control<M>, M: Memory, T>(
-    tx: &mut engine::Tx<M, C>,
-    body: impl for<'p> FnOnce(&Tx<'p, C, M>) -> Result<T>,
+pub(crate) fn within<C: Control, T>(
+    tx: &mut EngineTx<C>,
+    body: impl for<'p> FnOnce(&Tx<'p, C>) -> Result<T>,
 ) -> Result<T> {
     body(&Tx { view: View::new(tx) })
 }
@@ -131,9 +182,9 @@ pub(crate) fn within<C: Control<M>, M: Memory, T>(
 ///
 /// # Errors
 /// The error that `body` returns, and nothing has happened; or what made the transaction fail.
-pub(crate) fn update<C: Control<M>, M: Memory, T, E: From<Error>>(
-    worker: &mut Worker<M, C>,
-    mut body: impl FnMut(&Tx<'_, C, M>) -> Result<T, E>,
+pub(crate) fn update<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut given_up = None;
     let outcome = worker.run(|tx| attempt(tx, &mut body, &mut given_up));
@@ -141,9 +192,9 @@ pub(crate) fn update<C: Control<M>, M: Memory, T, E: From<Error>>(
 }
 
 /// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
-pub(crate) fn update_later<C: Control<M>, M: Memory, T, E: From<Error>>(
-    worker: &mut Worker<M, C>,
-    mut body: impl FnMut(&Tx<'_, C, M>) -> Result<T, E>,
+pub(crate) fn update_later<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
 ) -> Result<(T, u64), E> {
     let mut given_up = None;
     let outcome = worker.run_later(|tx| attempt(tx, &mut body, &mut given_up));
@@ -154,9 +205,9 @@ pub(crate) fn update_later<C: Control<M>, M: Memory, T, E: From<Error>>(
 ///
 /// # Errors
 /// As [`update`].
-pub(crate) fn view<C: Control<M>, M: Memory, T, E: From<Error>>(
-    worker: &mut Worker<M, C>,
-    mut body: impl FnMut(&View<'_, C, M>) -> Result<T, E>,
+pub(crate) fn view<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&View<'_, C>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut given_up = None;
     let outcome = worker.view(|tx| {

@@ -11,7 +11,8 @@ use std::marker::PhantomData;
 use super::check::Checker;
 use super::persist::{Persist, Stored};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
-use super::transaction::{Control, Memory, Native, Stm, Tx, View, debug_as_name};
+use super::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::bytes::check_room;
@@ -103,7 +104,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new<C: Control<M>, M: Memory>(tx: &Tx<'p, C, M>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
             tx.write_range(at, &[Self::TAG, 0, 0, 0])?;
@@ -177,7 +178,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`]: the vector was destroyed; a conflict.
-    pub fn len<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<u64> {
+    pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| Ok(self.header(tx)?.length))
     }
 
@@ -185,7 +186,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::len`].
-    pub fn is_empty<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.len(tx)? == 0)
     }
 
@@ -209,7 +210,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::len`].
-    pub fn get<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>, index: u64) -> Result<Option<T>> {
+    pub fn get(self, tx: &View<'p, impl Control>, index: u64) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header(tx)?;
             if index < header.length { self.load(tx, header, index).map(Some) } else { Ok(None) }
@@ -220,7 +221,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::len`].
-    pub fn last<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Option<T>> {
+    pub fn last(self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header(tx)?;
             match header.length.checked_sub(1) {
@@ -250,7 +251,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// [`Error::Parameter`]: there is no such element; as [`Vector::push`].
-    pub fn set<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, index: u64, value: &T) -> Result<T> {
+    pub fn set(self, tx: &Tx<'p, impl Control>, index: u64, value: &T) -> Result<T> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
             if index >= header.length {
@@ -267,7 +268,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// The pool is full; as [`Vector::len`]; a full log.
-    pub fn push<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, value: &T) -> Result<()> {
+    pub fn push(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
         tx.words(|tx| {
             let mut header = self.header_to_write(tx)?;
             let (segment, number) = place(header.length);
@@ -316,11 +317,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::push`].
-    pub fn extend<C: Control<M>, M: Memory>(
-        self,
-        tx: &Tx<'p, C, M>,
-        values: impl IntoIterator<Item = T>,
-    ) -> Result<()> {
+    pub fn extend(self, tx: &Tx<'p, impl Control>, values: impl IntoIterator<Item = T>) -> Result<()> {
         values.into_iter().try_for_each(|value| self.push(tx, &value))
     }
 
@@ -344,7 +341,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::push`].
-    pub fn pop<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<Option<T>> {
+    pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
             let Some(last) = header.length.checked_sub(1) else { return Ok(None) };
@@ -375,7 +372,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::set`].
-    pub fn swap_remove<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, index: u64) -> Result<T> {
+    pub fn swap_remove(self, tx: &Tx<'p, impl Control>, index: u64) -> Result<T> {
         let length = self.len(tx)?;
         if index >= length {
             return tx.words(|tx| Err(Self::outside(tx, index, length)));
@@ -404,7 +401,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::set`].
-    pub fn swap<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, one: u64, other: u64) -> Result<()> {
+    pub fn swap(self, tx: &Tx<'p, impl Control>, one: u64, other: u64) -> Result<()> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
             if one.max(other) >= header.length {
@@ -438,7 +435,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::push`].
-    pub fn truncate<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>, length: u64) -> Result<()> {
+    pub fn truncate(self, tx: &Tx<'p, impl Control>, length: u64) -> Result<()> {
         tx.words(|tx| {
             if length < self.header_to_write(tx)?.length {
                 tx.write(self.raw.at.word(LENGTH), length)?;
@@ -468,7 +465,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::len`].
-    pub fn iter<'v, C: Control<M>, M: Memory>(self, tx: &'v View<'p, C, M>) -> Result<Iter<'v, 'p, T, C, M>> {
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         let length = self.len(tx)?;
         Ok(Iter { tx, vector: self, next: 0, end: length, segment: None, element: PhantomData })
     }
@@ -477,7 +474,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::push`].
-    pub fn clear<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<()> {
+    pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             self.free_elements(tx)?;
             tx.write_range(self.raw.at.word(LENGTH), &[0; 3])
@@ -521,7 +518,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check<C: Control<M>, M: Memory>(self, tx: &View<'p, C, M>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -572,7 +569,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::push`].
-    pub fn destroy<C: Control<M>, M: Memory>(self, tx: &Tx<'p, C, M>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             self.free_elements(tx)?;
             tx.write(self.raw.at, 0)?;
@@ -608,8 +605,8 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 /// assert_eq!(last, [14, 13]);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Iter<'v, 'p, T, C: Control<M> = Stm, M: Memory = Native> {
-    tx: &'v View<'p, C, M>,
+pub struct Iter<'v, 'p, T, C: Control = Stm> {
+    tx: &'v View<'p, C>,
     vector: Vector<'p, T>,
     next: u64,
     end: u64,
@@ -618,7 +615,7 @@ pub struct Iter<'v, 'p, T, C: Control<M> = Stm, M: Memory = Native> {
     element: PhantomData<T>,
 }
 
-impl<'p, T: Persist<'p>, C: Control<M>, M: Memory> Iter<'_, 'p, T, C, M> {
+impl<'p, T: Persist<'p>, C: Control> Iter<'_, 'p, T, C> {
     fn at(&mut self, index: u64) -> Option<Result<T>> {
         let (vector, segment) = (self.vector, place(index).0);
         let is_new = self.segment.replace(segment) != Some(segment);
@@ -639,7 +636,7 @@ impl<'p, T: Persist<'p>, C: Control<M>, M: Memory> Iter<'_, 'p, T, C, M> {
     }
 }
 
-impl<'p, T: Persist<'p>, C: Control<M>, M: Memory> Iterator for Iter<'_, 'p, T, C, M> {
+impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
     type Item = Result<T>;
     fn next(&mut self) -> Option<Result<T>> {
         if self.next == self.end {
@@ -650,7 +647,7 @@ impl<'p, T: Persist<'p>, C: Control<M>, M: Memory> Iterator for Iter<'_, 'p, T, 
     }
 }
 
-impl<'p, T: Persist<'p>, C: Control<M>, M: Memory> DoubleEndedIterator for Iter<'_, 'p, T, C, M> {
+impl<'p, T: Persist<'p>, C: Control> DoubleEndedIterator for Iter<'_, 'p, T, C> {
     fn next_back(&mut self) -> Option<Result<T>> {
         if self.next == self.end {
             return None;
