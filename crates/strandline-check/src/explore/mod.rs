@@ -17,6 +17,7 @@ pub(crate) mod scheme;
 mod state;
 pub(crate) mod story;
 pub(crate) mod trace;
+pub(crate) mod worker;
 pub(crate) mod workload;
 mod world;
 

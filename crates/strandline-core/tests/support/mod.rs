@@ -56,12 +56,19 @@ impl TestPool {
     }
 
     /// A worker outside any coroutine: the applications' path.
-    pub fn worker(&self, concurrency: Concurrency) -> Result<Worker<Hosted, Blurred>> {
-        Worker::lease(self.view(), concurrency, None)
+    pub fn worker<C: Control<Hosted>>(&self, control: C) -> Result<Worker<Hosted, C>>
+    where
+        Setup<C>: From<C>,
+    {
+        Worker::lease(self.view(), control, None)
     }
 
     /// A worker under any scheme: the laboratory's path.
-    pub fn worker_of(&self, kind: SchemeKind, concurrency: Concurrency) -> Result<Worker<Hosted, Erased>> {
+    pub fn worker_of(
+        &self,
+        kind: SchemeKind,
+        concurrency: Concurrency,
+    ) -> Result<Worker<Hosted, Concurrency>> {
         Worker::lease_of(self.view(), kind, concurrency, None)
     }
 }
