@@ -206,27 +206,3 @@ impl Default for Schemes {
         Self(&APPLICATION)
     }
 }
-
-/// How a pool is used while it is open: one control for all its workers, and the schemes that they may be of.
-///
-/// ```
-/// use strandline_core::Concurrency;
-/// use strandline_core::scheme::Setup;
-///
-/// assert_eq!(Setup::from(Concurrency::SingleWriter).concurrency, Concurrency::SingleWriter);
-/// assert_eq!(Setup::default().concurrency, Concurrency::Stm);
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Setup {
-    /// How transactions are isolated.
-    pub concurrency: Concurrency,
-    /// The schemes that the pool may be of. Whoever leases a worker of another need not name it here.
-    pub schemes: Schemes,
-}
-
-impl From<Concurrency> for Setup {
-    /// With an application's schemes.
-    fn from(concurrency: Concurrency) -> Self {
-        Self { concurrency, schemes: Schemes::default() }
-    }
-}
