@@ -26,7 +26,7 @@
 //!
 //! # The parts
 //!
-//! Each uses only those above it; `tests/directions.rs` says so.
+//! Each uses only those above it; `tests/all/directions.rs` says so.
 //!
 //! | | |
 //! |---|---|
@@ -40,6 +40,7 @@
 //! | [`engine`] | the concurrency controls, and the workers that run transactions |
 //! | [`mod@file`] | pools as files |
 //! | [`structures`] | the structures that typed collections stand on |
+//! | [`file`] | pools as files: create, lock, grow, back up, check, repair |
 
 mod domain;
 pub mod engine;

@@ -65,6 +65,7 @@ pub static XIL: SchemeDescriptor = SchemeDescriptor {
     ],
     barriers: &[],
     leftover: leave_records,
+    // The log lines, the home lines, the truncation mark: a fence after each.
     commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 0)),
     scheme: &Of::<ExecutionInLog>::NEW,
 };
@@ -126,6 +127,7 @@ pub static VCBP: SchemeDescriptor = SchemeDescriptor {
     ],
     barriers: &[],
     leftover: leave_records,
+    // BASE's log, and no more.
     commit_cost: Some(|_, data_lines, _| (data_lines + 1, 2, 0)),
     scheme: &Of::<VolatileCheckpoint>::NEW,
 };

@@ -47,7 +47,7 @@
 //! What has not committed is undone, in the order of falling timestamps: a transaction's mark persists only after
 //! those of its predecessors, so the undone ones are the last on every word. When an entry is used again, its old
 //! transaction's data and its predecessors' marks are durable, or persist before. Recovery:
-//! [`strandline_core::log::recover_undo`].
+//! [`crate::recover_undo`].
 //!
 //! A transaction is acknowledged when its commit is known durable: under eager sync when `commitPersisted` is set, under
 //! the other models by the fence of `drain`. One that only reads is acknowledged when it returns: it waits for

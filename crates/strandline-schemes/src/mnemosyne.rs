@@ -22,13 +22,13 @@
 //!
 //! Recovery: `recovery.rs`.
 
+use crate::execution_area::ExecutionArea;
 use crate::write_ahead::EachTransaction;
 use crate::write_ahead::{RESTART_FENCE_RETRY, SORT, TRUNCATION_FENCE};
 use strandline_core::layout::{Layout, SharedLayout, View, pack, unpack};
 use strandline_core::log::{LogFull, RECORD_BLOCKS, Record, ThreadLog};
 use strandline_core::memory::latch::load_in_order;
 use strandline_core::memory::{Memory, PersistentAddress, Step};
-use strandline_core::scheme::ExecutionArea;
 use strandline_core::scheme::Reading;
 use strandline_core::scheme::{Checkpoint, Logging, Redo};
 use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
@@ -94,6 +94,7 @@ pub static MNE_SYNC: SchemeDescriptor = SchemeDescriptor {
     ],
     barriers: &[],
     leftover: leave_records,
+    // All log lines past the cache, the home lines, the truncation mark: a fence after each.
     commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 64 * log_lines)),
     scheme: &Of::<MnemosyneSynchronous>::NEW,
 };
@@ -133,6 +134,7 @@ pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
     ],
     barriers: &[],
     leftover: leave_records,
+    // All log lines past the cache, a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
     scheme: &Of::<MnemosyneAsynchronous>::NEW,
 };

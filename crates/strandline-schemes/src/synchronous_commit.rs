@@ -26,7 +26,7 @@
 //! Before the entry is complete nothing was stored in place, and its checksum shows that it is not. From then on
 //! until the mark the transaction is undone, whatever of its data persisted; when the mark persists, so has all
 //! data. Conflicting transactions are never both undone, since the first one's mark persists before its locks
-//! are released (eager sync), or before the other's entry. Recovery: [`strandline_core::log::recover_undo`].
+//! are released (eager sync), or before the other's entry. Recovery: [`crate::recover_undo`].
 //!
 //! Under eager sync a transaction is acknowledged after SB3. The other models' barriers do not wait: that a commit
 //! is durable is only known after [`Runner::drain`](strandline_core::Runner::drain).

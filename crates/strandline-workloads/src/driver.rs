@@ -37,7 +37,7 @@ const STOP: u8 = 2;
 /// # Errors
 /// The pool has fewer logs than there are threads; the domain refuses the scheme; a transaction failed.
 pub fn measure<W: Workload>(
-    pool: &Pool,
+    pool: &Pool<Concurrency>,
     domain: Domain,
     workload: &W,
     workload_name: &str,

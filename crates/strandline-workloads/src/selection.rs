@@ -4,7 +4,7 @@ use strandline_core::error::Error;
 use strandline_core::file::Pool;
 use strandline_core::structures::BPlusTree;
 use strandline_core::transaction::{AnyRunner, Runner, Statistics};
-use strandline_core::{Domain, Result};
+use strandline_core::{Concurrency, Domain, Result};
 use strandline_structures::{BTree, MultiSet, RedBlackTree, Set};
 
 #[cfg(feature = "sqlite")]
@@ -152,7 +152,13 @@ impl Selection {
     ///
     /// # Errors
     /// As there.
-    pub fn measure(&self, pool: &Pool, domain: Domain, scheme: SchemeName, run: &Run) -> Result<Row> {
+    pub fn measure(
+        &self,
+        pool: &Pool<Concurrency>,
+        domain: Domain,
+        scheme: SchemeName,
+        run: &Run,
+    ) -> Result<Row> {
         self.allow(run.threads)?;
         each!(&self.workload, workload => measure(pool, domain, workload, self.name.name(), scheme, run))
     }

@@ -12,12 +12,13 @@ use super::open::{FoundLog, OpenFiles, decode_state, log_path, read_header, read
 use super::options::Options;
 use super::pool::{Pool, Recovery};
 use crate::Domain;
+use crate::engine::{Setup, Stm};
 use crate::error::{Error, Result};
 use crate::heap::HeapUsage;
 use crate::layout::Header;
 use crate::layout::{Layout, ROOTS};
 use crate::memory::Memory;
-use crate::scheme::{Schemes, Setup};
+use crate::scheme::Schemes;
 
 /// What `strandline pool info` shows.
 ///
@@ -146,5 +147,5 @@ pub(super) fn open_to_look(path: &Path, header: &Header, schemes: Schemes) -> Re
     let state = read_word(&file, Layout::STATE.offset())?;
     let domain = decode_state(state, schemes).map_or(Domain::Process, |(domain, _)| domain);
     let options = Options { domain, layout_name: header.layout_name.clone(), ..Options::default() };
-    Setup { schemes, ..Setup::default() }.open_read_only(path, &options)
+    Setup { control: Stm, schemes }.open_read_only(path, &options)
 }

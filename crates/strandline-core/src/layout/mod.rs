@@ -3,7 +3,6 @@
 //! `docs/pool-format.md` draws the same picture byte by byte.
 
 use crate::error::{Error, Result};
-use crate::log::RECORD_BYTES;
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, VolatileAddress};
 
 mod header;
@@ -11,6 +10,8 @@ mod header;
 pub use header::Header;
 
 pub use crate::memory::PAGE_BYTES;
+/// Bytes in a record of a log.
+pub const RECORD_BYTES: u64 = 16;
 /// Words that structures may use as their entry points.
 pub const ROOTS: u64 = 8;
 

@@ -3,7 +3,8 @@
 //! run or an earlier life has left completes a record of this one (`scheme/recovery.rs`). Transactions execute in it as Blurred Persistence has it, or are copied into it when
 //! they commit (`copying.rs`).
 
-use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, RECORD_BYTES, Record};
+use super::RECORD_BYTES;
+use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record};
 use crate::layout::{Layout, Slot, View, pack, unpack};
 use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
 

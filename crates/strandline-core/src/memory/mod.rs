@@ -6,6 +6,8 @@
 //! operation to a [`World`]: the [`Recorder`](recorder::Recorder), the crash checker, the simulator.
 
 mod address;
+#[cfg(feature = "coroutines")]
+pub mod coroutines;
 pub mod device;
 pub mod hosted;
 pub mod latch;

@@ -4,13 +4,10 @@
 //! is right.
 
 mod blurred;
-mod counted;
 mod current;
 mod descriptor;
 mod erased;
-mod execution_area;
 mod line_set;
-mod no_persistence;
 mod recovery;
 mod redo;
 
@@ -18,17 +15,13 @@ pub use blurred::{
     BPPM, BULK_LOG, BULK_STEPS, BULK_WAIT, Blurred, BulkPersistence, Executing, PAPER, WATERMARK_FENCE,
     WATERMARK_FENCE_LATE, persist_up_to, wait_for_commits,
 };
-pub use counted::{BPPM_COUNTED, Counted};
 pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
 pub use current::{check_transaction, logs, recover, zero_logs};
 pub use descriptor::{
     Barrier, CommitCost, Durability, Leftover, Mode, Persistency, SchemeDescriptor, SchemeKind, Schemes,
-    Setup,
 };
 pub use erased::{AnyScheme, Erased, Of, OperationsOn, SchemeMemory, SchemeObject};
-pub use execution_area::ExecutionArea;
 pub use line_set::LineSet;
-pub use no_persistence::{NP, NoPersistence};
 pub use recovery::{Reading, RecoveryReport, RecoveryStep};
 pub use redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
 

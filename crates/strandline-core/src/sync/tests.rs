@@ -9,7 +9,7 @@ use super::*;
 use crate::Domain;
 use crate::engine::Worker;
 use crate::layout::{Geometry, Layout, SharedLayout, View};
-use crate::memory::{Mapping, MappingKind, Memory, Native};
+use crate::memory::{Device, DeviceFile, Mapping, MappingKind, Memory, Native};
 use crate::scheme::Blurred;
 use crate::transaction::{Concurrency, Read, Runner, Transaction};
 
@@ -66,7 +66,7 @@ impl Files {
         view: &View<Native>,
         threads: u64,
         concurrency: Concurrency,
-        body: impl Fn(u64, &mut Worker<Native, Blurred>) + Sync,
+        body: impl Fn(u64, &mut Worker<Native, Concurrency>) + Sync,
     ) -> u64 {
         let stop = AtomicBool::new(false);
         let fork = || View { memory: view.memory.fork(), layout: self.layout, shared: self.shared };

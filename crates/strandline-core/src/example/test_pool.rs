@@ -1,15 +1,13 @@
 //! A hosted pool for tests: small, in memory, its operations recorded.
 
-#![allow(dead_code)]
-
 use std::rc::Rc;
 
-use strandline_core::engine::Worker;
-use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-use strandline_core::memory::recorder::Recorder;
-use strandline_core::memory::{Hosted, Step, World};
-use strandline_core::scheme::{Blurred, Erased, SchemeKind};
-use strandline_core::{Concurrency, Result};
+use crate::engine::{Control, Setup, Worker};
+use crate::layout::{Geometry, Layout, SharedLayout, View};
+use crate::memory::recorder::Recorder;
+use crate::memory::{Hosted, Step, World};
+use crate::scheme::SchemeKind;
+use crate::{Concurrency, Result};
 
 /// A pool in a recorder.
 pub struct TestPool {
@@ -40,7 +38,7 @@ impl TestPool {
         Self { recorder, layout, shared }
     }
 
-    /// The world, for `hosted::run`.
+    /// The world, for `coroutines::run`.
     pub fn world(&self) -> Rc<dyn World> {
         self.recorder.clone()
     }
@@ -56,12 +54,19 @@ impl TestPool {
     }
 
     /// A worker outside any coroutine: the applications' path.
-    pub fn worker(&self, concurrency: Concurrency) -> Result<Worker<Hosted, Blurred>> {
-        Worker::lease(self.view(), concurrency, None)
+    pub fn worker<C: Control<Hosted>>(&self, control: C) -> Result<Worker<Hosted, C>>
+    where
+        Setup<C>: From<C>,
+    {
+        Worker::lease(self.view(), control, None)
     }
 
     /// A worker under any scheme: the laboratory's path.
-    pub fn worker_of(&self, kind: SchemeKind, concurrency: Concurrency) -> Result<Worker<Hosted, Erased>> {
+    pub fn worker_of(
+        &self,
+        kind: SchemeKind,
+        concurrency: Concurrency,
+    ) -> Result<Worker<Hosted, Concurrency>> {
         Worker::lease_of(self.view(), kind, concurrency, None)
     }
 }
