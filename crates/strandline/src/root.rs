@@ -142,10 +142,11 @@ fn make_root<'p, T: Persist<'p>, C: Control>(tx: &Tx<'p, C>, value: &T) -> Resul
 /// ```
 /// # use strandline_core::example::*;
 /// # let (_pool, mut worker) = pool_and_worker();
+/// use strandline::Stm;
 /// use strandline::hosted::{initialise, with_root};
 ///
-/// initialise::<u64>(&mut worker, |_| Ok(5))?;
-/// let five = worker.view(|tx| with_root::<u64, _>(tx, |tx, root| root.get(tx)))?;
+/// initialise::<u64, Stm>(&mut worker, |_| Ok(5))?;
+/// let five = worker.view(|tx| with_root::<u64, _, Stm>(tx, |tx, root| root.get(tx)))?;
 /// assert_eq!(five, 5);
 /// # Ok::<(), strandline::Error>(())
 /// ```
@@ -170,9 +171,10 @@ pub fn initialise<R: Root, C: Control>(
 /// ```
 /// # use strandline_core::example::*;
 /// # let (_pool, mut worker) = pool_and_worker();
+/// use strandline::Stm;
 /// use strandline::hosted::{initialise, with_root};
 ///
-/// initialise::<u64>(&mut worker, |_| Ok(5))?;
+/// initialise::<u64, Stm>(&mut worker, |_| Ok(5))?;
 /// let six = worker.run(|tx| {
 ///     with_root::<u64, _, Stm>(tx, |tx, root| {
 ///         root.update(tx, |count| *count += 1)?;

@@ -14,11 +14,8 @@ use strandline_core::memory::{Memory, Native};
 /// and transactions, so that each is compiled for itself; nobody needs to name it who takes the default.
 ///
 /// ```
-/// # use strandline::Store;
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// use strandline::{Control, Ptr, SingleWriter, Tx};
 ///
 /// // A part of a transaction in any store.

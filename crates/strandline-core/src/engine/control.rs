@@ -12,10 +12,8 @@ use crate::transaction::Concurrency;
 /// scheme: it is compiled once for all schemes and controls, BPPM too. There is no third.
 ///
 /// ```
-/// # use strandline_core::{Domain, Options, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
 /// use strandline_core::Abort;
 /// use strandline_core::engine::{Control, Setup, SingleWriter, Tx};
 /// use strandline_core::memory::Native;
