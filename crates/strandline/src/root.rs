@@ -152,7 +152,7 @@ fn make_root<'p, T: Persist<'p>, C: Control>(tx: &Tx<'p, C>, value: &T) -> Resul
 /// ```
 ///
 /// # Errors
-/// What `init` returns; as [`Runner::run`].
+/// What `init` returns; as [`Runner::run`](strandline_core::Runner::run).
 pub fn initialise<R: Root, C: Control>(
     worker: &mut WorkerOf<C>,
     mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
@@ -165,7 +165,7 @@ pub fn initialise<R: Root, C: Control>(
     })
 }
 
-/// Runs `body` inside the transaction `tx` of any [`Runner`], with the pool's root: typed code on the crash checker's
+/// Runs `body` inside the transaction `tx` of any [`Runner`](strandline_core::Runner), with the pool's root: typed code on the crash checker's
 /// memory and others that have no [`Store`](super::Store), and beside words of one's own.
 ///
 /// ```
