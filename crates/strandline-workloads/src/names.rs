@@ -13,11 +13,11 @@ pub struct Entry {
     pub name: &'static str,
     /// The paper, or what else it is taken from.
     pub source: &'static str,
-    /// What it is.
+    /// What it is, in a line of `strandline list`.
     pub description: &'static str,
 }
 
-/// All workloads.
+/// All workloads, in the order in which they are shown.
 pub const WORKLOADS: &[Entry] = &[
     Entry {
         name: "sps",
@@ -193,7 +193,7 @@ impl FromStr for SchemeName {
     }
 }
 
-/// A workload's name.
+/// A workload, by its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkloadName {
     /// Random swaps.

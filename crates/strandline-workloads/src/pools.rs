@@ -53,7 +53,7 @@ impl Place {
         Ok(Self { what: format!("{}", folder.path().display()), folder })
     }
 
-    /// The folder.
+    /// The folder that pools are made in.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -23,7 +23,7 @@ pub struct Selection {
 
 /// Something to be done with a workload that is known by its name alone, for [`Selection::visit`].
 pub trait WorkloadVisitor {
-    /// What it gives.
+    /// What visiting a workload gives.
     type Output;
     /// Does it with a workload.
     fn visit<W: Workload>(self, workload: &W) -> Self::Output;
@@ -102,7 +102,7 @@ impl Selection {
         Ok(Self { name, workload })
     }
 
-    /// Its name.
+    /// The workload's name on the command line.
     pub fn name(&self) -> WorkloadName {
         self.name
     }

@@ -72,7 +72,7 @@ impl<'t, 'p, K: Key, V: Item<'p>, T: Map<'p, K, V>, C: Control> Entry<'t, 'p, K,
         Ok(Self { tx, map, key, value, brand: PhantomData })
     }
 
-    /// The key.
+    /// The key that was looked for.
     pub fn key(&self) -> &K {
         &self.key
     }

@@ -47,7 +47,7 @@ impl<R: Root, C: Control> Default for Migrations<R, C> {
 }
 
 impl<R: Root, C: Control> Migrations<R, C> {
-    /// No migrations.
+    /// A list without migrations, to add to with [`Migrations::from`].
     pub fn new() -> Self {
         Self { steps: HashMap::new(), root: PhantomData }
     }

@@ -21,16 +21,16 @@ use crate::x86::schedule::{ChoicePoint, Policy};
 use crate::x86::trace::Trace;
 use crate::x86::world::X86World;
 
-/// What is checked.
+/// What to check: a scheme, a workload, a setting, threads and a mutant.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// The scheme.
+    /// The scheme, in one of its modes.
     pub scheme: CheckedScheme,
     /// What runs on it.
     pub workload: Workload,
     /// Threads that run transactions.
     pub threads: usize,
-    /// What may survive.
+    /// What of a line may survive a power failure.
     pub setting: Setting,
     /// The step that is left out, for a mutant.
     pub omitted: Option<Step>,

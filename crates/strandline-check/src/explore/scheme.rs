@@ -9,9 +9,9 @@ use strandline_core::scheme::{BPPM, Mode, SchemeKind};
 pub struct CheckedScheme {
     /// The name in `strandline list`, or `strandline` for the product.
     pub name: &'static str,
-    /// The scheme.
+    /// What is to be known of the scheme.
     pub kind: SchemeKind,
-    /// Its mode.
+    /// How its transactions are isolated.
     pub concurrency: Concurrency,
     /// Whether it takes the product's path, and not the laboratory's.
     pub is_product: bool,

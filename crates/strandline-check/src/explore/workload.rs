@@ -29,7 +29,7 @@ pub struct Effect {
     pub new: Option<u64>,
 }
 
-/// The workloads.
+/// What the transactions of a history do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Workload {
     /// Swaps among a few words.
@@ -49,7 +49,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All workloads.
+    /// All workloads, in the order in which they are checked.
     pub const ALL: [Self; 7] =
         [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore, Self::Allocator, Self::Typed];
 

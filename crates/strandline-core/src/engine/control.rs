@@ -32,7 +32,7 @@ pub trait Control<M: Memory>: Copy + sealed::Sealed + 'static {
     /// The scheme of its transactions, as the engine calls it.
     type Scheme: SchemeObject<M>;
 
-    /// Which it is.
+    /// The control as a value.
     fn concurrency(self) -> Concurrency;
     /// BPPM, for the worker that leases log `index`.
     fn lease(view: &View<M>, index: u64) -> Self::Scheme;
@@ -45,11 +45,11 @@ mod sealed {
     impl Sealed for super::Concurrency {}
 }
 
-/// [`Concurrency::Stm`].
+/// The control [`Concurrency::Stm`], compiled for itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stm;
 
-/// [`Concurrency::SingleWriter`].
+/// The control [`Concurrency::SingleWriter`], compiled for itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SingleWriter;
 

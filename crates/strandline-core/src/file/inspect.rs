@@ -35,7 +35,7 @@ use crate::scheme::Schemes;
 /// ```
 #[derive(Clone, Debug)]
 pub struct PoolInfo {
-    /// The static header.
+    /// The header, which is written once, when the pool is created.
     pub header: Header,
     /// The domain that has or had the pool in use; `None` if it was closed cleanly.
     pub in_use: Option<&'static str>,
@@ -49,7 +49,7 @@ pub struct PoolInfo {
     pub watermark: u64,
     /// Logs in the directory.
     pub logs: u64,
-    /// The root words.
+    /// The root words, 0 where nothing hangs from one.
     pub roots: Vec<u64>,
     /// How full the heap is, after recovery; `None` while somebody has the pool open.
     pub usage: Option<HeapUsage>,
@@ -64,7 +64,7 @@ pub struct PoolInfo {
 pub enum LogFile {
     /// There is none, and the pool never had one.
     None,
-    /// The pool's own.
+    /// The log that belongs to the pool.
     Own,
     /// The pool had one. A cleanly closed pool gets another when it is next opened under `Sync`.
     Missing,

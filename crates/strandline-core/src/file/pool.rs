@@ -48,7 +48,7 @@ pub struct Recovery {
     pub report: RecoveryReport,
     /// What was found and done in the `Sync` domain, whose time is in `replay`.
     pub sync: Option<SyncRecoveryReport>,
-    /// Reading the logs.
+    /// Time taken by reading the logs.
     pub scan: Duration,
     /// Sorting the committed transactions.
     pub sort: Duration,
@@ -476,7 +476,7 @@ impl<C: Control<Native>> Pool<C> {
         &self.path
     }
 
-    /// The pool's header.
+    /// The pool's header, as it was when the pool was created.
     pub fn header(&self) -> &Header {
         &self.header
     }
