@@ -2,7 +2,7 @@
 
 mod support;
 
-use strandline_core::engine::Worker;
+use strandline_core::engine::{SingleWriter, Stm, Worker};
 use strandline_core::layout::Geometry;
 use strandline_core::memory::Counters;
 use strandline_core::scheme::SchemeKind;
@@ -95,10 +95,9 @@ fn blurred_persistence_waits_once() {
     let expected: Expected = |_, _, log_lines| (log_lines, 1, 0);
     commits_cost(&strandline_schemes::BPPM, expected);
     commits_cost(&strandline_schemes::BPPM_COUNTED, expected);
-    for mode in MODES {
-        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        commits_of_cost(&mut pool.worker(mode).unwrap(), "the applications' path", expected);
-    }
+    let pool = || TestPool::new(GEOMETRY, None, 0, 1, None);
+    commits_of_cost(&mut pool().worker(Stm).unwrap(), "the product's path", expected);
+    commits_of_cost(&mut pool().worker(SingleWriter).unwrap(), "the product's path", expected);
 }
 
 /// WrAP: all log lines past the cache, a fence.

@@ -4,11 +4,11 @@
 
 use std::rc::Rc;
 
-use strandline_core::engine::Worker;
+use strandline_core::engine::{Control, Setup, Worker};
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Step, World};
-use strandline_core::scheme::{Blurred, Erased, SchemeKind};
+use strandline_core::scheme::SchemeKind;
 use strandline_core::{Concurrency, Result};
 
 /// A pool in a recorder.
@@ -55,7 +55,7 @@ impl TestPool {
         self.over(Hosted::new(self.world(), 0))
     }
 
-    /// A worker outside any coroutine: the applications' path.
+    /// A worker under BPPM outside any coroutine, on the path that its control says.
     pub fn worker<C: Control<Hosted>>(&self, control: C) -> Result<Worker<Hosted, C>>
     where
         Setup<C>: From<C>,
