@@ -5,6 +5,7 @@
 //! commits do. It prints, for each workload and mode, the median of (BPPM - NP) / bare. The pools lie in
 //! /dev/shm where there is one: ordinary memory, taken to be persistent.
 
+#[path = "../../strandline/benches/support/mod.rs"]
 mod support;
 
 use std::path::Path;

@@ -27,10 +27,15 @@ pub(super) const READER_LOCKS_AFTER: u32 = 8;
 
 /// A worker's running transaction.
 pub struct Engine<M: Memory, C: Control<M>> {
+    /// The memory, and where things lie in it.
     pub view: View<M>,
+    /// The volatile words of the leased log.
     pub slot: Slot,
+    /// The number of that log.
     pub slot_index: u64,
+    /// Keeps what is written durable and atomic.
     pub scheme: C::Scheme,
+    /// How transactions are isolated; the same for all workers of a pool.
     pub control: C,
     /// The shared log of the `Sync` domain.
     pub(super) shared_log: Option<SharedLog>,
@@ -56,6 +61,7 @@ pub struct Engine<M: Memory, C: Control<M>> {
     /// Whether this worker holds the serial token (STM) or the writer's lock (single writer).
     pub(super) holds_lock: bool,
     random: u64,
+    /// What this worker has done since it was leased.
     pub statistics: Statistics,
 }
 

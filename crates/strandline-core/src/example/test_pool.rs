@@ -1,15 +1,13 @@
 //! A hosted pool for tests: small, in memory, its operations recorded.
 
-#![allow(dead_code)]
-
 use std::rc::Rc;
 
-use strandline_core::engine::{Control, Setup, Worker};
-use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-use strandline_core::memory::recorder::Recorder;
-use strandline_core::memory::{Hosted, Step, World};
-use strandline_core::scheme::SchemeKind;
-use strandline_core::{Concurrency, Result};
+use crate::engine::{Control, Setup, Worker};
+use crate::layout::{Geometry, Layout, SharedLayout, View};
+use crate::memory::recorder::Recorder;
+use crate::memory::{Hosted, Step, World};
+use crate::scheme::SchemeKind;
+use crate::{Concurrency, Result};
 
 /// A pool in a recorder.
 pub struct TestPool {
@@ -40,7 +38,7 @@ impl TestPool {
         Self { recorder, layout, shared }
     }
 
-    /// The world, for `hosted::run`.
+    /// The world, for `coroutines::run`.
     pub fn world(&self) -> Rc<dyn World> {
         self.recorder.clone()
     }
@@ -55,7 +53,7 @@ impl TestPool {
         self.over(Hosted::new(self.world(), 0))
     }
 
-    /// A worker under BPPM outside any coroutine, on the path that its control says.
+    /// A worker outside any coroutine: the applications' path.
     pub fn worker<C: Control<Hosted>>(&self, control: C) -> Result<Worker<Hosted, C>>
     where
         Setup<C>: From<C>,
