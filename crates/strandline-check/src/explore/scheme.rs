@@ -64,7 +64,6 @@ pub fn schemes() -> Vec<CheckedScheme> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
 
     #[test]
     fn every_durable_scheme_has_steps_that_are_checked() {

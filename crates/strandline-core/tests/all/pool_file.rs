@@ -4,9 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use strandline_core::engine::Setup;
 use strandline_core::file::inspect;
 use strandline_core::layout::Geometry;
-use strandline_core::scheme::{Schemes, Setup};
+use strandline_core::scheme::Schemes;
 use strandline_core::{Abort, Concurrency, Domain, Error, Options, Pool, Read, Runner, Transaction};
 use tempfile::TempDir;
 

@@ -4,7 +4,7 @@ use strandline_core::engine::{Tx, Worker};
 use strandline_core::example::TestPool;
 use strandline_core::layout::Geometry;
 use strandline_core::memory::recorder::Recorded;
-use strandline_core::memory::{Counters, Event, Hosted, Operation, PersistentAddress, Step, hosted};
+use strandline_core::memory::{Counters, Event, Hosted, Operation, PersistentAddress, Step, coroutines};
 use strandline_core::scheme::{Durability, SchemeKind};
 use strandline_core::{Abort, Concurrency, Error, Lock, Read, Runner, Transaction};
 use strandline_schemes::laboratory;
