@@ -28,9 +28,9 @@ use crate::transaction::Concurrency;
 /// assert_eq!(pool.worker()?.run(next)?, 1);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub trait Control<M: Memory>: Copy + sealed::Sealed + 'static {
+pub trait Control<M: Memory>: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The scheme of its transactions, as the engine calls it.
-    type Scheme: SchemeObject<M>;
+    type Scheme: SchemeObject<M> + Send;
 
     /// The control as a value.
     fn concurrency(self) -> Concurrency;

@@ -53,20 +53,17 @@ impl TestPool {
         self.over(Hosted::new(self.world(), 0))
     }
 
-    /// A worker outside any coroutine: the applications' path.
-    pub fn worker<C: Control<Hosted>>(&self, control: C) -> Result<Worker<Hosted, C>>
-    where
-        Setup<C>: From<C>,
-    {
-        Worker::lease(self.view(), control, None)
+    /// A worker under BPPM outside any coroutine, on the path of its control.
+    pub fn worker<C: Control<Hosted>>(&self, setup: impl Into<Setup<C>>) -> Result<Worker<Hosted, C>> {
+        Worker::lease(self.view(), setup, None)
     }
 
     /// A worker under any scheme: the laboratory's path.
     pub fn worker_of(
         &self,
         kind: SchemeKind,
-        concurrency: Concurrency,
+        setup: impl Into<Setup<Concurrency>>,
     ) -> Result<Worker<Hosted, Concurrency>> {
-        Worker::lease_of(self.view(), kind, concurrency, None)
+        Worker::lease_of(self.view(), kind, setup, None)
     }
 }

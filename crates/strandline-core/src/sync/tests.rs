@@ -10,7 +10,6 @@ use crate::Domain;
 use crate::engine::Worker;
 use crate::layout::{Geometry, Layout, SharedLayout, View};
 use crate::memory::{Device, DeviceFile, Mapping, MappingKind, Memory, Native};
-use crate::scheme::Blurred;
 use crate::transaction::{Concurrency, Read, Runner, Transaction};
 
 const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline tests", nonce: 1 };
