@@ -66,7 +66,10 @@ impl Structure for Array {
         }
         Ok(Some(found))
     }
-    fn contents(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
+    fn check(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort> {
+        Ok(crate::Array::<u64>::open(&mut tx, root)?.len())
+    }
+    fn read(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
         let array = crate::Array::<u64>::open(&mut tx, root)?;
         let mut values = std::collections::BTreeMap::new();
         array.for_each(&mut tx, |index, value| {

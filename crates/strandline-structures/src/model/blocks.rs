@@ -77,18 +77,26 @@ impl Structure for Blocks {
             _ => Err(refused(tx, self, operation)),
         }
     }
-    fn contents(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
-        let (mut values, mut blocks) = (BTreeMap::new(), Vec::new());
+    fn check(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort> {
+        let mut blocks = Vec::new();
         for slot in 0..self.slots {
-            if let Some((at, words, value)) = self.find(tx, root, slot)? {
+            if let Some((at, words, _)) = self.find(tx, root, slot)? {
                 blocks.push((at.offset(), at.word(words).offset()));
-                values.insert(slot, value);
             }
         }
         blocks.sort_unstable();
         match blocks.windows(2).any(|two| two[0].1 > two[1].0) {
             true => Err(damaged(tx, self, format_args!("two allocations overlap: {blocks:x?}"))),
-            false => Ok(Contents::Map(values)),
+            false => Ok(blocks.len() as u64),
         }
+    }
+    fn read(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
+        let mut values = BTreeMap::new();
+        for slot in 0..self.slots {
+            if let Some((.., value)) = self.find(tx, root, slot)? {
+                values.insert(slot, value);
+            }
+        }
+        Ok(Contents::Map(values))
     }
 }

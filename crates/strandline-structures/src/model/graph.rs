@@ -51,9 +51,6 @@ impl Map for OpenGraph {
         }
         Ok(pairs)
     }
-    fn check(&self, mut tx: &mut dyn Transaction) -> Result<u64, Abort> {
-        self.0.check(&mut tx)
-    }
 }
 
 impl Structure for Graph {
@@ -74,7 +71,10 @@ impl Structure for Graph {
     ) -> Result<Outcome, Abort> {
         map::apply(self, &OpenGraph(crate::Graph::open(&mut tx, root)?), tx, operation)
     }
-    fn contents(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
-        map::contents(self, &OpenGraph(crate::Graph::open(&mut tx, root)?), tx)
+    fn check(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort> {
+        crate::Graph::<Vec<u64>>::open(&mut tx, root)?.check(&mut tx)
+    }
+    fn read(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
+        map::read(self, &OpenGraph(crate::Graph::open(&mut tx, root)?), tx)
     }
 }

@@ -1,5 +1,7 @@
 //! Maps: hash table, trees, key-value store.
 
+use std::collections::BTreeMap;
+
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::NodeShape;
 use strandline_core::transaction::{AnyRunner, Runner, Transaction};
@@ -17,8 +19,6 @@ pub(super) trait Map {
     fn remove(&self, tx: &mut dyn Transaction, key: u64) -> Result<Found, Abort>;
     /// All pairs, of which either may stand for no number.
     fn pairs(&self, tx: &mut dyn Transaction) -> Result<Vec<Pair>, Abort>;
-    /// The structure's own check: how many keys it has.
-    fn check(&self, tx: &mut dyn Transaction) -> Result<u64, Abort>;
 }
 
 pub(super) type Pair = (Option<u64>, Option<u64>);
@@ -46,25 +46,20 @@ pub(super) fn apply(
     }
 }
 
-/// Checks an open map, and reads it.
-pub(super) fn contents(
+/// All that an open map holds.
+pub(super) fn read(
     structure: &dyn Structure,
     map: &impl Map,
     tx: &mut dyn Transaction,
 ) -> Result<Contents, Abort> {
-    let (counted, pairs) = (map.check(tx)?, map.pairs(tx)?);
-    let mut contents = std::collections::BTreeMap::new();
-    for pair in pairs {
+    let mut contents = BTreeMap::new();
+    for pair in map.pairs(tx)? {
         let (Some(key), Some(value)) = pair else {
             return Err(damaged(tx, structure, format_args!("holds the mangled pair {pair:?}")));
         };
         if contents.insert(key, value).is_some() {
             return Err(damaged(tx, structure, format_args!("holds key {key} twice")));
         }
-    }
-    if counted != contents.len() as u64 {
-        let what = format!("counts {counted} keys and shows {}", contents.len());
-        return Err(damaged(tx, structure, what));
     }
     Ok(Contents::Map(contents))
 }
@@ -103,9 +98,6 @@ impl Map for OpenTable {
         })?;
         Ok(pairs)
     }
-    fn check(&self, mut tx: &mut dyn Transaction) -> Result<u64, Abort> {
-        self.0.check(&mut tx)
-    }
 }
 
 impl Structure for HashTable {
@@ -123,8 +115,11 @@ impl Structure for HashTable {
     ) -> Result<Outcome, Abort> {
         apply(self, &OpenTable(crate::HashTable::open(&mut tx, root)?), tx, operation)
     }
-    fn contents(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
-        contents(self, &OpenTable(crate::HashTable::open(&mut tx, root)?), tx)
+    fn check(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort> {
+        crate::HashTable::<i64, Vec<u64>>::open(&mut tx, root)?.check(&mut tx)
+    }
+    fn read(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
+        read(self, &OpenTable(crate::HashTable::open(&mut tx, root)?), tx)
     }
 }
 
@@ -163,9 +158,6 @@ macro_rules! tree {
                 })?;
                 Ok(pairs)
             }
-            fn check(&self, mut tx: &mut dyn Transaction) -> Result<u64, Abort> {
-                self.check(&mut tx)
-            }
         }
 
         impl Structure for $structure {
@@ -183,12 +175,11 @@ macro_rules! tree {
             ) -> Result<Outcome, Abort> {
                 apply(self, &crate::$structure::<i64, u64>::open(&mut tx, root)?, tx, operation)
             }
-            fn contents(
-                &self,
-                mut tx: &mut dyn Transaction,
-                root: PersistentAddress,
-            ) -> Result<Contents, Abort> {
-                contents(self, &crate::$structure::<i64, u64>::open(&mut tx, root)?, tx)
+            fn check(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort> {
+                crate::$structure::<i64, u64>::open(&mut tx, root)?.check(&mut tx)
+            }
+            fn read(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
+                read(self, &crate::$structure::<i64, u64>::open(&mut tx, root)?, tx)
             }
         }
     };
@@ -240,9 +231,6 @@ impl Map for crate::KeyValueStore {
         })?;
         Ok(pairs)
     }
-    fn check(&self, mut tx: &mut dyn Transaction) -> Result<u64, Abort> {
-        self.check(&mut tx)
-    }
 }
 
 impl Structure for KeyValueStore {
@@ -267,7 +255,10 @@ impl Structure for KeyValueStore {
     ) -> Result<Outcome, Abort> {
         apply(self, &crate::KeyValueStore::open(&mut tx, root)?, tx, operation)
     }
-    fn contents(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
-        contents(self, &crate::KeyValueStore::open(&mut tx, root)?, tx)
+    fn check(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort> {
+        crate::KeyValueStore::open(&mut tx, root)?.check(&mut tx)
+    }
+    fn read(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
+        read(self, &crate::KeyValueStore::open(&mut tx, root)?, tx)
     }
 }

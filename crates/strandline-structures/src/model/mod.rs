@@ -156,6 +156,11 @@ impl<I: Iterator<Item = u32>> Choices for Numbers<I> {
         self.below(self.keys)
     }
 
+    fn value(&mut self) -> u64 {
+        let mut number = || u64::from(self.numbers.next().unwrap_or(0));
+        number() | number() << 32
+    }
+
     fn grows(&mut self) -> bool {
         self.below(8) < self.growth
     }
@@ -213,12 +218,32 @@ pub trait Structure: Debug + Sync {
         operation: &Operation,
     ) -> Result<Outcome, Abort>;
 
-    /// Checks the invariants of the structure under `root`, and reads all that it holds.
+    /// Checks the invariants of the structure under `root`; returns at how many places there is something.
     ///
     /// # Errors
-    /// A conflict; [`Error::Damaged`]: an invariant does not hold, or what it holds cannot have been stored by
-    /// [`Structure::apply`].
-    fn contents(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort>;
+    /// A conflict; [`Error::Damaged`]: one does not hold.
+    fn check(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort>;
+
+    /// Reads all that the structure under `root` holds.
+    ///
+    /// # Errors
+    /// A conflict; [`Error::Damaged`]: [`Structure::apply`] cannot have stored that.
+    fn read(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort>;
+
+    /// Checks the structure under `root`, and reads all that it holds.
+    ///
+    /// # Errors
+    /// As [`Structure::check`] and [`Structure::read`].
+    fn contents(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
+        let (counted, contents) = (self.check(tx, root)?, self.read(tx, root)?);
+        match counted == contents.len() {
+            true => Ok(contents),
+            false => {
+                let what = format!("the {} counts {counted} and shows {}", self.name(), contents.len());
+                Err(tx.fail(Error::Damaged(what)))
+            }
+        }
+    }
 }
 
 /// The end of a transaction that has met what cannot be.

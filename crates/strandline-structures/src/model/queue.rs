@@ -82,18 +82,21 @@ impl Structure for Queue {
             _ => Err(refused(tx, self, operation)),
         }
     }
-    fn contents(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
+    fn check(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort> {
+        let queue = crate::Queue::<Vec<u64>>::open(&mut tx, root)?;
+        let counted = queue.check(&mut tx)?;
+        match queue.is_empty(&mut tx)? == (counted == 0) {
+            true => Ok(counted),
+            false => Err(damaged(tx, self, format_args!("empty, and {counted} entries"))),
+        }
+    }
+    fn read(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
         let queue = crate::Queue::<Vec<u64>>::open(&mut tx, root)?;
         let mut entries = Vec::new();
         queue.for_each(&mut tx, |entry| {
             entries.push(entry);
             Ok(())
         })?;
-        let counted = queue.check(&mut tx)?;
-        if counted != entries.len() as u64 || queue.is_empty(&mut tx)? != entries.is_empty() {
-            let what = format!("counts {counted} entries and shows {}", entries.len());
-            return Err(damaged(tx, self, what));
-        }
         let mut items = VecDeque::new();
         for entry in entries {
             items.extend(self.value(tx, Some(entry))?);

@@ -35,9 +35,6 @@ impl Map for crate::Set<i64> {
         })?;
         Ok(pairs)
     }
-    fn check(&self, mut tx: &mut dyn Transaction) -> Result<u64, Abort> {
-        self.check(&mut tx)
-    }
 }
 
 impl Structure for Set {
@@ -66,8 +63,11 @@ impl Structure for Set {
     ) -> Result<Outcome, Abort> {
         map::apply(self, &crate::Set::<i64>::open(&mut tx, root)?, tx, operation)
     }
-    fn contents(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
-        map::contents(self, &crate::Set::<i64>::open(&mut tx, root)?, tx)
+    fn check(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort> {
+        crate::Set::<i64>::open(&mut tx, root)?.check(&mut tx)
+    }
+    fn read(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
+        map::read(self, &crate::Set::<i64>::open(&mut tx, root)?, tx)
     }
 }
 
@@ -114,17 +114,21 @@ impl Structure for MultiSet {
             false => Err(damaged(tx, self, format_args!("{operation:?} and {times} times before"))),
         }
     }
-    fn contents(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
+    fn check(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort> {
         let set = crate::MultiSet::<i64>::open(&mut tx, root)?;
+        let counted = set.check(&mut tx)?;
+        let contents = self.read(tx, root)?;
+        match contents.values().iter().sum::<u64>() == counted {
+            true => Ok(contents.len()),
+            false => Err(damaged(tx, self, format_args!("counts {counted} keys and shows {contents:?}"))),
+        }
+    }
+    fn read(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
         let mut all = BTreeMap::new();
-        set.range(&mut tx, .., |key, times| {
+        crate::MultiSet::<i64>::open(&mut tx, root)?.range(&mut tx, .., |key, times| {
             all.insert(encoding::number_of(key), times);
             Ok(())
         })?;
-        let (counted, sum) = (set.check(&mut tx)?, all.values().sum::<u64>());
-        match counted == sum {
-            true => Ok(Contents::Map(all)),
-            false => Err(damaged(tx, self, format_args!("counts {counted} keys and shows {sum}"))),
-        }
+        Ok(Contents::Map(all))
     }
 }

@@ -122,10 +122,14 @@ impl Made for (u64, u64) {
     }
 }
 
-/// All begin in the same way, longer than what ordered maps keep of a key in their nodes.
+/// The name that is made of a number. All begin in the same way, longer than what ordered maps keep of a key in a word.
+pub fn name(number: u64) -> String {
+    format!("a long common prefix {number:03}")
+}
+
 impl Made for String {
     fn of(number: u64) -> Self {
-        format!("a long common prefix {number:03}")
+        name(number)
     }
     fn number(&self) -> Option<u64> {
         let number = self.rsplit(' ').next()?.parse().ok()?;

@@ -105,22 +105,26 @@ impl Structure for Words {
         };
         Ok(Some(found))
     }
-    fn contents(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
-        let mut values = BTreeMap::new();
-        for place in 0..self.count {
-            values.insert(place, tx.read(self.at(root, place))?);
-        }
+    fn check(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort> {
+        let values = self.read(tx, root)?.values();
         let holds = match self.invariant {
             Invariant::None => true,
-            Invariant::Sum => values.values().fold(0, |sum: u64, value| sum.wrapping_add(*value)) == 0,
+            Invariant::Sum => values.iter().copied().fold(0, u64::wrapping_add) == 0,
             Invariant::Permutation => {
-                let low: BTreeSet<u64> = values.values().map(|value| value & 0xff).collect();
+                let low: BTreeSet<u64> = values.iter().map(|value| value & 0xff).collect();
                 low.into_iter().eq(1..=self.count)
             }
         };
         match holds {
-            true => Ok(Contents::Map(values)),
+            true => Ok(self.count),
             false => Err(damaged(tx, self, format_args!("{:?} does not hold: {values:x?}", self.invariant))),
         }
+    }
+    fn read(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
+        let mut values = BTreeMap::new();
+        for place in 0..self.count {
+            values.insert(place, tx.read(self.at(root, place))?);
+        }
+        Ok(Contents::Map(values))
     }
 }
