@@ -30,9 +30,9 @@ use strandline_core::transaction::Concurrency;
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Abort;
-/// use strandline_core::scheme::SchemeKind;
+/// use strandline_core::scheme::BPPM_COUNTED;
 ///
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::BPPM_COUNTED, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease_of(view, &BPPM_COUNTED, Concurrency::Stm, None)?;
 /// let given_up = worker.run(|tx| {
 ///     tx.write(tx.root(0), 1)?;
 ///     Err::<(), _>(Abort::User)

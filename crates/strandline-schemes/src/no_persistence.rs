@@ -16,9 +16,9 @@ use strandline_core::transaction::Concurrency;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::SchemeKind;
+/// use strandline_core::scheme::NP;
 ///
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::NP, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease_of(view, &NP, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| {
 ///     tx.write(tx.root(0), 5)?;

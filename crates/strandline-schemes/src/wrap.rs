@@ -50,8 +50,6 @@ use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::WRAP, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
@@ -99,6 +97,7 @@ pub static WRAP: SchemeDescriptor = SchemeDescriptor {
     ],
     barriers: &[],
     leftover: leave_records,
+    // All log lines past the cache, a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
     scheme: &Of::<Wrap>::NEW,
 };

@@ -14,12 +14,12 @@ use strandline_core::{Concurrency, Result, Runner};
 use strandline_structures::model::Contents;
 
 use super::oracle::{Home, MOST_IN_COMMIT};
-use super::schedule::{ChoicePoint, Policy};
 use super::scheme::CheckedScheme;
-use super::trace::Trace;
 use super::workload::{Effect, Plan, Workload};
-use super::world::X86World;
 use crate::Setting;
+use crate::x86::schedule::{ChoicePoint, Policy};
+use crate::x86::trace::Trace;
+use crate::x86::world::X86World;
 
 /// What is checked.
 #[derive(Clone, Copy)]

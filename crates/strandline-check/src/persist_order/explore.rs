@@ -13,8 +13,8 @@ use strandline_persistency::{Model, PersistGraph, events};
 
 use super::history;
 use super::survivors::Survivors;
-use crate::explore::explorer::panic_text;
 use crate::explore::oracle::{Expectation, Home};
+use crate::x86::panic_text;
 
 /// What is explored: a program of transactions that store in place, and its recovery.
 pub struct Program<'a> {

@@ -13,10 +13,8 @@ pub type Thread<'a> = Box<dyn FnOnce(&Hosted) + 'a>;
 /// of the threads that still run, the position of the one to run until its next switch.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// # use strandline_core::example::*;
+/// # let (recorder, _) = recorded_words();
 /// use strandline_core::memory::World;
 /// use strandline_core::memory::coroutines::{Thread, run};
 ///

@@ -13,10 +13,8 @@ use crate::memory::Device;
 /// One operation of a thread on a [`World`]. Offsets are in bytes.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// # use strandline_core::example::*;
+/// # let (recorder, _) = recorded_words();
 /// use strandline_core::memory::{Operation, Space};
 ///
 /// let memory = Hosted::new(recorder.clone(), 0);
@@ -60,8 +58,10 @@ pub enum Operation {
 /// states, time). Threads are numbered from 0.
 ///
 /// ```
-/// # use std::{cell::Cell, rc::Rc};
-/// # use strandline_core::memory::{Hosted, Memory, Operation, PersistentAddress, Space, Step, World};
+/// # use strandline_core::example::*;
+/// use std::cell::Cell;
+/// use strandline_core::memory::World;
+///
 /// /// A pool of one word; everything else does nothing.
 /// struct OneWord(Cell<u64>);
 ///
@@ -153,9 +153,8 @@ thread_local! {
 /// other operations.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, Operation, PersistentAddress};
-/// # use strandline_core::memory::recorder::{Observer, Recorded, Recorder};
+/// # use strandline_core::example::*;
+/// use strandline_core::memory::recorder::{Observer, Recorded};
 /// use strandline_core::memory::hosted::caller;
 ///
 /// /// The lines of the program that store.
@@ -182,10 +181,8 @@ pub fn caller() -> &'static Location<'static> {
 /// One coroutine thread's view of a [`World`].
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// # use strandline_core::example::*;
+/// # let (recorder, _) = recorded_words();
 /// // Two threads' views of one world.
 /// let (writer, reader) = (Hosted::new(recorder.clone(), 0), Hosted::new(recorder.clone(), 1));
 /// writer.store(PersistentAddress::new(64), 5);

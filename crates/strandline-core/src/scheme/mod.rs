@@ -32,19 +32,6 @@ use crate::memory::{Event, Memory, PersistentAddress};
 use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 
 /// The scheme has no room for another write of the running transaction.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::{Blurred, Full, Scheme};
-///
-/// let mut scheme = Blurred::lease(&view, 0);
-/// scheme.begin(&view);
-/// let refused = (0..).find_map(|value| scheme.write(&view, layout.root(0), value, None).err());
-/// assert_eq!(refused, Some(Full));
-/// scheme.abort(&view);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -54,7 +41,7 @@ pub struct Full;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::{Blurred, Scheme, recover};
+/// use strandline_core::scheme::{Blurred, Scheme, Schemes, recover};
 ///
 /// // What a worker does with a scheme, without isolation.
 /// let mut scheme = Blurred::lease(&view, 0);
@@ -63,7 +50,7 @@ pub struct Full;
 /// assert_eq!((scheme.value(&view, place), view.memory.load(layout.root(0))), (5, 0), "kept apart");
 /// scheme.commit(&view, 1);
 /// // It is durable: should nobody store it home, recovery does.
-/// recover(&view, |_| ())?;
+/// recover(&view, Schemes::default(), |_| ())?;
 /// assert_eq!(view.memory.load(layout.root(0)), 5);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```

@@ -5,20 +5,16 @@
 //! what it reads is made of none. So one [`Operation`] and one reference, [`Contents`], serve all structures.
 //!
 //! ```
-//! use strandline_core::transaction::{AnyRunner, Runner};
-//! # use strandline_core::layout::Geometry;
-//! # use strandline_core::{Domain, Options, Pool};
+//! # use strandline_core::example::*;
+//! # let (mut worker, root) = worker_and_root();
+//! use strandline_core::transaction::AnyRunner;
 //! use strandline_structures::model::{Numbers, RedBlackTree, Structure};
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-//! # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-//! # let pool = Pool::create(folder.path().join("pool"), &options)?;
-//! let mut worker = pool.worker()?;
-//! let (tree, root) = (RedBlackTree, pool.layout().root(0));
+//!
+//! let tree = RedBlackTree;
 //! tree.create(&mut AnyRunner::new(&mut worker), root)?;
 //! let mut expected = tree.empty();
 //! for seed in 0..100u32 {
-//!     let operation = tree.draw(&mut Numbers::new([seed, seed * seed, !seed], 20));
+//!     let operation = tree.draw(&mut Numbers::new([seed << 25, seed << 30, seed << 27, seed], 20));
 //!     let outcome = worker.run(|tx| tree.apply(tx, root, &operation))?;
 //!     assert_eq!(outcome, expected.apply(&operation), "{operation:?}");
 //! }

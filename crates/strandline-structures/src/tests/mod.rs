@@ -13,7 +13,7 @@ use strandline_core::heap::usage;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, PersistentAddress, World, coroutines};
-use strandline_core::scheme::{Blurred, recover};
+use strandline_core::scheme::{Blurred, Schemes, recover};
 use strandline_core::transaction::{Abort, AnyRunner, Concurrency, Read, Runner, Statistics, Transaction};
 use strandline_schemes::VolatileWorker;
 
@@ -58,7 +58,7 @@ impl Pool {
     /// The pool after a restart that lost the synchronisation words only, recovered.
     fn recovered(&self) -> Self {
         let pool = Self::of(self.layout.geometry, self.recorder.contents(), 0);
-        recover(&pool.view(), |_| {}).unwrap();
+        recover(&pool.view(), Schemes::default(), |_| {}).unwrap();
         pool
     }
 
