@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use strandline_core::Error;
+use strandline_core::Runner;
 use strandline_core::memory::coroutines::{Thread, run};
 use strandline_core::memory::{Hosted, Memory, World};
 use strandline_core::sync::SyncParameters;
-use strandline_core::Runner;
 use strandline_structures::model::Structure;
 
 use super::faulty_device::{EIO, ENOSPC, Fault};
@@ -183,8 +183,7 @@ impl History {
             None => {
                 let worker = self.pool.worker(Hosted::new(world.clone(), 0));
                 let accounts = self.pool.layout.root(0);
-                let checked =
-                    worker.and_then(|mut worker| worker.view(|tx| ACCOUNTS.contents(tx, accounts)));
+                let checked = worker.and_then(|mut worker| worker.view(|tx| ACCOUNTS.contents(tx, accounts)));
                 checked.map(drop).map_err(|error| format!("the accounts: {error}"))
             }
         }

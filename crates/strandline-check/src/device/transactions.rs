@@ -20,8 +20,7 @@ const CELLS: Words = Words {
     invariant: Invariant::None,
 };
 /// The accounts of the mix, from the first root on.
-pub(super) const ACCOUNTS: Words =
-    Words { count: 8, byte: |account| 8 * account, invariant: Invariant::Sum };
+pub(super) const ACCOUNTS: Words = Words { count: 8, byte: |account| 8 * account, invariant: Invariant::Sum };
 /// Values from here to 2^63 are written once.
 pub(super) const FIRST_VALUE: u64 = 1 << 32;
 /// Chunks that the mix needs.
@@ -78,9 +77,9 @@ pub(super) fn mix<M: Memory>(
         0..20 => {
             let written: Vec<_> = (0..rng.u64(1..=6)).map(|_| rng.u64(..count)).collect();
             worker.run(|tx| {
-                written.iter().try_for_each(|&cell| {
-                    CELLS.apply(tx, cells, &Operation::Write(cell, fresh())).map(drop)
-                })
+                written
+                    .iter()
+                    .try_for_each(|&cell| CELLS.apply(tx, cells, &Operation::Write(cell, fresh())).map(drop))
             })?;
             Ok(Vec::new())
         }

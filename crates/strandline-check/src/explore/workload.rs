@@ -180,9 +180,7 @@ impl Workload {
             Self::Sps => &WORDS,
             Self::Hash => &HashTable { buckets: 3, value_words: 1 },
             Self::RbTree => &RedBlackTree,
-            Self::BPlusTree => {
-                const { &BPlusTree(NodeShape::of_pairs(4)) }
-            }
+            Self::BPlusTree => const { &BPlusTree(NodeShape::of_pairs(4)) },
             Self::KvStore => &KeyValueStore { buckets: 3 },
             Self::Allocator => &Blocks { slots: SLOTS },
             Self::Typed => return None,

@@ -33,7 +33,9 @@ impl Structure for Array {
         match choices.below(4) {
             0 => Operation::Get(place),
             1 => Operation::Swap(place, choices.key() % self.length),
-            2 => Operation::Transfer { from: place, to: choices.key() % self.length, amount: choices.value() },
+            2 => {
+                Operation::Transfer { from: place, to: choices.key() % self.length, amount: choices.value() }
+            }
             _ => Operation::Insert(place, choices.value()),
         }
     }

@@ -192,11 +192,7 @@ mod tests {
         assert_eq!(one.differences(&one), []);
         assert_eq!(
             one.differences(&other),
-            [
-                difference(2, Some(6), Some(8)),
-                difference(3, None, Some(9)),
-                difference(4, Some(7), None)
-            ]
+            [difference(2, Some(6), Some(8)), difference(3, None, Some(9)), difference(4, Some(7), None)]
         );
         let mut items = Contents::empty_sequence();
         items.apply(&Operation::Push(3));

@@ -185,12 +185,8 @@ macro_rules! tree {
     };
 }
 
-tree!(RedBlackTree, "red-black tree", |self, tx, root| {
-    crate::RedBlackTree::<i64, u64>::create(tx, root)
-});
-tree!(BPlusTree, "B+ tree", |self, tx, root| {
-    crate::BPlusTree::<i64, u64>::create(tx, root, self.0)
-});
+tree!(RedBlackTree, "red-black tree", |self, tx, root| { crate::RedBlackTree::<i64, u64>::create(tx, root) });
+tree!(BPlusTree, "B+ tree", |self, tx, root| { crate::BPlusTree::<i64, u64>::create(tx, root, self.0) });
 tree!(BTree, "B-tree", |self, tx, root| crate::BTree::<i64, u64>::create(tx, root, self.0));
 
 /// A key-value store.

@@ -33,9 +33,7 @@ impl Structure for Queue {
         "queue"
     }
     fn create(&self, runner: &mut AnyRunner<'_>, root: PersistentAddress) -> Result<()> {
-        runner.run(|tx| {
-            crate::Queue::<Vec<u64>>::create(tx, root, self.capacity, self.entry_words).map(drop)
-        })
+        runner.run(|tx| crate::Queue::<Vec<u64>>::create(tx, root, self.capacity, self.entry_words).map(drop))
     }
     fn empty(&self) -> Contents {
         Contents::Sequence { items: VecDeque::new(), capacity: self.capacity }

@@ -350,11 +350,8 @@ macro_rules! value_part {
 }
 
 value_part!(Bytes<'p>, |tx, self| number(self.get(tx)?)?, |value| self.set(tx, Vec::of(value))?);
-value_part!(
-    Text<'p>,
-    |tx, self| number_of_text(&self.get(tx)?, 0)?,
-    |value| self.set(tx, text_of(value, 0))?
-);
+value_part!(Text<'p>, |tx, self| number_of_text(&self.get(tx)?, 0)?, |value| self
+    .set(tx, text_of(value, 0))?);
 
 /// A root of the collections that all others are made like, in a small pool.
 #[derive(Clone, Copy, Persist)]
@@ -551,11 +548,7 @@ impl<'p> All<'p> {
                 all.vector.push(tx, &Made::of(i))?;
                 all.queue.push(tx, &String::of(i))?;
                 all.units.push(tx, &())?;
-                all.by_name.insert(
-                    tx,
-                    &(format!("a name that is long {}", i / 2), i as u8),
-                    &all.graph,
-                )?;
+                all.by_name.insert(tx, &(format!("a name that is long {}", i / 2), i as u8), &all.graph)?;
                 let shelf = match i % 3 {
                     0 => Shelf::Empty,
                     1 => Shelf::Books(Vector::new(tx)?),

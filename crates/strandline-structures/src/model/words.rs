@@ -48,9 +48,8 @@ impl Structure for Words {
         if self.invariant != Invariant::Permutation {
             return Ok(());
         }
-        runner.run(|tx| {
-            (0..self.count).try_for_each(|place| tx.write(self.at(root, place), self.first(place)))
-        })
+        runner
+            .run(|tx| (0..self.count).try_for_each(|place| tx.write(self.at(root, place), self.first(place))))
     }
     fn empty(&self) -> Contents {
         Contents::Map((0..self.count).map(|place| (place, self.first(place))).collect())

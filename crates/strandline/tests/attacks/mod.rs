@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use strandline::{Domain, Error, Geometry, Options, Result, Store, SyncParameters, Text, Vector};
+use strandline::{Domain, Error, Geometry, Options, Result, Store, SyncParameters};
+use strandline_core::scheme::Schemes;
 use strandline_structures::model::typed::{All, Shelf, name};
 use strandline_structures::model::{Contents, Operation};
 
@@ -102,7 +103,8 @@ type Files = Vec<(&'static str, Vec<u8>)>;
 /// A pool's files, whole: closed, or as a kill would leave them.
 fn make_image(domain: Domain, clean: bool) -> Files {
     let folder = folder();
-    let store = Store::<All>::create(folder.path().join("pool"), &options(domain), All::new).unwrap();
+    let store =
+        Store::<All>::create(folder.path().join("pool"), &options(domain), |tx| All::new(tx)).unwrap();
     All::fill(&store, 40).unwrap();
     assert_eq!(store.check().unwrap(), [""; 0]);
     let read = || {
@@ -166,7 +168,7 @@ pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
     let folder = folder();
     put(&files, folder.path());
     let path = folder.path().join("pool");
-    let _ = strandline_core::file::check(&path);
+    let _ = strandline_core::file::check(&path, Schemes::default());
     if let Ok(store) = Store::<All>::open_read_only(&path, &options(domain)) {
         use_everything(&store);
     }
@@ -236,7 +238,7 @@ pub fn open_aimed(damage: &[Aimed]) {
     let folder = folder();
     put(&files, folder.path());
     let path = folder.path().join("pool");
-    let _ = strandline_core::file::check(&path);
+    let _ = strandline_core::file::check(&path, Schemes::default());
     if let Ok(store) = Store::<All>::open(&path, &options(Domain::Process)) {
         use_everything(&store);
     }
@@ -262,7 +264,7 @@ fn after_a_kill(path: &Path, image: &Path) -> Contents {
 pub fn operate_and_kill(transactions: &[Transaction], images: u32) {
     let folder = folder();
     let (path, image) = (folder.path().join("pool"), folder.path().join("image"));
-    let store = Store::<All>::create(&path, &options(Domain::Process), All::new).unwrap();
+    let store = Store::<All>::create(&path, &options(Domain::Process), |tx| All::new(tx)).unwrap();
     let mut expected = All::empty();
     for (number, (operations, gives_up)) in transactions.iter().enumerate() {
         let take = images >> (number % 32) & 1 == 1;
