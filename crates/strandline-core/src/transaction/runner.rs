@@ -73,3 +73,35 @@ pub trait Runner {
         true
     }
 }
+
+impl<R: Runner> Runner for &mut R {
+    type Tx<'t> = R::Tx<'t>;
+
+    fn run<T>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>) -> Result<T> {
+        R::run(self, body)
+    }
+
+    fn run_locked<T>(
+        &mut self,
+        locks: &[Lock],
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>,
+    ) -> Result<T> {
+        R::run_locked(self, locks, body)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        R::drain(self)
+    }
+
+    fn view<T>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>) -> Result<T> {
+        R::view(self, body)
+    }
+
+    fn statistics(&self) -> Statistics {
+        R::statistics(self)
+    }
+
+    fn rolls_back(&self) -> bool {
+        R::rolls_back(self)
+    }
+}
