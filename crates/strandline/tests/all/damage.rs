@@ -4,7 +4,6 @@
 use strandline::{Bytes, HashMap, OrderedMap, Persist, Ptr, Queue, Store, Text, Tx, Vector};
 use strandline_core::layout::Geometry;
 use strandline_core::memory::PersistentAddress;
-use strandline_core::structures;
 use strandline_core::structures::KeyValueStore;
 use strandline_core::{Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 use strandline_structures::HashTable;
@@ -517,7 +516,7 @@ fn pool() -> (Pool, tempfile::TempDir) {
 fn queues_of_words() {
     let (pool, _folder) = pool();
     let (mut worker, root) = (pool.worker().unwrap(), pool.layout().root(0));
-    let queue = worker.run(|tx| collections::Queue::<Vec<u64>>::create(tx, root, 4, 3)).unwrap();
+    let queue = worker.run(|tx| strandline_structures::Queue::<Vec<u64>>::create(tx, root, 4, 3)).unwrap();
     worker.run(|tx| queue.push(tx, &vec![1, 2, 3]).map(drop)).unwrap();
     let header = PersistentAddress::new(worker.view(|tx| tx.read(root)).unwrap());
     // The end of all numbers.
@@ -538,7 +537,7 @@ fn queues_of_words() {
             tx.write(header.word(16), 0)
         })
         .unwrap();
-    let queue = worker.view(|tx| collections::Queue::<Vec<u64>>::open(tx, root)).unwrap();
+    let queue = worker.view(|tx| strandline_structures::Queue::<Vec<u64>>::open(tx, root)).unwrap();
     let popped = worker.run(|tx| queue.pop(tx));
     assert!(matches!(popped, Err(Error::Damaged(_))), "{popped:?}");
     let checked = worker.view(|tx| queue.check(tx));

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use strandline::{Bytes, HashMap, OrderedMap, Persist, Ptr, Queue, Store, Text, Tx, Vector};
 use strandline_core::layout::Geometry;
+use strandline_core::scheme::Schemes;
 use strandline_core::{Domain, Error, Options, Result};
 
 #[derive(Persist)]
@@ -262,7 +263,7 @@ pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
     let folder = folder();
     put(&files, folder.path());
     let path = folder.path().join("pool");
-    let _ = strandline_core::file::check(&path);
+    let _ = strandline_core::file::check(&path, Schemes::default());
     if let Ok(store) = Store::<All>::open_read_only(&path, &options(domain)) {
         use_everything(&store);
     }
@@ -332,7 +333,7 @@ pub fn open_aimed(damage: &[Aimed]) {
     let folder = folder();
     put(&files, folder.path());
     let path = folder.path().join("pool");
-    let _ = strandline_core::file::check(&path);
+    let _ = strandline_core::file::check(&path, Schemes::default());
     if let Ok(store) = Store::<All>::open(&path, &options(Domain::Process)) {
         use_everything(&store);
     }

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use strandline::Store;
 use strandline_core::layout::{Geometry, Layout};
-use strandline_core::scheme::SchemeKind;
 use strandline_core::{Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline_schemes::laboratory;
 
 const FOLDER: &str = "STRANDLINE_FORK_FOLDER";
 
@@ -34,13 +34,15 @@ fn in_process(name: &str, forking: impl FnOnce(&Path), look: impl FnOnce(&Path))
     }
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--test-threads=1", "--nocapture"]).env(FOLDER, folder.path());
+    command
+        .args(["--exact", &format!("fork::{name}"), "--test-threads=1", "--nocapture"])
+        .env(FOLDER, folder.path());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     look(folder.path());
 }
 
-/// Runs `body` in a forked child, which must return from it within a minute without a panic.
+/// Runs `body` in a forked child, which must return from it within five minutes without a panic.
 fn in_child(body: impl FnOnce()) {
     wait(fork(body));
 }
@@ -51,7 +53,7 @@ fn fork(body: impl FnOnce()) -> i32 {
     match unsafe { libc::fork() } {
         0 => {
             // SAFETY: kills the child if it waits for ever.
-            unsafe { libc::alarm(60) };
+            unsafe { libc::alarm(300) };
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
             // SAFETY: ends the child, and leaves to the parent what is the parent's.
             unsafe { libc::_exit(i32::from(outcome.is_err())) }
@@ -174,8 +176,8 @@ fn plain_stores_are_refused_too() {
 #[test]
 fn dropping_in_a_child_writes_nothing() {
     let forking = |folder: &Path| {
-        let options = Options { concurrency: Concurrency::Locks, ..options(Domain::Flush) };
-        let pool = Pool::create(folder.join("pool"), &options).unwrap();
+        let setup = laboratory(Concurrency::Locks);
+        let pool = setup.create(folder.join("pool"), &options(Domain::Flush)).unwrap();
         let mut worker = pool.worker_of(&strandline_schemes::DCT_EAGER_SYNC).unwrap();
         worker.run(|tx| tx.write(tx.root(0), 1)).unwrap();
         let contents = || std::fs::read(folder.join("pool")).unwrap();

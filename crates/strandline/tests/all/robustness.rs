@@ -1,11 +1,9 @@
 //! Pools with damaged bytes, and images of a pool as a kill would leave them.
 //!
-//! `STRANDLINE_CASES=100000 cargo test --release -p strandline --test robustness` runs it for longer; `fuzz/` looks for
+//! `STRANDLINE_CASES=100000 cargo test --release -p strandline --test all robustness` runs it for longer; `fuzz/` looks for
 //! more with a fuzzer.
 
-mod attacks;
-
-use attacks::{Aimed, Change, Damage, Step};
+use super::attacks::{self, Aimed, Change, Damage, Step};
 use proptest::prelude::*;
 use strandline_core::Domain;
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use strandline::{Bytes, OrderedMap, Persist, Store, Tx};
 use strandline_core::file::{check, inspect, log_path, repair};
 use strandline_core::layout::{Geometry, Layout};
+use strandline_core::scheme::Schemes;
 use strandline_core::sync::SyncParameters;
 use strandline_core::{Domain, Error, Options, Result};
 
@@ -98,12 +99,12 @@ impl Made {
     #[track_caller]
     fn is_repaired(&self, count: usize) {
         let before = self.files();
-        let report = repair(self.pool()).unwrap();
+        let report = repair(self.pool(), Schemes::default()).unwrap();
         assert_eq!(report.repaired.len(), count, "{report:?}");
-        assert!(check(self.pool()).unwrap().damage.is_empty());
+        assert!(check(self.pool(), Schemes::default()).unwrap().damage.is_empty());
         let kept: Vec<_> = report.kept.iter().map(|kept| std::fs::read(kept).unwrap()).collect();
         assert!(before.iter().all(|file| kept.contains(file)), "the files as they were are kept");
-        assert_eq!(repair(self.pool()).unwrap().repaired, [""; 0], "once is enough");
+        assert_eq!(repair(self.pool(), Schemes::default()).unwrap().repaired, [""; 0], "once is enough");
         assert_eq!(self.contents(), (self.contents.clone(), large()));
     }
 
@@ -111,7 +112,7 @@ impl Made {
     #[track_caller]
     fn is_refused(&self) {
         let (before, names) = (self.files(), self.names());
-        match repair(self.pool()) {
+        match repair(self.pool(), Schemes::default()) {
             Err(Error::Irreparable(_)) => {}
             other => panic!("{other:?}"),
         }
@@ -150,7 +151,7 @@ fn a_pool_without_damage_is_left_alone() {
     for (domain, clean) in ALL {
         let made = Made::new(domain, clean);
         let (before, names) = (made.files(), made.names());
-        assert_eq!(repair(made.pool()).unwrap(), Default::default());
+        assert_eq!(repair(made.pool(), Schemes::default()).unwrap(), Default::default());
         assert!(made.files() == before && made.names() == names);
     }
 }
@@ -183,10 +184,10 @@ fn a_header_is_repaired_where_it_is_known() {
 fn other_files_are_told_apart() {
     let made = Made::new(Domain::Process, true);
     patch(&made.pool(), 0, &[7; 4096]);
-    assert!(matches!(repair(made.pool()), Err(Error::NotAPool { .. })));
+    assert!(matches!(repair(made.pool(), Schemes::default()), Err(Error::NotAPool { .. })));
     let made = Made::new(Domain::Process, true);
     let store = Store::<Root>::open(made.pool(), &options(made.domain)).unwrap();
-    assert!(matches!(repair(made.pool()), Err(Error::Locked { .. })));
+    assert!(matches!(repair(made.pool(), Schemes::default()), Err(Error::Locked { .. })));
     drop(store);
 }
 
@@ -261,7 +262,7 @@ fn one_checkpoint_slot_is_enough_only_if_it_is_the_right_one() {
     let slot = |number: u64| Layout::CHECKPOINT_SLOTS.offset() + number * 4096;
     let made = Made::new(Domain::Sync, false);
     patch(&made.pool(), slot(1 - newer_slot(&made.pool())), b"damage!!");
-    assert_eq!(check(made.pool()).unwrap().damage.len(), 1);
+    assert_eq!(check(made.pool(), Schemes::default()).unwrap().damage.len(), 1);
     made.is_repaired(1);
     // The older slot does not lead to the blocks of this life.
     let made = Made::new(Domain::Sync, false);
@@ -293,7 +294,7 @@ fn large_objects_are_repaired() {
             let made = Made::new(domain, true);
             let first = made.table().iter().position(of_large).unwrap() as u64;
             patch(&made.pool(), made.layout().chunk_table.word(first + damaged).offset(), &[0xee; 8]);
-            assert!(!check(made.pool()).unwrap().damage.is_empty());
+            assert!(!check(made.pool(), Schemes::default()).unwrap().damage.is_empty());
             made.is_repaired(1);
         }
         // What a small chunk holds stands in its own word alone.
@@ -314,5 +315,5 @@ fn a_damaged_state_or_root_is_refused() {
     let made = Made::new(Domain::Process, true);
     patch(&made.pool(), made.layout().root(0).offset(), &[3]);
     made.is_refused();
-    assert!(inspect(made.pool()).is_ok());
+    assert!(inspect(made.pool(), Schemes::default()).is_ok());
 }

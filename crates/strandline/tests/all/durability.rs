@@ -10,8 +10,7 @@ use std::time::Duration;
 use strandline::{HashMap, Persist, Store};
 use strandline_core::Options;
 use strandline_core::layout::Geometry;
-use strandline_core::memory::DeviceCounters;
-use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
+use strandline_core::sync::{BLOCK_BYTES, DeviceCounters, SyncParameters};
 
 #[derive(Persist)]
 struct Root<'p> {

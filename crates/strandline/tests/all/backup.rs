@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use strandline::{HashMap, Persist, Store};
-use strandline_core::file::{inspect, log_path};
+use strandline_core::file::{check, inspect, log_path};
 use strandline_core::layout::Geometry;
+use strandline_core::scheme::Schemes;
 use strandline_core::sync::SyncParameters;
-use strandline_core::{Concurrency, Domain, Error, Options, Result, Runner, Transaction};
+use strandline_core::{Domain, Error, Options, Result, Runner, Transaction};
 
 #[derive(Persist)]
 struct Bank<'p> {
@@ -39,9 +40,7 @@ fn a_copy_is_consistent_while_transactions_run() {
 
 #[test]
 fn a_copy_of_memory_is_consistent_while_transactions_run() {
-    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
-        copy_while_transactions_run(&Options { domain: Domain::Process, concurrency, ..options() });
-    }
+    copy_while_transactions_run(&Options { domain: Domain::Process, ..options() });
 }
 
 fn copy_while_transactions_run(options: &Options) {
@@ -89,7 +88,7 @@ fn copy_while_transactions_run(options: &Options) {
     });
     assert!(matches!(bank.pool().backup(&copies[0]), Err(Error::Io { .. })), "it exists already");
     for (copy, before) in copies.iter().zip(known) {
-        assert!(!log_path(copy).exists() && inspect(copy).unwrap().in_use.is_none());
+        assert!(!log_path(copy).exists() && inspect(copy, Schemes::default()).unwrap().in_use.is_none());
         // Cleanly closed: any domain opens it.
         let other = if options.domain == Domain::Sync { Domain::Process } else { Domain::Sync };
         let restored = Store::<Bank>::open(copy, &Options { domain: other, ..options.clone() }).unwrap();
@@ -117,10 +116,10 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
         Store::<Bank>::create(&path, &options(), |tx| Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 }))
             .unwrap();
     let layout = *bank.pool().layout();
-    assert!(matches!(strandline_core::file::check(&path), Err(Error::Locked { .. })));
+    assert!(matches!(check(&path, Schemes::default()), Err(Error::Locked { .. })));
     bank.close().unwrap();
 
-    let report = strandline_core::file::check(&path).unwrap();
+    let report = check(&path, Schemes::default()).unwrap();
     assert_eq!(report.damage, Vec::<String>::new());
     assert!(report.roots[0].what.contains("Bank, version 1"), "{}", report.roots[0].what);
     assert!(report.classes.iter().map(|class| class.allocated).sum::<u64>() > 0);
@@ -133,22 +132,22 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
     file.read_exact_at(&mut word, size_at).unwrap();
     for size in [u64::MAX, 1 << 20] {
         file.write_all_at(&size.to_le_bytes(), size_at).unwrap();
-        let damage = strandline_core::file::check(&path).unwrap().damage;
+        let damage = check(&path, Schemes::default()).unwrap().damage;
         assert!(damage.len() == 1 && damage[0].contains("not as large"), "{damage:?}");
     }
     file.write_all_at(&word, size_at).unwrap();
-    assert_eq!(strandline_core::file::check(&path).unwrap().damage, Vec::<String>::new());
+    assert_eq!(check(&path, Schemes::default()).unwrap().damage, Vec::<String>::new());
     // A root that leads nowhere.
     file.write_all_at(&u64::MAX.to_le_bytes(), layout.root(3).offset()).unwrap();
-    let report = strandline_core::file::check(&path).unwrap();
+    let report = check(&path, Schemes::default()).unwrap();
     assert_eq!((report.damage.len(), report.roots.len()), (1, 2));
     // An impossible word in the chunk table.
     file.write_all_at(&[0xff; 8], layout.chunk_table.offset()).unwrap();
-    let damage = strandline_core::file::check(&path).unwrap().damage;
+    let damage = check(&path, Schemes::default()).unwrap().damage;
     assert!(damage[0].contains("chunk 0"), "{damage:?}");
     // A header that does not fit its checksum.
     file.write_all_at(&[1], 100).unwrap();
-    let damage = strandline_core::file::check(&path).unwrap().damage;
+    let damage = check(&path, Schemes::default()).unwrap().damage;
     assert!(damage[0].contains("header"), "{damage:?}");
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use strandline::{HashMap, Persist, Ptr, Store, Tx};
 use strandline_core::layout::Geometry;
+use strandline_core::scheme::Schemes;
 use strandline_core::sync::SyncParameters;
 use strandline_core::{Domain, Error, Options, Result};
 
@@ -110,7 +111,7 @@ pub fn patiently<T>(mut locked: impl FnMut(), mut open: impl FnMut() -> Result<T
     let since = Instant::now();
     loop {
         match open() {
-            Err(Error::Locked { .. }) if since.elapsed() < Duration::from_secs(20) => {
+            Err(Error::Locked { .. }) if since.elapsed() < Duration::from_secs(300) => {
                 locked();
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -192,7 +193,8 @@ impl State {
                 self.store()?.pool().backup(words[1])?;
             }
             "repair" => {
-                let report = patiently(|| (), || strandline_core::file::repair(words[1]))?;
+                let report =
+                    patiently(|| (), || strandline_core::file::repair(words[1], Schemes::default()))?;
                 mark(&format!("repaired {}", report.repaired.len()));
             }
             "close" => match self.store.take() {
@@ -225,7 +227,7 @@ fn child() {
 /// The command that starts such a process in `folder`.
 pub fn command(folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child::child", "--test-threads=1", "--nocapture"]).env(CHILD, "1");
+    command.args(["--exact", "files::child::child", "--test-threads=1", "--nocapture"]).env(CHILD, "1");
     command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::null());
     command
 }
