@@ -400,7 +400,7 @@ impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
 /// The keys and values of a [`HashMap`].
 ///
 /// ```
-/// # use strandline::pool::Geometry;
+/// # use strandline::Geometry;
 /// # use strandline::{HashMap, Persist, Queue, Store, Vector};
 /// # use strandline::{Domain, Options};
 /// # let folder = tempfile::tempdir().unwrap();

@@ -63,7 +63,7 @@ impl KeyBytes {
 /// What a map can be asked for: a key, or what a key can be borrowed as (`str` for `String`).
 ///
 /// ```
-/// # use strandline::pool::Geometry;
+/// # use strandline::Geometry;
 /// # use strandline::{HashMap, Persist, Queue, Store, Vector};
 /// # use strandline::{Domain, Options};
 /// # let folder = tempfile::tempdir().unwrap();

@@ -333,7 +333,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 /// The items of a [`Queue`].
 ///
 /// ```
-/// # use strandline::pool::Geometry;
+/// # use strandline::Geometry;
 /// # use strandline::{HashMap, Persist, Queue, Store, Vector};
 /// # use strandline::{Domain, Options};
 /// # let folder = tempfile::tempdir().unwrap();

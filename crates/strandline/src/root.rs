@@ -138,8 +138,8 @@ fn make_root<'p, T: Persist<'p>>(tx: &Tx<'p>, value: &T) -> Result<()> {
 /// for memories in which there is no file to open, as in the crash checker and the simulator.
 ///
 /// ```
-/// use strandline::{initialise, with_root};
-/// use strandline::{Domain, Options, Pool, Runner};
+/// use strandline::hosted::{initialise, with_root};
+/// use strandline_core::{Domain, Options, Pool, Runner};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let options = Options { domain: Domain::Process, ..Options::default() };
@@ -169,8 +169,8 @@ pub fn initialise<R: Root>(
 /// memory and others that have no [`Store`](super::Store), and beside words of one's own.
 ///
 /// ```
-/// use strandline::{initialise, with_root};
-/// use strandline::{Options, Pool, Runner};
+/// use strandline::hosted::{initialise, with_root};
+/// use strandline_core::{Options, Pool, Runner};
 ///
 /// # fn main() -> strandline::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();

@@ -576,7 +576,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 /// The elements of a [`Vector`].
 ///
 /// ```
-/// # use strandline::pool::Geometry;
+/// # use strandline::Geometry;
 /// # use strandline::{HashMap, Persist, Queue, Store, Vector};
 /// # use strandline::{Domain, Options};
 /// # let folder = tempfile::tempdir().unwrap();

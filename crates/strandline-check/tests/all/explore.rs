@@ -1,7 +1,6 @@
 //! A bounded run of the crash checker; `strandline check` is the long one.
 
-use std::time::Duration;
-
+use super::{HANG, campaigns};
 use strandline_check::explore::{
     Bounds, Case, CheckedScheme, Outcome, Sampling, Workload, exhaust, sample, schemes,
 };
@@ -28,8 +27,7 @@ fn none_violated(case: Case, outcome: &Outcome) {
 }
 
 fn bounds(preemptions: u32, transactions: u32, recovery_crashes: usize) -> Bounds {
-    let limit = Duration::from_secs(100);
-    Bounds { preemptions, transactions, states: 1 << 20, recovery_crashes, reduced: true, limit }
+    Bounds { preemptions, transactions, states: 1 << 20, recovery_crashes, reduced: true, limit: HANG }
 }
 
 fn exhausted(workload: Workload, setting: Setting, bounds: Bounds) -> Outcome {
@@ -81,7 +79,7 @@ fn the_reduction_loses_nothing() {
 fn a_violation_is_replayed_by_its_seed() {
     let omitted = Some(Step::BulkDataFenceLate);
     let case = Case { scheme: bppm(), workload: Workload::Sps, threads: 2, setting: Setting::Word, omitted };
-    let limit = Duration::from_secs(60);
+    let limit = HANG;
     let found =
         sample(case, Sampling { histories: u64::MAX, seed: 9, transactions: 24, limit }, |_| ()).unwrap();
     let again = Sampling { histories: 1, seed: found.seed, transactions: found.transactions, limit };
@@ -93,34 +91,13 @@ fn a_violation_is_replayed_by_its_seed() {
 
 #[test]
 fn no_sampled_crash_breaks_a_scheme() {
-    for scheme in schemes() {
-        for workload in Workload::ALL {
-            for setting in [Setting::Line, Setting::Word] {
-                for threads in 1..=3 {
-                    let case = Case { scheme, workload, threads, setting, omitted: None };
-                    let limit = Duration::from_millis(60);
-                    let sampling = Sampling { histories: 12, seed: 1, transactions: 20, limit };
-                    none_violated(case, &sample(case, sampling, |_| ()).unwrap());
-                }
-            }
-        }
-    }
+    campaigns::none_is_broken(&schemes(), &[Setting::Line, Setting::Word], 3);
 }
 
 /// All steps but one, which takes some seconds (`strandline check --mutants`).
 #[test]
 fn missing_steps_are_found() {
-    let scheme = bppm();
-    let redundant = |step: &Step| scheme.redundant.iter().any(|(other, _)| other == step);
-    let slow = |step: &Step| *step == Step::RestartPhaseEarly;
-    for step in scheme.steps().filter(|step| !slow(step) && !redundant(step)) {
-        let case =
-            Case { scheme, workload: Workload::Sps, threads: 2, setting: Setting::Word, omitted: Some(step) };
-        let limit = Duration::from_secs(30);
-        let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit };
-        let outcome = sample(case, sampling, |_| ()).unwrap();
-        assert!(outcome.violation.is_some(), "{step:?} can be left out unnoticed");
-    }
+    campaigns::missing_steps_are_found(&[bppm()], 2, &[Step::RestartPhaseEarly]);
 }
 
 const DATA: PersistentAddress = PersistentAddress::new(0);
@@ -272,7 +249,8 @@ fn a_refusal_names_the_missing_write_back() {
         if m.load(COMMIT) == 1 && m.load(DATA) == 0 { Err("commit without data".to_owned()) } else { Ok(()) }
     };
     let refused = check(&Options::default(), program, judge).unwrap_err();
-    let (data, commit) = (format!("tests/explore.rs:{line})"), format!("tests/explore.rs:{})", line + 1));
+    let (data, commit) =
+        (format!("tests/all/explore.rs:{line})"), format!("tests/all/explore.rs:{})", line + 1));
     assert!(refused.history.iter().any(|told| told.contains(&data)), "{refused}");
     assert!(refused.missing.contains("[0x0]") && refused.missing.contains(&data), "{refused}");
     assert!(refused.missing.contains("before thread 0 stores to [0x40]"), "{refused}");

@@ -1,10 +1,9 @@
 //! Each rule of time by itself.
 
-mod support;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::support;
 use strandline_core::memory::hosted::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};

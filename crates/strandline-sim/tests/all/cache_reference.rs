@@ -1,11 +1,10 @@
 //! Hits and misses, access for access the same as those of an independent cache simulator: `reference/generate.py`
 //! says how its counts were made.
 
-mod support;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
+use super::support;
 use strandline_core::memory::hosted::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress};
 use strandline_sim::controller::Regions;

@@ -1,31 +1,28 @@
-//! Sampled campaigns over some of the schemes. `SAMPLE_MS` and `MUTANT_MS` set how long each combination and mutant takes.
+//! Sampled campaigns over some of the schemes. `STRANDLINE_CASES` sets how many histories of each combination.
 
-use std::time::Duration;
-
+use super::HANG;
 use strandline_check::Setting;
-use strandline_check::explore::{Case, CheckedScheme, Sampling, Workload, sample, schemes};
+use strandline_check::explore::{Case, CheckedScheme, Sampling, Workload, sample};
 use strandline_core::memory::Step;
 
 /// The schemes whose names fit.
 pub fn schemes(fits: impl Fn(&str) -> bool) -> Vec<CheckedScheme> {
-    let schemes: Vec<_> = schemes().into_iter().filter(|scheme| fits(scheme.name)).collect();
+    let schemes: Vec<_> =
+        strandline_check::explore::schemes().into_iter().filter(|scheme| fits(scheme.name)).collect();
     assert!(!schemes.is_empty());
     schemes
 }
 
-fn milliseconds(name: &str, default: u64) -> Duration {
-    Duration::from_millis(std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default))
-}
-
-/// No sampled crash breaks them, with all workloads and settings.
-pub fn none_is_broken(schemes: &[CheckedScheme], default_ms: u64) {
+/// No sampled crash breaks them, with all workloads and these settings.
+pub fn none_is_broken(schemes: &[CheckedScheme], settings: &[Setting], histories: u64) {
+    let cases = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok());
+    let histories = cases.unwrap_or(histories);
     for &scheme in schemes {
         for workload in Workload::ALL {
-            for setting in Setting::ALL {
+            for &setting in settings {
                 for threads in 1..=3 {
                     let case = Case { scheme, workload, threads, setting, omitted: None };
-                    let limit = milliseconds("SAMPLE_MS", default_ms);
-                    let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 20, limit };
+                    let sampling = Sampling { histories, seed: 1, transactions: 20, limit: HANG };
                     let outcome = sample(case, sampling, |_| ()).unwrap();
                     if let Some(violation) = outcome.violation {
                         panic!(
@@ -49,10 +46,9 @@ pub fn missing_steps_are_found(schemes: &[CheckedScheme], threads: usize, slow: 
         for step in scheme.steps().filter(|step| !redundant(step) && !slow.contains(step)) {
             let setting = Setting::Word;
             let case = Case { scheme, workload: Workload::Sps, threads, setting, omitted: Some(step) };
-            let limit = milliseconds("MUTANT_MS", 20_000);
-            let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit };
+            let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit: HANG };
             let outcome = sample(case, sampling, |_| ()).unwrap();
-            println!("{} {step:?}: {:.1} s, {}", scheme.name, outcome.seconds, outcome.violation.is_some());
+            println!("{} {step:?}: {:?}, {}", scheme.name, outcome.counts, outcome.violation.is_some());
             if outcome.violation.is_none() {
                 unnoticed.push((scheme.name, step));
             }

@@ -1,7 +1,6 @@
 //! The persist-order world on a few words: an undo entry, a word of data, a mark.
 
-use std::time::Duration;
-
+use super::HANG;
 use strandline_check::persist_order::{Outcome, Program, Sampling, explore, schemes};
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_persistency::Model;
@@ -97,7 +96,7 @@ fn check(model: Model, omitted: Option<Step>) -> Outcome {
         omitted,
         acknowledgements: omitted.is_none(),
     };
-    let sampling = Sampling { histories: 60, seed: 1, states: 3000, limit: Duration::from_secs(20) };
+    let sampling = Sampling { histories: 60, seed: 1, states: 3000, limit: HANG };
     explore(&program, sampling, |_| ())
 }
 
@@ -149,7 +148,7 @@ fn persist_barriers_do_not_help_under_eager_sync() {
         omitted: None,
         acknowledgements: true,
     };
-    let sampling = Sampling { histories: 1, seed: 1, states: 3000, limit: Duration::from_secs(20) };
+    let sampling = Sampling { histories: 1, seed: 1, states: 3000, limit: HANG };
     let violation = explore(&program, sampling, |_| ()).violation.expect("a violation");
     assert!(!violation.lost.is_empty() && !violation.history.is_empty());
 }
@@ -157,7 +156,7 @@ fn persist_barriers_do_not_help_under_eager_sync() {
 /// D9: with all its barriers each design is sound under each model, and without any one of them it is not.
 #[test]
 fn the_papers_barriers_are_sufficient_and_necessary() {
-    let sampling = Sampling { histories: 12, seed: 1, states: 300, limit: Duration::from_secs(20) };
+    let sampling = Sampling { histories: 12, seed: 1, states: 300, limit: HANG };
     for scheme in schemes() {
         let sound = scheme.explore(None, sampling, |_| ()).unwrap();
         assert!(sound.violation.is_none(), "{}: {:#?}", scheme.name(), sound.violation);

@@ -1,7 +1,7 @@
 //! WrAP in software and the undo log it is compared with: no crash breaks them, and each step left out is noticed.
 
-mod campaigns;
-
+use super::campaigns;
+use strandline_check::Setting;
 use strandline_check::explore::CheckedScheme;
 use strandline_core::memory::Step;
 
@@ -11,7 +11,7 @@ fn schemes() -> Vec<CheckedScheme> {
 
 #[test]
 fn no_sampled_crash_breaks_them() {
-    campaigns::none_is_broken(&schemes(), 60);
+    campaigns::none_is_broken(&schemes(), &Setting::ALL, 3);
 }
 
 /// Steps whose omission shows at once; the others take longer (`strandline check --mutants`).

@@ -1,10 +1,9 @@
 //! A random tester of coherence: every load returns the last store, nothing is lost, and nobody waits for ever.
 
-mod support;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::support;
 use strandline_core::memory::hosted::Thread;
 use strandline_core::memory::{Address, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::Regions;

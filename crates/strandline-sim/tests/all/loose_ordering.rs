@@ -1,10 +1,9 @@
 //! The systems of Loose-Ordering Consistency: power failures at any cycle, aborts, and that every rule is needed.
 
-mod support;
-
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use super::support;
 use fastrand::Rng;
 use strandline_core::memory::hosted::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step};

@@ -1,10 +1,9 @@
 //! ATOM's mechanisms, one by one, and power failures with many updates in flight.
 
-mod support;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::support;
 use strandline_core::memory::hosted::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::Regions;

@@ -1,9 +1,8 @@
 //! The software schemes on the machine.
 
-mod support;
-
 use std::rc::Rc;
 
+use super::support;
 use strandline_core::Concurrency;
 use strandline_core::engine::Worker;
 use strandline_core::memory::recorder::Recorder;

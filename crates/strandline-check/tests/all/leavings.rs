@@ -2,8 +2,8 @@
 //! though that begins with the same numbers in the same places.
 
 use std::rc::Rc;
-use std::time::Duration;
 
+use super::HANG;
 use strandline_check::Setting;
 use strandline_check::explore::{Case, Sampling, Workload, sample, schemes};
 use strandline_core::engine::Worker;
@@ -65,7 +65,7 @@ fn an_undo_entry_is_not_completed_by_the_next_lifes() {
 fn an_undo_record_is_not_completed_by_the_next_lifes() {
     let (recorder, view) = begin(vec![0; GEOMETRY.size as usize / 8]);
     let (root, layout) = (view.layout.root(0), view.layout);
-    let state = PoolState { scheme: &strandline_schemes::UNDO_LOG.code(), ..PoolState::default() };
+    let state = PoolState { scheme: strandline_schemes::UNDO_LOG.code, ..PoolState::default() };
     view.memory.store(Layout::STATE, state.encode());
     let record = layout.log(0).byte(64);
     let before_and_after = |recorder: &Recorder, view: View<Hosted>| {
@@ -99,18 +99,15 @@ fn an_undo_record_is_not_completed_by_the_next_lifes() {
 
 /// The schemes without one of these steps, of which each has the first that it knows: those in which nothing shows.
 fn missed(steps: &[Step], fits: impl Fn(&str) -> bool) -> Vec<(&'static str, Option<Step>)> {
-    let limit = Duration::from_secs(
-        std::env::var("MUTANT_S").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(300),
-    );
     let mut missed = Vec::new();
     for scheme in schemes().into_iter().filter(|scheme| fits(scheme.name)) {
         let step = steps.iter().copied().find(|step| scheme.steps().any(|own| own == *step));
         assert!(step.is_some(), "{} has none of {steps:?}", scheme.name);
         let (workload, setting) = (Workload::Sps, Setting::Word);
         let case = Case { scheme, workload, threads: 2, setting, omitted: step };
-        let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit };
+        let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit: HANG };
         let found = sample(case, sampling, |_| ()).unwrap();
-        println!("{} {step:?}: {:.1} s, {:?}", scheme.name, found.cpu_seconds, found.counts);
+        println!("{} {step:?}: {:?}", scheme.name, found.counts);
         if found.violation.is_none() {
             missed.push((scheme.name, step));
         }

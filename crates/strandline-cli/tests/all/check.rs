@@ -158,6 +158,6 @@ fn a_violation_of_a_scheme_is_replayed_by_its_command() {
         assert_eq!(told(&first), told(&second));
         // Stores carry their source line in the library.
         assert!(told(&first).contains("missing in effect: "));
-        assert!(told(&first).contains("crates/strandline/src/"), "{first}");
+        assert!(told(&first).contains("crates/strandline-core/src/"), "{first}");
     }
 }

@@ -1,7 +1,5 @@
 //! Small machines for tests.
 
-#![allow(dead_code)]
-
 use strandline_sim::description::{
     CacheLevel, Controllers, CoreKind, Cores, Description, Device, Inclusion, LoadOverlap, Network,
     Persistence, Sharing,
