@@ -1,4 +1,4 @@
-//! The driver: runs one scheme on one workload with some threads for some time.
+//! The driver: runs one scheme on one workload with some threads, for some time or for a number of transactions.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -16,15 +16,27 @@ use crate::{SchemeName, Transactions, Workload};
 pub struct Run {
     /// Threads that run transactions.
     pub threads: u64,
-    /// How long they run before anything counts.
-    pub warm_up: Duration,
-    /// How long the timed part is.
-    pub duration: Duration,
+    /// When it ends.
+    pub length: Length,
     /// Seeds each thread's random numbers, together with the thread's number.
     pub seed: u64,
     /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred
     /// Persistence, section V-C5).
     pub idle_percent: u64,
+}
+
+/// How long a run goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Length {
+    /// For a time.
+    Time {
+        /// How long the threads run before anything counts.
+        warm_up: Duration,
+        /// How long the timed part is.
+        timed: Duration,
+    },
+    /// For so many transactions of each thread, at least one, which all count: what is done depends on no clock.
+    Transactions(u64),
 }
 
 const WARM_UP: u8 = 0;
@@ -82,7 +94,13 @@ fn drive<W: Workload, R: Runner + Send>(
         parts.push((runner, thread));
     }
     // The clock is read by this thread alone: theirs is a load of a word that changes twice.
-    let phase = AtomicU8::new(WARM_UP);
+    let (first, transactions, most_of_a_log) = match run.length {
+        Length::Time { timed, .. } => (WARM_UP, u64::MAX, Some(10 * timed)),
+        Length::Transactions(number) => (TIMED, number, None),
+    };
+    let phase = AtomicU8::new(first);
+    // Persistence in bulk comes once in a log; a part of a log would count it or not.
+    let fills_logs = most_of_a_log.filter(|_| aside.restarts);
     std::thread::scope(|scope| {
         let running: Vec<_> = parts
             .into_iter()
@@ -93,21 +111,20 @@ fn drive<W: Workload, R: Runner + Send>(
                     while phase.load(Ordering::Relaxed) == WARM_UP {
                         step(&mut runner)?;
                     }
-                    if aside.restarts {
-                        // Persistence in bulk comes once in a log; a part of a log would count it or not.
-                        fill_log(&mut step, &mut runner, 10 * run.duration)?;
+                    if let Some(most) = fills_logs {
+                        fill_log(&mut step, &mut runner, most)?;
                     }
                     let (since, processor_since) = (Instant::now(), processor_time());
                     let before = runner.statistics();
                     // At least one, however late the system let this thread begin.
-                    loop {
+                    for number in 1.. {
                         step(&mut runner)?;
-                        if phase.load(Ordering::Relaxed) == STOP {
+                        if number >= transactions || phase.load(Ordering::Relaxed) == STOP {
                             break;
                         }
                     }
-                    if aside.restarts {
-                        fill_log(&mut step, &mut runner, 10 * run.duration)?;
+                    if let Some(most) = fills_logs {
+                        fill_log(&mut step, &mut runner, most)?;
                     }
                     let after = runner.statistics();
                     let (seconds, processor) = (since.elapsed(), processor_time() - processor_since);
@@ -120,17 +137,22 @@ fn drive<W: Workload, R: Runner + Send>(
                 })
             })
             .collect();
-        std::thread::sleep(run.warm_up);
-        let since = time_of(ClockId::ProcessCPUTime);
-        phase.store(TIMED, Ordering::Relaxed);
-        std::thread::sleep(run.duration);
-        phase.store(STOP, Ordering::Relaxed);
-        let of_all = time_of(ClockId::ProcessCPUTime) - since;
+        let mut since = time_of(ClockId::ProcessCPUTime);
+        let mut of_all = None;
+        if let Length::Time { warm_up, timed } = run.length {
+            std::thread::sleep(warm_up);
+            since = time_of(ClockId::ProcessCPUTime);
+            phase.store(TIMED, Ordering::Relaxed);
+            std::thread::sleep(timed);
+            phase.store(STOP, Ordering::Relaxed);
+            of_all = Some(time_of(ClockId::ProcessCPUTime) - since);
+        }
         let results: Result<Vec<ThreadResult>> = running
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect();
         let mut results = results?;
+        let of_all = of_all.unwrap_or_else(|| time_of(ClockId::ProcessCPUTime) - since);
         if aside.helper {
             // A worker sleeps while it waits for the helper, which works all the while.
             let of_workers: f64 = results.iter().map(|thread| thread.processor_seconds).sum();

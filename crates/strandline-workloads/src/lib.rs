@@ -23,7 +23,7 @@ mod tpcc;
 mod trees;
 
 pub use dictionary::Mix;
-pub use driver::{Run, measure};
+pub use driver::{Length, Run, measure};
 pub use hash::HashWorkload;
 pub use kvstore::KvStoreWorkload;
 pub use names::{Entry, REFERENCES, SchemeName, UnknownName, WORKLOADS, WorkloadName, schemes};

@@ -13,7 +13,6 @@ use strandline_core::{Abort, Concurrency, Error, Result, Runner, Transaction};
 use strandline_structures::model::typed::Everything;
 use strandline_structures::model::{Contents, Operation, Outcome};
 
-
 /// A transaction with the operations of the typed workload.
 pub(crate) trait CheckedTx: Transaction {
     /// [`Everything::apply`].

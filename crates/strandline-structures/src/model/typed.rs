@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use strandline::{Bytes, Control, Error, HashMap, OrderedMap, Persist, Ptr, Queue, Result, Store, Text, Tx, Vector};
+use strandline::{
+    Bytes, Control, Error, HashMap, OrderedMap, Persist, Ptr, Queue, Result, Store, Text, Tx, Vector,
+};
 
 use super::{Choices, Contents, Operation, Outcome, encoding};
 
@@ -406,7 +408,12 @@ impl<'p> Everything<'p> {
         }
     }
 
-    fn apply_to_pointed(self, tx: &Tx<'p, impl Control>, root: Ptr<'p, Self>, operation: &Operation) -> Result<Outcome> {
+    fn apply_to_pointed(
+        self,
+        tx: &Tx<'p, impl Control>,
+        root: Ptr<'p, Self>,
+        operation: &Operation,
+    ) -> Result<Outcome> {
         let free = |pointer: Ptr<'p, (u64, u64)>| {
             root.update(tx, |all| all.pointed = None)?;
             pointer.free(tx).map(Some)
