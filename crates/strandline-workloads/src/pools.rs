@@ -7,11 +7,11 @@ use strandline_core::error::Error;
 use strandline_core::file::{Options, Pool};
 use strandline_core::layout::Geometry;
 use strandline_core::memory::WriteBackInstruction;
-use strandline_core::transaction::{AnyRunner, Concurrency};
+use strandline_core::transaction::Concurrency;
 use strandline_core::{Domain, Result};
 use tempfile::TempDir;
 
-use crate::Selection;
+use crate::{SchemeName, Selection, TypedStore, runner};
 
 /// Room for arenas' half-used chunks.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -79,6 +79,14 @@ pub struct PoolSetting {
 }
 
 impl PoolSetting {
+    /// Bytes of a pool with so many bytes of heap.
+    fn size(&self, heap_bytes: u64) -> Result<u64> {
+        let logs = self.logs.checked_mul(self.log_bytes);
+        let size = logs.and_then(|bytes| bytes.checked_add(heap_bytes + SPARE_BYTES));
+        let size = size.and_then(|bytes| bytes.checked_next_multiple_of(4096));
+        size.ok_or_else(|| Error::Parameter("the logs are too large".into()))
+    }
+
     fn options(&self, size: u64) -> Options {
         Options {
             geometry: Geometry { size, logs: self.logs, log_bytes: self.log_bytes, chunk_bytes: CHUNK_BYTES },
@@ -107,15 +115,10 @@ impl Prepared {
     /// # Errors
     /// As [`Pool::create`]; the workload does not fit.
     pub fn new(path: &Path, selection: &Selection, setting: PoolSetting) -> Result<Self> {
-        let size = setting
-            .logs
-            .checked_mul(setting.log_bytes)
-            .and_then(|bytes| bytes.checked_add(selection.heap_bytes() + SPARE_BYTES))
-            .ok_or_else(|| Error::Parameter("the logs are too large".into()))?;
+        let size = setting.size(selection.heap_bytes())?;
         // Filling needs no durability of each step, whatever is measured later: it is closed cleanly.
         let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
-        let pool =
-            laboratory(filling.concurrency).create(path, &filling.options(size.next_multiple_of(4096)))?;
+        let pool = laboratory(filling.concurrency).create(path, &filling.options(size))?;
         let mut prepared = Self {
             pool: Some(pool),
             path: path.to_owned(),
@@ -123,8 +126,8 @@ impl Prepared {
             fresh: true,
             assumed_persistent: false,
         };
-        selection
-            .prepare(&mut AnyRunner::new(strandline_schemes::VolatileWorker::in_pool(prepared.pool(), 0)?))?;
+        let volatile = SchemeName { kind: None, concurrency: setting.concurrency };
+        selection.prepare(&mut runner(prepared.pool(), volatile, 0)?)?;
         prepared.reopen(setting.domain, setting.instruction)?;
         Ok(prepared)
     }
@@ -186,6 +189,50 @@ impl Drop for Prepared {
     fn drop(&mut self) {
         drop(self.pool.take());
         // The folder goes too, in the end; this gives the memory back early.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A store that holds a workload's typed collection, open; its file goes when it is dropped.
+pub struct PreparedStore {
+    /// `None` only while it is dropped.
+    store: Option<Box<dyn TypedStore>>,
+    path: PathBuf,
+    /// Whether the memory is really persistent, or only taken to be.
+    pub assumed_persistent: bool,
+}
+
+impl PreparedStore {
+    /// Creates a store at `path` and fills it; `None` where the workload has no types. It is always used with STM.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; the workload does not fit.
+    pub fn new(path: &Path, selection: &Selection, setting: PoolSetting) -> Result<Option<Self>> {
+        let Some(create) = selection.kind().by_types.filter(|_| selection.has_types()) else {
+            return Ok(None);
+        };
+        // Typed collections have headers, tags and tables of their own.
+        let mut options = setting.options(setting.size(2 * selection.heap_bytes())?);
+        let store = match create(selection.sizes(), path, &options) {
+            Err(Error::NotPersistentMemory { .. }) => {
+                options.assume_persistent = true;
+                create(selection.sizes(), path, &options)
+            }
+            created => created,
+        }?;
+        let assumed_persistent = options.assume_persistent;
+        Ok(Some(Self { store: Some(store), path: path.to_owned(), assumed_persistent }))
+    }
+
+    /// The store.
+    pub fn store(&self) -> &dyn TypedStore {
+        self.store.as_deref().expect("the store is there until drop")
+    }
+}
+
+impl Drop for PreparedStore {
+    fn drop(&mut self) {
+        drop(self.store.take());
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -7,9 +7,12 @@ use strandline_core::file::{Options, Pool};
 use strandline_core::layout::Geometry;
 use strandline_core::scheme::SchemeKind;
 use strandline_core::transaction::{AnyRunner, Concurrency};
-use strandline_workloads::{Row, Run, SchemeName, Selection, Sizes, WorkloadName};
+use strandline_workloads::{
+    ALL, BPLUSTREE, BTREE, HASH, KVSTORE, MULTISET, QUEUE, RBTREE, Row, Run, SDG, SET, SPS, SchemeName,
+    Selection, Sizes, WorkloadKind,
+};
 
-fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
+fn runs(sizes: &Sizes, workloads: &[WorkloadKind]) {
     let folder = tempfile::tempdir().unwrap();
     for &name in workloads {
         let selection = Selection::new(name, sizes).unwrap();
@@ -80,25 +83,17 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
 
 #[test]
 fn every_workload_runs_under_every_scheme() {
-    runs(&Sizes::small(), WorkloadName::ALL);
+    runs(&Sizes::small(), ALL);
 }
 
 #[test]
 fn larger_values_and_transactions() {
     let sizes = Sizes { value_bytes: 256, operations: 4, ..Sizes::small() };
-    runs(&sizes, &[WorkloadName::Hash, WorkloadName::KvStore, WorkloadName::Sps]);
+    runs(&sizes, &[&HASH, &KVSTORE, &SPS]);
 }
 
 /// The workloads that ATOM's preset is for.
-const ATOM: [WorkloadName; 7] = [
-    WorkloadName::Hash,
-    WorkloadName::Queue,
-    WorkloadName::RbTree,
-    WorkloadName::BTree,
-    WorkloadName::BPlusTree,
-    WorkloadName::Sdg,
-    WorkloadName::Sps,
-];
+const ATOM: [WorkloadKind; 7] = [&HASH, &QUEUE, &RBTREE, &BTREE, &BPLUSTREE, &SDG, &SPS];
 
 #[test]
 fn entries_of_512_bytes() {
@@ -108,15 +103,7 @@ fn entries_of_512_bytes() {
 #[test]
 fn wrap_keeps_its_number_of_elements() {
     let sizes = Sizes { buckets: 500, hash_keys: 500, ..Sizes::wrap(5) };
-    let structures = [
-        WorkloadName::Set,
-        WorkloadName::MultiSet,
-        WorkloadName::BTree,
-        WorkloadName::BPlusTree,
-        WorkloadName::RbTree,
-        WorkloadName::Hash,
-        WorkloadName::KvStore,
-    ];
+    let structures = [&SET, &MULTISET, &BTREE, &BPLUSTREE, &RBTREE, &HASH, &KVSTORE];
     runs(&sizes, &structures);
     // Keys that meet again and again.
     runs(&Sizes { rbtree_keys: 150, bplustree_keys: 150, ..sizes }, &structures);
@@ -125,6 +112,6 @@ fn wrap_keeps_its_number_of_elements() {
 #[test]
 fn impossible_sizes_are_refused() {
     let sizes = Sizes { value_bytes: 12, ..Sizes::small() };
-    assert!(Selection::new(WorkloadName::Hash, &sizes).is_err());
-    assert!(Selection::new(WorkloadName::KvStore, &sizes).is_ok());
+    assert!(Selection::new(&HASH, &sizes).is_err());
+    assert!(Selection::new(&KVSTORE, &sizes).is_ok());
 }

@@ -1,9 +1,10 @@
 //! Measuring on the disk: the `sync` domain, beside the floor.
 
+use std::path::Path;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use strandline_workloads::{Prepared, Row};
+use strandline_workloads::{Prepared, PreparedStore, Row, Run, Selection, System};
 
 use super::floor::Floor;
 use super::plan::Plan;
@@ -66,6 +67,44 @@ fn floor_row(name: &str, beside: &Row, floor: f64) -> Row {
     }
 }
 
+/// What a system runs on.
+enum Filled {
+    Pool(Prepared),
+    Store(PreparedStore),
+}
+
+impl Filled {
+    /// `None` where the workload has no types.
+    fn new(
+        plan: &Plan,
+        system: System,
+        selection: &Selection,
+        path: &Path,
+    ) -> strandline_core::Result<Option<Self>> {
+        let setting = plan.setting(system.concurrency());
+        Ok(match system {
+            System::Types => PreparedStore::new(path, selection, setting)?.map(Self::Store),
+            System::Words | System::Scheme(_) => Some(Self::Pool(Prepared::new(path, selection, setting)?)),
+        })
+    }
+
+    fn measure(
+        &self,
+        plan: &Plan,
+        system: System,
+        selection: &Selection,
+        run: &Run,
+    ) -> strandline_core::Result<Row> {
+        match (self, system) {
+            (Self::Store(store), _) => selection.measure_typed(store.store(), plan.domain, run),
+            (Self::Pool(pool), System::Scheme(scheme)) => {
+                selection.measure(pool.pool(), plan.domain, scheme, run)
+            }
+            (Self::Pool(pool), _) => selection.measure_inlined(pool.pool(), plan.domain, run),
+        }
+    }
+}
+
 /// Measures the plan: before each run the floor for as many threads, as disks have good and bad minutes.
 ///
 /// # Errors
@@ -76,21 +115,23 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
     let mut floor = Floor::new(place.folder())?;
     let mut cells = Vec::new();
     for selection in plan.selections()? {
-        let workload = selection.name().name();
-        let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.schemes.len()];
+        let workload = selection.name();
+        let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.systems.len()];
         // One mode after the other: two pools open at a time would checkpoint into each other's time.
-        for (at, &scheme) in plan.schemes.iter().enumerate() {
+        for (at, &system) in plan.systems.iter().enumerate() {
             progress.set_message(format!("filling {workload}"));
-            let path = plan.file(&place, &selection, scheme.concurrency);
-            let prepared = Prepared::new(&path, &selection, plan.setting(scheme.concurrency))?;
+            let path = plan.file(&place, &selection, system.name());
+            let Some(pool) = Filled::new(plan, system, &selection, &path)? else {
+                progress.inc(plan.repetitions * plan.threads.len() as u64);
+                continue;
+            };
             for repetition in 0..plan.repetitions {
                 for (row, &threads) in plan.threads.iter().enumerate() {
-                    progress.set_message(format!("{} on {workload}, durable", scheme.name()));
+                    progress.set_message(format!("{} on {workload}, durable", system.name()));
                     let slice = (plan.duration / 2).max(Duration::from_millis(50));
                     let rate = floor.group_per_second(threads, slice).map_err(Failure::io("write"))?;
-                    let run = plan.run(threads, repetition);
-                    let measured = selection.measure(prepared.pool(), plan.domain, scheme, &run)?;
-                    let (floors, rows) = &mut runs[row * plan.schemes.len() + at];
+                    let measured = pool.measure(plan, system, &selection, &plan.run(threads, repetition))?;
+                    let (floors, rows) = &mut runs[row * plan.systems.len() + at];
                     floors.push(rate);
                     rows.push(measured);
                     progress.inc(1);
