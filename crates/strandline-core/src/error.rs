@@ -3,36 +3,13 @@
 use std::path::{Path, PathBuf};
 
 /// The result of an operation of this library.
-///
-/// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// /// How many times this has run on the pool.
-/// fn runs(pool: &Pool) -> strandline_core::Result<u64> {
-///     pool.worker()?.run(|tx| {
-///         let runs = tx.read(tx.root(0))? + 1;
-///         tx.write(tx.root(0), runs)?;
-///         Ok(runs)
-///     })
-/// }
-///
-/// let pool = Pool::create(&path, &options)?;
-/// assert_eq!([runs(&pool)?, runs(&pool)?], [1, 2]);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation failed. None of these changes what is stored.
 ///
 /// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
 /// use strandline_core::Error;
 ///
 /// match Pool::open(&path, &options) {
@@ -340,13 +317,6 @@ impl Error {
     }
 
     /// A system call's failure while doing `what`.
-    ///
-    /// ```
-    /// use strandline_core::Error;
-    ///
-    /// let read = std::fs::read("/no/such/file").map_err(|source| Error::io("read the orders", source));
-    /// assert!(read.unwrap_err().to_string().starts_with("cannot read the orders: "));
-    /// ```
     pub fn io(what: impl Into<String>, source: std::io::Error) -> Self {
         Self::Io { what: what.into(), source }
     }
@@ -355,11 +325,9 @@ impl Error {
 /// Why a transaction cannot go on. Hand it up with `?`: a transaction that has met one will not commit.
 ///
 /// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # use strandline_core::{Abort, Error};
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// use strandline_core::{Abort, Error};
 /// let pool = Pool::create(&path, &options)?;
 /// let given_up: strandline_core::Result<()> = pool.worker()?.run(|tx| {
 ///     tx.write(tx.root(0), 5)?; // hands a conflict up

@@ -26,7 +26,7 @@
 //!
 //! # The parts
 //!
-//! Each uses only those above it; `tests/directions.rs` says so.
+//! Each uses only those above it; `tests/all/directions.rs` says so.
 //!
 //! | | |
 //! |---|---|
@@ -38,8 +38,9 @@
 //! | [`scheme`] | the trait of schemes, BPPM, NP, and what all redo schemes share |
 //! | [`sync`] | the `Sync` domain: the shared log, checkpoints |
 //! | [`engine`] | the concurrency controls, and the workers that run transactions |
-//! | [`file`] | pools as files |
+//! | [`mod@file`] | pools as files |
 //! | [`structures`] | the structures that typed collections stand on |
+//! | [`file`] | pools as files: create, lock, grow, back up, check, repair |
 
 mod domain;
 pub mod engine;

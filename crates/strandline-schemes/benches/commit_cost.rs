@@ -1,18 +1,19 @@
 //! What a commit costs beyond the bare cost of its log lines: BPPM against NP under `Flush`, one thread.
 //!
-//! `cargo bench -p strandline --bench commit_cost` runs, in turn and many times over, the same transactions
+//! `cargo bench -p strandline-schemes --bench commit_cost` runs, in turn and many times over, the same transactions
 //! under NP and under BPPM, and a loop that stores, writes back and fences as many consecutive lines as BPPM's
 //! commits do. It prints, for each workload and mode, the median of (BPPM - NP) / bare. The pool lies in
 //! /dev/shm where there is one: ordinary memory, taken to be persistent.
 
+#[path = "../../strandline/benches/support/mod.rs"]
 mod support;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use strandline_core::memory::{Mapping, MappingKind, Memory, Native, PersistentAddress, Step};
-use strandline_core::scheme::SchemeKind;
-use strandline_core::{Concurrency, Domain, Options, Pool, Result, Runner};
+use strandline_core::{Concurrency, Domain, Options, Result, Runner};
+use strandline_schemes::laboratory;
 use strandline_structures::{Array, HashTable};
 use support::median;
 
@@ -94,9 +95,9 @@ fn main() -> Result<()> {
     )?;
     println!("workload  mode           NP ns  BPPM ns  lines/tx  bare ns  (BPPM - NP) / bare");
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
-        let options =
-            Options { domain: Domain::Flush, assume_persistent: true, concurrency, ..Options::default() };
-        let pool = Pool::create(folder.path().join(format!("{concurrency:?}")), &options)?;
+        let options = Options { domain: Domain::Flush, assume_persistent: true, ..Options::default() };
+        let pool =
+            laboratory(concurrency).create(folder.path().join(format!("{concurrency:?}")), &options)?;
         let mut filler = strandline_schemes::VolatileWorker::in_pool(&pool, 0)?;
         let array = Array::create(&mut filler, pool.layout().root(0), 1 << 20, |i| i)?;
         let table = HashTable::create(&mut filler, pool.layout().root(1), 500_000, 1)?;

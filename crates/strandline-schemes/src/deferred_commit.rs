@@ -47,7 +47,7 @@
 //! What has not committed is undone, in the order of falling timestamps: a transaction's mark persists only after
 //! those of its predecessors, so the undone ones are the last on every word. When an entry is used again, its old
 //! transaction's data and its predecessors' marks are durable, or persist before. Recovery:
-//! [`strandline_core::log::recover_undo`].
+//! [`crate::recover_undo`].
 //!
 //! A transaction is acknowledged when its commit is known durable: under eager sync when `commitPersisted` is set, under
 //! the other models by the fence of `drain`. One that only reads is acknowledged when it returns: it waits for
@@ -118,8 +118,6 @@ impl<const ENTRIES: u64> Seen<ENTRIES> {
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_EAGER_SYNC, Concurrency::Locks, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| {
@@ -154,7 +152,6 @@ pub struct DeferredCommit<P, const ENTRIES: u64 = 4> {
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
 ///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_STRICT, Concurrency::Locks, None)?;
 /// recorder.take_stream();
@@ -175,7 +172,6 @@ pub type DeferredStrict = DeferredCommit<Strict>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
 ///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_EPOCH, Concurrency::Locks, None)?;
 /// recorder.take_stream();
@@ -194,7 +190,6 @@ pub type DeferredEpoch = DeferredCommit<Epoch>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
 ///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_EAGER_SYNC, Concurrency::Locks, None)?;
 /// recorder.take_stream();
@@ -213,7 +208,6 @@ pub type DeferredEagerSync = DeferredCommit<EagerSync>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
 ///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_STRAND, Concurrency::Locks, None)?;
 /// recorder.take_stream();

@@ -22,13 +22,13 @@
 //!
 //! Recovery: `recovery.rs`.
 
+use crate::execution_area::ExecutionArea;
 use crate::write_ahead::EachTransaction;
 use crate::write_ahead::{RESTART_FENCE_RETRY, SORT, TRUNCATION_FENCE};
 use strandline_core::layout::{Layout, SharedLayout, View, pack, unpack};
 use strandline_core::log::{LogFull, RECORD_BLOCKS, Record, ThreadLog};
 use strandline_core::memory::latch::load_in_order;
 use strandline_core::memory::{Memory, PersistentAddress, Step};
-use strandline_core::scheme::ExecutionArea;
 use strandline_core::scheme::Reading;
 use strandline_core::scheme::{Checkpoint, Logging, Redo};
 use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
@@ -41,8 +41,6 @@ use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::MNE_SYNC, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
@@ -57,8 +55,6 @@ pub type MnemosyneSynchronous = Redo<Streaming, EachTransaction>;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::MNE_ASYNC, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
@@ -98,6 +94,7 @@ pub static MNE_SYNC: SchemeDescriptor = SchemeDescriptor {
     ],
     barriers: &[],
     leftover: leave_records,
+    // All log lines past the cache, the home lines, the truncation mark: a fence after each.
     commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 64 * log_lines)),
     scheme: &Of::<MnemosyneSynchronous>::NEW,
 };
@@ -137,6 +134,7 @@ pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
     ],
     barriers: &[],
     leftover: leave_records,
+    // All log lines past the cache, a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
     scheme: &Of::<MnemosyneAsynchronous>::NEW,
 };

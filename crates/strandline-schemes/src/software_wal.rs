@@ -47,8 +47,6 @@ const COUNT_BITS: u32 = 20;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::S_WAL, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| {

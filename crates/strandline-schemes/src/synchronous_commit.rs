@@ -26,7 +26,7 @@
 //! Before the entry is complete nothing was stored in place, and its checksum shows that it is not. From then on
 //! until the mark the transaction is undone, whatever of its data persisted; when the mark persists, so has all
 //! data. Conflicting transactions are never both undone, since the first one's mark persists before its locks
-//! are released (eager sync), or before the other's entry. Recovery: [`strandline_core::log::recover_undo`].
+//! are released (eager sync), or before the other's entry. Recovery: [`crate::recover_undo`].
 //!
 //! Under eager sync a transaction is acknowledged after SB3. The other models' barriers do not wait: that a commit
 //! is durable is only known after [`Runner::drain`](strandline_core::Runner::drain).
@@ -51,8 +51,6 @@ use strandline_core::transaction::{LockSet, Statistics};
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_EAGER_SYNC, Concurrency::Locks, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| {
@@ -76,7 +74,6 @@ pub struct SynchronousCommit<P, const ENTRIES: u64 = 4> {
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
 ///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_STRICT, Concurrency::Locks, None)?;
 /// recorder.take_stream();
@@ -97,7 +94,6 @@ pub type SynchronousStrict = SynchronousCommit<Strict>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
 ///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_EPOCH, Concurrency::Locks, None)?;
 /// recorder.take_stream();
@@ -116,7 +112,6 @@ pub type SynchronousEpoch = SynchronousCommit<Epoch>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
 ///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_EAGER_SYNC, Concurrency::Locks, None)?;
 /// recorder.take_stream();
@@ -135,7 +130,6 @@ pub type SynchronousEagerSync = SynchronousCommit<EagerSync>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::SchemeKind;
 ///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_STRAND, Concurrency::Locks, None)?;
 /// recorder.take_stream();

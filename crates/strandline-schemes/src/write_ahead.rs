@@ -25,10 +25,10 @@
 //!
 //! Recovery: `recovery.rs`.
 
+use crate::execution_area::ExecutionArea;
 use strandline_core::layout::View;
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
-use strandline_core::scheme::ExecutionArea;
 use strandline_core::scheme::Reading;
 use strandline_core::scheme::{Checkpoint, Logging, Redo};
 use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
@@ -40,8 +40,6 @@ use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::SchemeKind;
-///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::BASE, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
@@ -88,6 +86,8 @@ pub static BASE: SchemeDescriptor = SchemeDescriptor {
     ],
     barriers: &[],
     leftover: leave_records,
+    // The records' lines; the line with the commit record, which the last records may share and which is written back a second
+    // time then; the home lines; the truncation mark: a fence after each.
     commit_cost: Some(|home, data_lines, _| (data_lines + 1 + home + 1, 4, 0)),
     scheme: &Of::<Base>::NEW,
 };

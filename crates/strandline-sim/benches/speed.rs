@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::rc::Rc;
 
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress};
 use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
 use strandline_sim::nvm::Banks;

@@ -12,7 +12,7 @@ mod waiting;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use strandline_core::memory::hosted::{self, Thread};
+use strandline_core::memory::coroutines::{self, Thread};
 use strandline_core::memory::{Event, Operation, Space, Step, World};
 
 use crate::cache::{DIRTY, Hierarchy};
@@ -260,7 +260,7 @@ impl Machine {
             }
         }
         let world: Rc<dyn World> = self.clone();
-        hosted::run(&world, threads, |running| self.state.borrow_mut().choose(running));
+        coroutines::run(&world, threads, |running| self.state.borrow_mut().choose(running));
         self.state.borrow_mut().finish();
     }
 

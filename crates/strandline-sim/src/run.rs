@@ -9,7 +9,7 @@ use serde::Serialize;
 use strandline_core::engine::Worker;
 use strandline_core::error::Error;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, World};
 use strandline_core::scheme::{RecoveryReport, SchemeMemory};

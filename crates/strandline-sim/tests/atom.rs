@@ -5,7 +5,7 @@ mod support;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::{Description, PersistenceDomain, Placement};

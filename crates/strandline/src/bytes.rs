@@ -30,12 +30,8 @@ handle! {
     /// What a transaction writes has to fit its log; a longer string is built of several by [`Bytes::append`].
     ///
     /// ```
-    /// # use strandline::{Bytes, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let log = Bytes::new(tx, b"high water")?;
     /// log.append(tx, ", then ebb")?;
     /// assert_eq!(log.get(tx)?, b"high water, then ebb");
@@ -43,8 +39,7 @@ handle! {
     /// assert_eq!(log.len(tx)?, 4);
     /// log.destroy(tx)?;
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     Bytes<>, "Bytes"
 }
@@ -217,19 +212,14 @@ impl<'p> Bytes<'p> {
     /// Looks the string over for damage: what is wrong, and nothing if all is well.
     ///
     /// ```
-    /// # use strandline::{Bytes, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let log = Bytes::new(tx, b"high water")?;
     /// assert!(log.check(tx)?.is_empty());
     /// log.destroy(tx)?;
     /// assert_eq!(log.check(tx)?.len(), 1);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -261,19 +251,14 @@ impl<'p> Bytes<'p> {
 /// Text of any size: one word where it is kept, which leads to its bytes.
 ///
 /// ```
-/// # use strandline::{Store, Text};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-/// # store.update(|tx, _| {
+/// # use strandline::*;
+/// # example::transaction(|tx| {
 /// let title = Text::new(tx, "Persistence")?;
 /// title.set(tx, "Persistent memory")?;
 /// assert_eq!(title.get(tx)?, "Persistent memory");
 /// title.destroy(tx)?;
 /// # Ok(())
-/// # })?;
-/// # Ok::<(), strandline::Error>(())
+/// # });
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<'p>(Bytes<'p>);
@@ -324,17 +309,12 @@ impl<'p> Text<'p> {
     /// Looks the text over for damage: what is wrong, and nothing if all is well.
     ///
     /// ```
-    /// # use strandline::{Text, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let title = Text::new(tx, "Persistence")?;
     /// assert!(title.check(tx)?.is_empty());
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors

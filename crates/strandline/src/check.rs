@@ -28,9 +28,8 @@ pub(crate) type Look<'v, 'p> = fn(&mut Checker<'v, 'p>, PersistentAddress) -> Re
 /// [`Store::check`](super::Store::check) and the collections' `check` begin a walk.
 ///
 /// ```
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// use strandline::{Checker, Persist, Ptr, Store};
 ///
 /// #[derive(Persist)]
@@ -43,7 +42,7 @@ pub(crate) type Look<'v, 'p> = fn(&mut Checker<'v, 'p>, PersistentAddress) -> Re
 ///     Persist::visit(&person.mother, checker)
 /// }
 ///
-/// let store = Store::<Person>::create(folder.path().join("pool"), &options, |tx| {
+/// let store = Store::<Person>::create(&path, &options, |tx| {
 ///     Ok(Person { mother: Some(Ptr::new(tx, &Person { mother: None })?) })
 /// })?;
 /// assert!(store.check()?.is_empty());

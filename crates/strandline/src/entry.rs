@@ -10,12 +10,8 @@ use strandline_core::error::Result;
 /// What an entry needs of a map.
 ///
 /// ```
-/// # use strandline::{HashMap, Map, OrderedMap, Store, Tx};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-/// # store.update(|tx, _| {
+/// # use strandline::*;
+/// # example::transaction(|tx| {
 /// // Works on either map.
 /// fn count<'p, M: Map<'p, u64, u64>>(tx: &Tx<'p>, map: M, key: u64) -> strandline::Result<u64> {
 ///     let count = map.get(tx, &key)?.unwrap_or(0) + 1;
@@ -26,8 +22,7 @@ use strandline_core::error::Result;
 /// assert_eq!(count(tx, HashMap::new(tx)?, 7)?, 1);
 /// assert_eq!(count(tx, OrderedMap::new(tx)?, 7)?, 1);
 /// # Ok(())
-/// # })?;
-/// # Ok::<(), strandline::Error>(())
+/// # });
 /// ```
 pub trait Map<'p, K, V>: Copy {
     /// The value of `key`.
@@ -50,12 +45,8 @@ pub trait Map<'p, K, V>: Copy {
 /// The place of a key in a map, with a copy of its value if it has one.
 ///
 /// ```
-/// # use strandline::{HashMap, Store};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-/// # store.update(|tx, _| {
+/// # use strandline::*;
+/// # example::transaction(|tx| {
 /// let stock = HashMap::new(tx)?;
 /// let entry = stock.entry(tx, "apples".to_string())?;
 /// assert_eq!((entry.key().as_str(), entry.value()), ("apples", None));
@@ -64,8 +55,7 @@ pub trait Map<'p, K, V>: Copy {
 /// assert_eq!(before, Some(40));
 /// assert_eq!(stock.entry(tx, "apples".to_string())?.remove()?, Some(41));
 /// # Ok(())
-/// # })?;
-/// # Ok::<(), strandline::Error>(())
+/// # });
 /// ```
 #[derive(Debug)]
 pub struct Entry<'t, 'p, K, V, M> {

@@ -30,17 +30,14 @@ handle! {
     /// A map can be a value of another map: what is stored there is its handle, a word.
     ///
     /// ```
-    /// # use strandline::{Options, Result};
-    /// # use strandline::{HashMap, Persist, Store};
+    /// # use strandline::*;
     /// #[derive(Persist)]
     /// struct Index<'p> {
     ///     /// How often each word is in each document.
     ///     words: HashMap<'p, String, HashMap<'p, u64, u32>>,
     /// }
     ///
-    /// # fn main() -> Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
+    /// # let path = example::path();
     /// let index = Store::<Index>::create(&path, &Options::default(), |tx| {
     ///     Ok(Index { words: HashMap::new(tx)? })
     /// })?;
@@ -57,8 +54,7 @@ handle! {
     ///     documents.get(tx, &7)
     /// })?;
     /// assert_eq!(count, Some(2));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), strandline::Error>(())
     /// ```
     HashMap<K, V>, "HashMap"
 }
@@ -81,17 +77,12 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// up to 16,384. A map grows in any case; one that was made for its size needs a step less for each access.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::<u64, u64>::with_capacity(tx, 1000)?;
     /// assert!(map.is_empty(tx)?);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -132,20 +123,15 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// A copy of the value of `key`.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &"apples".to_string(), &40u64)?;
     /// assert_eq!(map.get(tx, "apples")?, Some(40));
     /// assert_eq!(map.get(tx, "pears")?, None);
     /// assert!(map.contains_key(tx, "apples")?);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -180,18 +166,13 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// the words that differ are written.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// assert_eq!(map.insert(tx, &7u64, &"seven".to_string())?, None);
     /// assert_eq!(map.insert(tx, &7u64, &"sept".to_string())?.as_deref(), Some("seven"));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -213,18 +194,13 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// Removes `key`; returns its value, if it was there. What that points to stays.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &7u64, &true)?;
     /// assert_eq!((map.remove(tx, &7)?, map.remove(tx, &7)?), (Some(true), None));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -246,20 +222,15 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// The place of `key`, to look at and to change.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let words = HashMap::new(tx)?;
     /// for word in ["tide", "sea", "tide"] {
     ///     words.entry(tx, word.to_string())?.and_modify(|count| *count += 1)?.or_insert(1u64)?;
     /// }
     /// assert_eq!(words.get(tx, "tide")?, Some(2));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -272,18 +243,13 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// conflict.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &1u64, &10u64)?;
     /// assert_eq!(map.count(tx)?, 1);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -304,12 +270,8 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// returned or not.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &1u64, &10u64)?;
     /// map.insert(tx, &2, &20)?;
@@ -317,8 +279,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// pairs.sort();
     /// assert_eq!(pairs, [(1, 10), (2, 20)]);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     pub fn iter<'v>(self, tx: &'v View<'p>) -> HashMapIter<'v, 'p, K, V> {
         HashMapIter { tx, map: self, position: Some(Position::default()), found: VecDeque::new() }
@@ -327,18 +288,13 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &7u64, &"seven".to_string())?;
     /// assert!(map.check(tx)?.is_empty());
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -400,13 +356,8 @@ impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
 /// The keys and values of a [`HashMap`].
 ///
 /// ```
-/// # use strandline::pool::Geometry;
-/// # use strandline::{HashMap, Persist, Queue, Store, Vector};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// #[derive(Persist)]
 /// struct Shop<'p> {
 ///     stock: HashMap<'p, String, u64>,

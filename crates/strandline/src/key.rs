@@ -63,13 +63,8 @@ impl KeyBytes {
 /// What a map can be asked for: a key, or what a key can be borrowed as (`str` for `String`).
 ///
 /// ```
-/// # use strandline::pool::Geometry;
-/// # use strandline::{HashMap, Persist, Queue, Store, Vector};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// use std::borrow::Borrow;
 /// use strandline::Result;
 /// use strandline::{KeyRef, View};

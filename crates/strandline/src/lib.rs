@@ -19,9 +19,7 @@
 //!     pages: u32,
 //! }
 //!
-//! # fn main() -> strandline::Result<()> {
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let path = folder.path().join("library.pool");
+//! # let path = strandline::example::path();
 //! let library = Store::<Library>::open_or_create(&path, &Options::default(), |tx| {
 //!     Ok(Library { books: OrderedMap::new(tx)?, shelves: HashMap::new(tx)? })
 //! })?;
@@ -45,8 +43,7 @@
 //!     book.title.get(tx)
 //! })?;
 //! assert_eq!(title, "Persistence");
-//! # Ok(())
-//! # }
+//! # Ok::<(), strandline::Error>(())
 //! ```
 //!
 //! # What cannot go wrong
@@ -96,6 +93,8 @@ extern crate self as strandline;
 mod bytes;
 mod check;
 mod entry;
+#[doc(hidden)]
+pub mod example;
 mod hash_map;
 mod key;
 mod ordered_map;

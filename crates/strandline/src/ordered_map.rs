@@ -49,17 +49,14 @@ handle! {
     /// any size.
     ///
     /// ```
-    /// # use strandline::{Options, Result};
-    /// # use strandline::{OrderedMap, Persist, Store};
+    /// # use strandline::*;
     /// #[derive(Persist)]
     /// struct Log<'p> {
     ///     /// By time and sender.
     ///     messages: OrderedMap<'p, (u64, String), String>,
     /// }
     ///
-    /// # fn main() -> Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
+    /// # let path = example::path();
     /// let log = Store::<Log>::create(&path, &Options::default(), |tx| {
     ///     Ok(Log { messages: OrderedMap::new(tx)? })
     /// })?;
@@ -76,8 +73,7 @@ handle! {
     ///     messages.range(tx, early).rev().map(|pair| Ok(pair?.1)).collect()
     /// })?;
     /// assert_eq!(newest_first, ["ebb", "high water"]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), strandline::Error>(())
     /// ```
     OrderedMap<K, V>, "OrderedMap"
 }
@@ -261,19 +257,14 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// A copy of the value of `key`.
     ///
     /// ```
-    /// # use strandline::{OrderedMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = OrderedMap::new(tx)?;
     /// map.insert(tx, &"ebb".to_string(), &905u64)?;
     /// assert_eq!(map.get(tx, "ebb")?, Some(905));
     /// assert!(!map.contains_key(tx, "flood")?);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -315,18 +306,13 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// the words that differ are written.
     ///
     /// ```
-    /// # use strandline::{OrderedMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = OrderedMap::new(tx)?;
     /// assert_eq!(map.insert(tx, &7u64, &"seven".to_string())?, None);
     /// assert_eq!(map.insert(tx, &7u64, &"sept".to_string())?.as_deref(), Some("seven"));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -401,18 +387,13 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// Removes `key`; returns its value, if it was there. What that points to stays.
     ///
     /// ```
-    /// # use strandline::{OrderedMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = OrderedMap::new(tx)?;
     /// map.insert(tx, &7u64, &true)?;
     /// assert_eq!((map.remove(tx, &7)?, map.remove(tx, &7)?), (Some(true), None));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -465,20 +446,15 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// The place of `key`, to look at and to change.
     ///
     /// ```
-    /// # use strandline::{OrderedMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let visits = OrderedMap::new(tx)?;
     /// for day in [3u64, 5, 3] {
     ///     visits.entry(tx, day)?.and_modify(|count| *count += 1)?.or_insert(1u64)?;
     /// }
     /// assert_eq!(visits.get(tx, &3)?, Some(2));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -490,20 +466,15 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// The least key and its value.
     ///
     /// ```
-    /// # use strandline::{OrderedMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = OrderedMap::new(tx)?;
     /// for key in [5u64, 15, 9] {
     ///     map.insert(tx, &key, &())?;
     /// }
     /// assert_eq!((map.first(tx)?, map.last(tx)?), (Some((5, ())), Some((15, ()))));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -532,18 +503,13 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// conflict.
     ///
     /// ```
-    /// # use strandline::{OrderedMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = OrderedMap::new(tx)?;
     /// map.insert(tx, &1u64, &10u64)?;
     /// assert_eq!((map.count(tx)?, map.is_empty(tx)?), (1, false));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -560,12 +526,8 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// All keys and values in order, from either end.
     ///
     /// ```
-    /// # use strandline::{OrderedMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = OrderedMap::new(tx)?;
     /// for key in ["c", "a", "b"] {
     ///     map.insert(tx, &key.to_string(), &1u64)?;
@@ -574,8 +536,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// assert_eq!(keys.next().transpose()?, Some(("a".to_string(), 1)));
     /// assert_eq!(keys.next_back().transpose()?, Some(("c".to_string(), 1)));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     pub fn iter<'v>(self, tx: &'v View<'p>) -> Range<'v, 'p, K, V> {
         self.range_of(tx, Bound::Unbounded, Bound::Unbounded)
@@ -585,12 +546,8 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// is under way are returned as they are or as they were.
     ///
     /// ```
-    /// # use strandline::{OrderedMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = OrderedMap::new(tx)?;
     /// for key in 0..10u64 {
     ///     map.insert(tx, &key, &(key * key))?;
@@ -598,8 +555,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// let some: Vec<(u64, u64)> = map.range(tx, 3..5).collect::<Result<_, _>>()?;
     /// assert_eq!(some, [(3, 9), (4, 16)]);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     pub fn range<'v, Q: KeyRef + ?Sized>(
         self,
@@ -621,18 +577,13 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.
     ///
     /// ```
-    /// # use strandline::{OrderedMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = OrderedMap::new(tx)?;
     /// map.insert(tx, &7u64, &"seven".to_string())?;
     /// assert!(map.check(tx)?.is_empty());
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors

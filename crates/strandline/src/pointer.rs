@@ -256,17 +256,12 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// Puts a value into the pool.
     ///
     /// ```
-    /// # use strandline::{Ptr, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let pointer = Ptr::new(tx, &(7u64, 'x'))?;
     /// assert_eq!(pointer.get(tx)?, (7, 'x'));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -294,19 +289,14 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// Looks the value and all that hangs from it over for damage: what is wrong, and nothing if all is well.
     ///
     /// ```
-    /// # use strandline::{Ptr, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let pointer = Ptr::new(tx, &7u64)?;
     /// assert!(pointer.check(tx)?.is_empty());
     /// pointer.free(tx)?;
     /// assert_eq!(pointer.check(tx)?.len(), 1);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -370,12 +360,8 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// returns.
     ///
     /// ```
-    /// # use strandline::{Ptr, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let counter = Ptr::new(tx, &7u64)?;
     /// let before = counter.update(tx, |count| {
     ///     *count += 1;
@@ -384,8 +370,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// assert_eq!((before, counter.get(tx)?), (7, 8));
     /// counter.set(tx, &0)?;
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -411,17 +396,12 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// Gives the value's memory back when the transaction commits; returns the value. What it points to stays.
     ///
     /// ```
-    /// # use strandline::{Ptr, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let pointer = Ptr::new(tx, &7u64)?;
     /// assert_eq!(pointer.free(tx)?, 7);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors

@@ -31,21 +31,20 @@ handle! {
     /// A queue of items of any size, first in, first out, as long as there is room in the pool.
     ///
     /// ```
-    /// # use strandline::{Options, Result};
-    /// # use strandline::{Persist, Queue, Store};
-    /// # #[derive(Persist)]
-    /// # struct Jobs<'p> { waiting: Queue<'p, String> }
-    /// # fn main() -> Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
+    /// # use strandline::*;
+    /// # let path = example::path();
+    /// #[derive(Persist)]
+    /// struct Jobs<'p> {
+    ///     waiting: Queue<'p, String>,
+    /// }
+    ///
     /// let store = Store::<Jobs>::create(&path, &Options::default(), |tx| {
     ///     Ok(Jobs { waiting: Queue::new(tx)? })
     /// })?;
     /// store.update(|tx, root| root.get(tx)?.waiting.push(tx, &"report".to_string()))?;
     /// let job = store.update(|tx, root| root.get(tx)?.waiting.pop(tx))?;
     /// assert_eq!(job.as_deref(), Some("report"));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), strandline::Error>(())
     /// ```
     Queue<T>, "Queue"
 }
@@ -136,19 +135,14 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// Takes the item at the front, if there is one.
     ///
     /// ```
-    /// # use strandline::{Queue, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let queue = Queue::new(tx)?;
     /// queue.push(tx, &"first".to_string())?;
     /// queue.push(tx, &"second".to_string())?;
     /// assert_eq!(queue.pop(tx)?.as_deref(), Some("first"));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -175,19 +169,14 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// The item at the front, which stays.
     ///
     /// ```
-    /// # use strandline::{Queue, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let queue = Queue::new(tx)?;
     /// queue.push(tx, &5u64)?;
     /// assert_eq!(queue.front(tx)?, Some(5));
     /// assert!(!queue.is_empty(tx)?);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -211,12 +200,8 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// [`Error::Dangling`](crate::Error::Dangling).
     ///
     /// ```
-    /// # use strandline::{Queue, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let queue = Queue::new(tx)?;
     /// for job in 0..3u64 {
     ///     queue.push(tx, &job)?;
@@ -224,8 +209,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// let waiting: Vec<u64> = queue.iter(tx)?.collect::<Result<_, _>>()?;
     /// assert_eq!(waiting, [0, 1, 2]);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -241,19 +225,14 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// Removes all items.
     ///
     /// ```
-    /// # use strandline::{Queue, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let queue = Queue::new(tx)?;
     /// queue.push(tx, &5u64)?;
     /// queue.clear(tx)?;
     /// assert!(queue.is_empty(tx)?);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -266,18 +245,13 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// Looks the queue and all that hangs from it over for damage: what is wrong, and nothing if all is well.
     ///
     /// ```
-    /// # use strandline::{Queue, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let queue = Queue::new(tx)?;
     /// queue.push(tx, &5u64)?;
     /// assert!(queue.check(tx)?.is_empty());
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -333,13 +307,8 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 /// The items of a [`Queue`].
 ///
 /// ```
-/// # use strandline::pool::Geometry;
-/// # use strandline::{HashMap, Persist, Queue, Store, Vector};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// #[derive(Persist)]
 /// struct Jobs<'p> {
 ///     waiting: Queue<'p, String>,

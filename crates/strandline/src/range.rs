@@ -16,12 +16,8 @@ use strandline_core::transaction::{Abort, Read};
 /// The keys and values of an [`OrderedMap`], or of a range of it.
 ///
 /// ```
-/// # use strandline::{OrderedMap, Store};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-/// # store.update(|tx, _| {
+/// # use strandline::*;
+/// # example::transaction(|tx| {
 /// let map = OrderedMap::new(tx)?;
 /// for key in 0..10u64 {
 ///     map.insert(tx, &key, &key)?;
@@ -30,8 +26,7 @@ use strandline_core::transaction::{Abort, Read};
 /// assert_eq!(range.next().transpose()?, Some((2, 2)));
 /// assert_eq!(range.next_back().transpose()?, Some((7, 7)));
 /// # Ok(())
-/// # })?;
-/// # Ok::<(), strandline::Error>(())
+/// # });
 /// ```
 #[derive(Debug)]
 pub struct Range<'v, 'p, K, V> {

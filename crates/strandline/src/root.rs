@@ -54,8 +54,7 @@ impl<R: Root> Migrations<R> {
     /// memory is given back, and what it points to is `migrate`'s to keep or to free.
     ///
     /// ```
-    /// # use strandline::{Options, Result};
-    /// # use strandline::{Migrations, Persist, Store};
+    /// # use strandline::*;
     /// #[derive(Persist)]
     /// #[persist(name = "Counter")]
     /// struct Old {
@@ -69,16 +68,13 @@ impl<R: Root> Migrations<R> {
     ///     since: u64,
     /// }
     ///
-    /// # fn main() -> Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # Store::<Old>::create(&path, &Options::default(), |_| Ok(Old { visits: 7 }))?.close()?;
+    /// # let path = example::path();
+    /// Store::<Old>::create(&path, &Options::default(), |_| Ok(Old { visits: 7 }))?.close()?;
     /// let migrations = Migrations::new()
     ///     .from::<Old>(|_tx, old| Ok(Counter { visits: old.visits.into(), since: 0 }));
     /// let store = Store::<Counter>::open_and_migrate(&path, &Options::default(), &migrations)?;
     /// assert_eq!(store.view(|tx, root| Ok(root.get(tx)?.visits))?, 7);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), strandline::Error>(())
     /// ```
     #[must_use]
     pub fn from<Old: Root>(
@@ -138,13 +134,10 @@ fn make_root<'p, T: Persist<'p>>(tx: &Tx<'p>, value: &T) -> Result<()> {
 /// for memories in which there is no file to open, as in the crash checker and the simulator.
 ///
 /// ```
-/// use strandline::{initialise, with_root};
-/// use strandline::{Domain, Options, Pool, Runner};
+/// # use strandline_core::example::*;
+/// # let (_pool, mut worker) = pool_and_worker();
+/// use strandline::hosted::{initialise, with_root};
 ///
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// let pool = Pool::create(folder.path().join("pool"), &options)?;
-/// let mut worker = pool.worker()?;
 /// initialise::<u64>(&mut worker, |_| Ok(5))?;
 /// let five = worker.view(|tx| with_root::<u64, _>(tx, |tx, root| root.get(tx)))?;
 /// assert_eq!(five, 5);
@@ -169,13 +162,10 @@ pub fn initialise<R: Root>(
 /// memory and others that have no [`Store`](super::Store), and beside words of one's own.
 ///
 /// ```
-/// use strandline::{initialise, with_root};
-/// use strandline::{Options, Pool, Runner};
+/// # use strandline_core::example::*;
+/// # let (_pool, mut worker) = pool_and_worker();
+/// use strandline::hosted::{initialise, with_root};
 ///
-/// # fn main() -> strandline::Result<()> {
-/// # let folder = tempfile::tempdir().unwrap();
-/// let pool = Pool::create(folder.path().join("pool"), &Options::default())?;
-/// let mut worker = pool.worker()?;
 /// initialise::<u64>(&mut worker, |_| Ok(5))?;
 /// let six = worker.run(|tx| {
 ///     with_root::<u64, _>(tx, |tx, root| {
@@ -184,8 +174,7 @@ pub fn initialise<R: Root>(
 ///     })
 /// })?;
 /// assert_eq!(six, 6);
-/// # Ok(())
-/// # }
+/// # Ok::<(), strandline::Error>(())
 /// ```
 ///
 /// # Errors

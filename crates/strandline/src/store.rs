@@ -32,9 +32,7 @@ type PoolWorker = Worker<Native, Blurred>;
 ///     sold: u64,
 /// }
 ///
-/// # fn main() -> strandline::Result<()> {
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("shop.pool");
+/// # let path = strandline::example::path();
 /// let shop = Store::<Shop>::open_or_create(&path, &Options::default(), |tx| {
 ///     Ok(Shop { stock: HashMap::new(tx)?, sold: 0 })
 /// })?;
@@ -47,8 +45,7 @@ type PoolWorker = Worker<Native, Blurred>;
 ///
 /// let apples = shop.view(|tx, root| root.get(tx)?.stock.get(tx, "apples"))?;
 /// assert_eq!(apples, Some(40));
-/// # Ok(())
-/// # }
+/// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct Store<R> {
     pool: Pool,
@@ -60,11 +57,8 @@ pub struct Store<R> {
 /// One thread's means to run transactions on a [`Store`], without looking for a free worker each time.
 ///
 /// ```
-/// # use strandline::Store;
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
 /// let mut session = store.session()?;
 /// for _ in 0..10 {
@@ -107,11 +101,8 @@ impl<R: Root> Store<R> {
     /// Opens the pool at `path`, and recovers it.
     ///
     /// ```
-    /// # use strandline::Store;
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
     /// Store::<u64>::create(&path, &options, |_| Ok(5))?.close()?;
     /// let store = Store::<u64>::open(&path, &options)?;
     /// assert_eq!(store.view(|tx, root| root.get(tx))?, 5);
@@ -129,11 +120,8 @@ impl<R: Root> Store<R> {
     /// pool, and the others find it.
     ///
     /// ```
-    /// # use strandline::Store;
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
     /// for visits in 0..3 {
     ///     let store = Store::<u64>::open_or_create(&path, &options, |_| Ok(0))?;
     ///     assert_eq!(store.view(|tx, root| root.get(tx))?, visits);
@@ -187,12 +175,9 @@ impl<R: Root> Store<R> {
     /// Opens the pool at `path` for reading only, as [`Pool::open_read_only`].
     ///
     /// ```
-    /// # use strandline::Store;
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # Store::<u64>::create(&path, &options, |_| Ok(5))?.close()?;
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// Store::<u64>::create(&path, &options, |_| Ok(5))?.close()?;
     /// let readers = [
     ///     Store::<u64>::open_read_only(&path, &options)?,
     ///     Store::<u64>::open_read_only(&path, &options)?,
@@ -219,12 +204,8 @@ impl<R: Root> Store<R> {
     /// other: that is [`Error::Nested`] at once, and this one goes on.
     ///
     /// ```
-    /// # use strandline::Store;
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # use strandline::Error;
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
     /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
     /// store.update(|tx, root| root.set(tx, &6))?;
     /// // An error of the closure's takes everything back.
@@ -248,10 +229,13 @@ impl<R: Root> Store<R> {
     /// As [`Store::update`], with an error type of the caller's own.
     ///
     /// ```
-    /// # use strandline::{Error, Options};
-    /// # use strandline::{Persist, Store};
-    /// # #[derive(Persist)]
-    /// # struct Account { balance: u64 }
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// #[derive(Persist)]
+    /// struct Account {
+    ///     balance: u64,
+    /// }
+    ///
     /// #[derive(Debug)]
     /// enum Refusal {
     ///     NotEnough { balance: u64 },
@@ -272,9 +256,8 @@ impl<R: Root> Store<R> {
     ///         Ok(left)
     ///     })
     /// }
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let account = Store::create(&path, &Options::default(), |_| Ok(Account { balance: 5 })).unwrap();
+    ///
+    /// let account = Store::<Account>::create(&path, &options, |_| Ok(Account { balance: 5 })).unwrap();
     /// assert_eq!(withdraw(&account, 3).unwrap(), 2);
     /// assert!(matches!(withdraw(&account, 3), Err(Refusal::NotEnough { balance: 2 })));
     /// ```
@@ -296,11 +279,8 @@ impl<R: Root> Store<R> {
     /// the `Sync` domain makes a difference; in the others a transaction is durable when it has committed.
     ///
     /// ```
-    /// # use strandline::{Options, Result};
-    /// # use strandline::Store;
-    /// # fn main() -> Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
+    /// # use strandline::*;
+    /// # let path = example::path();
     /// let visits = Store::<u64>::create(&path, &Options::default(), |_| Ok(0))?;
     /// let mut last = None;
     /// for _ in 0..100 {
@@ -311,8 +291,7 @@ impl<R: Root> Store<R> {
     /// if let Some(ticket) = last {
     ///     ticket.wait()?; // or `ticket.await?` in an asynchronous function
     /// }
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
     /// # Errors
@@ -339,11 +318,8 @@ impl<R: Root> Store<R> {
     /// cannot write. It may run several times.
     ///
     /// ```
-    /// # use strandline::Store;
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
     /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
     /// let square = store.view(|tx, root| {
     ///     let value = root.get(tx)?;
@@ -378,16 +354,14 @@ impl<R: Root> Store<R> {
     /// again and again.
     ///
     /// ```
-    /// # use strandline::{Persist, Store, Text};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
     /// #[derive(Persist)]
     /// struct Book<'p> {
     ///     title: Text<'p>,
     /// }
     ///
-    /// let store = Store::<Book>::create(folder.path().join("pool"), &options, |tx| {
+    /// let store = Store::<Book>::create(&path, &options, |tx| {
     ///     Ok(Book { title: Text::new(tx, "Persistence")? })
     /// })?;
     /// assert!(store.check()?.is_empty());

@@ -14,11 +14,8 @@ use strandline_core::transaction::{Abort, Runner, Transaction};
 /// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
 ///
 /// ```
-/// # use strandline::Store;
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// use strandline::{Vector, View};
 ///
 /// // Takes a `&Tx` too.
@@ -42,11 +39,8 @@ pub struct View<'p> {
 /// A transaction that reads and writes: all of it happens, or nothing. It can do all that a [`View`] can.
 ///
 /// ```
-/// # use strandline::Store;
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// use strandline::{Ptr, Tx};
 ///
 /// // A part of a transaction.

@@ -34,14 +34,13 @@ handle! {
     /// elements, so that a transaction stays small.
     ///
     /// ```
-    /// # use strandline::{Options, Result};
-    /// # use strandline::{Store, Vector};
-    /// # use strandline::Persist;
-    /// # #[derive(Persist)]
-    /// # struct Journal<'p> { lines: Vector<'p, u64> }
-    /// # fn main() -> Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
+    /// # use strandline::*;
+    /// # let path = example::path();
+    /// #[derive(Persist)]
+    /// struct Journal<'p> {
+    ///     lines: Vector<'p, u64>,
+    /// }
+    ///
     /// let store = Store::<Journal>::create(&path, &Options::default(), |tx| {
     ///     Ok(Journal { lines: Vector::new(tx)? })
     /// })?;
@@ -52,8 +51,7 @@ handle! {
     /// })?;
     /// let sum: u64 = store.view(|tx, root| root.get(tx)?.lines.iter(tx)?.sum())?;
     /// assert_eq!(sum, 8);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), strandline::Error>(())
     /// ```
     Vector<T>, "Vector"
 }
@@ -188,19 +186,14 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Element `index`, if there is one.
     ///
     /// ```
-    /// # use strandline::{Store, Vector};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let vector = Vector::new(tx)?;
     /// vector.extend(tx, [3u64, 5])?;
     /// assert_eq!((vector.get(tx, 1)?, vector.get(tx, 2)?), (Some(5), None));
     /// assert_eq!((vector.last(tx)?, vector.len(tx)?), (Some(5), 2));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -229,19 +222,14 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Replaces element `index`; returns what it was.
     ///
     /// ```
-    /// # use strandline::{Store, Vector};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let vector = Vector::new(tx)?;
     /// vector.push(tx, &3u64)?;
     /// assert_eq!(vector.set(tx, 0, &4)?, 3);
     /// assert_eq!(vector.get(tx, 0)?, Some(4));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -319,19 +307,14 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Takes the last element, if there is one. Its memory stays with the vector.
     ///
     /// ```
-    /// # use strandline::{Store, Vector};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let vector = Vector::new(tx)?;
     /// vector.extend(tx, ['a', 'b'])?;
     /// assert_eq!(vector.pop(tx)?, Some('b'));
     /// assert_eq!((vector.pop(tx)?, vector.pop(tx)?), (Some('a'), None));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -349,20 +332,15 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Takes element `index` out; the last one takes its place.
     ///
     /// ```
-    /// # use strandline::{Store, Vector};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let vector = Vector::new(tx)?;
     /// vector.extend(tx, [1u64, 2, 3])?;
     /// assert_eq!(vector.swap_remove(tx, 0)?, 1);
     /// let left: Vec<u64> = vector.iter(tx)?.collect::<Result<_, _>>()?;
     /// assert_eq!(left, [3, 2]);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -379,19 +357,14 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Swaps two elements.
     ///
     /// ```
-    /// # use strandline::{Store, Vector};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let vector = Vector::new(tx)?;
     /// vector.extend(tx, [1u64, 2])?;
     /// vector.swap(tx, 0, 1)?;
     /// assert_eq!(vector.get(tx, 0)?, Some(2));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -413,19 +386,14 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Removes the elements from `length` on. Their memory stays with the vector.
     ///
     /// ```
-    /// # use strandline::{Store, Vector};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let vector = Vector::new(tx)?;
     /// vector.extend(tx, 0..10u64)?;
     /// vector.truncate(tx, 2)?;
     /// assert_eq!(vector.last(tx)?, Some(1));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -443,19 +411,14 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// has been removed meanwhile is not returned.
     ///
     /// ```
-    /// # use strandline::{Store, Vector};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let vector = Vector::new(tx)?;
     /// vector.extend(tx, [1u64, 2, 3])?;
     /// let backwards: Vec<u64> = vector.iter(tx)?.rev().collect::<Result<_, _>>()?;
     /// assert_eq!(backwards, [3, 2, 1]);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -497,18 +460,13 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Looks the vector and all that hangs from it over for damage: what is wrong, and nothing if all is well.
     ///
     /// ```
-    /// # use strandline::{Vector, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let vector = Vector::new(tx)?;
     /// vector.push(tx, &5u64)?;
     /// assert!(vector.check(tx)?.is_empty());
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
@@ -576,13 +534,8 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 /// The elements of a [`Vector`].
 ///
 /// ```
-/// # use strandline::pool::Geometry;
-/// # use strandline::{HashMap, Persist, Queue, Store, Vector};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// #[derive(Persist)]
 /// struct Journal<'p> {
 ///     lines: Vector<'p, u64>,

@@ -238,8 +238,8 @@ fn coroutines_have_an_identity_too() {
         }
     };
     let mut turn = 0;
-    let threads = vec![Box::new(thread) as hosted::Thread<'_>, Box::new(thread)];
-    hosted::run(&pool.world(), threads, |running| {
+    let threads = vec![Box::new(thread) as coroutines::Thread<'_>, Box::new(thread)];
+    coroutines::run(&pool.world(), threads, |running| {
         turn += 1;
         turn % running.len()
     });
@@ -251,7 +251,7 @@ fn coroutines_have_an_identity_too() {
         assert_eq!(found.unwrap(), (true, 40));
         inner.run(|tx| tx.read(tx.root(0))).unwrap();
     };
-    hosted::run(&pool.world(), vec![Box::new(nested) as hosted::Thread<'_>], |_| 0);
+    coroutines::run(&pool.world(), vec![Box::new(nested) as coroutines::Thread<'_>], |_| 0);
 }
 
 /// Waits until so many threads wait for a lease on the pool of `worker`.

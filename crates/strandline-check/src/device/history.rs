@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use strandline_core::Error;
-use strandline_core::memory::hosted::{Thread, run};
+use strandline_core::memory::coroutines::{Thread, run};
 use strandline_core::memory::{Hosted, Memory, World};
 use strandline_core::sync::SyncParameters;
 

@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 use strandline_core::Concurrency;
 use strandline_core::memory::Step;
 
-use crate::explore::{Workload, panic_text};
+use crate::explore::Workload;
+use crate::x86::panic_text;
 
 pub use exhaustive::{Bounds, exhaust};
 pub use faulty_device::{Fault, FaultyDevice};

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use strandline_core::Result;
 
-use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
+use super::explorer::{Counts, Depth, Explorer, Violation};
 use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, between_lives, in_recovery, style};
-use super::schedule::Policy;
 use super::workload::Plan;
 use crate::Setting;
+use crate::x86::panic_text;
+use crate::x86::schedule::Policy;
 
 /// What an exploration found.
 #[derive(Clone, Debug)]

@@ -1,6 +1,5 @@
 //! Judging the crashes of a life, counting them, and telling a violation so that it can be understood.
 
-use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -12,14 +11,14 @@ use strandline_core::log::RECORD_BLOCKS;
 use strandline_core::memory::{Hosted, World};
 use strandline_core::scheme::recover;
 
-use super::crash::{CrashMemory, Decision};
 use super::life::{Ground, Life, contents, in_recovery};
-use super::missing::{Trial, missing};
-use super::mix;
 use super::oracle::Expectation;
-use super::story;
-use super::trace::Trace;
 use super::workload::{Model, apply};
+use crate::x86::crash::{CrashMemory, Decision};
+use crate::x86::missing::{Trial, missing};
+use crate::x86::story;
+use crate::x86::trace::Trace;
+use crate::x86::{mix, panic_text};
 
 /// What was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -74,12 +73,6 @@ pub struct Violation {
     pub recovery: Vec<String>,
     /// Operations of the history, a measure of its size.
     pub length: usize,
-}
-
-/// The text of a panic.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned()
 }
 
 /// Judges crashes on one ground.

@@ -8,17 +8,17 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline_core::engine::Worker;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-use strandline_core::memory::{Hosted, Memory, Space, Step, World, hosted};
+use strandline_core::memory::{Hosted, Memory, Space, Step, World, coroutines};
 use strandline_core::scheme::{Erased, SchemeMemory, recover};
 use strandline_core::{Concurrency, Result, Runner};
 
 use super::oracle::{Home, MOST_IN_COMMIT};
-use super::schedule::{ChoicePoint, Policy};
 use super::scheme::CheckedScheme;
-use super::trace::Trace;
 use super::workload::{Effect, Model, Plan, Workload};
-use super::world::X86World;
 use crate::Setting;
+use crate::x86::schedule::{ChoicePoint, Policy};
+use crate::x86::trace::Trace;
+use crate::x86::world::X86World;
 
 /// What is checked.
 #[derive(Clone, Copy)]
@@ -263,9 +263,9 @@ impl Cast {
         ground: &'a Ground,
         script: &'a Script,
         random: &mut Rng,
-    ) -> Vec<hosted::Thread<'a>> {
+    ) -> Vec<coroutines::Thread<'a>> {
         let CheckedScheme { kind, concurrency, .. } = ground.case.scheme;
-        let mut bodies: Vec<hosted::Thread<'a>> = self
+        let mut bodies: Vec<coroutines::Thread<'a>> = self
             .done
             .iter()
             .enumerate()
@@ -276,7 +276,7 @@ impl Cast {
                         *self.failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
                     }
                     self.working.set(self.working.get() - 1);
-                }) as hosted::Thread<'a>
+                }) as coroutines::Thread<'a>
             })
             .collect();
         if kind.scheme.has_helper() {

@@ -8,17 +8,9 @@
 
 use std::collections::BTreeSet;
 
-use super::mix;
-use super::trace::{Trace, Update};
 use super::workload::Effect;
-
-/// A memory that recovery has run on.
-pub trait Recovered {
-    /// The value of word `word`.
-    fn load_word(&self, word: u32) -> u64;
-    /// Words of transactions that recovery may have stored to, among others.
-    fn stored(&self) -> impl Iterator<Item = u32>;
-}
+use crate::x86::trace::{Trace, Update};
+use crate::x86::{Recovered, mix};
 
 /// The words that a run's transactions and recovery wrote, and what all others hold.
 pub struct Home {

@@ -16,11 +16,13 @@ use strandline_sim::{Description, Note, Noted};
 
 use super::{Beginning, Left, trace};
 use crate::explore::life::{Ground, contents, effects};
-use crate::explore::mix;
-use crate::explore::oracle::{Expectation, Home, Recovered, Survival};
-use crate::explore::trace::Trace;
+use crate::explore::oracle::{Expectation, Home, Survival};
 use crate::explore::workload::{Effect, Model, apply};
-use crate::explore::{Counts, Violation, panic_text, story};
+use crate::explore::{Counts, Violation};
+use crate::x86::Recovered;
+use crate::x86::mix;
+use crate::x86::trace::Trace;
+use crate::x86::{panic_text, story};
 
 /// A pool's words after recovery.
 struct Image<'a> {

@@ -33,7 +33,8 @@ use crate::Setting;
 use crate::explore::campaign::cpu_seconds;
 use crate::explore::life::{Cast, Ground, Script};
 use crate::explore::workload::Effect;
-use crate::explore::{CheckedScheme, Counts, Outcome, Plan, Violation, Workload, panic_text, schemes};
+use crate::explore::{CheckedScheme, Counts, Outcome, Plan, Violation, Workload, schemes};
+use crate::x86::panic_text;
 
 use judge::Judge;
 pub use mutants::{SHAPES, Shape, attempts};

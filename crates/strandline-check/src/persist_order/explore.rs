@@ -6,15 +6,15 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use strandline_core::memory::hosted::{self, Thread};
+use strandline_core::memory::coroutines::{self, Thread};
 use strandline_core::memory::recorder::{Observer, Recorded, Recorder};
 use strandline_core::memory::{Event, Hosted, Operation, Step, World};
 use strandline_persistency::{Model, PersistGraph, events};
 
 use super::history;
 use super::survivors::Survivors;
-use crate::explore::explorer::panic_text;
 use crate::explore::oracle::{Expectation, Home};
+use crate::x86::panic_text;
 
 /// What is explored: a program of transactions that store in place, and its recovery.
 pub struct Program<'a> {
@@ -152,7 +152,7 @@ fn run(program: &Program<'_>, seed: u64) -> Result<(Vec<u64>, Vec<Recorded>), St
             }
         }) as Thread<'_>
     });
-    hosted::run(&world, threads.collect(), |running| random.usize(..running.len()));
+    coroutines::run(&world, threads.collect(), |running| random.usize(..running.len()));
     match failure.take() {
         Some(failure) => Err(failure),
         None => Ok((initial, recorder.observer().0.clone())),

@@ -25,10 +25,15 @@ pub(super) const READER_LOCKS_AFTER: u32 = 8;
 
 /// A worker's running transaction.
 pub struct Engine<M, S> {
+    /// The memory, and where things lie in it.
     pub view: View<M>,
+    /// The volatile words of the leased log.
     pub slot: Slot,
+    /// The number of that log.
     pub slot_index: u64,
+    /// Keeps what is written durable and atomic.
     pub scheme: S,
+    /// How transactions are isolated; the same for all workers of a pool.
     pub concurrency: Concurrency,
     /// The shared log of the `Sync` domain.
     pub(super) shared_log: Option<SharedLog>,
@@ -54,10 +59,12 @@ pub struct Engine<M, S> {
     /// Whether this worker holds the serial token (STM) or the writer's lock (single writer).
     pub(super) holds_lock: bool,
     random: u64,
+    /// What this worker has done since it was leased.
     pub statistics: Statistics,
 }
 
 impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
+    /// An engine over the log `slot_index`, which is leased already.
     pub fn new(
         view: View<M>,
         slot_index: u64,

@@ -16,13 +16,8 @@ use crate::transaction::{Abort, Concurrency, Lock, Read, Runner, Statistics, Tra
 /// gives both back.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let pool = pool();
 /// // Logs for two workers.
 /// let (mut first, second) = (pool.worker()?, pool.worker()?);
 /// assert!(matches!(pool.worker(), Err(strandline_core::Error::NoFreeLog(2))));
@@ -41,13 +36,8 @@ pub struct Worker<M: Memory, S: SchemeObject<M>> {
 /// A running transaction. A worker has one at a time and lends it to the closure that it runs.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let pool = pool();
 /// use strandline_core::Abort;
 /// use strandline_core::memory::Native;
 /// use strandline_core::scheme::Blurred;

@@ -22,13 +22,9 @@ use crate::scheme::{Schemes, Setup};
 /// What `strandline pool info` shows.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// let pool = Pool::create(&path, &options)?;
 /// let info = strandline_core::file::inspect(&path, Default::default())?;
 /// assert_eq!((info.open, info.in_use), (true, Some("process")));
 /// pool.close()?;
@@ -97,17 +93,6 @@ impl LogFile {
 }
 
 /// Looks at the pool at `path` and changes nothing.
-///
-/// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// Pool::create(&path, &options)?.close()?;
-/// let info = strandline_core::file::inspect(&path, Default::default())?;
-/// assert_eq!((info.in_use, info.header.geometry.size), (None, options.geometry.size));
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 ///
 /// # Errors
 /// As [`Pool::open`], but neither the layout name, the domain nor a lock matter.

@@ -48,12 +48,8 @@ impl Pool {
     /// As [`Pool::worker`]; waits while there are as many workers as the pool has logs.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+    /// # use strandline_core::example::*;
+    /// # let (path, options) = path_and_options();
     /// let pool = Pool::create(&path, &options)?;
     /// std::thread::scope(|threads| {
     ///     // More threads than logs.

@@ -29,13 +29,9 @@ use crate::sync::{FileDevice, SharedLog, SyncRecoveryReport};
 /// What opening a pool had to do, and how long each step took.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// let pool = Pool::create(&path, &options)?;
 /// let mut worker = pool.worker()?;
 /// worker.run(|tx| tx.write(tx.root(0), 5))?;
 /// // The pool is not closed: it is dropped while a worker exists.
@@ -94,10 +90,8 @@ pub(super) enum Use {
 /// dropping this changes nothing. But it holds the pool's lock too, as long as it lives or until it executes another program.
 ///
 /// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
 /// let pool = Pool::create(&path, &options)?;
 /// pool.worker()?.run(|tx| tx.write(tx.root(0), 5))?;
 /// pool.close()?;
@@ -205,10 +199,8 @@ impl Pool {
     /// replayed into this process's own copy; the file is not changed.
     ///
     /// ```
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # use strandline_core::example::*;
+    /// # let (path, options) = path_and_options();
     /// Pool::create(&path, &options)?.close()?;
     /// let readers = [Pool::open_read_only(&path, &options)?, Pool::open_read_only(&path, &options)?];
     /// assert_eq!(readers[1].worker()?.view(|tx| tx.read(tx.root(0)))?, 0);
@@ -369,19 +361,17 @@ impl Pool {
     /// A worker, for one thread, to run transactions with.
     ///
     /// ```
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # use strandline_core::example::*;
+    /// # let (path, options) = path_and_options();
     /// let pool = Pool::create(&path, &options)?;
     /// std::thread::scope(|threads| {
-    ///     for root in 0..4 {
+    ///     for root in 0..2 {
     ///         let mut worker = pool.worker()?;
     ///         threads.spawn(move || worker.run(|tx| tx.write(tx.root(root), root)));
     ///     }
     ///     strandline_core::Result::Ok(())
     /// })?;
-    /// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(3)))?, 3);
+    /// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(1)))?, 1);
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
     ///
@@ -461,10 +451,8 @@ impl Pool {
     /// other than `Sync` a transaction is durable when it has committed.
     ///
     /// ```
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
+    /// # use strandline_core::example::*;
+    /// # let (path, options) = path_and_options();
     /// let pool = Pool::create(&path, &options)?;
     /// let mut worker = pool.worker()?;
     /// let (_, transaction) = worker.run_later(|tx| tx.write(tx.root(0), 5))?;
@@ -540,17 +528,14 @@ impl Pool {
     /// until the memory is copied, in single-writer mode updates alone; the copy has every transaction that had committed.
     ///
     /// ```
-    /// # use strandline_core::{Options, Result};
-    /// # use strandline::Store;
-    /// # fn main() -> Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let (path, copy) = (folder.path().join("pool"), folder.path().join("copy"));
-    /// let store = Store::<u64>::create(&path, &Options::default(), |_| Ok(7u64))?;
-    /// store.pool().backup(&copy)?;
-    /// let restored = Store::<u64>::open(&copy, &Options::default())?;
-    /// assert_eq!(restored.view(|tx, root| root.get(tx))?, 7);
-    /// # Ok(())
-    /// # }
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
+    /// worker.run(|tx| tx.write(tx.root(0), 7))?;
+    /// let copy = path();
+    /// pool.backup(&copy)?;
+    /// let restored = Pool::open(&copy, &Options { domain: Domain::Process, ..Options::default() })?;
+    /// assert_eq!(restored.worker()?.view(|tx| tx.read(tx.root(0)))?, 7);
+    /// # Ok::<(), strandline_core::Error>(())
     /// ```
     ///
     /// # Errors
@@ -572,19 +557,6 @@ impl Pool {
 
     /// How full the heap is. Exact while no transaction runs.
     ///
-    /// ```
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// let pool = Pool::create(&path, &options)?;
-    /// let empty = pool.usage()?;
-    /// pool.worker()?.run(|tx| tx.alloc(100))?;
-    /// let used = pool.usage()?;
-    /// assert_eq!((empty.objects, used.objects), (0, 1));
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// The heap is damaged.
     pub fn usage(&self) -> Result<HeapUsage> {
@@ -592,18 +564,6 @@ impl Pool {
     }
 
     /// Makes everything durable and marks the pool as cleanly closed.
-    ///
-    /// ```
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// let pool = Pool::create(&path, &options)?;
-    /// let worker = pool.worker()?;
-    /// drop(worker); // Workers first.
-    /// pool.close()?;
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     ///
     /// # Errors
     /// A worker still exists, or the device failed; the pool is recovered when it is next opened. [`Error::Forked`]: the

@@ -24,13 +24,11 @@ use crate::sync::SharedLog;
 /// transactions that its own has seen are durable too.
 ///
 /// ```
-/// # use strandline::Store;
-/// # use strandline_core::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
-/// let (_, ticket) = store.update_later(|tx, root| root.set(tx, &1))?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = durable_path_and_options();
+/// let pool = Pool::create(&path, &options)?;
+/// let (_, transaction) = pool.worker()?.run_later(|tx| tx.write(tx.root(0), 5))?;
+/// let ticket = pool.ticket(transaction)?;
 /// if !ticket.is_durable()? {
 ///     ticket.wait()?;
 /// }

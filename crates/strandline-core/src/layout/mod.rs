@@ -3,7 +3,6 @@
 //! `docs/pool-format.md` draws the same picture byte by byte.
 
 use crate::error::{Error, Result};
-use crate::log::RECORD_BYTES;
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, VolatileAddress};
 
 mod header;
@@ -11,6 +10,8 @@ mod header;
 pub use header::Header;
 
 pub use crate::memory::PAGE_BYTES;
+/// Bytes in a record of a log.
+pub const RECORD_BYTES: u64 = 16;
 /// Words that structures may use as their entry points.
 pub const ROOTS: u64 = 8;
 
@@ -45,8 +46,7 @@ impl Default for Geometry {
 /// Byte offsets of a pool's parts, derived from its [`Geometry`].
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// use strandline_core::layout::Layout;
+/// use strandline_core::layout::{Geometry, Layout};
 ///
 /// let layout = Layout::new(Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 })?;
 /// assert_eq!(layout.log(1), layout.log(0).byte(1 << 14));
@@ -87,17 +87,6 @@ impl Layout {
 
     /// The layout for `geometry`.
     ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// let layout = Layout::new(geometry)?;
-    /// // Chunks are aligned to their size, and fill the pool but for its other parts.
-    /// assert_eq!(layout.chunks.offset() % geometry.chunk_bytes, 0);
-    /// assert!(layout.end().offset() <= geometry.size);
-    /// assert!(Layout::new(Geometry { logs: 0, ..geometry }).is_err());
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// A size is impossible, or the pool too small for a single chunk.
     pub fn new(geometry: Geometry) -> Result<Self> {
@@ -106,15 +95,6 @@ impl Layout {
 
     /// As [`new`](Self::new), but a log may be any number of lines long: for checkers of redo logs, whose short
     /// histories are to fill them. No pool is created so.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// let short = Geometry { log_bytes: 128, ..geometry };
-    /// assert_eq!(Layout::with_short_logs(short)?.log_records(), 8);
-    /// assert!(Layout::new(short).is_err());
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -170,43 +150,16 @@ impl Layout {
     }
 
     /// The log number `index`.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// # let layout = Layout::new(geometry)?;
-    /// assert_eq!(layout.log(0), Layout::LOG_DIRECTORY.byte(4096));
-    /// assert_eq!(layout.log(1), layout.log(0).byte(geometry.log_bytes));
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     pub fn log(&self, index: u64) -> PersistentAddress {
         self.logs.byte(index * self.geometry.log_bytes)
     }
 
     /// Records in each log.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// # let layout = Layout::new(geometry)?;
-    /// // 16 bytes each.
-    /// assert_eq!(layout.log_records(), 1024);
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     pub fn log_records(&self) -> u64 {
         self.geometry.log_bytes / RECORD_BYTES
     }
 
     /// The root word number `index`.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// # let layout = Layout::new(geometry)?;
-    /// assert_eq!(layout.root(2), layout.root(0).word(2));
-    /// assert!(layout.is_data(layout.root(2), 1));
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     ///
     /// # Panics
     /// There is no such root.
@@ -221,32 +174,11 @@ impl Layout {
     }
 
     /// The first address past the heap.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// # let layout = Layout::new(geometry)?;
-    /// let chunks = (layout.end().offset() - layout.chunks.offset()) / geometry.chunk_bytes;
-    /// assert_eq!(chunks, layout.chunk_count);
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     pub fn end(&self) -> PersistentAddress {
         self.chunks.byte(self.chunk_count * self.geometry.chunk_bytes)
     }
 
     /// Whether `words` words at `at` are aligned and in the part that transactions may read and write.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # use strandline_core::memory::PersistentAddress;
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// # let layout = Layout::new(geometry)?;
-    /// let last = PersistentAddress::new(layout.end().offset() - 8);
-    /// assert!(layout.is_data(last, 1));
-    /// assert!(!layout.is_data(last, 2), "beyond the heap");
-    /// assert!(!layout.is_data(last.byte(1), 1), "misaligned");
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     #[inline(always)]
     pub fn is_data(&self, at: PersistentAddress, words: u64) -> bool {
         // Rotated, a misaligned or too small offset becomes larger than any size.
@@ -264,9 +196,9 @@ impl Layout {
 ///
 /// ```
 /// use strandline_core::layout::PoolState;
-/// use strandline_core::scheme::SchemeKind;
+/// use strandline_core::scheme::NP;
 ///
-/// let in_use = PoolState { domain: 4, scheme: &strandline_schemes::BASE.code(), ..PoolState::default() };
+/// let in_use = PoolState { domain: 4, scheme: NP.code, ..PoolState::default() };
 /// assert_eq!(PoolState::decode(in_use.encode()), in_use);
 /// // A cleanly closed pool.
 /// assert_eq!(PoolState::default().encode(), 0);
@@ -305,6 +237,7 @@ impl PoolState {
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
+/// let shared = view.shared;
 /// // All words of a line have one lock.
 /// let (one, other) = (layout.chunks, layout.chunks.word(7));
 /// assert_eq!(shared.lock_index(one), shared.lock_index(other));
@@ -427,21 +360,6 @@ impl SharedLayout {
 }
 
 /// The volatile words of one log and its worker.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::Blurred;
-///
-/// let leased = |memory: &Hosted| {
-///     shared.slots().map(|slot| memory.load(slot.leased())).collect::<Vec<_>>()
-/// };
-/// let worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
-/// assert_eq!(leased(worker.memory()), [1, 0]);
-/// drop(worker);
-/// assert_eq!(leased(&Hosted::new(recorder, 0)), [0, 0]);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Slot(VolatileAddress);
 
@@ -475,25 +393,12 @@ impl Slot {
 }
 
 /// Run number and record count in one word, so that both are read at once.
-///
-/// ```
-/// use strandline_core::layout::pack;
-///
-/// // A later run is the higher number, whatever its records.
-/// assert!(pack(2, 0) > pack(1, u32::MAX));
-/// ```
 #[inline(always)]
 pub fn pack(run: u32, records: u32) -> u64 {
     u64::from(run) << 32 | u64::from(records)
 }
 
 /// The inverse of [`pack`].
-///
-/// ```
-/// use strandline_core::layout::{pack, unpack};
-///
-/// assert_eq!(unpack(pack(3, 200)), (3, 200));
-/// ```
 #[inline(always)]
 pub fn unpack(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)

@@ -5,7 +5,8 @@ mod record;
 mod scan;
 mod thread_log;
 
-pub use record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, RECORD_BYTES, Record, merge};
+pub use crate::layout::RECORD_BYTES;
+pub use record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record, merge};
 pub use scan::{Committed, Write, highest_transaction, scan, scan_counted, scan_fenced};
 pub use thread_log::{LogFull, ThreadLog};
 pub use thread_log::{make_log, zero};

@@ -17,8 +17,6 @@
 
 /// 64-bit blocks in a record.
 pub const RECORD_BLOCKS: u64 = 2;
-/// Bytes in a record.
-pub const RECORD_BYTES: u64 = 16;
 /// An aborted transaction carries an abort record over every so many of its records, and recovery looks
 /// ahead so far: 64 blocks (section III-A).
 pub const ABORT_GROUP_RECORDS: u64 = 64 / RECORD_BLOCKS;

@@ -20,7 +20,7 @@ pub const LINE_WORDS: u64 = LINE_BYTES / WORD_BYTES;
 /// // Each space has offsets of its own.
 /// view.memory.store(VolatileAddress::new(8192), 1);
 /// assert_eq!(view.memory.load(PersistentAddress::new(8192)), 0);
-/// assert_eq!(view.memory.size(Space::Volatile), shared.bytes());
+/// assert_eq!(view.memory.size(Space::Volatile), view.shared.bytes());
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

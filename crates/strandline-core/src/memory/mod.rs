@@ -6,6 +6,8 @@
 //! operation to a [`World`]: the [`Recorder`](recorder::Recorder), the crash checker, the simulator.
 
 mod address;
+#[cfg(feature = "coroutines")]
+pub mod coroutines;
 pub mod device;
 pub mod hosted;
 pub mod latch;
@@ -82,10 +84,8 @@ impl std::ops::AddAssign for Counters {
 /// elsewhere panics: the transaction layer checks first and returns an error instead.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// # use strandline_core::example::*;
+/// # let (recorder, _) = recorded_words();
 /// /// Makes a value durable before the flag that says that it is there. Runs on every memory.
 /// fn publish(memory: &impl Memory, value: (PersistentAddress, u64), flag: PersistentAddress) {
 ///     memory.store(value.0, value.1);

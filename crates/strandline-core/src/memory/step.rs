@@ -6,9 +6,7 @@ use super::VolatileAddress;
 /// to make a mutant; the crash checker must find each of them broken.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory};
-/// # use strandline_core::memory::recorder::Recorder;
+/// # use strandline_core::example::*;
 /// use strandline_core::memory::Step;
 ///
 /// // A mutant whose commits do not fence.

@@ -4,13 +4,10 @@
 //! is right.
 
 mod blurred;
-mod counted;
 mod current;
 mod descriptor;
 mod erased;
-mod execution_area;
 mod line_set;
-mod no_persistence;
 mod recovery;
 mod redo;
 
@@ -18,7 +15,6 @@ pub use blurred::{
     BPPM, BULK_LOG, BULK_STEPS, BULK_WAIT, Blurred, BulkPersistence, Executing, PAPER, WATERMARK_FENCE,
     WATERMARK_FENCE_LATE, persist_up_to, wait_for_commits,
 };
-pub use counted::{BPPM_COUNTED, Counted};
 pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
 pub use current::{check_transaction, logs, recover, zero_logs};
 pub use descriptor::{
@@ -26,9 +22,7 @@ pub use descriptor::{
     Setup,
 };
 pub use erased::{AnyScheme, Erased, Of, OperationsOn, SchemeMemory, SchemeObject};
-pub use execution_area::ExecutionArea;
 pub use line_set::LineSet;
-pub use no_persistence::{NP, NoPersistence};
 pub use recovery::{Reading, RecoveryReport, RecoveryStep};
 pub use redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
 
@@ -38,19 +32,6 @@ use crate::memory::{Event, Memory, PersistentAddress};
 use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 
 /// The scheme has no room for another write of the running transaction.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::{Blurred, Full, Scheme};
-///
-/// let mut scheme = Blurred::lease(&view, 0);
-/// scheme.begin(&view);
-/// let refused = (0..).find_map(|value| scheme.write(&view, layout.root(0), value, None).err());
-/// assert_eq!(refused, Some(Full));
-/// scheme.abort(&view);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -60,7 +41,7 @@ pub struct Full;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::{Blurred, Scheme, recover};
+/// use strandline_core::scheme::{Blurred, Scheme, Schemes, recover};
 ///
 /// // What a worker does with a scheme, without isolation.
 /// let mut scheme = Blurred::lease(&view, 0);
@@ -69,7 +50,7 @@ pub struct Full;
 /// assert_eq!((scheme.value(&view, place), view.memory.load(layout.root(0))), (5, 0), "kept apart");
 /// scheme.commit(&view, 1);
 /// // It is durable: should nobody store it home, recovery does.
-/// recover(&view, |_| ())?;
+/// recover(&view, Schemes::default(), |_| ())?;
 /// assert_eq!(view.memory.load(layout.root(0)), 5);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```

@@ -6,32 +6,11 @@
 const MAGIC: u64 = 0x5c7d;
 
 /// The hash that a type's begins with.
-///
-/// ```
-/// use strandline::layout::begin;
-///
-/// // Another name or version is another layout.
-/// assert_ne!(begin("Account", 1), begin("Account", 2));
-/// assert_ne!(begin("Account", 1), begin("Order", 1));
-/// ```
 pub const fn begin(name: &str, version: u32) -> u64 {
     bytes(bytes(0xcbf2_9ce4_8422_2325, name.as_bytes()), &version.to_le_bytes())
 }
 
 /// The hash with one more part.
-///
-/// ```
-/// use strandline::layout::{begin, field};
-/// use strandline::Persist;
-///
-/// #[derive(Persist)]
-/// struct Account {
-///     balance: i64,
-/// }
-///
-/// // As the derive hashes it.
-/// assert_eq!(Account::LAYOUT, field(begin("Account", 1), "balance", i64::LAYOUT));
-/// ```
 pub const fn field(hash: u64, name: &str, layout: u64) -> u64 {
     bytes(bytes(hash, name.as_bytes()), &layout.to_le_bytes())
 }
@@ -47,14 +26,6 @@ const fn bytes(mut hash: u64, bytes: &[u8]) -> u64 {
 }
 
 /// The largest of some sizes; 0 for none.
-///
-/// ```
-/// use strandline::layout::largest;
-///
-/// // An enum takes a word for the variant, and those of its largest one.
-/// const WORDS: usize = 1 + largest(&[0, 2, 1]);
-/// assert_eq!(WORDS, 3);
-/// ```
 pub const fn largest(sizes: &[usize]) -> usize {
     let (mut largest, mut i) = (0, 0);
     while i < sizes.len() {
@@ -67,15 +38,6 @@ pub const fn largest(sizes: &[usize]) -> usize {
 }
 
 /// The tag of a value of this layout.
-///
-/// ```
-/// use strandline::{Persist, layout};
-///
-/// let tag = layout::tag(u64::LAYOUT);
-/// assert_ne!(tag, layout::tag(i64::LAYOUT));
-/// // What marks a word as a tag is the same for all.
-/// assert_eq!(tag >> 48, layout::tag(i64::LAYOUT) >> 48);
-/// ```
 pub const fn tag(layout: u64) -> u64 {
     MAGIC << 48 | layout & ((1 << 48) - 1)
 }

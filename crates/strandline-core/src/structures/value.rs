@@ -12,17 +12,9 @@ use crate::memory::PersistentAddress;
 /// A value that fits one word.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// # let mut worker = pool.worker()?;
-/// # let root = pool.layout().root(0);
-/// use strandline_structures::Array;
-/// use strandline_core::structures::Word;
+/// # use strandline_core::example::*;
+/// # let (mut worker, root) = worker_and_root();
+/// use strandline_core::structures::{BPlusTree, NodeShape, Word};
 ///
 /// #[derive(Clone, Copy, Debug, PartialEq)]
 /// struct Celsius(i32);
@@ -37,10 +29,11 @@ use crate::memory::PersistentAddress;
 ///     }
 /// }
 ///
-/// let days = Array::create(&mut worker, root, 7, |day| Celsius(day as i32 - 3))?;
-/// assert_eq!(worker.view(|tx| days.get(tx, 0))?, Celsius(-3));
-/// // An array of another type is not mistaken for it.
-/// assert!(worker.view(|tx| Array::<i32>::open(tx, root)).is_err());
+/// let days = worker.run(|tx| BPlusTree::<u64, Celsius>::create(tx, root, NodeShape::of_pairs(14)))?;
+/// worker.run(|tx| days.insert(tx, 1, Celsius(-3)))?;
+/// assert_eq!(worker.view(|tx| days.get(tx, 1))?, Some(Celsius(-3)));
+/// // A tree of another type is not mistaken for it.
+/// assert!(worker.view(|tx| BPlusTree::<u64, i32>::open(tx, root)).is_err());
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Word: Copy {
@@ -53,45 +46,6 @@ pub trait Word: Copy {
 }
 
 /// A value that takes one or several words.
-///
-/// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// # let mut worker = pool.worker()?;
-/// # let root = pool.layout().root(0);
-/// use strandline_structures::HashTable;
-/// use strandline_core::structures::Value;
-///
-/// #[derive(Debug, PartialEq)]
-/// struct Point {
-///     x: u64,
-///     y: u64,
-/// }
-///
-/// impl Value for Point {
-///     const TYPE: u8 = 201;
-///     const WORDS: Option<u64> = Some(2);
-///     fn words(&self) -> u64 {
-///         2
-///     }
-///     fn encode(&self, into: &mut [u64]) {
-///         into.copy_from_slice(&[self.x, self.y]);
-///     }
-///     fn decode(from: &[u64]) -> Self {
-///         Self { x: from[0], y: from[1] }
-///     }
-/// }
-///
-/// let points = HashTable::<u64, Point>::create(&mut worker, root, 8, 2)?;
-/// worker.run(|tx| points.insert(tx, 1, &Point { x: 3, y: 4 }))?;
-/// assert_eq!(worker.view(|tx| points.get(tx, 1))?, Some(Point { x: 3, y: 4 }));
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 pub trait Value: Sized {
     /// The type's number in a structure's tag; 128 and above for types of programs.
     const TYPE: u8;

@@ -9,7 +9,7 @@ use super::*;
 use crate::Domain;
 use crate::engine::Worker;
 use crate::layout::{Geometry, Layout, SharedLayout, View};
-use crate::memory::{Mapping, MappingKind, Memory, Native};
+use crate::memory::{Device, DeviceFile, Mapping, MappingKind, Memory, Native};
 use crate::scheme::Blurred;
 use crate::transaction::{Concurrency, Read, Runner, Transaction};
 

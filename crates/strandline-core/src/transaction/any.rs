@@ -12,24 +12,19 @@ use super::{Abort, Lock, Read, Runner, Statistics, Transaction};
 /// A runner of any kind. Its transactions are trait objects: each access is an indirect call.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let pool = pool();
+/// use strandline_core::scheme::BPPM_COUNTED;
 /// use strandline_core::transaction::AnyRunner;
 ///
-/// let fast = std::env::args().any(|argument| argument == "--fast");
+/// let counted = std::env::args().any(|argument| argument == "--counted");
 /// // Two types, one runner.
-/// let mut runner = match fast {
-///     true => AnyRunner::new(strandline_schemes::VolatileWorker::in_pool(&pool, 0)?),
+/// let mut runner = match counted {
+///     true => AnyRunner::new(pool.worker_of(&BPPM_COUNTED)?),
 ///     false => AnyRunner::new(pool.worker()?),
 /// };
 /// runner.run(|tx| tx.write(tx.root(0), 5))?;
 /// assert_eq!(runner.view(|tx| tx.read(tx.root(0)))?, 5);
-/// assert_eq!(runner.rolls_back(), !fast);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub struct AnyRunner<'r>(Box<dyn Erased + 'r>);

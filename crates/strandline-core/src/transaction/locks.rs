@@ -30,17 +30,14 @@ const GRANULE_BYTES: u64 = 256;
 /// A lock that a transaction declares before it begins, named by what it protects.
 ///
 /// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # use strandline_core::{Concurrency, Lock};
-/// # use strandline_core::scheme::SchemeKind;
-/// let options = Options { concurrency: Concurrency::Locks, ..options };
-/// # let options = Options { domain: Domain::FlushOnFail, assume_persistent: true, ..options };
-/// let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// use strandline_core::Lock;
+/// use strandline_core::scheme::{NP, Setup};
+///
+/// let pool = Setup::from(Concurrency::Locks).create(&path, &options)?;
 /// let (from, to) = (pool.layout().root(0), pool.layout().root(1));
-/// let mut worker = pool.worker_of(&strandline_schemes::UNDO_LOG)?;
+/// let mut worker = pool.worker_of(&NP)?;
 /// worker.run_locked(&[Lock::word(from), Lock::word(to)], |tx| {
 ///     tx.write(from, 1)?;
 ///     tx.write(to, 2)
@@ -79,16 +76,6 @@ impl Lock {
 }
 
 /// A transaction as its successors know it: the log that it used and its number in that log, from 0.
-///
-/// ```
-/// use strandline_core::transaction::Holder;
-///
-/// // The first transaction of log 3, as its locks name it.
-/// let holder = Holder { log: 3, sequence: 0 };
-/// assert_eq!(Holder::decode(holder.encode()), Some(holder));
-/// // A lock that nobody has held.
-/// assert_eq!(Holder::decode(0), None);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The log's number.

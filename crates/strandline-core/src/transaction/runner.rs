@@ -6,10 +6,8 @@ use crate::error::Result;
 /// Whoever can run transactions of a certain kind; drivers and benchmarks are generic over it.
 ///
 /// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
 /// // Runs on any scheme's worker.
 /// fn count(runner: &mut impl Runner) -> strandline_core::Result<u64> {
 ///     runner.run(|tx| {
@@ -21,7 +19,7 @@ use crate::error::Result;
 ///
 /// let pool = Pool::create(&path, &options)?;
 /// assert_eq!(count(&mut pool.worker()?)?, 1);
-/// assert_eq!(count(&mut pool.worker_of(strandline_core::scheme::&strandline_schemes::BASE)?)?, 2);
+/// assert_eq!(count(&mut pool.worker_of(&strandline_core::scheme::BPPM_COUNTED)?)?, 2);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Runner {
@@ -32,17 +30,17 @@ pub trait Runner {
     /// promises. `body` may run several times; only its last run has an effect on the pool.
     ///
     /// # Errors
-    /// [`Error::Aborted`] where `body` returned [`Abort::User`]; what made the transaction fail otherwise.
+    /// [`Error::Aborted`](crate::Error::Aborted) where `body` returned [`Abort::User`]; what made the transaction fail otherwise.
     /// The pool is unchanged then.
     fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
     /// Runs `body` as a transaction whose lock set is known before it begins. Where isolation is by locks
-    /// ([`Concurrency::Locks`]) these are taken in order, before `body` runs, and a write to a word that none of
+    /// ([`Concurrency::Locks`](super::Concurrency::Locks)) these are taken in order, before `body` runs, and a write to a word that none of
     /// them protects is an error; a read of such a word is allowed, and safe where nobody writes it. Elsewhere
     /// the set is not needed and is ignored.
     ///
     /// # Errors
-    /// As [`Runner::run`]; [`Error::OutsideLockSet`] where `body` writes outside `locks`.
+    /// As [`Runner::run`]; [`Error::OutsideLockSet`](crate::Error::OutsideLockSet) where `body` writes outside `locks`.
     fn run_locked<R>(
         &mut self,
         _locks: &[Lock],
@@ -63,7 +61,7 @@ pub trait Runner {
     /// Runs `body` as a read-only transaction: it logs, writes back and fences nothing.
     ///
     /// # Errors
-    /// As [`Runner::run`]; [`Error::ReadOnly`] where `body` writes.
+    /// As [`Runner::run`]; [`Error::ReadOnly`](crate::Error::ReadOnly) where `body` writes.
     fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
     /// What it has done so far.

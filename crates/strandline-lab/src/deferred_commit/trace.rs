@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use strandline_core::engine::Worker;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-use strandline_core::memory::hosted::{self, Thread};
+use strandline_core::memory::coroutines::{self, Thread};
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Memory, World};
 use strandline_core::scheme::SchemeKind;
@@ -154,7 +154,7 @@ fn trace(
         }) as Thread<'_>
     });
     let mut random = seed | 1;
-    hosted::run(&world, bodies.collect(), |running| {
+    coroutines::run(&world, bodies.collect(), |running| {
         // xorshift64
         random ^= random << 13;
         random ^= random >> 7;

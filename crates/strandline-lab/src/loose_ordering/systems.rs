@@ -56,7 +56,7 @@ pub const ALL_DEGREES: [(u64, System); 6] = [
 #[derive(Clone, Copy, Debug)]
 pub struct PaperWorkload {
     /// Its name here.
-    key: &'static str,
+    pub key: &'static str,
     /// The paper's name.
     pub name: &'static str,
     /// Operations in a transaction, so that it writes as many blocks as Table 2 says.

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use serde::Serialize;
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Space, Step, VolatileAddress};
 
 use crate::controller::Regions;

@@ -16,8 +16,8 @@ use strandline_core::error::{Error, Result};
 use strandline_core::heap::usage;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
-use strandline_core::memory::{Hosted, PersistentAddress, World, hosted};
-use strandline_core::scheme::{Blurred, recover};
+use strandline_core::memory::{Hosted, PersistentAddress, World, coroutines};
+use strandline_core::scheme::{Blurred, Schemes, recover};
 use strandline_core::transaction::{Abort, Concurrency, Read, Runner, Statistics, Transaction};
 use strandline_schemes::VolatileWorker;
 
@@ -62,7 +62,7 @@ impl Pool {
     /// The pool after a restart that lost the synchronisation words only, recovered.
     fn recovered(&self) -> Self {
         let pool = Self::of(self.layout.geometry, self.recorder.contents(), 0);
-        recover(&pool.view(), |_| {}).unwrap();
+        recover(&pool.view(), Schemes::default(), |_| {}).unwrap();
         pool
     }
 
@@ -896,11 +896,11 @@ fn together<C: Create>(create: &C, mode: Concurrency, seed: u64) {
                     assert_eq!(old.0, old.1);
                 }
                 finals.borrow_mut().extend(model);
-            }) as hosted::Thread<'_>
+            }) as coroutines::Thread<'_>
         })
         .collect();
     let mut choice = seed + 1;
-    hosted::run(&pool.world, threads, |running| (random(&mut choice) % running.len() as u64) as usize);
+    coroutines::run(&pool.world, threads, |running| (random(&mut choice) % running.len() as u64) as usize);
     verify::<C::Map>(&mut pool.worker(mode), root, &finals.borrow());
     verify::<C::Map>(&mut pool.recovered().worker(mode), root, &finals.borrow());
 }

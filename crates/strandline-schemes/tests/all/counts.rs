@@ -1,14 +1,12 @@
 //! Golden counts: what each operation writes back and fences, to the line.
 
-mod support;
-
 use strandline_core::engine::Worker;
+use strandline_core::example::{SMALL, TestPool};
 use strandline_core::layout::Geometry;
 use strandline_core::memory::Counters;
-use strandline_core::scheme::SchemeKind;
+use strandline_core::scheme::{CommitCost, SchemeKind};
 use strandline_core::transaction::Statistics;
 use strandline_core::{Abort, Concurrency, Read, Runner, Transaction};
-use support::TestPool;
 
 const GEOMETRY: Geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 64 << 10, chunk_bytes: 4096 };
 const MODES: [Concurrency; 2] = [Concurrency::Stm, Concurrency::SingleWriter];
@@ -30,20 +28,29 @@ fn cost<R: Runner>(worker: &mut R, body: impl FnOnce(&mut R)) -> (u64, u64, u64)
     (lines_written_back, fences, after.log_bytes - before.log_bytes)
 }
 
-/// Lines written back, fences and bytes past the cache, for the lines that `n` words of data take (`home`), those that
-/// n records take (`data_lines`), and those that n records and the commit record take (`log_lines`), four records to a
-/// line.
-type Expected = fn(home: u64, data_lines: u64, log_lines: u64) -> (u64, u64, u64);
-
-/// What each transaction of 1 to 100 words costs under a scheme.
-fn commits_cost(kind: SchemeKind, expected: Expected) {
-    for mode in MODES {
-        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        commits_of_cost(&mut pool.worker_of(kind, mode).unwrap(), kind.name(mode), expected);
+/// What each transaction of 1 to 100 words costs by the descriptor, in all its modes; four records to a line.
+#[test]
+fn commits_cost_what_the_descriptors_say() {
+    for kind in strandline_schemes::ALL.iter() {
+        let Some(expected) = kind.commit_cost else { continue };
+        for mode in kind.modes {
+            let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+            let mut worker = pool.worker_of(kind, mode.concurrency).unwrap();
+            commits_of_cost(&mut worker, mode.name, expected);
+        }
     }
 }
 
-fn commits_of_cost(worker: &mut impl Runner, name: &str, expected: Expected) {
+#[test]
+fn the_applications_path_costs_the_same() {
+    let expected = strandline_schemes::BPPM.commit_cost.expect("the product's scheme is counted");
+    for mode in MODES {
+        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
+        commits_of_cost(&mut pool.worker(mode).unwrap(), "the applications' path", expected);
+    }
+}
+
+fn commits_of_cost(worker: &mut impl Runner, name: &str, expected: CommitCost) {
     for words in [1u64, 2, 3, 4, 7, 8, 40, 1, 1, 100] {
         let before = worker.statistics();
         write_words(worker, words).unwrap();
@@ -56,55 +63,11 @@ fn commits_of_cost(worker: &mut impl Runner, name: &str, expected: Expected) {
             expected(words.div_ceil(8), words.div_ceil(4), log_lines),
             "{words} words under {name}"
         );
-        // A log line is filled up with inert records whatever the scheme.
-        assert_eq!(after.log_bytes - before.log_bytes, 64 * log_lines);
+        // A log line is filled up with inert records whatever the scheme; without persistence there is no log.
+        let logged = if fences == 0 { 0 } else { 64 * log_lines };
+        assert_eq!(after.log_bytes - before.log_bytes, logged, "{words} words under {name}");
+        assert_eq!(worker.view(|tx| tx.read(tx.root(0).word(words - 1))).unwrap(), words - 1);
     }
-}
-
-/// BASE: the records' lines, a fence; the line with the commit record, which the last records may share and which
-/// is written back a second time then, a fence; the home lines, a fence; the truncation mark, a fence.
-#[test]
-fn base_waits_four_times() {
-    commits_cost(&strandline_schemes::BASE, |home, data_lines, _| (data_lines + 1 + home + 1, 4, 0));
-}
-
-/// MNE: all log lines past the cache, a fence; then, synchronously, the home lines, a fence; the mark, a fence.
-#[test]
-fn mnemosyne_waits_three_times_or_once() {
-    commits_cost(&strandline_schemes::MNE_SYNC, |home, _, log_lines| {
-        (log_lines + home + 1, 3, 64 * log_lines)
-    });
-    commits_cost(&strandline_schemes::MNE_ASYNC, |_, _, log_lines| (log_lines, 1, 64 * log_lines));
-}
-
-/// BP(XIL): the log lines, a fence; the home lines, a fence; the truncation mark, a fence.
-#[test]
-fn execution_in_log_alone_waits_three_times() {
-    commits_cost(&strandline_schemes::XIL, |home, _, log_lines| (log_lines + home + 1, 3, 0));
-}
-
-/// BP(VCBP): BASE's log, and no more.
-#[test]
-fn volatile_checkpoint_alone_waits_twice() {
-    commits_cost(&strandline_schemes::VCBP, |_, data_lines, _| (data_lines + 1, 2, 0));
-}
-
-/// BPPM, counted or not: the log lines, a fence.
-#[test]
-fn blurred_persistence_waits_once() {
-    let expected: Expected = |_, _, log_lines| (log_lines, 1, 0);
-    commits_cost(&strandline_schemes::BPPM, expected);
-    commits_cost(&strandline_schemes::BPPM_COUNTED, expected);
-    for mode in MODES {
-        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        commits_of_cost(&mut pool.worker(mode).unwrap(), "the applications' path", expected);
-    }
-}
-
-/// WrAP: all log lines past the cache, a fence.
-#[test]
-fn a_wrap_waits_once() {
-    commits_cost(&strandline_schemes::WRAP, |_, _, log_lines| (log_lines, 1, 64 * log_lines));
 }
 
 /// The undo log: for each word its record and its home line, and a fence; then a fence for the data, and the mark with
@@ -210,16 +173,6 @@ fn empty_and_read_only_transactions_flush_and_fence_nothing() {
     }
 }
 
-#[test]
-fn no_persistence_flushes_and_fences_nothing() {
-    for mode in MODES {
-        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        let mut worker = pool.worker_of(&strandline_schemes::NP, mode).unwrap();
-        assert_eq!(cost(&mut worker, |w| write_words(w, 50).unwrap()), (0, 0, 0));
-        assert_eq!(worker.view(|tx| tx.read(tx.root(0).word(49))).unwrap(), 49);
-    }
-}
-
 /// An abort of 200 blocks (1,600 bytes, 100 records) leaves abort records over records 31, 63 and 95 and
 /// after the last; the next commit's count includes their lines.
 #[test]
@@ -292,7 +245,7 @@ fn bulk_persistence_and_restart_are_counted_apart() {
 #[test]
 fn a_transaction_larger_than_its_log_changes_nothing() {
     for mode in MODES {
-        let pool = TestPool::new(support::SMALL, None, 0, 1, None);
+        let pool = TestPool::new(SMALL, None, 0, 1, None);
         let mut worker = pool.worker(mode).unwrap();
         write_words(&mut worker, 200).unwrap();
         for _ in 0..3 {

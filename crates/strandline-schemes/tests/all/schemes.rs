@@ -1,17 +1,17 @@
 //! Pools and schemes: whose logs a pool has, who recovers them, and going over from one scheme to another.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use strandline_core::file::{Options, Pool, inspect};
 use strandline_core::layout::{Geometry, PoolState};
-use strandline_core::scheme::SchemeKind;
 use strandline_core::{Concurrency, Domain, Error, Read, Result, Runner, Transaction};
+use strandline_schemes::{ALL, BASE, NP, SchemeKind, laboratory};
 
-fn options(concurrency: Concurrency) -> Options {
+fn options() -> Options {
     Options {
         geometry: Geometry { size: 1 << 20, logs: 2, log_bytes: 4096, chunk_bytes: 4096 },
         domain: Domain::Process,
-        concurrency,
         lock_bits: 8,
         ..Options::default()
     }
@@ -53,21 +53,21 @@ fn killed(path: &Path, name: &str) -> std::path::PathBuf {
 /// Writes under BPPM, then under another scheme, is killed, recovered and opened under BPPM; then closed cleanly under
 /// the other, and opened under BPPM again.
 fn leave_and_return(path: &Path, kind: SchemeKind, concurrency: Concurrency, value: u64) {
-    let options = options(concurrency);
-    let pool = Pool::open(path, &options).unwrap();
+    let (options, setup) = (options(), laboratory(concurrency));
+    let pool = setup.open(path, &options).unwrap();
     write(&mut pool.worker().unwrap(), value).unwrap();
     write(&mut pool.worker_of(kind).unwrap(), value + 1000).unwrap();
     let copy = killed(path, kind.name(concurrency));
     if kind.is_durable() {
-        assert_eq!(inspect(&copy).unwrap().scheme, Some(kind.name(kind.modes()[0])));
-        assert_eq!(found(&Pool::open(&copy, &options).unwrap()), value + 1099);
+        assert_eq!(inspect(&copy, ALL).unwrap().scheme, Some(kind.modes[0].name));
+        assert_eq!(found(&setup.open(&copy, &options).unwrap()), value + 1099);
     } else {
-        assert!(matches!(Pool::open(&copy, &options), Err(Error::Unprotected { .. })));
+        assert!(matches!(setup.open(&copy, &options), Err(Error::Unprotected { .. })));
     }
     write(&mut pool.worker_of(kind).unwrap(), value + 2000).unwrap();
     pool.close().unwrap();
-    assert_eq!(inspect(path).unwrap().scheme, None);
-    let pool = Pool::open(path, &options).unwrap();
+    assert_eq!(inspect(path, ALL).unwrap().scheme, None);
+    let pool = setup.open(path, &options).unwrap();
     assert_eq!(found(&pool), value + 2099);
     pool.close().unwrap();
 }
@@ -77,9 +77,9 @@ fn a_pool_goes_over_to_every_scheme_and_back() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
-        Pool::create(&path, &options(concurrency)).unwrap().close().unwrap();
-        for (number, &kind) in SchemeKind::ALL.iter().enumerate() {
-            if kind.modes().contains(&concurrency) && kind.is_native() {
+        Pool::create(&path, &options()).unwrap().close().unwrap();
+        for (number, kind) in ALL.iter().enumerate() {
+            if kind.mode(concurrency).is_some() && kind.is_native {
                 leave_and_return(&path, kind, concurrency, 10_000 * number as u64);
             }
         }
@@ -89,16 +89,16 @@ fn a_pool_goes_over_to_every_scheme_and_back() {
 #[test]
 fn two_schemes_do_not_share_a_pool_and_sync_carries_bppm_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let pool = Pool::create(folder.path().join("pool"), &options(Concurrency::Stm)).unwrap();
+    let pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
     let worker = pool.worker().unwrap();
-    assert!(matches!(pool.worker_of(&strandline_schemes::NP), Err(Error::Unsupported(_))));
+    assert!(matches!(pool.worker_of(&NP), Err(Error::Unsupported(_))));
     drop(worker);
-    assert!(pool.worker_of(&strandline_schemes::NP).is_ok());
-    let sync = Options { domain: Domain::Sync, ..options(Concurrency::Stm) };
+    assert!(pool.worker_of(&NP).is_ok());
+    let sync = Options { domain: Domain::Sync, ..options() };
     let pool = Pool::create(folder.path().join("sync"), &sync).unwrap();
-    for &kind in SchemeKind::ALL {
+    for kind in ALL.iter() {
         let refused = matches!(pool.worker_of(kind), Err(Error::Unsupported(_)));
-        assert_eq!(refused, !kind.in_sync(), "{kind:?}");
+        assert_eq!(refused, !kind.in_sync, "{kind:?}");
     }
 }
 
@@ -107,4 +107,38 @@ fn a_state_word_survives_encoding() {
     for word in [0, 1, 0x705, 0x1_0204, u64::MAX] {
         assert_eq!(PoolState::decode(word).encode(), word);
     }
+}
+
+/// What one scheme is called or numbered in a pool, no other is, so that pools and commands mean one.
+#[test]
+fn every_scheme_has_a_number_and_names_of_its_own() {
+    let codes: BTreeSet<u64> = ALL.iter().map(|kind| kind.code).collect();
+    assert_eq!(codes.len(), ALL.iter().count());
+    assert!(codes.iter().all(|&code| code < 256), "a byte of the state word");
+    let names: Vec<&str> = ALL.iter().flat_map(|kind| kind.modes).map(|mode| mode.name).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+    for kind in ALL.iter() {
+        assert_eq!(ALL.of_code(kind.code).unwrap(), kind);
+        for mode in kind.modes {
+            assert_eq!(ALL.of_name(mode.name), Some((kind, mode.concurrency)));
+            assert_eq!(kind.name(mode.concurrency), mode.name);
+        }
+    }
+    assert!(matches!(ALL.of_code(255), Err(Error::OtherScheme { code: 255, .. })));
+    assert_eq!(ALL.of_name("nothing"), None);
+}
+
+/// An application knows one scheme: pools of the others are refused, and nothing is changed.
+#[test]
+fn an_application_refuses_the_pool_that_another_scheme_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let pool = laboratory(Concurrency::Stm).create(&path, &options()).unwrap();
+    write(&mut pool.worker_of(&BASE).unwrap(), 1).unwrap();
+    let copy = killed(&path, "killed");
+    let before = std::fs::read(&copy).unwrap();
+    let refused = Pool::open(&copy, &options());
+    assert!(matches!(refused, Err(Error::OtherScheme { code, .. }) if code == BASE.code));
+    assert!(std::fs::read(&copy).unwrap() == before);
+    assert_eq!(found(&laboratory(Concurrency::Stm).open(&copy, &options()).unwrap()), 100);
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use strandline_core::file::inspect;
 use strandline_core::layout::Geometry;
+use strandline_core::scheme::{Schemes, Setup};
 use strandline_core::{Abort, Concurrency, Domain, Error, Options, Pool, Read, Runner, Transaction};
 use tempfile::TempDir;
 
@@ -146,8 +147,8 @@ fn an_unclean_pool_opens_only_under_its_domain() {
     let pool = Pool::open(&path, &flush_on_fail).unwrap();
     assert_eq!(get(&pool), 5);
     pool.close().unwrap();
-    assert_eq!(inspect(&path).unwrap().in_use, None);
-    let info = inspect(&killed).unwrap();
+    assert_eq!(inspect(&path, Schemes::default()).unwrap().in_use, None);
+    let info = inspect(&killed, Schemes::default()).unwrap();
     assert_eq!((info.in_use, info.roots[0], info.open), (Some("process"), 5, false));
     let strict = Options { domain: Domain::Flush, ..options() };
     assert!(matches!(refused(&path, &strict), Error::NotPersistentMemory { .. }));
@@ -197,7 +198,7 @@ fn workers_beyond_the_logs_get_an_error_and_logs_are_leased_on() {
 fn a_full_pool_is_an_error_and_changes_nothing() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
         let folder = TempDir::new().unwrap();
-        let pool = Pool::create(folder.path().join("pool"), &Options { concurrency, ..options() }).unwrap();
+        let pool = Setup::from(concurrency).create(folder.path().join("pool"), &options()).unwrap();
         let mut worker = pool.worker().unwrap();
         let mut blocks = Vec::new();
         let error = loop {
@@ -303,7 +304,7 @@ fn a_sync_pool_is_two_files_that_belong_together() {
     let before = std::fs::read(&killed).unwrap();
     let reader = Pool::open_read_only(&killed, &sync_options()).unwrap();
     assert_eq!((get(&reader), reader.recovery().replayed()), (5, 1));
-    assert_eq!(inspect(&killed).unwrap().roots[0], 5);
+    assert_eq!(inspect(&killed, Schemes::default()).unwrap().roots[0], 5);
     drop(reader);
     assert!(std::fs::read(&killed).unwrap() == before, "a reader writes nothing");
     let recovered = Pool::open(&killed, &sync_options()).unwrap();
@@ -356,7 +357,7 @@ fn a_sync_pool_checkpoints_while_threads_work() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("pool");
-        let pool = Pool::create(&path, &Options { concurrency, ..sync_options() }).unwrap();
+        let pool = Setup::from(concurrency).create(&path, &sync_options()).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let pool = &pool;
@@ -372,7 +373,7 @@ fn a_sync_pool_checkpoints_while_threads_work() {
             }
         });
         pool.close().unwrap();
-        let pool = Pool::open(&path, &Options { concurrency, ..sync_options() }).unwrap();
+        let pool = Setup::from(concurrency).open(&path, &sync_options()).unwrap();
         assert_eq!(pool.recovery().replayed(), 0, "a closed pool has nothing to replay");
         for thread in 0..4 {
             let at = pool.layout().root(0).byte(512 + 64 * thread);
@@ -393,7 +394,7 @@ fn transfers_keep_the_sum() {
     const ACCOUNTS: u64 = 24;
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
         let folder = TempDir::new().unwrap();
-        let pool = Pool::create(folder.path().join("pool"), &Options { concurrency, ..options() }).unwrap();
+        let pool = Setup::from(concurrency).create(folder.path().join("pool"), &options()).unwrap();
         let base = pool.layout().root(0).byte(256);
         let start = |tx: &mut _| (0..ACCOUNTS).try_for_each(|i| Transaction::write(tx, base.word(i), 1000));
         pool.worker().unwrap().run(start).unwrap();

@@ -1,16 +1,14 @@
 //! The allocator against a model: blocks do not overlap and keep their contents, aborts leave no trace, and
 //! what is free is free.
 
-mod support;
-
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use strandline_core::example::TestPool;
 use strandline_core::layout::Geometry;
 use strandline_core::memory::PersistentAddress;
-use strandline_core::scheme::recover;
+use strandline_core::scheme::{Schemes, recover};
 use strandline_core::{Abort, Concurrency, Error, Runner, Transaction};
-use support::TestPool;
 
 const GEOMETRY: Geometry = Geometry { size: 256 << 10, logs: 2, log_bytes: 8192, chunk_bytes: 4096 };
 
@@ -82,7 +80,7 @@ proptest! {
         drop(workers);
         // All of it again from the durable pool.
         let pool = TestPool::new(GEOMETRY, Some(pool.recorder.contents()), 0, 1, None);
-        recover(&pool.view(), |_| ()).unwrap();
+        recover(&pool.view(), Schemes::default(), |_| ()).unwrap();
         let mut worker = pool.worker(mode).unwrap();
         for (&at, &(bytes, value)) in &model {
             let at = PersistentAddress::new(at);

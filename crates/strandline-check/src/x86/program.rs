@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, World};
 
 use super::crash::{CrashMemory, Decision};
-use super::explorer::panic_text;
 use super::missing::{Trial, missing};
+use super::panic_text;
 use super::schedule::Policy;
 use super::story;
 use super::trace::Trace;

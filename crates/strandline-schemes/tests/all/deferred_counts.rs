@@ -1,14 +1,13 @@
 //! SCT and DCT: golden counts of what they write back and fence, lock sets, and the quiescent point.
 
-mod support;
-
-use strandline_core::engine::Worker;
+use strandline_core::engine::{Tx, Worker};
+use strandline_core::example::TestPool;
 use strandline_core::layout::Geometry;
 use strandline_core::memory::recorder::Recorded;
 use strandline_core::memory::{Counters, Event, Hosted, Operation, PersistentAddress, Step, hosted};
-use strandline_core::scheme::{Erased, SchemeKind};
+use strandline_core::scheme::{Durability, Erased, SchemeKind};
 use strandline_core::{Abort, Concurrency, Error, Lock, Read, Runner, Transaction};
-use support::TestPool;
+use strandline_schemes::laboratory;
 
 const GEOMETRY: Geometry = Geometry { size: 1 << 20, logs: 4, log_bytes: 8192, chunk_bytes: 4096 };
 
@@ -17,7 +16,7 @@ fn pool() -> TestPool {
 }
 
 fn worker(pool: &TestPool, kind: SchemeKind) -> Worker<Hosted, Erased> {
-    pool.worker_of(kind, Concurrency::Locks).unwrap()
+    pool.worker_of(kind, laboratory(Concurrency::Locks)).unwrap()
 }
 
 /// Word `i` under lock `i`, from the second page of the roots on: no two share a granule.
@@ -132,10 +131,7 @@ fn every_model_has_the_papers_barriers() {
 
 /// Tries something under every scheme of this file.
 fn under_all(body: impl Fn(SchemeKind)) {
-    SchemeKind::ALL
-        .iter()
-        .filter(|kind| kind.modes().contains(&Concurrency::Locks))
-        .for_each(|&kind| body(kind));
+    strandline_schemes::ALL.iter().filter(|kind| kind.mode(Concurrency::Locks).is_some()).for_each(body);
 }
 
 #[test]
@@ -217,22 +213,23 @@ fn a_pool_filled_without_locks_has_its_regions() {
 #[test]
 fn a_transaction_larger_than_its_log_entry_changes_nothing() {
     under_all(|kind| {
-        if kind == &strandline_schemes::NP || kind.is_for_hardware() {
+        if kind.durability != Durability::Software {
             return;
         }
         let pool = pool();
         let mut worker = worker(&pool, kind);
-        let fill = |worker: &mut Worker<_, Erased<_>>, words: u64| {
+        let fill = |worker: &mut Worker<_, Erased>, words: u64| {
             worker.run(|tx| {
                 let at = tx.root(0);
                 (0..words).try_for_each(|i| tx.write(at.word(i), words))
             })
         };
-        let capacity = match kind {
+        let capacity = if kind == &strandline_schemes::UNDO_LOG {
             // All of 8192 - 64 bytes, by records of 32.
-            &strandline_schemes::UNDO_LOG => 8128 / 32,
+            8128 / 32
+        } else {
             // A quarter of them in lines, without the three words of the header.
-            _ => (2032 / 64 * 64 / 8 - 3) / 2,
+            (2032 / 64 * 64 / 8 - 3) / 2
         };
         for _ in 0..6 {
             fill(&mut worker, capacity).unwrap();
@@ -281,7 +278,7 @@ fn transactions_of_several_threads_are_isolated() {
                     for _ in 0..25 {
                         let (from, to) = (random.u64(..3), random.u64(..3));
                         let shift = |tx: &mut _, alloc: bool| {
-                            let tx: &mut strandline_core::engine::Tx<_, Erased<_>> = tx;
+                            let tx: &mut Tx<_, Erased> = tx;
                             let (from, to) = (word(tx, from), word(tx, to));
                             let left = tx.read(from)?;
                             tx.write(from, left.wrapping_sub(1))?;
@@ -319,9 +316,9 @@ fn transactions_of_several_threads_are_isolated() {
                     assert_eq!(statistics.commits + statistics.read_only, statistics.acknowledged);
                 }
             };
-            let threads = (0..4).map(|thread| Box::new(body(thread)) as hosted::Thread<'_>).collect();
+            let threads = (0..4).map(|thread| Box::new(body(thread)) as coroutines::Thread<'_>).collect();
             let mut random = fastrand::Rng::with_seed(seed);
-            hosted::run(&pool.world(), threads, |running| random.usize(..running.len()));
+            coroutines::run(&pool.world(), threads, |running| random.usize(..running.len()));
             let mut worker = worker(&pool, kind);
             let sum =
                 (0..3).fold(0u64, |sum, i| sum.wrapping_add(worker.view(|tx| tx.read(word(tx, i))).unwrap()));

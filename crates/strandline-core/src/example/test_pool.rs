@@ -1,15 +1,13 @@
 //! A hosted pool for tests: small, in memory, its operations recorded.
 
-#![allow(dead_code)]
-
 use std::rc::Rc;
 
-use strandline_core::engine::Worker;
-use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-use strandline_core::memory::recorder::Recorder;
-use strandline_core::memory::{Hosted, Step, World};
-use strandline_core::scheme::{Blurred, Erased, SchemeKind};
-use strandline_core::{Concurrency, Result};
+use crate::engine::Worker;
+use crate::layout::{Geometry, Layout, SharedLayout, View};
+use crate::memory::recorder::Recorder;
+use crate::memory::{Hosted, Step, World};
+use crate::scheme::{Blurred, Erased, SchemeKind, Setup};
+use crate::{Concurrency, Result};
 
 /// A pool in a recorder.
 pub struct TestPool {
@@ -61,7 +59,7 @@ impl TestPool {
     }
 
     /// A worker under any scheme: the laboratory's path.
-    pub fn worker_of(&self, kind: SchemeKind, concurrency: Concurrency) -> Result<Worker<Hosted, Erased>> {
-        Worker::lease_of(self.view(), kind, concurrency, None)
+    pub fn worker_of(&self, kind: SchemeKind, setup: impl Into<Setup>) -> Result<Worker<Hosted, Erased>> {
+        Worker::lease_of(self.view(), kind, setup, None)
     }
 }

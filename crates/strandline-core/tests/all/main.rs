@@ -1,0 +1,5 @@
+//! One program, so that the engine is linked once.
+
+mod directions;
+mod heap;
+mod pool_file;

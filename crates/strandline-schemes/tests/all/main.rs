@@ -1,0 +1,5 @@
+//! One program, so that the schemes are linked once.
+
+mod counts;
+mod deferred_counts;
+mod schemes;
