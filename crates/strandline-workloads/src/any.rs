@@ -8,7 +8,7 @@ use strandline_core::memory::Native;
 use strandline_core::scheme::Blurred;
 use strandline_core::transaction::{AnyRunner, Runner, Statistics};
 
-use crate::{Transactions, Workload};
+use crate::{NewPool, Transactions, Workload};
 
 /// A [`Workload`] of any type, on runners of any type.
 pub trait AnyWorkload {
@@ -120,12 +120,27 @@ impl Client for ErasedClient {
     }
 }
 
+/// A pool or a store on the product's path, filled, and open.
+pub trait Product: Send + Sync {
+    /// A client that draws its random numbers from `seed`.
+    ///
+    /// # Errors
+    /// As [`Workload::thread`]; as [`Pool::worker`].
+    fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>>;
+
+    /// Checks all that is there, while nobody works.
+    ///
+    /// # Errors
+    /// As [`Workload::check`].
+    fn check(&self) -> Result<()>;
+}
+
 /// A [`Workload`] of any type that is compiled for the product's path too.
 pub trait InlinedWorkload: AnyWorkload + Send + Sync {
     /// A client on the product's path: BPPM on native memory, inlined into the workload's transactions.
     ///
     /// # Errors
-    /// As [`Workload::thread`]; as [`Pool::worker`].
+    /// As [`Product::client`].
     fn inlined(&self, pool: &Pool, seed: u64) -> Result<Box<dyn Client>>;
 }
 
@@ -137,7 +152,33 @@ impl<W: Workload + Send + Sync> InlinedWorkload for W {
     }
 }
 
-/// On the product's path.
+/// The product's path by words.
+pub(crate) struct Words<'w> {
+    pool: Pool,
+    workload: &'w dyn InlinedWorkload,
+}
+
+impl<'w> Words<'w> {
+    /// Creates a pool as an application does, fills it, and opens it to be measured.
+    pub fn create(workload: &'w dyn InlinedWorkload, new: &NewPool) -> Result<Self> {
+        let pool = Pool::create(&new.path, &new.filling)?;
+        workload.prepare(&mut AnyRunner::new(pool.worker()?))?;
+        pool.close()?;
+        Ok(Self { pool: new.open(|path, options| Pool::open(path, options))?, workload })
+    }
+}
+
+impl Product for Words<'_> {
+    fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>> {
+        self.workload.inlined(&self.pool, seed)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.workload.check(&mut AnyRunner::new(self.pool.worker()?))
+    }
+}
+
+/// A thread on the product's path.
 struct InlinedClient<T> {
     worker: Worker<Native, Blurred>,
     thread: T,

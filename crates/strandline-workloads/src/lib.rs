@@ -26,14 +26,14 @@ mod tpcc;
 mod trees;
 mod typed;
 
-pub use any::{AnyTransactions, AnyWorkload, Client, InlinedWorkload};
+pub use any::{AnyTransactions, AnyWorkload, Client, InlinedWorkload, Product};
 pub use descriptor::{Parameter, WorkloadDescriptor, WorkloadKind, Workloads};
 pub use dictionary::Mix;
 pub use driver::Run;
 pub use hash::HASH;
 pub use kvstore::KVSTORE;
 pub use names::{Entry, REFERENCES, SchemeName, System, UnknownName, schemes};
-pub use pools::{Place, PoolSetting, Prepared, PreparedStore};
+pub use pools::{NewPool, Place, PoolSetting, Prepared, PreparedProduct};
 pub use queue::QUEUE;
 pub use row::Row;
 pub use sdg::SDG;
@@ -44,7 +44,7 @@ pub use sqlite::SQLITE;
 pub use tatp::TATP_UPDATE_LOCATION;
 pub use tpcc::{Scale as TpccScale, TPCC_NEW_ORDER};
 pub use trees::{BPLUSTREE, BTREE, MULTISET, RBTREE, SET};
-pub use typed::{CreateTyped, TypedStore};
+pub use typed::CreateTyped;
 
 use strandline_core::Result;
 use strandline_core::file::Pool;

@@ -1,5 +1,6 @@
 //! Pools for measuring: where they lie, how they are made, and that they are gone afterwards.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use strandline_schemes::laboratory;
 
@@ -11,7 +12,7 @@ use strandline_core::transaction::Concurrency;
 use strandline_core::{Domain, Result};
 use tempfile::TempDir;
 
-use crate::{SchemeName, Selection, TypedStore, runner};
+use crate::{Product, SchemeName, Selection, runner};
 
 /// Room for arenas' half-used chunks.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -193,46 +194,78 @@ impl Drop for Prepared {
     }
 }
 
-/// A store that holds a workload's typed collection, open; its file goes when it is dropped.
-pub struct PreparedStore {
+/// A pool on the product's path that is about to be created.
+pub struct NewPool {
+    /// Its file.
+    pub path: PathBuf,
+    /// How it is created and filled: without durability of each step.
+    pub filling: Options,
+    measured: Options,
+    assumed_persistent: Cell<bool>,
+}
+
+impl NewPool {
+    /// Opens it, with what `open` does, to be measured. Memory that is not persistent is taken to be.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn open<P>(&self, open: impl Fn(&Path, &Options) -> Result<P>) -> Result<P> {
+        match open(&self.path, &self.measured) {
+            Err(Error::NotPersistentMemory { .. }) => {
+                self.assumed_persistent.set(true);
+                open(&self.path, &Options { assume_persistent: true, ..self.measured.clone() })
+            }
+            opened => opened,
+        }
+    }
+}
+
+/// A pool or a store on the product's path that holds a workload's structure, open; its file goes when it is dropped.
+pub struct PreparedProduct<'s> {
     /// `None` only while it is dropped.
-    store: Option<Box<dyn TypedStore>>,
+    product: Option<Box<dyn Product + 's>>,
     path: PathBuf,
     /// Whether the memory is really persistent, or only taken to be.
     pub assumed_persistent: bool,
 }
 
-impl PreparedStore {
-    /// Creates a store at `path` and fills it; `None` where the workload has no types. It is always used with STM.
+impl<'s> PreparedProduct<'s> {
+    /// Creates a pool at `path` by words, or a store by types, and fills it; `None` where the workload has no types.
     ///
     /// # Errors
     /// As [`Pool::create`]; the workload does not fit.
-    pub fn new(path: &Path, selection: &Selection, setting: PoolSetting) -> Result<Option<Self>> {
-        let Some(create) = selection.kind().by_types.filter(|_| selection.has_types()) else {
+    pub fn new(
+        path: &Path,
+        selection: &'s Selection,
+        by_types: bool,
+        setting: PoolSetting,
+    ) -> Result<Option<Self>> {
+        if by_types && !selection.has_types() {
             return Ok(None);
-        };
+        }
         // Typed collections have headers, tags and tables of their own.
-        let mut options = setting.options(setting.size(2 * selection.heap_bytes())?);
-        let store = match create(selection.sizes(), path, &options) {
-            Err(Error::NotPersistentMemory { .. }) => {
-                options.assume_persistent = true;
-                create(selection.sizes(), path, &options)
-            }
-            created => created,
-        }?;
-        let assumed_persistent = options.assume_persistent;
-        Ok(Some(Self { store: Some(store), path: path.to_owned(), assumed_persistent }))
+        let heap_bytes = selection.heap_bytes() * if by_types { 2 } else { 1 };
+        let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
+        let new = NewPool {
+            path: path.to_owned(),
+            filling: filling.options(setting.size(heap_bytes)?),
+            measured: setting.options(0),
+            assumed_persistent: Cell::new(false),
+        };
+        let product = if by_types { selection.create_typed(&new) } else { selection.create_inlined(&new) }?;
+        let assumed_persistent = new.assumed_persistent.get();
+        Ok(Some(Self { product: Some(product), path: new.path, assumed_persistent }))
     }
 
-    /// The store.
-    pub fn store(&self) -> &dyn TypedStore {
-        self.store.as_deref().expect("the store is there until drop")
+    /// The pool or store.
+    pub fn product(&self) -> &(dyn Product + 's) {
+        self.product.as_deref().expect("the product is there until drop")
     }
 }
 
-impl Drop for PreparedStore {
+impl Drop for PreparedProduct<'_> {
     fn drop(&mut self) {
-        drop(self.store.take());
+        drop(self.product.take());
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -5,11 +5,12 @@ use strandline_core::file::Pool;
 use strandline_core::transaction::{AnyRunner, Runner, Statistics};
 use strandline_core::{Domain, Result};
 
-use crate::any::ErasedClient;
+use crate::any::{ErasedClient, Words};
 use crate::driver::{Aside, measure};
 use crate::names::System;
 use crate::{
-    AnyWorkload, Client, InlinedWorkload, Mix, Row, Run, SchemeName, Sizes, TypedStore, WorkloadKind, runner,
+    AnyWorkload, Client, InlinedWorkload, Mix, NewPool, Product, Row, Run, SchemeName, Sizes, WorkloadKind,
+    runner,
 };
 
 /// A workload with its sizes.
@@ -99,12 +100,16 @@ impl Selection {
         Ok(Box::new(ErasedClient::new(self.workload(), runner(pool, scheme, index)?, seed)?))
     }
 
-    /// A client on the product's path, on a pool where [`Selection::prepare`] has run.
-    ///
-    /// # Errors
-    /// As [`InlinedWorkload::inlined`].
-    pub fn inlined(&self, pool: &Pool, seed: u64) -> Result<Box<dyn Client>> {
-        self.workload.inlined(pool, seed)
+    /// A new pool on the product's path.
+    pub(crate) fn create_inlined(&self, new: &NewPool) -> Result<Box<dyn Product + '_>> {
+        Ok(Box::new(Words::create(&*self.workload, new)?))
+    }
+
+    /// A new store; see [`Selection::has_types`].
+    pub(crate) fn create_typed(&self, new: &NewPool) -> Result<Box<dyn Product>> {
+        let by_types =
+            self.kind.by_types.ok_or_else(|| Error::Parameter(format!("{} has no types", self.name())))?;
+        by_types(&self.sizes, new)
     }
 
     /// Measures `scheme` on a pool where [`Selection::prepare`] has run. The pool was opened under `domain`, and in the mode that
@@ -119,23 +124,20 @@ impl Selection {
         Ok(Row::new(scheme.name(), self.name(), domain.name(), scheme.is_durable(), &threads))
     }
 
-    /// As [`Selection::measure`], on the product's path; the pool was opened with STM.
+    /// As [`Selection::measure`], on the product's path; `system` is the row's.
     ///
     /// # Errors
     /// As there.
-    pub fn measure_inlined(&self, pool: &Pool, domain: Domain, run: &Run) -> Result<Row> {
+    pub fn measure_product(
+        &self,
+        product: &dyn Product,
+        domain: Domain,
+        system: System,
+        run: &Run,
+    ) -> Result<Row> {
         self.allow(run.threads)?;
-        let threads = measure(run, Aside::of_product(domain), &|_, seed| self.inlined(pool, seed))?;
-        Ok(Row::new(System::Words.name(), self.name(), domain.name(), true, &threads))
-    }
-
-    /// As [`Selection::measure`], on the product's path by types; the store was opened under `domain`.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn measure_typed(&self, store: &dyn TypedStore, domain: Domain, run: &Run) -> Result<Row> {
-        let threads = measure(run, Aside::of_product(domain), &|_, seed| store.client(seed))?;
-        Ok(Row::new(System::Types.name(), self.name(), domain.name(), true, &threads))
+        let threads = measure(run, Aside::of_product(domain), &|_, seed| product.client(seed))?;
+        Ok(Row::new(system.name(), self.name(), domain.name(), true, &threads))
     }
 
     /// Runs transactions as long as `go_on` says so, on a pool where [`Selection::prepare`] has run.

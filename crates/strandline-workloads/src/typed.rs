@@ -1,32 +1,14 @@
 //! Workloads on the collections of the typed interface: the operations that the same workload does on words, in a store of its own.
 
-use std::path::Path;
-
 use fastrand::Rng;
 use strandline::{Root, Session, Store, Tx};
 use strandline_core::error::{Error, Result};
-use strandline_core::file::Options;
 use strandline_core::transaction::Statistics;
 
-use crate::{Client, Sizes};
+use crate::{Client, NewPool, Product, Sizes};
 
-/// Creates a store in a new file and fills it.
-pub type CreateTyped = fn(&Sizes, &Path, &Options) -> Result<Box<dyn TypedStore>>;
-
-/// A store that a workload's operations run on.
-pub trait TypedStore: Send + Sync {
-    /// A client that draws its random numbers from `seed`.
-    ///
-    /// # Errors
-    /// As [`Store::session`].
-    fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>>;
-
-    /// Checks all that the store holds, while nobody works.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`]: something does not fit; as [`Store::view`].
-    fn check(&self) -> Result<()>;
-}
+/// Creates a store in a new file, fills it, and opens it to be measured.
+pub type CreateTyped = fn(&Sizes, &NewPool) -> Result<Box<dyn Product>>;
 
 /// Items that are inserted in one transaction when a store is filled: few enough for the smallest log.
 const BATCH: usize = 16;
@@ -95,13 +77,9 @@ struct Filled<C> {
     sizes: Sizes,
 }
 
-/// Creates a store with a collection and fills it, for [`WorkloadDescriptor::by_types`](crate::WorkloadDescriptor::by_types).
-pub(crate) fn create<C: Collection>(
-    sizes: &Sizes,
-    path: &Path,
-    options: &Options,
-) -> Result<Box<dyn TypedStore>> {
-    let store = Store::<C>::create(path, options, |tx| C::create(tx, sizes))?;
+/// The store with a collection, for [`WorkloadDescriptor::by_types`](crate::WorkloadDescriptor::by_types).
+pub(crate) fn create<C: Collection>(sizes: &Sizes, pool: &NewPool) -> Result<Box<dyn Product>> {
+    let store = Store::<C>::create(&pool.path, &pool.filling, |tx| C::create(tx, sizes))?;
     let mut session = store.session()?;
     for items in C::initial(sizes).chunks(BATCH) {
         session.update(|tx, root| {
@@ -110,10 +88,12 @@ pub(crate) fn create<C: Collection>(
         })?;
     }
     drop(session);
+    store.close()?;
+    let store = pool.open(|path, options| Store::<C>::open(path, options))?;
     Ok(Box::new(Filled { store, sizes: *sizes }))
 }
 
-impl<C: Collection> TypedStore for Filled<C> {
+impl<C: Collection> Product for Filled<C> {
     fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>> {
         let random = Rng::with_seed(seed);
         Ok(Box::new(TypedClient { session: self.store.session()?, sizes: &self.sizes, random }))

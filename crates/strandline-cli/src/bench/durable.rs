@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use strandline_workloads::{Prepared, PreparedStore, Row, Run, Selection, System};
+use strandline_workloads::{Prepared, PreparedProduct, Row, Run, Selection, System};
 
 use super::floor::Floor;
 use super::plan::Plan;
@@ -68,24 +68,25 @@ fn floor_row(name: &str, beside: &Row, floor: f64) -> Row {
 }
 
 /// What a system runs on.
-enum Filled {
+enum Filled<'s> {
     Pool(Prepared),
-    Store(PreparedStore),
+    Product(PreparedProduct<'s>),
 }
 
-impl Filled {
+impl<'s> Filled<'s> {
     /// `None` where the workload has no types.
     fn new(
         plan: &Plan,
         system: System,
-        selection: &Selection,
+        selection: &'s Selection,
         path: &Path,
     ) -> strandline_core::Result<Option<Self>> {
         let setting = plan.setting(system.concurrency());
-        Ok(match system {
-            System::Types => PreparedStore::new(path, selection, setting)?.map(Self::Store),
-            System::Words | System::Scheme(_) => Some(Self::Pool(Prepared::new(path, selection, setting)?)),
-        })
+        if let System::Scheme(_) = system {
+            return Prepared::new(path, selection, setting).map(|pool| Some(Self::Pool(pool)));
+        }
+        let product = PreparedProduct::new(path, selection, system == System::Types, setting)?;
+        Ok(product.map(Self::Product))
     }
 
     fn measure(
@@ -94,14 +95,16 @@ impl Filled {
         system: System,
         selection: &Selection,
         run: &Run,
-    ) -> strandline_core::Result<Row> {
-        match (self, system) {
-            (Self::Store(store), _) => selection.measure_typed(store.store(), plan.domain, run),
-            (Self::Pool(pool), System::Scheme(scheme)) => {
-                selection.measure(pool.pool(), plan.domain, scheme, run)
+    ) -> strandline_core::Result<Option<Row>> {
+        Ok(match (self, system) {
+            (Self::Product(prepared), _) => {
+                Some(selection.measure_product(prepared.product(), plan.domain, system, run)?)
             }
-            (Self::Pool(pool), _) => selection.measure_inlined(pool.pool(), plan.domain, run),
-        }
+            (Self::Pool(prepared), System::Scheme(scheme)) => {
+                Some(selection.measure(prepared.pool(), plan.domain, scheme, run)?)
+            }
+            (Self::Pool(_), _) => None,
+        })
     }
 }
 
@@ -133,7 +136,7 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
                     let measured = pool.measure(plan, system, &selection, &plan.run(threads, repetition))?;
                     let (floors, rows) = &mut runs[row * plan.systems.len() + at];
                     floors.push(rate);
-                    rows.push(measured);
+                    rows.extend(measured);
                     progress.inc(1);
                 }
             }

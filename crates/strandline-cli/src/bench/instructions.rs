@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use strandline_core::Domain;
 use strandline_workloads::{
-    Client, Parameter, Place, PoolSetting, Prepared, PreparedStore, Selection, Sizes, System, TpccScale,
+    Client, Parameter, Place, PoolSetting, Prepared, PreparedProduct, Selection, Sizes, System, TpccScale,
     UnknownName, Workloads,
 };
 
@@ -111,14 +111,10 @@ pub fn run_child(arguments: &ChildArguments, workloads: Workloads) -> Result<Out
             let prepared = Prepared::new(&path, &selection, setting)?;
             go(selection.client(prepared.pool(), scheme, 0, arguments.seed)?)?;
         }
-        System::Words => {
-            let prepared = Prepared::new(&path, &selection, setting)?;
-            go(selection.inlined(prepared.pool(), arguments.seed)?)?;
-        }
-        System::Types => {
-            let prepared = PreparedStore::new(&path, &selection, setting)?
+        system => {
+            let prepared = PreparedProduct::new(&path, &selection, system == System::Types, setting)?
                 .ok_or_else(|| Failure::Usage(format!("{} has no types", workload.name)))?;
-            go(prepared.store().client(arguments.seed)?)?;
+            go(prepared.product().client(arguments.seed)?)?;
         }
     }
     Ok(Outcome::Success)

@@ -1,7 +1,7 @@
 //! Measuring on memory: every domain but `sync`.
 
 use indicatif::ProgressBar;
-use strandline_workloads::{Prepared, PreparedStore, Row, System};
+use strandline_workloads::{Prepared, PreparedProduct, Row, System};
 
 use super::plan::Plan;
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ pub struct Results {
 }
 
 /// Measures the plan. A workload's structure is filled once for each mode; the schemes of a mode use the
-/// same pool in turn, as each leaves its home locations right; types have a pool of their own. Repetitions are interleaved.
+/// same pool in turn, as each leaves its home locations right; the product has pools of its own. Repetitions are interleaved.
 ///
 /// # Errors
 /// A pool cannot be created; a transaction failed.
@@ -33,13 +33,18 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
             results.assumed_persistent |= prepared.assumed_persistent;
             pools.push((mode, prepared));
         }
-        let store = if plan.systems.contains(&System::Types) {
-            let path = plan.file(&place, &selection, "types");
-            PreparedStore::new(&path, &selection, plan.setting(System::Types.concurrency()))?
-        } else {
-            None
-        };
-        results.assumed_persistent |= store.as_ref().is_some_and(|store| store.assumed_persistent);
+        let mut products = Vec::new();
+        for &system in &plan.systems {
+            let by_types = system == System::Types;
+            if by_types || system == System::Words {
+                let (path, setting) =
+                    (plan.file(&place, &selection, system.name()), plan.setting(system.concurrency()));
+                if let Some(product) = PreparedProduct::new(&path, &selection, by_types, setting)? {
+                    results.assumed_persistent |= product.assumed_persistent;
+                    products.push((system, product));
+                }
+            }
+        }
         let mut runs = vec![Vec::new(); plan.threads.len() * plan.systems.len()];
         for repetition in 0..plan.repetitions {
             let mut cells = runs.iter_mut();
@@ -48,16 +53,13 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
                 for &system in &plan.systems {
                     progress.set_message(format!("{} on {}", system.name(), selection.name()));
                     let pool = pools.iter().find(|(mode, _)| *mode == system.concurrency());
-                    let pool = pool.map(|(_, prepared)| prepared.pool());
-                    let row = match (system, pool, &store) {
-                        (System::Scheme(scheme), Some(pool), _) => {
-                            Some(selection.measure(pool, plan.domain, scheme, &run)?)
+                    let product = products.iter().find(|(other, _)| *other == system);
+                    let row = match (system, pool, product) {
+                        (System::Scheme(scheme), Some((_, prepared)), _) => {
+                            Some(selection.measure(prepared.pool(), plan.domain, scheme, &run)?)
                         }
-                        (System::Words, Some(pool), _) => {
-                            Some(selection.measure_inlined(pool, plan.domain, &run)?)
-                        }
-                        (System::Types, _, Some(store)) => {
-                            Some(selection.measure_typed(store.store(), plan.domain, &run)?)
+                        (_, _, Some((_, prepared))) => {
+                            Some(selection.measure_product(prepared.product(), plan.domain, system, &run)?)
                         }
                         // Not every workload has types.
                         _ => None,

@@ -52,10 +52,10 @@ impl Plan {
         self.workloads.iter().map(|&name| Selection::new(name, &self.sizes)).collect()
     }
 
-    /// The modes of the schemes that are to be measured, each once. Types have pools of their own.
+    /// The modes of the schemes that are to be measured, each once. The product has pools of its own.
     pub fn modes(&self) -> Vec<Concurrency> {
         let mut modes = Vec::new();
-        for system in self.systems.iter().filter(|system| **system != System::Types) {
+        for system in self.systems.iter().filter(|system| matches!(system, System::Scheme(_))) {
             if !modes.contains(&system.concurrency()) {
                 modes.push(system.concurrency());
             }
