@@ -70,3 +70,8 @@ pub fn run(workloads: Workloads) -> ExitCode {
         }
     }
 }
+
+/// The example of the page on benchmarks, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/benchmarks.md")]
+struct Benchmarks;

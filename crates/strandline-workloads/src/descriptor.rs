@@ -123,3 +123,91 @@ impl Workloads {
         self.iter().find(|kind| kind.name == name).ok_or_else(|| UnknownName::new("workload", name, names()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use strandline_core::{Concurrency, Domain};
+    use strandline_schemes::BPPM;
+
+    use super::*;
+    use crate::{ALL, Place, PoolSetting, Prepared, PreparedProduct, SchemeName, Selection, System, runner};
+
+    const TRANSACTIONS: u64 = 20;
+
+    fn setting(concurrency: Concurrency) -> PoolSetting {
+        PoolSetting {
+            logs: 2,
+            log_bytes: 128 << 10,
+            domain: Domain::Process,
+            instruction: None,
+            concurrency,
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_found() {
+        let names: HashSet<_> = ALL.iter().map(|kind| kind.name).collect();
+        assert_eq!(names.len(), ALL.iter().count());
+        for kind in ALL.iter() {
+            assert_eq!(ALL.of_name(kind.name), Ok(kind));
+            assert!(System::all().all(|system| system.name() != kind.name));
+        }
+        assert!(ALL.of_name("nothing").unwrap_err().to_string().contains("sps"));
+    }
+
+    #[test]
+    fn every_workload_runs_and_checks_on_both_paths() {
+        let scheme = SchemeName { kind: Some(&BPPM), concurrency: Concurrency::Stm };
+        for kind in ALL.iter() {
+            let place = Place::in_memory().unwrap();
+            let selection = Selection::new(kind, &Sizes::small()).unwrap();
+
+            let path = place.folder().join("erased");
+            let prepared = Prepared::new(&path, &selection, setting(Concurrency::Stm)).unwrap();
+            let mut client = selection.client(prepared.pool(), scheme, 0, 1).unwrap();
+            for _ in 0..TRANSACTIONS {
+                client.transaction().unwrap();
+            }
+            let erased = client.statistics();
+            drop(client);
+            selection.check(&mut runner(prepared.pool(), scheme, 0).unwrap()).unwrap();
+
+            for by_types in [false, true] {
+                let path = place.folder().join("product");
+                let setting = setting(Concurrency::Stm);
+                let Some(prepared) = PreparedProduct::new(&path, &selection, by_types, setting).unwrap() else {
+                    assert!(by_types && kind.by_types.is_none(), "{kind:?}");
+                    continue;
+                };
+                let mut client = prepared.product().client(1).unwrap();
+                let before = client.statistics();
+                for _ in 0..TRANSACTIONS {
+                    client.transaction().unwrap();
+                }
+                let after = client.statistics();
+                if !by_types {
+                    // The same transactions, on another path.
+                    let written = |of: &strandline_core::transaction::Statistics| (of.commits, of.log_bytes);
+                    let done = (after.commits - before.commits, after.log_bytes - before.log_bytes);
+                    assert_eq!(done, written(&erased), "{kind:?}");
+                }
+                assert!(after.commits > before.commits, "{kind:?}");
+                drop(client);
+                prepared.product().check().unwrap();
+            }
+        }
+    }
+
+    /// A value size is refused by those alone that keep whole words.
+    #[test]
+    fn sizes_that_none_can_have() {
+        let sizes = Sizes { value_bytes: 12, ..Sizes::small() };
+        for kind in ALL.iter() {
+            let is_refused = Selection::new(kind, &sizes).is_err();
+            assert_eq!(is_refused, kind.takes.contains(&Parameter::ValueWords), "{kind:?}");
+            assert!(Selection::new(kind, &Sizes { operations: 0, ..sizes }).is_err());
+        }
+    }
+}
