@@ -10,7 +10,7 @@ use strandline_core::engine::Worker;
 use strandline_core::layout::{Geometry, Layout, PoolState, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-use strandline_core::scheme::{SchemeKind, recover};
+use strandline_core::scheme::recover;
 use strandline_core::{Concurrency, Runner, Transaction};
 use strandline_schemes::{UndoLog, recover_undo};
 
@@ -65,7 +65,7 @@ fn an_undo_entry_is_not_completed_by_the_next_lifes() {
 fn an_undo_record_is_not_completed_by_the_next_lifes() {
     let (recorder, view) = begin(vec![0; GEOMETRY.size as usize / 8]);
     let (root, layout) = (view.layout.root(0), view.layout);
-    let state = PoolState { scheme: &strandline_schemes::UNDO_LOG.code(), ..PoolState::default() };
+    let state = PoolState { scheme: strandline_schemes::UNDO_LOG.code, ..PoolState::default() };
     view.memory.store(Layout::STATE, state.encode());
     let record = layout.log(0).byte(64);
     let before_and_after = |recorder: &Recorder, view: View<Hosted>| {

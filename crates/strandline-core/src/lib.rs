@@ -40,7 +40,7 @@
 //! | [`engine`] | the concurrency controls, and the workers that run transactions |
 //! | [`mod@file`] | pools as files |
 //! | [`structures`] | the structures that typed collections stand on |
-//! | [`file`] | pools as files: create, lock, grow, back up, check, repair |
+//! | [`mod@file`] | pools as files: create, lock, grow, back up, check, repair |
 
 mod domain;
 pub mod engine;

@@ -39,17 +39,17 @@ pub struct Cell {
     pub x: String,
     /// The scheme's name in `strandline list`.
     pub system: &'static str,
-    /// What runs.
+    /// The workload that runs.
     pub workload: WorkloadKind,
-    /// Its sizes.
+    /// The workload's sizes.
     pub sizes: Sizes,
     /// Bytes in each log.
     pub log_bytes: u64,
-    /// Threads.
+    /// Threads that run transactions.
     pub threads: u64,
     /// Nanoseconds added to each line written back.
     pub latency_ns: u64,
-    /// The write-back instruction.
+    /// The instruction that writes lines back.
     pub instruction: WriteBackInstruction,
     /// The share of the time that threads are idle.
     pub idle_percent: u64,

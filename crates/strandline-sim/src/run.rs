@@ -52,10 +52,10 @@ impl Default for PoolSizes {
     }
 }
 
-/// One run.
+/// What is to be run on a prepared pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// The software scheme.
+    /// The software scheme, in one of its modes.
     pub scheme: SchemeName,
     /// Threads, each on a core of its own.
     pub threads: usize,
@@ -70,17 +70,17 @@ pub struct Run {
 /// What a run found: the same for the same machine, run and seed, to the byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The software scheme.
+    /// The software scheme's name in `strandline list`.
     pub scheme: String,
-    /// The hardware scheme.
+    /// The hardware scheme's name in `strandline list`.
     pub hardware: String,
-    /// The workload.
+    /// The workload's name in `strandline list`.
     pub workload: String,
-    /// Threads.
+    /// Threads, each on a core of its own.
     pub threads: usize,
     /// Transactions of each thread that counted.
     pub transactions: u64,
-    /// The seed.
+    /// The seed of the workload's random numbers.
     pub seed: u64,
     /// Transactions per second of simulated time, of all threads.
     pub tx_per_s: f64,
@@ -98,13 +98,13 @@ pub struct Outcome {
     pub bulk_persists: u64,
     /// Everything that the machine counted.
     pub statistics: Statistics,
-    /// The machine.
+    /// The machine's description, with all defaults filled in.
     pub machine: Description,
 }
 
 /// A run with what is not part of its result.
 pub struct Finished {
-    /// The result.
+    /// What the run found.
     pub outcome: Outcome,
     /// What the power failures asked for left.
     pub crashes: Vec<Crash>,

@@ -8,7 +8,6 @@ use strandline_core::Concurrency;
 use strandline_core::engine::Worker;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Event, Hosted, World};
-use strandline_core::scheme::SchemeKind;
 use strandline_core::transaction::{Read, Runner};
 use strandline_sim::description::PersistenceDomain;
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};

@@ -5,7 +5,6 @@ use strandline_core::Result;
 use strandline_core::engine::Worker;
 use strandline_core::file::Pool;
 use strandline_core::memory::Native;
-use strandline_core::scheme::Blurred;
 use strandline_core::transaction::{AnyRunner, Runner, Statistics};
 
 use crate::{NewPool, Transactions, Workload};
@@ -180,7 +179,7 @@ impl Product for Words<'_> {
 
 /// A thread on the product's path.
 struct InlinedClient<T> {
-    worker: Worker<Native, Blurred>,
+    worker: Worker<Native>,
     thread: T,
 }
 

@@ -137,13 +137,7 @@ mod tests {
     const TRANSACTIONS: u64 = 20;
 
     fn setting(concurrency: Concurrency) -> PoolSetting {
-        PoolSetting {
-            logs: 2,
-            log_bytes: 128 << 10,
-            domain: Domain::Process,
-            instruction: None,
-            concurrency,
-        }
+        PoolSetting { logs: 2, log_bytes: 128 << 10, domain: Domain::Process, instruction: None, concurrency }
     }
 
     #[test]
@@ -177,7 +171,8 @@ mod tests {
             for by_types in [false, true] {
                 let path = place.folder().join("product");
                 let setting = setting(Concurrency::Stm);
-                let Some(prepared) = PreparedProduct::new(&path, &selection, by_types, setting).unwrap() else {
+                let Some(prepared) = PreparedProduct::new(&path, &selection, by_types, setting).unwrap()
+                else {
                     assert!(by_types && kind.by_types.is_none(), "{kind:?}");
                     continue;
                 };

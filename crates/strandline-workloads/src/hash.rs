@@ -29,7 +29,7 @@ pub struct HashWorkload<V> {
     value: V,
 }
 
-/// One thread's handle.
+/// One thread's transactions on the structure.
 pub struct Table<V> {
     table: HashTable<u64, V>,
     value: V,

@@ -28,7 +28,7 @@ pub struct KvStoreWorkload {
     value_bytes: u64,
 }
 
-/// One thread's handle.
+/// One thread's transactions on the structure.
 pub struct Store {
     store: KeyValueStore,
     value: Vec<u8>,

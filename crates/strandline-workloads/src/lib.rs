@@ -46,10 +46,10 @@ pub use tpcc::{Scale as TpccScale, TPCC_NEW_ORDER};
 pub use trees::{BPLUSTREE, BTREE, MULTISET, RBTREE, SET};
 pub use typed::CreateTyped;
 
-use strandline_core::Result;
 use strandline_core::file::Pool;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{AnyRunner, Read, Runner};
+use strandline_core::{Concurrency, Result};
 
 use strandline_schemes::VolatileWorker;
 
@@ -81,7 +81,7 @@ pub const BLURRED: [WorkloadKind; 5] = [&SPS, &HASH, &RBTREE, &BPLUSTREE, &KVSTO
 ///
 /// # Errors
 /// As [`Pool::worker_of`](strandline_core::file::Pool::worker_of); the pool's domain has no unprotected access.
-pub fn runner(pool: &Pool, scheme: SchemeName, index: u64) -> Result<AnyRunner<'static>> {
+pub fn runner(pool: &Pool<Concurrency>, scheme: SchemeName, index: u64) -> Result<AnyRunner<'static>> {
     match scheme.kind {
         None => VolatileWorker::in_pool(pool, index).map(AnyRunner::new),
         Some(kind) => pool.worker_of(kind).map(AnyRunner::new),

@@ -13,7 +13,7 @@ pub struct Entry {
     pub name: &'static str,
     /// The paper, or what else it is taken from.
     pub source: &'static str,
-    /// What it is.
+    /// What it is, in a line of `strandline list`.
     pub description: &'static str,
 }
 

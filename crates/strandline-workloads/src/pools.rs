@@ -54,7 +54,7 @@ impl Place {
         Ok(Self { what: format!("{}", folder.path().display()), folder })
     }
 
-    /// The folder.
+    /// The folder that pools are made in.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -101,7 +101,7 @@ impl PoolSetting {
 /// A pool that holds a workload's structure, open; its file goes when it is dropped.
 pub struct Prepared {
     /// `None` only while it is reopened or dropped.
-    pool: Option<Pool>,
+    pool: Option<Pool<Concurrency>>,
     path: PathBuf,
     setting: PoolSetting,
     /// Whether it was opened since [`Prepared::take_fresh`] asked.
@@ -167,7 +167,7 @@ impl Prepared {
     ///
     /// # Errors
     /// Those of `work`; as [`Pool::open`].
-    pub fn crash<W>(&mut self, work: impl FnOnce(&Pool) -> Result<W>) -> Result<()> {
+    pub fn crash<W>(&mut self, work: impl FnOnce(&Pool<Concurrency>) -> Result<W>) -> Result<()> {
         let worker = work(self.pool())?;
         drop(self.pool.take());
         drop(worker);
@@ -181,7 +181,7 @@ impl Prepared {
     }
 
     /// The pool.
-    pub fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &Pool<Concurrency> {
         self.pool.as_ref().expect("the pool is there until drop")
     }
 }

@@ -35,7 +35,7 @@ pub struct SdgWorkload {
     value_bytes: u64,
 }
 
-/// One thread's handle.
+/// One thread's transactions on the structure.
 pub struct Edges {
     graph: Graph<Vec<u64>>,
     value: Vec<u64>,

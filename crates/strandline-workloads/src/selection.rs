@@ -3,7 +3,7 @@
 use strandline_core::error::Error;
 use strandline_core::file::Pool;
 use strandline_core::transaction::{AnyRunner, Runner, Statistics};
-use strandline_core::{Domain, Result};
+use strandline_core::{Concurrency, Domain, Result};
 
 use crate::any::{ErasedClient, Words};
 use crate::driver::{Aside, measure};
@@ -96,7 +96,13 @@ impl Selection {
     ///
     /// # Errors
     /// As [`runner`] and [`AnyWorkload::thread`].
-    pub fn client(&self, pool: &Pool, scheme: SchemeName, index: u64, seed: u64) -> Result<Box<dyn Client>> {
+    pub fn client(
+        &self,
+        pool: &Pool<Concurrency>,
+        scheme: SchemeName,
+        index: u64,
+        seed: u64,
+    ) -> Result<Box<dyn Client>> {
         Ok(Box::new(ErasedClient::new(self.workload(), runner(pool, scheme, index)?, seed)?))
     }
 
@@ -117,7 +123,13 @@ impl Selection {
     ///
     /// # Errors
     /// The pool has fewer logs than there are threads; the domain refuses the scheme; a transaction failed.
-    pub fn measure(&self, pool: &Pool, domain: Domain, scheme: SchemeName, run: &Run) -> Result<Row> {
+    pub fn measure(
+        &self,
+        pool: &Pool<Concurrency>,
+        domain: Domain,
+        scheme: SchemeName,
+        run: &Run,
+    ) -> Result<Row> {
         self.allow(run.threads)?;
         let aside = Aside::of(scheme, domain);
         let threads = measure(run, aside, &|index, seed| self.client(pool, scheme, index, seed))?;

@@ -68,7 +68,6 @@ pub struct TatpUpdateLocationWorkload {
     subscribers: u64,
 }
 
-/// The tables.
 struct Register {
     directory: Array<u64>,
     subscriber: Table<Hash>,
@@ -79,7 +78,7 @@ struct Register {
     call_forwarding: Table<Hash>,
 }
 
-/// One client.
+/// One thread that updates locations.
 pub struct Client {
     register: Register,
     subscribers: u64,
@@ -238,7 +237,6 @@ fn call_forwarding_row(random: &mut Rng, id: u64, kind: u64, start: u64) -> [u64
     row
 }
 
-/// A random location.
 fn location(random: &mut Rng) -> u64 {
     random.u64(1..=u32::MAX.into())
 }

@@ -5,10 +5,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use strandline::Store;
-use strandline_core::engine::Worker;
+use strandline_core::engine::{Stm, Worker};
 use strandline_core::layout::{Geometry, SharedLayout};
 use strandline_core::memory::{Hosted, Memory, hosted};
-use strandline_core::scheme::Blurred;
 use strandline_core::transaction::Statistics;
 use strandline_core::{Abort, Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 
@@ -213,8 +212,8 @@ fn after_a_panic_the_thread_may_begin_again() {
     }
 }
 
-fn lease<'m>(pool: &TestPool, memory: &'m Hosted) -> Worker<&'m Hosted, Blurred> {
-    Worker::lease(pool.over(memory), Concurrency::Stm, None).unwrap()
+fn lease<'m>(pool: &TestPool, memory: &'m Hosted) -> Worker<&'m Hosted> {
+    Worker::lease(pool.over(memory), Stm, None).unwrap()
 }
 
 /// Coroutines on one thread of the operating system are threads of their own.
@@ -255,7 +254,7 @@ fn coroutines_have_an_identity_too() {
 }
 
 /// Waits until so many threads wait for a lease on the pool of `worker`.
-fn until_waiting(worker: &Worker<strandline_core::memory::Native, Blurred>, threads: u64) {
+fn until_waiting(worker: &Worker<strandline_core::memory::Native>, threads: u64) {
     while worker.memory().load(SharedLayout::RETURNS.word(1)) != threads {
         std::thread::yield_now();
     }

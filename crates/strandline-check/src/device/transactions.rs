@@ -4,12 +4,11 @@
 use std::cell::Cell;
 
 use fastrand::Rng;
-use strandline_core::engine::Worker;
 use strandline_core::layout::Layout;
-use strandline_core::memory::{Memory, PersistentAddress};
-use strandline_core::scheme::Blurred;
+use strandline_core::memory::PersistentAddress;
 use strandline_core::{Abort, Error, Read, Result, Runner, Transaction};
 
+use crate::explore::worker::AnyWorker;
 use crate::explore::{Plan, Workload};
 
 const CELLS: u64 = 30;
@@ -34,8 +33,8 @@ pub(super) fn sum(layout: &Layout, contents: &[u64]) -> u64 {
 ///
 /// # Errors
 /// What the library reports besides an abort.
-pub(super) fn operate<M: Memory>(
-    worker: &mut Worker<M, Blurred>,
+pub(super) fn operate(
+    worker: &mut AnyWorker,
     workload: Workload,
     large: bool,
     rng: &mut Rng,
@@ -59,8 +58,8 @@ pub(super) fn operate<M: Memory>(
 ///
 /// # Errors
 /// What the library reports besides an abort.
-pub(super) fn mix<M: Memory>(
-    worker: &mut Worker<M, Blurred>,
+pub(super) fn mix(
+    worker: &mut AnyWorker,
     layout: &Layout,
     large: bool,
     rng: &mut Rng,

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use fastrand::Rng;
-use strandline::hosted::{initialise, with_root};
-use strandline::{HashMap, OrderedMap, Persist, Ptr, Queue, Text, Tx, Vector};
+use strandline::{Control, HashMap, OrderedMap, Persist, Ptr, Queue, Text, Tx, Vector};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::{BPlusTree, KeyValueStore, NodeShape};
 use strandline_core::{Abort, Error, Read, Result, Runner, Transaction};
 use strandline_structures::{HashTable, RedBlackTree};
+
+use super::worker::{AnyWorker, CheckedTx};
 
 /// A structure's abstract contents.
 pub type Model = BTreeMap<u64, u64>;
@@ -28,7 +29,7 @@ pub struct Effect {
     pub new: Option<u64>,
 }
 
-/// The workloads.
+/// What the transactions of a history do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Workload {
     /// Swaps among a few words.
@@ -48,7 +49,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All workloads.
+    /// All workloads, in the order in which they are checked.
     pub const ALL: [Self; 7] =
         [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore, Self::Allocator, Self::Typed];
 
@@ -173,7 +174,7 @@ impl Workload {
     ///
     /// # Errors
     /// The pool is too small.
-    pub fn create(self, runner: &mut impl Runner) -> Result<()> {
+    pub(crate) fn create(self, runner: &mut AnyWorker) -> Result<()> {
         let root = |runner: &mut _| Self::root(runner);
         match self {
             Self::Sps => runner.run(|tx| (0..WORDS).try_for_each(|i| tx.write(word(tx, i), i + 1))),
@@ -189,11 +190,11 @@ impl Workload {
                 KeyValueStore::create(runner, root, 3).map(|_| ())
             }
             Self::Allocator => Ok(()),
-            Self::Typed => initialise::<Everything>(runner, |tx| Everything::new(tx)),
+            Self::Typed => runner.make_everything(),
         }
     }
 
-    fn root(runner: &mut impl Runner) -> Result<PersistentAddress> {
+    fn root(runner: &mut AnyWorker) -> Result<PersistentAddress> {
         runner.view(|tx| Ok(tx.root(0)))
     }
 
@@ -201,9 +202,9 @@ impl Workload {
     ///
     /// # Errors
     /// What the library reports besides an abort.
-    pub fn act<R: Runner>(self, runner: &mut R, plan: Plan) -> Result<Option<Vec<Effect>>> {
+    pub(crate) fn act(self, runner: &mut AnyWorker, plan: Plan) -> Result<Option<Vec<Effect>>> {
         let mut effects = Vec::new();
-        let body = |tx: &mut R::Tx<'_>| {
+        let body = |tx: &mut &mut dyn CheckedTx| {
             effects.clear();
             self.body(tx, plan, &mut effects)
         };
@@ -216,7 +217,7 @@ impl Workload {
         }
     }
 
-    fn body(self, tx: &mut impl Transaction, plan: Plan, effects: &mut Vec<Effect>) -> Result<(), Abort> {
+    fn body(self, tx: &mut &mut dyn CheckedTx, plan: Plan, effects: &mut Vec<Effect>) -> Result<(), Abort> {
         let mut random = Rng::with_seed(plan.seed);
         let mut unique = plan.unique << 12 | 1 << 11;
         let mut fresh = || {
@@ -247,7 +248,7 @@ impl Workload {
         if plan.gives_up { Err(Abort::User) } else { Ok(()) }
     }
 
-    fn look_up(self, tx: &mut impl Transaction, key: u64) -> Result<(), Abort> {
+    fn look_up(self, tx: &mut &mut dyn CheckedTx, key: u64) -> Result<(), Abort> {
         let root = tx.root(0);
         match self {
             Self::Sps => tx.read(word(tx, key % WORDS)).map(|_| ()),
@@ -256,13 +257,13 @@ impl Workload {
             Self::BPlusTree => BPlusTree::<u64, u64>::open(tx, root)?.get(tx, key).map(|_| ()),
             Self::KvStore => KeyValueStore::open(tx, root)?.get(tx, &key_bytes(key)).map(|_| ()),
             Self::Allocator => tx.read(tx.root(1 + key % SLOTS)).map(|_| ()),
-            Self::Typed => with_root::<Everything, _>(tx, |tx, root| root.get(tx)?.model(tx).map(|_| ())),
+            Self::Typed => tx.model(false).map(drop),
         }
     }
 
     fn operate(
         self,
-        tx: &mut impl Transaction,
+        tx: &mut &mut dyn CheckedTx,
         random: &mut Rng,
         fresh: &mut impl FnMut() -> u64,
         effects: &mut Vec<Effect>,
@@ -338,10 +339,8 @@ impl Workload {
             }
             Self::Typed => {
                 let which = random.u64(..Everything::OPERATIONS);
-                return with_root::<Everything, _>(tx, |tx, root| {
-                    effects.extend(Everything::operate(tx, root, which, key, new)?);
-                    Ok(())
-                });
+                effects.extend(tx.operate(which, key, new)?);
+                return Ok(());
             }
         };
         effects.push(Effect { key, old, new });
@@ -352,7 +351,7 @@ impl Workload {
     ///
     /// # Errors
     /// One does not hold.
-    pub fn check(self, runner: &mut impl Runner) -> Result<Model> {
+    pub(crate) fn check(self, runner: &mut AnyWorker) -> Result<Model> {
         runner.view(|tx| {
             let mut model = Model::new();
             let root = tx.root(0);
@@ -407,13 +406,7 @@ impl Workload {
                         return Err(tx.fail(Error::Damaged("two allocations overlap".into())));
                     }
                 }
-                Self::Typed => {
-                    model = with_root::<Everything, _>(tx, |tx, root| {
-                        let all = root.get(tx)?;
-                        all.check(tx)?;
-                        all.model(tx)
-                    })?;
-                }
+                Self::Typed => model = tx.model(true)?,
             }
             Ok(model)
         })
@@ -422,7 +415,7 @@ impl Workload {
 
 /// What the typed workload's pool holds: each collection, and a value behind a pointer.
 #[derive(Persist)]
-struct Everything<'p> {
+pub(super) struct Everything<'p> {
     hashed: HashMap<'p, String, u64>,
     ordered: OrderedMap<'p, u64, Text<'p>>,
     queue: Queue<'p, u64>,
@@ -436,7 +429,7 @@ impl<'p> Everything<'p> {
     /// Where the keys of each field begin in the model.
     const FIELD: u64 = 16;
 
-    fn new(tx: &Tx<'p>) -> Result<Self> {
+    pub(super) fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Ok(Self {
             hashed: HashMap::with_capacity(tx, 4)?,
             ordered: OrderedMap::new(tx)?,
@@ -447,7 +440,13 @@ impl<'p> Everything<'p> {
     }
 
     /// Changes the field `which`, at `key` where it has keys; `new` is what is stored.
-    fn operate(tx: &Tx<'p>, root: Ptr<'p, Self>, which: u64, key: u64, new: u64) -> Result<Vec<Effect>> {
+    pub(super) fn operate(
+        tx: &Tx<'p, impl Control>,
+        root: Ptr<'p, Self>,
+        which: u64,
+        key: u64,
+        new: u64,
+    ) -> Result<Vec<Effect>> {
         let all = root.get(tx)?;
         let effect = |key, old, new| Effect { key: which * Self::FIELD + key, old, new };
         Ok(match which {
@@ -517,14 +516,14 @@ impl<'p> Everything<'p> {
         })
     }
 
-    fn check(&self, tx: &Tx<'p>) -> Result<()> {
+    pub(super) fn check(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
         match [self.hashed.check(tx)?, self.ordered.check(tx)?].concat().pop() {
             Some(damage) => Err(Error::Damaged(damage)),
             None => Ok(()),
         }
     }
 
-    fn model(&self, tx: &Tx<'p>) -> Result<Model> {
+    pub(super) fn model(&self, tx: &Tx<'p, impl Control>) -> Result<Model> {
         let mut model = Model::new();
         let mut add = |field: u64, key: u64, value| model.insert(field * Self::FIELD + key, value);
         for pair in self.hashed.iter(tx) {

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use strandline_check::Setting;
-use strandline_check::explore::{Case, CheckedScheme, Sampling, Workload, sample, schemes};
+use strandline_check::explore::{Case, CheckedScheme, Sampling, Workload, sample};
 use strandline_core::memory::Step;
 
 /// The schemes whose names fit.
 pub fn schemes(fits: impl Fn(&str) -> bool) -> Vec<CheckedScheme> {
-    let schemes: Vec<_> = schemes().into_iter().filter(|scheme| fits(scheme.name)).collect();
+    let schemes: Vec<_> =
+        strandline_check::explore::schemes().into_iter().filter(|scheme| fits(scheme.name)).collect();
     assert!(!schemes.is_empty());
     schemes
 }

@@ -6,7 +6,7 @@ use strandline_schemes::laboratory;
 
 use strandline_core::error::Error;
 use strandline_core::file::Pool;
-use strandline_core::transaction::{Abort, Runner};
+use strandline_core::transaction::{Abort, Concurrency, Runner};
 use strandline_workloads::SchemeName;
 
 use super::acknowledged::Acknowledged;
@@ -80,7 +80,7 @@ fn report_running() -> Result<(), Failure> {
 
 /// One thread's operations, from where the pool says it was.
 fn operate(
-    pool: &Pool,
+    pool: &Pool<Concurrency>,
     data: &Data,
     acknowledged: &Acknowledged,
     arguments: &ChildArguments,

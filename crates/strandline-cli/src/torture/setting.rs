@@ -2,7 +2,7 @@
 
 use strandline_core::file::{Options, Pool};
 use strandline_core::layout::Geometry;
-use strandline_core::transaction::AnyRunner;
+use strandline_core::transaction::{AnyRunner, Concurrency};
 use strandline_core::{Domain, Error};
 use strandline_workloads::SchemeName;
 
@@ -50,7 +50,7 @@ impl Setting {
 ///
 /// # Errors
 /// As [`Pool::worker_of`].
-pub fn worker(pool: &Pool, scheme: SchemeName) -> strandline_core::Result<AnyRunner<'static>> {
+pub fn worker(pool: &Pool<Concurrency>, scheme: SchemeName) -> strandline_core::Result<AnyRunner<'static>> {
     if scheme.kind.is_none() {
         return Err(Error::Unsupported("the volatile pseudo-scheme".into()));
     }

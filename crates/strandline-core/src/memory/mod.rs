@@ -53,7 +53,7 @@ use crate::error::Result;
 pub struct Counters {
     /// Cache lines written back by clwb, clflushopt or clflush, or by a non-temporal store's line.
     pub lines_written_back: u64,
-    /// Persistence fences.
+    /// Fences that waited until what was written back is durable.
     pub fences: u64,
     /// Bytes stored by non-temporal stores.
     pub non_temporal_bytes: u64,

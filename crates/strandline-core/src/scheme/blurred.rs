@@ -61,7 +61,7 @@ use crate::transaction::{Concurrency, Statistics, WriteSet};
 /// ```
 pub type Blurred = Redo<Executing, BulkPersistence>;
 
-/// [`Blurred`].
+/// What is to be known of [`Blurred`].
 pub static BPPM: SchemeDescriptor = SchemeDescriptor {
     code: 0,
     modes: &[

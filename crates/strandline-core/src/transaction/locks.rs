@@ -49,9 +49,9 @@ pub enum Lock {
     /// The words of `bytes` bytes from `at`: rows, array elements, whatever has a known address. Neighbours
     /// within 256 bytes share a lock.
     Range {
-        /// Where they begin.
+        /// The address of the first word.
         at: PersistentAddress,
-        /// How many bytes.
+        /// Bytes from there on that the transaction may write.
         bytes: u64,
     },
     /// All blocks of up to a quarter of a chunk that were allocated by transactions that declared this region first
@@ -78,7 +78,7 @@ impl Lock {
 /// A transaction as its successors know it: the log that it used and its number in that log, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The log's number.
+    /// The number of the log whose worker has held the lock.
     pub log: u64,
     /// The transaction's number.
     pub sequence: u64,

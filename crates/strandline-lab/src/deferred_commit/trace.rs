@@ -33,16 +33,16 @@ pub struct Recording {
     pub in_turn: bool,
 }
 
-/// What was recorded.
+/// The critical paths and counts of a recorded run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// Persist epochs on the critical path.
     pub critical_path: u32,
     /// Those of the first tenth of the transactions.
     pub first_tenth: u32,
-    /// Transactions.
+    /// Transactions recorded, of all threads.
     pub transactions: u64,
-    /// Memory events.
+    /// Memory events that the models were given.
     pub events: u64,
     /// Stores to persistent memory.
     pub persists: u64,

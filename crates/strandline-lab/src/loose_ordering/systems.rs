@@ -10,9 +10,9 @@ use crate::session::{Effort, Error, Session};
 /// A system: its key, the paper's name, the software scheme, the hardware scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct System {
-    /// In series.
+    /// Its name in series and in JSON.
     pub key: &'static str,
-    /// In figures.
+    /// Its name in figures, which is the paper's.
     pub name: &'static str,
     software: &'static str,
     hardware: &'static str,
@@ -55,7 +55,7 @@ pub const ALL_DEGREES: [(u64, System); 6] = [
 /// A workload of Table 2.
 #[derive(Clone, Copy, Debug)]
 pub struct PaperWorkload {
-    /// Its name here.
+    /// Its name in `strandline list`.
     pub key: &'static str,
     /// The paper's name.
     pub name: &'static str,

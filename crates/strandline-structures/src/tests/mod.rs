@@ -17,7 +17,7 @@ use strandline_core::heap::usage;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, PersistentAddress, World, coroutines};
-use strandline_core::scheme::{Blurred, Schemes, recover};
+use strandline_core::scheme::{Schemes, recover};
 use strandline_core::transaction::{Abort, Concurrency, Read, Runner, Statistics, Transaction};
 use strandline_schemes::VolatileWorker;
 
@@ -51,7 +51,7 @@ impl Pool {
         View { memory: Hosted::new(self.world.clone(), 0), layout: self.layout, shared: self.shared }
     }
 
-    fn worker(&self, mode: Concurrency) -> Worker<Hosted, Blurred> {
+    fn worker(&self, mode: Concurrency) -> Worker<Hosted, Concurrency> {
         Worker::lease(self.view(), mode, None).unwrap()
     }
 
@@ -882,7 +882,7 @@ fn together<C: Create>(create: &C, mode: Concurrency, seed: u64) {
             let (pool, finals) = (&pool, &finals);
             Box::new(move |memory: &Hosted| {
                 let view = View { memory, layout: pool.layout, shared: pool.shared };
-                let mut worker = Worker::<_, Blurred>::lease(view, mode, None).unwrap();
+                let mut worker = Worker::lease(view, mode, None).unwrap();
                 let mut seed = seed * THREADS + thread + 1;
                 let mut model = BTreeMap::new();
                 for number in 0..150 {

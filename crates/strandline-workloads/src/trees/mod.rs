@@ -36,9 +36,9 @@ pub trait Tree: Copy + 'static {
     const BATCH: u64;
     /// Bytes of heap for each key, at most, without the values' own allocations.
     const KEY_BYTES: u64;
-    /// Creates it.
+    /// Creates an empty structure at `root`.
     fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort>;
-    /// Opens it.
+    /// Opens the structure at `root`.
     fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort>;
     /// Whether `key` is there.
     fn contains(&self, tx: &mut impl Read, key: u64) -> Result<bool, Abort>;
@@ -46,7 +46,7 @@ pub trait Tree: Copy + 'static {
     fn insert(&self, tx: &mut impl Transaction, key: u64, value: u64) -> Result<Option<u64>, Abort>;
     /// Takes `key` out; returns its value, if it was there.
     fn remove(&self, tx: &mut impl Transaction, key: u64) -> Result<Option<u64>, Abort>;
-    /// All keys.
+    /// All keys in the structure, in their order.
     fn keys(&self, tx: &mut impl Read) -> Result<Vec<u64>, Abort>;
     /// Checks its invariants; returns the number of keys.
     fn check(&self, tx: &mut impl Read) -> Result<u64, Abort>;
@@ -138,7 +138,7 @@ pub struct TreeWorkload<T> {
     tree: PhantomData<fn() -> T>,
 }
 
-/// One thread's handle.
+/// One thread's transactions on the structure.
 pub struct Keyed<T> {
     tree: T,
     /// The words of a value that does not fit its node; empty for those that do.
