@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use strandline_core::memory::WriteBackInstruction;
 use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{
-    Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadKind,
+    Length, Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadKind,
 };
 
 use crate::measurements::{Key, Measurements, Spread};
@@ -94,8 +94,7 @@ impl Cell {
         let pace = session.pace();
         let run = Run {
             threads: self.threads,
-            warm_up: pace.warm_up,
-            duration: pace.duration,
+            length: Length::Time { warm_up: pace.warm_up, timed: pace.duration },
             seed: session.seed.wrapping_add(repetition),
             idle_percent: self.idle_percent,
         };
@@ -104,8 +103,7 @@ impl Cell {
             // Otherwise the first system of each turn would map the pool's pages for all others.
             let mapping = Run {
                 threads: 1,
-                warm_up: MAPPING * run.warm_up,
-                duration: run.warm_up,
+                length: Length::Time { warm_up: MAPPING * pace.warm_up, timed: pace.warm_up },
                 idle_percent: 0,
                 ..run
             };

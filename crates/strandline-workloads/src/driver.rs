@@ -1,4 +1,4 @@
-//! The driver: runs clients of one workload for some time, each on a thread of its own.
+//! The driver: runs clients of one workload, each on a thread of its own, for some time or for a number of transactions.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,15 +15,27 @@ use crate::{Client, SchemeName};
 pub struct Run {
     /// Threads that run transactions.
     pub threads: u64,
-    /// How long they run before anything counts.
-    pub warm_up: Duration,
-    /// How long the timed part is.
-    pub duration: Duration,
+    /// When it ends.
+    pub length: Length,
     /// Seeds each thread's random numbers, together with the thread's number.
     pub seed: u64,
     /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred
     /// Persistence, section V-C5).
     pub idle_percent: u64,
+}
+
+/// How long a run goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Length {
+    /// For a time.
+    Time {
+        /// How long the threads run before anything counts.
+        warm_up: Duration,
+        /// How long the timed part is.
+        timed: Duration,
+    },
+    /// For so many transactions of each thread, at least one, which all count: what is done depends on no clock.
+    Transactions(u64),
 }
 
 const WARM_UP: u8 = 0;
@@ -63,7 +75,13 @@ type Open<'o> = dyn Fn(u64, u64) -> Result<Box<dyn Client + 'o>> + Sync + 'o;
 /// A client cannot be opened; a transaction failed.
 pub(crate) fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<ThreadResult>> {
     // The clock is read by this thread alone: theirs is a load of a word that changes twice.
-    let phase = AtomicU8::new(WARM_UP);
+    let (first, transactions, most_of_a_log) = match run.length {
+        Length::Time { timed, .. } => (WARM_UP, u64::MAX, Some(10 * timed)),
+        Length::Transactions(number) => (TIMED, number, None),
+    };
+    let phase = AtomicU8::new(first);
+    // Persistence in bulk comes once in a log; a part of a log would count it or not.
+    let fills_logs = most_of_a_log.filter(|_| aside.restarts);
     let ready = Barrier::new(run.threads as usize + 1);
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..run.threads)
@@ -79,21 +97,20 @@ pub(crate) fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<Thread
                     while phase.load(Ordering::Relaxed) == WARM_UP {
                         transaction(client, run.idle_percent)?;
                     }
-                    if aside.restarts {
-                        // Persistence in bulk comes once in a log; a part of a log would count it or not.
-                        fill_log(client, run)?;
+                    if let Some(most) = fills_logs {
+                        fill_log(client, run.idle_percent, most)?;
                     }
                     let (since, processor_since) = (Instant::now(), processor_time());
                     let before = client.statistics();
                     // At least one, however late the system let this thread begin.
-                    loop {
+                    for number in 1.. {
                         transaction(client, run.idle_percent)?;
-                        if phase.load(Ordering::Relaxed) == STOP {
+                        if number >= transactions || phase.load(Ordering::Relaxed) == STOP {
                             break;
                         }
                     }
-                    if aside.restarts {
-                        fill_log(client, run)?;
+                    if let Some(most) = fills_logs {
+                        fill_log(client, run.idle_percent, most)?;
                     }
                     let after = client.statistics();
                     let (seconds, processor) = (since.elapsed(), processor_time() - processor_since);
@@ -107,17 +124,22 @@ pub(crate) fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<Thread
             })
             .collect();
         ready.wait();
-        std::thread::sleep(run.warm_up);
-        let since = time_of(ClockId::ProcessCPUTime);
-        phase.store(TIMED, Ordering::Relaxed);
-        std::thread::sleep(run.duration);
-        phase.store(STOP, Ordering::Relaxed);
-        let of_all = time_of(ClockId::ProcessCPUTime) - since;
+        let mut since = time_of(ClockId::ProcessCPUTime);
+        let mut of_all = None;
+        if let Length::Time { warm_up, timed } = run.length {
+            std::thread::sleep(warm_up);
+            since = time_of(ClockId::ProcessCPUTime);
+            phase.store(TIMED, Ordering::Relaxed);
+            std::thread::sleep(timed);
+            phase.store(STOP, Ordering::Relaxed);
+            of_all = Some(time_of(ClockId::ProcessCPUTime) - since);
+        }
         let results: Result<Vec<ThreadResult>> = running
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect();
         let mut results = results?;
+        let of_all = of_all.unwrap_or_else(|| time_of(ClockId::ProcessCPUTime) - since);
         if aside.helper {
             // A worker sleeps while it waits for the helper, which works all the while.
             let of_workers: f64 = results.iter().map(|thread| thread.processor_seconds).sum();
@@ -143,18 +165,17 @@ fn transaction(client: &mut dyn Client, idle_percent: u64) -> Result<()> {
     Ok(())
 }
 
-/// Runs transactions until the client's log begins anew, or for ten times as long as the timed part takes.
-fn fill_log(client: &mut dyn Client, run: &Run) -> Result<()> {
+/// Runs transactions until the client's log begins anew, or for `limit`.
+fn fill_log(client: &mut dyn Client, idle_percent: u64, limit: Duration) -> Result<()> {
     /// Looking takes longer than some transactions.
     const BETWEEN_LOOKS: u64 = 16;
     let (since, before) = (Instant::now(), client.statistics());
     if before.log_bytes == 0 {
         return Ok(());
     }
-    let limit = 10 * run.duration;
     while client.statistics().log_restarts == before.log_restarts && since.elapsed() < limit {
         for _ in 0..BETWEEN_LOOKS {
-            transaction(client, run.idle_percent)?;
+            transaction(client, idle_percent)?;
         }
     }
     Ok(())

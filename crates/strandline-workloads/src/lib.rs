@@ -29,7 +29,7 @@ mod typed;
 pub use any::{AnyTransactions, AnyWorkload, Client, InlinedWorkload, Product};
 pub use descriptor::{Parameter, WorkloadDescriptor, WorkloadKind, Workloads};
 pub use dictionary::Mix;
-pub use driver::Run;
+pub use driver::{Length, Run};
 pub use hash::HASH;
 pub use kvstore::KVSTORE;
 pub use names::{Entry, REFERENCES, SchemeName, System, UnknownName, schemes};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use strandline_core::memory::WriteBackInstruction;
 use strandline_core::{Concurrency, Domain};
-use strandline_workloads::{Place, PoolSetting, Run, Selection, Sizes, System, WorkloadKind};
+use strandline_workloads::{Length, Place, PoolSetting, Run, Selection, Sizes, System, WorkloadKind};
 
 use crate::failure::Failure;
 
@@ -37,8 +37,7 @@ impl Plan {
         let warm_up = (self.duration / 5).clamp(Duration::from_millis(50), Duration::from_millis(500));
         Run {
             threads,
-            warm_up,
-            duration: self.duration,
+            length: Length::Time { warm_up, timed: self.duration },
             seed: self.seed.wrapping_add(repetition),
             idle_percent: 0,
         }
