@@ -13,7 +13,17 @@ use strandline_core::{Lock, Result};
 use strandline_structures::{Array, HashTable};
 
 use crate::table::{Hash, Table, table};
-use crate::{Sizes, Transactions, Workload, root};
+use crate::{Sizes, Transactions, Workload, WorkloadDescriptor, root};
+
+/// TATP's Update Location.
+pub static TATP_UPDATE_LOCATION: WorkloadDescriptor = WorkloadDescriptor {
+    name: "tatp-update-location",
+    source: "TATP; Deferred Commit, 7.1",
+    description: "stores where a subscriber's handset is: 100,000 subscribers, tables in hash tables",
+    takes: &[],
+    make: |sizes| Ok(Box::new(TatpUpdateLocationWorkload::new(sizes)?)),
+    by_types: None,
+};
 
 table! {
     /// A subscriber. The ten bits and the ten hexadecimal digits are in one number each.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use strandline_core::error::Error;
 use strandline_core::file::Pool;
 use strandline_core::transaction::{Abort, Concurrency, Runner};
+use strandline_schemes::laboratory;
 use strandline_workloads::SchemeName;
 
 use super::acknowledged::Acknowledged;

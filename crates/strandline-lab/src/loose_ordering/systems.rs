@@ -3,7 +3,7 @@
 use strandline_sim::Description;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::{file, scheme};
-use strandline_workloads::{SchemeName, Sizes, WorkloadName};
+use strandline_workloads::{SchemeName, Sizes, WorkloadKind};
 
 use crate::session::{Effort, Error, Session};
 
@@ -115,8 +115,8 @@ pub struct Ready {
 
 impl PaperWorkload {
     /// Which it is; `None`: the program was built without it (SQLite).
-    pub fn workload(&self) -> Option<WorkloadName> {
-        self.key.parse().ok()
+    pub fn workload(&self) -> Option<WorkloadKind> {
+        strandline_workloads::ALL.of_name(self.key).ok()
     }
 
     /// Whether its size is a structure's: SPS has its two blocks, and SQLite a page cache of its own.

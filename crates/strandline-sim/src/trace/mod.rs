@@ -377,11 +377,11 @@ mod tests {
     #[test]
     fn a_recorded_run_takes_the_same_cycles_again() {
         use crate::run::{PoolSizes, Prepared, Run};
-        use strandline_workloads::{Sizes, WorkloadName};
+        use strandline_workloads::{HASH, Sizes};
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("recorded");
         let sizes = PoolSizes { log_bytes: 65536, chunk_bytes: 16384, lock_bits: 12 };
-        let prepared = Prepared::new(WorkloadName::Hash, &Sizes::small(), sizes, 1).unwrap();
+        let prepared = Prepared::new(&HASH, &Sizes::small(), sizes, 1).unwrap();
         let run_of =
             Run { scheme: "bppm".parse().unwrap(), threads: 1, transactions: 200, warm_up: 10, seed: 3 };
         for name in ["loc", "atom"] {
