@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use strandline_core::engine::Worker;
 use strandline_core::file::inspect;
 use strandline_core::layout::Geometry;
 use strandline_core::scheme::{Schemes, Setup};
@@ -388,7 +389,7 @@ fn a_sync_pool_checkpoints_while_threads_work() {
     }
 }
 
-/// The bank of TinySTM's tests: transfers keep the sum, and a reader never sees another one.
+/// The bank of TinySTM's tests: transfers keep the sum, and neither a reader nor a copy has another one.
 #[test]
 fn transfers_keep_the_sum() {
     const ACCOUNTS: u64 = 24;
@@ -396,6 +397,10 @@ fn transfers_keep_the_sum() {
         let folder = TempDir::new().unwrap();
         let pool = Setup::from(concurrency).create(folder.path().join("pool"), &options()).unwrap();
         let base = pool.layout().root(0).byte(256);
+        let copy = |round: u32| folder.path().join(format!("copy-{round}"));
+        let sum = |worker: &mut Worker<_, _>| -> u64 {
+            worker.view(|tx| (0..ACCOUNTS).try_fold(0, |sum, i| Ok(sum + tx.read(base.word(i))?))).unwrap()
+        };
         let start = |tx: &mut _| (0..ACCOUNTS).try_for_each(|i| Transaction::write(tx, base.word(i), 1000));
         pool.worker().unwrap().run(start).unwrap();
         std::thread::scope(|scope| {
@@ -419,18 +424,21 @@ fn transfers_keep_the_sum() {
                     }
                 });
             }
-            let pool = &pool;
-            scope.spawn(move || {
+            scope.spawn(|| {
                 let mut worker = pool.worker().unwrap();
-                for _ in 0..3000 {
-                    let sum: u64 = worker
-                        .view(|tx| (0..ACCOUNTS).try_fold(0, |sum, i| Ok(sum + tx.read(base.word(i))?)))
-                        .unwrap();
-                    assert_eq!(sum, ACCOUNTS * 1000);
+                for round in 0..3000 {
+                    assert_eq!(sum(&mut worker), ACCOUNTS * 1000);
+                    if round % 1000 == 0 {
+                        pool.backup(copy(round)).unwrap();
+                    }
                 }
             });
         });
         assert_eq!(pool.usage().unwrap().objects, 0);
+        for round in [0, 1000, 2000] {
+            let restored = Pool::open(copy(round), &options()).unwrap();
+            assert_eq!(sum(&mut restored.worker().unwrap()), ACCOUNTS * 1000);
+        }
     }
 }
 
