@@ -103,7 +103,7 @@ fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measureme
             let scheme: SchemeName = name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
             let run = Run {
                 threads: THREADS,
-                length: Length::Time { warm_up: pace.warm_up, timed: pace.duration },
+                length: pace.length(),
                 seed: session.seed.wrapping_add(repetition),
                 idle_percent: 0,
             };

@@ -33,10 +33,10 @@ fn three_threads_of_six_operations_are_explored() {
         &["store x N", "store y N", "store z N", "store x2 N", "mfence", "store OWN N"],
     ];
     for operations in programs {
-        let found = parse(&threads(3, operations)).explore(Limits::default()).unwrap();
-        let configurations = found.configurations();
-        println!("{configurations} configurations, {} states", found.count(Setting::Line));
-        assert!(configurations < 1, "{configurations} for {operations:?}");
+        // Some seconds, and well within what is allowed.
+        let limits = Limits { configurations: 1_000_000, ..Limits::default() };
+        let found = parse(&threads(3, operations)).explore(limits).unwrap();
+        println!("{} configurations, {} states", found.configurations(), found.count(Setting::Line));
     }
 }
 
