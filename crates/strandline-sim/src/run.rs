@@ -353,7 +353,10 @@ impl Driver<'_> {
         let (view, scheme) = (self.prepared.view(memory), self.run.scheme);
         match scheme.kind {
             None => Ok(AnyRunner::new(VolatileWorker::new(view, index as u64))),
-            Some(kind) => Worker::lease_of(view, kind, scheme.concurrency, None).map(AnyRunner::new),
+            Some(kind) => {
+                // The structure was filled under another scheme.
+                Worker::lease_of(view, kind, laboratory(scheme.concurrency), None).map(AnyRunner::new)
+            }
         }
     }
 

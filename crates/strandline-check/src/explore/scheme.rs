@@ -52,8 +52,6 @@ pub fn schemes() -> Vec<CheckedScheme> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn every_durable_scheme_has_steps_that_are_checked() {
         for kind in strandline_schemes::ALL.iter().filter(|kind| kind.is_durable()) {

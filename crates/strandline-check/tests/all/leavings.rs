@@ -10,7 +10,7 @@ use strandline_core::engine::Worker;
 use strandline_core::layout::{Geometry, Layout, PoolState, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-use strandline_core::scheme::{SchemeKind, recover};
+use strandline_core::scheme::recover;
 use strandline_core::{Concurrency, Runner, Transaction};
 use strandline_schemes::{UndoLog, recover_undo};
 

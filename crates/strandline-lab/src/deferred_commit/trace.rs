@@ -118,7 +118,7 @@ fn trace<W: Workload>(
         Box::new(move |memory: &Hosted| {
             let run = || -> strandline_core::Result<()> {
                 let view = View { memory, layout, shared };
-                let mut worker = AnyRunner::new(Worker::lease_of(view, scheme, concurrency, None)?);
+                let mut worker = AnyRunner::new(Worker::lease_of(view, scheme, strandline_schemes::laboratory(concurrency), None)?);
                 let mut part = workload.thread(&mut worker, seed ^ (thread + 1) << 32)?;
                 let all_reach = |count: &Cell<u64>| {
                     count.set(count.get() + 1);
