@@ -5,7 +5,8 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::{Condvar, Mutex};
 
-use strandline::sync::{AlignedBuffer, BLOCK_BYTES, Device, DeviceFile, FileDevice};
+use strandline_core::memory::{AlignedBuffer, Device, DeviceFile};
+use strandline_core::sync::{BLOCK_BYTES, FileDevice};
 
 /// The file's size; appends begin anew at its end.
 const BLOCKS: u64 = 16384;

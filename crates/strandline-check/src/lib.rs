@@ -1,11 +1,24 @@
 //! The crash checker: every state that a power failure can leave.
+//!
+//! [`check`] tears programs of your own apart, [`litmus`] small tests in a file. The rest checks Strandline itself: its
+//! schemes ([`explore`]), under persistency models ([`persist_order`]), on simulated machines ([`machine`]) and on faulty
+//! disks ([`device`]); it is built with the feature `schemes`, which is on by default:
+//!
+//! ```toml
+//! strandline-check = { version = "0.1", default-features = false }
+//! ```
 
+#[cfg(feature = "schemes")]
 pub mod device;
+#[cfg(feature = "schemes")]
 pub mod explore;
 pub mod litmus;
+#[cfg(feature = "schemes")]
 pub mod machine;
+#[cfg(feature = "schemes")]
 pub mod persist_order;
 mod setting;
+pub mod x86;
 
-pub use explore::{Crashed, Options, Refused, Report, check};
 pub use setting::Setting;
+pub use x86::{Crashed, Options, Refused, Report, check};

@@ -2,22 +2,102 @@
 
 mod test_pool;
 
-use std::rc::Rc;
+use std::cell::RefCell;
+use std::path::PathBuf;
+pub use std::rc::Rc;
+
+use tempfile::TempDir;
 
 pub use test_pool::{SMALL, TestPool};
 
+use crate::engine::Stm;
 pub use crate::engine::Worker;
 pub use crate::layout::{Geometry, Layout, SharedLayout, View};
 pub use crate::memory::recorder::Recorder;
-pub use crate::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
-pub use crate::{Concurrency, Read, Runner, Transaction};
+pub use crate::memory::{
+    Device, DeviceFile, Hosted, Memory, Native, Operation, PersistentAddress, Space, Step, VolatileAddress,
+};
+use crate::sync::{FileDevice, SyncParameters};
+pub use crate::{Concurrency, Domain, Options, Pool, Read, Runner, Transaction};
+
+thread_local! {
+    /// Deleted when the example ends.
+    static FOLDERS: RefCell<Vec<TempDir>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A path at which there is no file, in a folder that is deleted when the example ends.
+pub fn path() -> PathBuf {
+    let folder = tempfile::tempdir().expect("temporary files can be made");
+    let path = folder.path().join("pool");
+    FOLDERS.with_borrow_mut(|folders| folders.push(folder));
+    path
+}
+
+/// Such a path, and the options of a small pool with two logs that does not outlive the machine.
+pub fn path_and_options() -> (PathBuf, Options) {
+    let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    (path(), Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() })
+}
+
+/// The same in the `Sync` domain, with a log of 64 blocks.
+pub fn durable_path_and_options() -> (PathBuf, Options) {
+    let (path, options) = path_and_options();
+    let sync = SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
+    (path, Options { domain: Domain::Sync, sync, ..options })
+}
+
+/// A new pool of these options.
+pub fn pool() -> Pool {
+    let (path, options) = path_and_options();
+    Pool::create(path, &options).expect("a pool can be made")
+}
+
+/// A new pool and one of its workers.
+pub fn pool_and_worker() -> (Pool, Worker<Native, Stm>) {
+    let pool = pool();
+    let worker = pool.worker().expect("its logs are free");
+    (pool, worker)
+}
+
+/// A worker of a new pool, and the address of its first root.
+pub fn worker_and_root() -> (Worker<Native, Stm>, PersistentAddress) {
+    let (pool, worker) = pool_and_worker();
+    (worker, pool.layout().root(0))
+}
+
+/// The sizes of a small pool, and where its parts lie.
+pub fn small_layout() -> (Geometry, Layout) {
+    let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+    (geometry, Layout::new(geometry).expect("the sizes are possible"))
+}
 
 /// A small pool in a recorder's memory, with two logs.
 pub fn recorded() -> (Rc<Recorder>, View<Hosted>, Layout) {
-    let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
-    let layout = Layout::new(geometry).expect("the sizes are possible");
+    let (geometry, layout) = small_layout();
     let shared = SharedLayout::new(&layout, 10, 0);
     let words = vec![0; geometry.size as usize / 8];
     let recorder = Rc::new(Recorder::new(words, shared.bytes(), 0, 1, None));
     (recorder.clone(), View { memory: Hosted::new(recorder, 0), layout, shared }, layout)
+}
+
+/// 512 words of a pool, and as many volatile ones, in a recorder's memory.
+pub fn recorded_words() -> (Rc<Recorder>, Hosted) {
+    let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+    (recorder.clone(), Hosted::new(recorder, 0))
+}
+
+/// A memory that begins with a log of 64 records.
+pub fn log_of(records: &[[u64; 2]]) -> Hosted {
+    let mut words = records.concat();
+    words.resize(2 * 64, 0);
+    Hosted::new(Rc::new(Recorder::new(words, 8, 0, 1, None)), 0)
+}
+
+/// Two empty files.
+pub fn device() -> FileDevice {
+    let open = || {
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(true).create_new(true).open(path()).expect("a file can be made")
+    };
+    FileDevice::new(open(), open(), true)
 }

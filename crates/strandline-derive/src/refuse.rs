@@ -15,7 +15,7 @@ pub fn refuse_volatile(ty: &Type) -> Result<()> {
             "a raw pointer cannot be kept in a pool: the address means nothing to the next process; \
              use a `Ptr<'p, T>` to a value in the pool",
         ),
-        Type::BareFn(_) => refuse(
+        Type::FnPtr(_) => refuse(
             "a function pointer cannot be kept in a pool: the address means nothing to the next process; \
              use an enumeration that names what to call",
         ),

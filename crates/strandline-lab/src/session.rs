@@ -24,9 +24,9 @@ pub enum Error {
     /// The system refused.
     #[error("cannot {what}: {source}")]
     Io {
-        /// What was attempted.
+        /// What was attempted, as a verb and its object.
         what: String,
-        /// Why not.
+        /// What the operating system answered.
         source: std::io::Error,
     },
 }
@@ -68,7 +68,7 @@ impl Pace {
 /// What to reproduce, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How thoroughly.
+    /// How much is measured: in full, or quickly.
     pub effort: Effort,
     /// Seeds the workloads' random numbers.
     pub seed: u64,
@@ -210,7 +210,7 @@ pub struct Evaluation {
     pub effort: Effort,
     /// Length and number of the measurements.
     pub pace: Pace,
-    /// The seed.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// How long it took.
     pub seconds: f64,

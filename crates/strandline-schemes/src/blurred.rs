@@ -16,17 +16,8 @@ use crate::write_ahead::{
 /// BP(XIL): execution in the log alone.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-/// # use strandline_core::{Concurrency, Read, Runner, Transaction};
-/// # use strandline_core::engine::Worker;
-/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
-/// # let layout = Layout::new(geometry)?;
-/// # let shared = SharedLayout::new(&layout, 10, 0);
-/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
-/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::XIL, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
@@ -88,17 +79,8 @@ const PHASE_EARLY_EXECUTED: (Step, &str) = (
 /// BP(VCBP): volatile checkpoint with bulk persistence alone.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-/// # use strandline_core::{Concurrency, Read, Runner, Transaction};
-/// # use strandline_core::engine::Worker;
-/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
-/// # let layout = Layout::new(geometry)?;
-/// # let shared = SharedLayout::new(&layout, 10, 0);
-/// # let recorder = Rc::new(Recorder::new(vec![0; geometry.size as usize / 8], shared.bytes(), 0, 1, None));
-/// # let view = View { memory: Hosted::new(recorder.clone(), 0), layout, shared };
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::VCBP, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;

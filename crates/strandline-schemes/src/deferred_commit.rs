@@ -152,6 +152,7 @@ pub struct DeferredCommit<P, const ENTRIES: u64 = 4> {
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
+///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_STRICT, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
@@ -171,6 +172,7 @@ pub type DeferredStrict = DeferredCommit<Strict>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
+///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_EPOCH, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
@@ -188,6 +190,7 @@ pub type DeferredEpoch = DeferredCommit<Epoch>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
+///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_EAGER_SYNC, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
@@ -205,6 +208,7 @@ pub type DeferredEagerSync = DeferredCommit<EagerSync>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
+///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_STRAND, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;

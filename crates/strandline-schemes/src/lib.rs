@@ -5,9 +5,12 @@
 //! made. [`ALL`] lists them. A program of your own may have another list: [`Schemes`] is a value.
 
 mod blurred;
+mod counted;
 mod deferred_commit;
+mod execution_area;
 mod hardware;
 mod mnemosyne;
+mod no_persistence;
 mod persistency;
 mod software_wal;
 mod synchronous_commit;
@@ -19,15 +22,18 @@ mod wrap;
 mod write_ahead;
 
 pub use blurred::{ExecutionInLog, VCBP, VolatileCheckpoint, XIL};
+pub use counted::{BPPM_COUNTED, Counted};
 pub use deferred_commit::{
     DCT_EAGER_SYNC, DCT_EPOCH, DCT_STRAND, DCT_STRICT, DeferredCommit, DeferredEagerSync, DeferredEpoch,
     DeferredStrand, DeferredStrict,
 };
 pub use hardware::{HARDWARE, HARDWARE_FLUSHED, HardwareFlushed, HardwareStores};
 pub use mnemosyne::{MNE_ASYNC, MNE_SYNC, MnemosyneAsynchronous, MnemosyneSynchronous};
+pub use no_persistence::{NP, NoPersistence};
 pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use software_wal::{S_WAL, SoftwareWriteAhead};
-pub use strandline_core::scheme::{BPPM, BPPM_COUNTED, NP, SchemeKind, Schemes, Setup};
+pub use strandline_core::engine::Setup;
+pub use strandline_core::scheme::{BPPM, SchemeKind, Schemes};
 pub use synchronous_commit::{
     SCT_EAGER_SYNC, SCT_EPOCH, SCT_STRAND, SCT_STRICT, SynchronousCommit, SynchronousEagerSync,
     SynchronousEpoch, SynchronousStrand, SynchronousStrict,
@@ -68,6 +74,6 @@ static LIST: [SchemeKind; 21] = [
 ];
 
 /// A pool that is used with this control, and may be of any of these schemes.
-pub const fn laboratory(concurrency: Concurrency) -> Setup {
-    Setup { concurrency, schemes: ALL }
+pub const fn laboratory(concurrency: Concurrency) -> Setup<Concurrency> {
+    Setup { control: concurrency, schemes: ALL }
 }

@@ -22,13 +22,13 @@
 //!
 //! Recovery: `recovery.rs`.
 
+use crate::execution_area::ExecutionArea;
 use crate::write_ahead::EachTransaction;
 use crate::write_ahead::{RESTART_FENCE_RETRY, SORT, TRUNCATION_FENCE};
 use strandline_core::layout::{Layout, SharedLayout, View, pack, unpack};
 use strandline_core::log::{LogFull, RECORD_BLOCKS, Record, ThreadLog};
 use strandline_core::memory::latch::load_in_order;
 use strandline_core::memory::{Memory, PersistentAddress, Step};
-use strandline_core::scheme::ExecutionArea;
 use strandline_core::scheme::Reading;
 use strandline_core::scheme::{Checkpoint, Logging, Redo};
 use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};

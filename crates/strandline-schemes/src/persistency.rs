@@ -8,80 +8,21 @@ use strandline_core::memory::{Event, LINE_BYTES, Memory, PersistentAddress, Step
 pub use strandline_core::scheme::Persistency;
 
 /// A persistency model as a type.
-///
-/// ```
-/// use strandline_schemes::{DCT_STRAND, DCT_STRICT, PersistencyModel, Strand, Strict};
-///
-/// assert_eq!(DCT_STRAND.persistency, Some(Strand::MODEL));
-/// assert_eq!(DCT_STRICT.persistency, Some(Strict::MODEL));
-/// ```
 pub trait PersistencyModel {
-    /// Which.
+    /// The same as a value.
     const MODEL: Persistency;
 }
 
-/// Strict persistency.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::memory::{Event, Operation};
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_STRICT, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run(|tx| tx.write(layout.root(0), 5))?;
-/// let mut operations = recorder.take_stream().into_iter().map(|recorded| recorded.operation);
-/// // No barrier of any kind.
-/// assert!(!operations.any(|operation| {
-///     matches!(operation, Operation::Fence(_) | Operation::Event(Event::PersistBarrier(_)))
-/// }));
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
+/// Strict persistency: stores persist in the order in which they become visible, without barriers.
 pub struct Strict;
-/// Epoch persistency.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::memory::{Event, Operation};
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_EPOCH, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run_locked(&[strandline_core::Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
-/// let stream = recorder.take_stream();
-/// let is_barrier = |operation| matches!(operation, Operation::Event(Event::PersistBarrier(_)));
-/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 4);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
+
+/// Epoch persistency: persist barriers order what is before them before what is after, and nobody waits.
 pub struct Epoch;
-/// Eager sync.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::memory::{Event, Operation};
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_EAGER_SYNC, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run(|tx| tx.write(layout.root(0), 5))?;
-/// let stream = recorder.take_stream();
-/// let is_barrier = |operation| matches!(operation, Operation::Fence(_));
-/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 3);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
+
+/// Eager sync: a sync barrier waits until what was written back is durable.
 pub struct EagerSync;
-/// Strand persistency.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::memory::{Event, Operation};
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_STRAND, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run(|tx| tx.write(layout.root(0), 5))?;
-/// let stream = recorder.take_stream();
-/// // A transaction is on a strand of its own, and what follows it on another.
-/// let is_strand = |operation| matches!(operation, Operation::Event(Event::NewStrand(_)));
-/// assert_eq!(stream.iter().filter(|recorded| is_strand(recorded.operation)).count(), 2);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
+
+/// Strand persistency: persist barriers order within a strand, and a new strand forgets what was before it.
 pub struct Strand;
 
 impl PersistencyModel for Strict {

@@ -74,6 +74,7 @@ pub struct SynchronousCommit<P, const ENTRIES: u64 = 4> {
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
+///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_STRICT, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
@@ -93,6 +94,7 @@ pub type SynchronousStrict = SynchronousCommit<Strict>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
+///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_EPOCH, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
@@ -110,6 +112,7 @@ pub type SynchronousEpoch = SynchronousCommit<Epoch>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
+///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_EAGER_SYNC, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
@@ -127,6 +130,7 @@ pub type SynchronousEagerSync = SynchronousCommit<EagerSync>;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Lock;
 /// use strandline_core::memory::{Event, Operation};
+///
 /// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_STRAND, Concurrency::Locks, None)?;
 /// recorder.take_stream();
 /// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;

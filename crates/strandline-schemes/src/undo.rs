@@ -43,24 +43,6 @@ const MAGIC: u64 = 0x4f44_4e55;
 const HEADER_WORDS: u64 = 3;
 
 /// An entry of a log, as one transaction uses it.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_schemes::UndoLog;
-///
-/// let mut log = UndoLog::lease(&view, 0, 4);
-/// let (first, _) = log.prepare_log_entry(&view, 1, &[(layout.root(0), 5)]);
-/// let mut undone = Vec::new();
-/// first.addresses(&view.memory, &mut undone);
-/// assert_eq!(undone, [layout.root(0)]);
-/// first.commit(&view.memory);
-/// assert_eq!(first.committed_generation(&view.memory), first.generation);
-/// // The next transaction has another entry.
-/// log.advance();
-/// assert_ne!(log.entry(&view).at, first.at);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoEntry {
     /// Its first word.
@@ -152,21 +134,6 @@ fn capacity(layout: &Layout, entries: u64) -> u64 {
 
 /// The words of a whole log with `entries` entries, of which the first is that of a transaction under way: it stores
 /// to the words of `pairs`, which held these values. What the crash checker finds in memory that was used before.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_schemes::{recover_undo, undo_log_words};
-///
-/// let words = undo_log_words(&layout, 4, 1, &[(layout.root(0), 5)]);
-/// view.memory.store_range(layout.log(0), &words);
-/// view.memory.store(Layout::LOG_DIRECTORY, layout.log(0).offset());
-/// view.memory.store(layout.root(0), 6);
-/// // Recovery takes the store back.
-/// recover_undo(&view, &mut |_| ())?;
-/// assert_eq!(view.memory.load(layout.root(0)), 5);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 pub fn undo_log_words(
     layout: &Layout,
     entries: u64,
@@ -212,23 +179,6 @@ fn checksum(generation: u64, timestamp: u64, pairs: &[u64], bytes: &mut Vec<u8>)
 }
 
 /// The writing end of one log, owned by the worker that leases it.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_schemes::{UndoLog, recover_undo};
-///
-/// let (memory, root) = (&view.memory, layout.root(0));
-/// let mut log = UndoLog::lease(&view, 0, 4);
-/// // What the word holds now goes into the log, then the new value home.
-/// let (entry, _) = log.prepare_log_entry(&view, 1, &[(root, 5)]);
-/// memory.store(root, 5);
-/// entry.commit(memory);
-/// log.advance();
-/// // A committed transaction is not undone.
-/// assert_eq!((recover_undo(&view, &mut |_| ())?.undone, memory.load(root)), (0, 5));
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 pub struct UndoLog {
     log: u64,
     entries: u64,

@@ -149,24 +149,6 @@ fn encode(number: u64, place: u64, at: PersistentAddress, old: u64) -> [u64; 3] 
 
 /// The words of a log whose first transaction is under way: it stores to the word `at`, which held `old`. What the crash
 /// checker finds in memory that was used before.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::layout::PoolState;
-/// use strandline_core::scheme::recover;
-/// use strandline_schemes::{ALL, UNDO_LOG, undo_record_words};
-///
-/// let state = PoolState { scheme: UNDO_LOG.code, ..PoolState::default() };
-/// view.memory.store(Layout::STATE, state.encode());
-/// view.memory.store(Layout::LOG_DIRECTORY, layout.log(0).offset());
-/// view.memory.store_range(layout.log(0), &undo_record_words(&layout, layout.root(0), 5));
-/// view.memory.store(layout.root(0), 6);
-/// // The store of a transaction that was under way is taken back.
-/// assert_eq!(recover(&view, ALL, |_| ())?.undone, 1);
-/// assert_eq!(view.memory.load(layout.root(0)), 5);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 pub fn undo_record_words(layout: &Layout, at: PersistentAddress, old: u64) -> Vec<u64> {
     let mut words = vec![0; (layout.geometry.log_bytes / 8) as usize];
     words[0] = 1;

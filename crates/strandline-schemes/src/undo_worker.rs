@@ -1,12 +1,12 @@
 //! What SCT and DCT have in common (deferred-commit paper, sections 3.1, 5 and 6): a worker's undo log, and the
 //! steps from `prepareLogEntry` to `mutateDS`.
 
+use crate::execution_area::ExecutionArea;
 use crate::persistency::{Barriers, Persistency};
 use crate::undo::{UndoEntry, UndoLog};
 use strandline_core::error::Error;
 use strandline_core::layout::View;
 use strandline_core::memory::{Event, Memory, PersistentAddress, Step};
-use strandline_core::scheme::ExecutionArea;
 use strandline_core::transaction::{LockSet, Statistics};
 
 /// A worker's part of SCT or DCT under a persistency model.

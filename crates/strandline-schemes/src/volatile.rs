@@ -4,6 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use strandline_core::Pool;
+use strandline_core::engine::Control;
 use strandline_core::error::{Error, Result};
 use strandline_core::heap::{self, Access, Arenas};
 use strandline_core::layout::{Layout, SharedLayout, View};
@@ -13,13 +14,8 @@ use strandline_core::transaction::{Abort, Lock, Read, Runner, Statistics, Transa
 /// One thread's use of a pool without transactions.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let pool = pool();
 /// let mut worker = strandline_schemes::VolatileWorker::in_pool(&pool, 0)?;
 /// let given_up: strandline_core::Result<()> = worker.run(|tx| {
 ///     tx.write(tx.root(0), 5)?;
@@ -39,28 +35,6 @@ struct Direct<M> {
 }
 
 /// A stretch of plain loads and stores under the lock.
-///
-/// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// use strandline_core::{Abort, memory::Native};
-/// use strandline_schemes::VolatileTx;
-///
-/// fn next(tx: &mut VolatileTx<Native>) -> Result<u64, Abort> {
-///     let next = tx.read(tx.root(0))? + 1;
-///     tx.write(tx.root(0), next)?;
-///     Ok(next)
-/// }
-///
-/// let mut worker = strandline_schemes::VolatileWorker::in_pool(&pool, 0)?;
-/// assert_eq!([worker.run(next)?, worker.run(next)?], [1, 2]);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 pub struct VolatileTx<M: Memory> {
     direct: Direct<M>,
     arenas: Arenas,
@@ -73,7 +47,7 @@ impl VolatileWorker<Native> {
     ///
     /// # Errors
     /// As [`Pool::unprotected_view`].
-    pub fn in_pool(pool: &Pool, index: u64) -> Result<Self> {
+    pub fn in_pool<C: Control<Native>>(pool: &Pool<C>, index: u64) -> Result<Self> {
         Ok(Self::new(pool.unprotected_view()?, index))
     }
 }

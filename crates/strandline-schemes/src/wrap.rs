@@ -29,6 +29,7 @@
 //! home; RESTORE (`recovery.rs`) redoes the wraps above the watermark in closing order. The watermark is durable
 //! before any of their records is overwritten.
 
+use crate::execution_area::ExecutionArea;
 use crate::mnemosyne::HELPER_WAIT;
 use crate::mnemosyne::last_home;
 use crate::write_ahead::RESTART_FENCE_RETRY;
@@ -36,7 +37,6 @@ use strandline_core::layout::{SharedLayout, View};
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::Step;
 use strandline_core::memory::{Memory, PersistentAddress};
-use strandline_core::scheme::ExecutionArea;
 use strandline_core::scheme::Reading;
 use strandline_core::scheme::persist_up_to;
 use strandline_core::scheme::wake_helper;

@@ -25,10 +25,10 @@
 //!
 //! Recovery: `recovery.rs`.
 
+use crate::execution_area::ExecutionArea;
 use strandline_core::layout::View;
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
-use strandline_core::scheme::ExecutionArea;
 use strandline_core::scheme::Reading;
 use strandline_core::scheme::{Checkpoint, Logging, Redo};
 use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};

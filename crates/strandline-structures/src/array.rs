@@ -19,15 +19,8 @@ use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 /// A persistent array of fixed length.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// # let mut worker = pool.worker()?;
-/// # let root = pool.layout().root(0);
+/// # use strandline_core::example::*;
+/// # let (mut worker, root) = worker_and_root();
 /// use strandline_structures::Array;
 ///
 /// // As many transactions as its length takes.
@@ -80,7 +73,7 @@ impl<T: Word> Array<T> {
         Ok(Self { elements, element: PhantomData })
     }
 
-    /// Number of elements.
+    /// How many elements it has, fixed at its creation.
     pub fn len(&self) -> u64 {
         self.elements.length
     }

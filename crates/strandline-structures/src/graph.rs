@@ -24,15 +24,8 @@ const KIND: Kind = Kind::Graph;
 /// A persistent graph.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// # let mut worker = pool.worker()?;
-/// # let root = pool.layout().root(0);
+/// # use strandline_core::example::*;
+/// # let (mut worker, root) = worker_and_root();
 /// use strandline_structures::Graph;
 ///
 /// // Four vertices; an edge has a weight of one word.
@@ -92,7 +85,7 @@ impl<V: Value> Graph<V> {
         Ok(Self { chains: Chains::open(tx, KIND, root, Self::tag())? })
     }
 
-    /// Number of vertices.
+    /// How many vertices it has, fixed at its creation.
     pub fn vertices(&self) -> u64 {
         self.chains.length()
     }

@@ -33,15 +33,8 @@ const HEADER_BYTES: u64 = 3 * LINE_BYTES;
 /// A persistent queue.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// # let mut worker = pool.worker()?;
-/// # let root = pool.layout().root(0);
+/// # use strandline_core::example::*;
+/// # let (mut worker, root) = worker_and_root();
 /// use strandline_structures::Queue;
 ///
 /// // Room for two entries of one word.

@@ -5,12 +5,15 @@ use strandline_core::file::Options;
 use strandline_core::layout::Geometry;
 use strandline_core::transaction::{AnyRunner, Concurrency};
 use strandline_schemes::laboratory;
-use strandline_workloads::{Length, Run, SchemeName, Selection, Sizes, WorkloadName};
+use strandline_workloads::{
+    ALL, BPLUSTREE, BTREE, HASH, KVSTORE, Length, MULTISET, QUEUE, RBTREE, Run, SDG, SET, SPS, SchemeName,
+    Selection, Sizes, WorkloadKind,
+};
 
 /// Of each thread: enough that some write, and that of the deferred ones some are acknowledged.
 const TRANSACTIONS: u64 = 60;
 
-fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
+fn runs(sizes: &Sizes, workloads: &[WorkloadKind]) {
     let folder = tempfile::tempdir().unwrap();
     for &name in workloads {
         let selection = Selection::new(name, sizes).unwrap();
@@ -22,7 +25,7 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
                 assume_persistent: true,
                 ..Options::default()
             };
-            let path = folder.path().join(format!("{}-{concurrency:?}", name.name()));
+            let path = folder.path().join(format!("{}-{concurrency:?}", name.name));
             let pool = laboratory(concurrency).create(path, &options).unwrap();
             if concurrency == Concurrency::Locks {
                 selection
@@ -43,7 +46,7 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
                     idle_percent: 0,
                 };
                 let row = selection.measure(&pool, domain, scheme, &run).unwrap();
-                assert_eq!((row.scheme.as_str(), row.workload.as_str()), (scheme.name(), name.name()));
+                assert_eq!((row.scheme.as_str(), row.workload.as_str()), (scheme.name(), name.name));
                 assert!(row.tx_per_s > 0.0 && row.tx_per_processor_s > 0.0 && row.seconds > 0.0, "{row:?}");
                 selection
                     .check(&mut AnyRunner::new(
@@ -68,25 +71,17 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadName]) {
 
 #[test]
 fn every_workload_runs_under_every_scheme() {
-    runs(&Sizes::small(), WorkloadName::ALL);
+    runs(&Sizes::small(), &ALL.iter().collect::<Vec<_>>());
 }
 
 #[test]
 fn larger_values_and_transactions() {
     let sizes = Sizes { value_bytes: 256, operations: 4, ..Sizes::small() };
-    runs(&sizes, &[WorkloadName::Hash, WorkloadName::KvStore, WorkloadName::Sps]);
+    runs(&sizes, &[&HASH, &KVSTORE, &SPS]);
 }
 
 /// The workloads that ATOM's preset is for.
-const ATOM: [WorkloadName; 7] = [
-    WorkloadName::Hash,
-    WorkloadName::Queue,
-    WorkloadName::RbTree,
-    WorkloadName::BTree,
-    WorkloadName::BPlusTree,
-    WorkloadName::Sdg,
-    WorkloadName::Sps,
-];
+const ATOM: [WorkloadKind; 7] = [&HASH, &QUEUE, &RBTREE, &BTREE, &BPLUSTREE, &SDG, &SPS];
 
 #[test]
 fn entries_of_512_bytes() {
@@ -96,15 +91,7 @@ fn entries_of_512_bytes() {
 #[test]
 fn wrap_keeps_its_number_of_elements() {
     let sizes = Sizes { buckets: 500, hash_keys: 500, ..Sizes::wrap(5) };
-    let structures = [
-        WorkloadName::Set,
-        WorkloadName::MultiSet,
-        WorkloadName::BTree,
-        WorkloadName::BPlusTree,
-        WorkloadName::RbTree,
-        WorkloadName::Hash,
-        WorkloadName::KvStore,
-    ];
+    let structures = [&SET, &MULTISET, &BTREE, &BPLUSTREE, &RBTREE, &HASH, &KVSTORE];
     runs(&sizes, &structures);
     // Keys that meet again and again.
     runs(&Sizes { rbtree_keys: 150, bplustree_keys: 150, ..sizes }, &structures);
@@ -113,6 +100,6 @@ fn wrap_keeps_its_number_of_elements() {
 #[test]
 fn impossible_sizes_are_refused() {
     let sizes = Sizes { value_bytes: 12, ..Sizes::small() };
-    assert!(Selection::new(WorkloadName::Hash, &sizes).is_err());
-    assert!(Selection::new(WorkloadName::KvStore, &sizes).is_ok());
+    assert!(Selection::new(&HASH, &sizes).is_err());
+    assert!(Selection::new(&KVSTORE, &sizes).is_ok());
 }

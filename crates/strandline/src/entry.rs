@@ -4,18 +4,15 @@ use std::marker::PhantomData;
 
 use super::key::Key;
 use super::persist::Item;
-use super::transaction::{Tx, View};
+use super::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::Result;
 
 /// What an entry needs of a map.
 ///
 /// ```
-/// # use strandline::{HashMap, Map, OrderedMap, Store, Tx};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-/// # store.update(|tx, _| {
+/// # use strandline::*;
+/// # example::transaction(|tx| {
 /// // Works on either map.
 /// fn count<'p, M: Map<'p, u64, u64>>(tx: &Tx<'p>, map: M, key: u64) -> strandline::Result<u64> {
 ///     let count = map.get(tx, &key)?.unwrap_or(0) + 1;
@@ -26,36 +23,31 @@ use strandline_core::error::Result;
 /// assert_eq!(count(tx, HashMap::new(tx)?, 7)?, 1);
 /// assert_eq!(count(tx, OrderedMap::new(tx)?, 7)?, 1);
 /// # Ok(())
-/// # })?;
-/// # Ok::<(), strandline::Error>(())
+/// # });
 /// ```
 pub trait Map<'p, K, V>: Copy {
     /// The value of `key`.
     ///
     /// # Errors
     /// Those of the map.
-    fn get(self, tx: &View<'p>, key: &K) -> Result<Option<V>>;
+    fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>>;
     /// Gives `key` a value; returns the one before.
     ///
     /// # Errors
     /// Those of the map.
-    fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>>;
+    fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>>;
     /// Removes `key`; returns its value.
     ///
     /// # Errors
     /// Those of the map.
-    fn remove(self, tx: &Tx<'p>, key: &K) -> Result<Option<V>>;
+    fn remove(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<Option<V>>;
 }
 
 /// The place of a key in a map, with a copy of its value if it has one.
 ///
 /// ```
-/// # use strandline::{HashMap, Store};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-/// # store.update(|tx, _| {
+/// # use strandline::*;
+/// # example::transaction(|tx| {
 /// let stock = HashMap::new(tx)?;
 /// let entry = stock.entry(tx, "apples".to_string())?;
 /// assert_eq!((entry.key().as_str(), entry.value()), ("apples", None));
@@ -64,25 +56,23 @@ pub trait Map<'p, K, V>: Copy {
 /// assert_eq!(before, Some(40));
 /// assert_eq!(stock.entry(tx, "apples".to_string())?.remove()?, Some(41));
 /// # Ok(())
-/// # })?;
-/// # Ok::<(), strandline::Error>(())
+/// # });
 /// ```
-#[derive(Debug)]
-pub struct Entry<'t, 'p, K, V, M> {
-    tx: &'t Tx<'p>,
-    map: M,
+pub struct Entry<'t, 'p, K, V, T, C: Control = Stm> {
+    tx: &'t Tx<'p, C>,
+    map: T,
     key: K,
     value: Option<V>,
     brand: PhantomData<fn(&'p ()) -> &'p ()>,
 }
 
-impl<'t, 'p, K: Key, V: Item<'p>, M: Map<'p, K, V>> Entry<'t, 'p, K, V, M> {
-    pub(crate) fn new(tx: &'t Tx<'p>, map: M, key: K) -> Result<Self> {
+impl<'t, 'p, K: Key, V: Item<'p>, T: Map<'p, K, V>, C: Control> Entry<'t, 'p, K, V, T, C> {
+    pub(crate) fn new(tx: &'t Tx<'p, C>, map: T, key: K) -> Result<Self> {
         let value = map.get(tx, &key)?;
         Ok(Self { tx, map, key, value, brand: PhantomData })
     }
 
-    /// The key.
+    /// The key that was looked for.
     pub fn key(&self) -> &K {
         &self.key
     }
@@ -143,3 +133,5 @@ impl<'t, 'p, K: Key, V: Item<'p>, M: Map<'p, K, V>> Entry<'t, 'p, K, V, M> {
         self.map.remove(self.tx, &self.key)
     }
 }
+
+debug_as_name! { Entry<'_, '_; K, V, T> }

@@ -12,7 +12,8 @@ use super::entry::{Entry, Map};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Item, Stored};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
-use super::transaction::{Tx, View, Words};
+use super::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::Result;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -30,17 +31,14 @@ handle! {
     /// A map can be a value of another map: what is stored there is its handle, a word.
     ///
     /// ```
-    /// # use strandline::{Options, Result};
-    /// # use strandline::{HashMap, Persist, Store};
+    /// # use strandline::*;
     /// #[derive(Persist)]
     /// struct Index<'p> {
     ///     /// How often each word is in each document.
     ///     words: HashMap<'p, String, HashMap<'p, u64, u32>>,
     /// }
     ///
-    /// # fn main() -> Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
+    /// # let path = example::path();
     /// let index = Store::<Index>::create(&path, &Options::default(), |tx| {
     ///     Ok(Index { words: HashMap::new(tx)? })
     /// })?;
@@ -57,8 +55,7 @@ handle! {
     ///     documents.get(tx, &7)
     /// })?;
     /// assert_eq!(count, Some(2));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), strandline::Error>(())
     /// ```
     HashMap<K, V>, "HashMap"
 }
@@ -73,7 +70,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Self::with_capacity(tx, 0)
     }
 
@@ -81,22 +78,17 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// up to 16,384. A map grows in any case; one that was made for its size needs a step less for each access.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::<u64, u64>::with_capacity(tx, 1000)?;
     /// assert!(map.is_empty(tx)?);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// As [`HashMap::new`].
-    pub fn with_capacity(tx: &Tx<'p>, keys: u64) -> Result<Self> {
+    pub fn with_capacity(tx: &Tx<'p, impl Control>, keys: u64) -> Result<Self> {
         let buckets = (keys / 2).next_power_of_two().clamp(BUCKETS, MAX_BUCKETS);
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
@@ -112,13 +104,13 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
         KeyValueStore::of_header(tx, self.raw.at, &header[1..])
     }
 
-    fn store_to_write(self, tx: &mut Words<'_>) -> Result<KeyValueStore, Abort> {
+    fn store_to_write(self, tx: &mut impl Transaction) -> Result<KeyValueStore, Abort> {
         check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
         self.store(tx)
     }
 
     fn decode(
-        tx: &mut Words<'_>,
+        tx: &mut impl Transaction,
         at: PersistentAddress,
         value: Option<Option<V>>,
     ) -> Result<Option<V>, Abort> {
@@ -132,26 +124,21 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// A copy of the value of `key`.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &"apples".to_string(), &40u64)?;
     /// assert_eq!(map.get(tx, "apples")?, Some(40));
     /// assert_eq!(map.get(tx, "pears")?, None);
     /// assert!(map.contains_key(tx, "apples")?);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the map was destroyed; a conflict.
     #[inline]
-    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<Option<V>>
+    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
@@ -168,7 +155,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<bool>
+    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
     where
         K: Borrow<Q>,
     {
@@ -180,23 +167,18 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// the words that differ are written.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// assert_eq!(map.insert(tx, &7u64, &"seven".to_string())?, None);
     /// assert_eq!(map.insert(tx, &7u64, &"sept".to_string())?.as_deref(), Some("seven"));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// The pool is full; a full log; as [`HashMap::get`].
-    pub fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
+    pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
             let store = self.store_to_write(tx)?;
@@ -213,23 +195,18 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// Removes `key`; returns its value, if it was there. What that points to stays.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &7u64, &true)?;
     /// assert_eq!((map.remove(tx, &7)?, map.remove(tx, &7)?), (Some(true), None));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// As [`HashMap::insert`].
-    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p>, key: &Q) -> Result<Option<V>>
+    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
@@ -246,25 +223,20 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// The place of `key`, to look at and to change.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let words = HashMap::new(tx)?;
     /// for word in ["tide", "sea", "tide"] {
     ///     words.entry(tx, word.to_string())?.and_modify(|count| *count += 1)?.or_insert(1u64)?;
     /// }
     /// assert_eq!(words.get(tx, "tide")?, Some(2));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn entry<'t>(self, tx: &'t Tx<'p>, key: K) -> Result<Entry<'t, 'p, K, V, Self>> {
+    pub fn entry<'t, C: Control>(self, tx: &'t Tx<'p, C>, key: K) -> Result<Entry<'t, 'p, K, V, Self, C>> {
         Entry::new(tx, self, key)
     }
 
@@ -272,23 +244,18 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// conflict.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &1u64, &10u64)?;
     /// assert_eq!(map.count(tx)?, 1);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn count(self, tx: &View<'p>) -> Result<u64> {
+    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| self.store(tx)?.count(tx))
     }
 
@@ -296,7 +263,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.iter(tx).next().transpose()?.is_none())
     }
 
@@ -304,12 +271,8 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// returned or not.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &1u64, &10u64)?;
     /// map.insert(tx, &2, &20)?;
@@ -317,33 +280,27 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// pairs.sort();
     /// assert_eq!(pairs, [(1, 10), (2, 20)]);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
-    pub fn iter<'v>(self, tx: &'v View<'p>) -> HashMapIter<'v, 'p, K, V> {
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> HashMapIter<'v, 'p, K, V, C> {
         HashMapIter { tx, map: self, position: Some(Position::default()), found: VecDeque::new() }
     }
 
     /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.
     ///
     /// ```
-    /// # use strandline::{HashMap, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &7u64, &"seven".to_string())?;
     /// assert!(map.check(tx)?.is_empty());
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -376,7 +333,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::insert`].
-    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             self.store_to_write(tx)?.destroy(tx)?;
             tx.write(self.raw.at, 0)?;
@@ -386,13 +343,13 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
 }
 
 impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
-    fn get(self, tx: &View<'p>, key: &K) -> Result<Option<V>> {
+    fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>> {
         HashMap::get(self, tx, key)
     }
-    fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
+    fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         HashMap::insert(self, tx, key, value)
     }
-    fn remove(self, tx: &Tx<'p>, key: &K) -> Result<Option<V>> {
+    fn remove(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<Option<V>> {
         HashMap::remove(self, tx, key)
     }
 }
@@ -400,13 +357,8 @@ impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
 /// The keys and values of a [`HashMap`].
 ///
 /// ```
-/// # use strandline::Geometry;
-/// # use strandline::{HashMap, Persist, Queue, Store, Vector};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// #[derive(Persist)]
 /// struct Shop<'p> {
 ///     stock: HashMap<'p, String, u64>,
@@ -425,16 +377,15 @@ impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
 /// assert_eq!(pieces, 7);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct HashMapIter<'v, 'p, K, V> {
-    tx: &'v View<'p>,
+pub struct HashMapIter<'v, 'p, K, V, C: Control = Stm> {
+    tx: &'v View<'p, C>,
     map: HashMap<'p, K, V>,
     /// None at the end.
     position: Option<Position>,
     found: VecDeque<(K, V)>,
 }
 
-impl<'p, K: Key, V: Item<'p>> HashMapIter<'_, 'p, K, V> {
+impl<'p, K: Key, V: Item<'p>, C: Control> HashMapIter<'_, 'p, K, V, C> {
     /// Fetches the next chain.
     fn fetch(&mut self) -> Result<()> {
         let (map, position, found) = (self.map, &mut self.position, &mut self.found);
@@ -460,7 +411,7 @@ impl<'p, K: Key, V: Item<'p>> HashMapIter<'_, 'p, K, V> {
     }
 }
 
-impl<'p, K: Key, V: Item<'p>> Iterator for HashMapIter<'_, 'p, K, V> {
+impl<'p, K: Key, V: Item<'p>, C: Control> Iterator for HashMapIter<'_, 'p, K, V, C> {
     type Item = Result<(K, V)>;
     fn next(&mut self) -> Option<Result<(K, V)>> {
         while self.found.is_empty() && self.position.is_some() {
@@ -472,3 +423,5 @@ impl<'p, K: Key, V: Item<'p>> Iterator for HashMapIter<'_, 'p, K, V> {
         self.found.pop_front().map(Ok)
     }
 }
+
+debug_as_name! { HashMapIter<'_, '_; K, V> }

@@ -40,7 +40,7 @@ impl KeyBytes {
         bytes
     }
 
-    /// Appends bytes.
+    /// Appends `bytes` to the key's encoding.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         if self.many.is_empty() {
@@ -63,13 +63,8 @@ impl KeyBytes {
 /// What a map can be asked for: a key, or what a key can be borrowed as (`str` for `String`).
 ///
 /// ```
-/// # use strandline::Geometry;
-/// # use strandline::{HashMap, Persist, Queue, Store, Vector};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// use std::borrow::Borrow;
 /// use strandline::Result;
 /// use strandline::{KeyRef, View};
@@ -129,7 +124,7 @@ pub trait KeyRef {
     note = "possible are integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays of them, and types with `#[derive(Key)]`"
 )]
 pub unsafe trait Key: KeyRef + Sized {
-    /// The type's name.
+    /// The type's name in errors.
     const NAME: &'static str;
     /// A hash of the type's layout.
     const LAYOUT: u64;

@@ -19,9 +19,7 @@
 //!     pages: u32,
 //! }
 //!
-//! # fn main() -> strandline::Result<()> {
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let path = folder.path().join("library.pool");
+//! # let path = strandline::example::path();
 //! let library = Store::<Library>::open_or_create(&path, &Options::default(), |tx| {
 //!     Ok(Library { books: OrderedMap::new(tx)?, shelves: HashMap::new(tx)? })
 //! })?;
@@ -45,8 +43,7 @@
 //!     book.title.get(tx)
 //! })?;
 //! assert_eq!(title, "Persistence");
-//! # Ok(())
-//! # }
+//! # Ok::<(), strandline::Error>(())
 //! ```
 //!
 //! # What cannot go wrong
@@ -96,6 +93,8 @@ extern crate self as strandline;
 mod bytes;
 mod check;
 mod entry;
+#[doc(hidden)]
+pub mod example;
 mod hash_map;
 mod key;
 mod ordered_map;
@@ -121,6 +120,7 @@ pub use range::Range;
 pub use root::Migrations;
 pub use store::{Session, Store};
 pub use strandline_core::Domain;
+pub use strandline_core::engine::{SingleWriter, Stm};
 pub use strandline_core::error::{Error, Result};
 pub use strandline_core::file::{BackupReport, Options, Recovery, Ticket};
 pub use strandline_core::heap::HeapUsage;
@@ -129,7 +129,7 @@ pub use strandline_core::memory::WriteBackInstruction;
 pub use strandline_core::sync::SyncParameters;
 pub use strandline_core::transaction::Statistics;
 pub use strandline_derive::{Key, Persist};
-pub use transaction::{Tx, View};
+pub use transaction::{Control, Tx, View};
 pub use vector::{Iter as VectorIter, Vector};
 
 /// What the derives name.
@@ -142,6 +142,7 @@ pub mod layout {
 #[doc(hidden)]
 pub mod hosted {
     pub use crate::root::{initialise, with_root};
+    pub use crate::transaction::Over;
 }
 
 /// The examples of the guide, compiled and run.

@@ -357,12 +357,8 @@ persist_tuples! {
 /// [`log_bytes`](strandline_core::layout::Geometry::log_bytes).
 ///
 /// ```
-/// # use strandline::{Item, Queue, Store, Tx};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-/// # store.update(|tx, _| {
+/// # use strandline::*;
+/// # example::transaction(|tx| {
 /// fn enqueue<'p, T: Item<'p>>(tx: &Tx<'p>, items: &[T]) -> strandline::Result<Queue<'p, T>> {
 ///     let queue = Queue::new(tx)?;
 ///     items.iter().try_for_each(|item| queue.push(tx, item))?;
@@ -372,8 +368,7 @@ persist_tuples! {
 /// enqueue(tx, &["text of any size".to_string()])?;
 /// enqueue(tx, &[(1u64, true)])?;
 /// # Ok(())
-/// # })?;
-/// # Ok::<(), strandline::Error>(())
+/// # });
 /// ```
 ///
 /// # Safety
@@ -386,7 +381,7 @@ persist_tuples! {
 pub unsafe trait Item<'p>: Sized {
     /// Bytes that every value takes; `None` where they differ.
     const BYTES: Option<u64>;
-    /// The type's name.
+    /// The type's name in errors.
     const NAME: &'static str;
     /// A hash of the type's layout.
     const LAYOUT: u64;

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 
 use super::check::Checker;
 use super::persist::{Invalid, Persist, Stored};
-use super::transaction::{Tx, View, Words};
+use super::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -231,7 +231,7 @@ pub(crate) fn check_block(
 /// Fails unless `words` words at `at` begin a block of the heap that has this tag: before it is written or freed.
 #[inline]
 pub(crate) fn check_tagged(
-    tx: &mut Words<'_>,
+    tx: &mut impl Transaction,
     at: PersistentAddress,
     words: u64,
     tag: u64,
@@ -256,22 +256,17 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// Puts a value into the pool.
     ///
     /// ```
-    /// # use strandline::{Ptr, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let pointer = Ptr::new(tx, &(7u64, 'x'))?;
     /// assert_eq!(pointer.get(tx)?, (7, 'x'));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>, value: &T) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>, value: &T) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * Self::BLOCK_WORDS as u64)?;
             with_buffer(Self::BLOCK_WORDS as u64, |words| {
@@ -294,36 +289,34 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// Looks the value and all that hangs from it over for damage: what is wrong, and nothing if all is well.
     ///
     /// ```
-    /// # use strandline::{Ptr, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let pointer = Ptr::new(tx, &7u64)?;
     /// assert!(pointer.check(tx)?.is_empty());
     /// pointer.free(tx)?;
     /// assert_eq!(pointer.check(tx)?.len(), 1);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| Persist::visit(&self, checker))
     }
 
+    #[inline(always)]
     fn read(self, tx: &mut impl Read, words: &mut [u64]) -> Result<(), Abort> {
         tx.read_range(self.raw.at, words)?;
         if words[0] == Self::TAG { Ok(()) } else { Err(dangling(tx, self.raw.at, T::NAME)) }
     }
 
+    #[inline(always)]
     fn decode(self, tx: &mut impl Read, words: &[u64]) -> Result<T, Abort> {
         T::load(&words[1..], Stored::new()).map_err(|_| invalid(tx, self.raw.at, T::NAME))
     }
 
+    #[inline(always)]
     fn load(self, tx: &mut impl Read) -> Result<T, Abort> {
         with_buffer(Self::BLOCK_WORDS as u64, |words| {
             self.read(tx, words)?;
@@ -332,7 +325,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     }
 
     /// Writes the words of `value` that differ from those of the block, `old`.
-    fn write(self, tx: &mut Words<'_>, old: &[u64], value: &T) -> Result<(), Abort> {
+    fn write(self, tx: &mut impl Transaction, old: &[u64], value: &T) -> Result<(), Abort> {
         check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
         with_buffer(T::WORDS as u64, |new| {
             value.store(new);
@@ -349,7 +342,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`]: there is none; a conflict.
-    pub fn get(self, tx: &View<'p>) -> Result<T> {
+    pub fn get(self, tx: &View<'p, impl Control>) -> Result<T> {
         tx.words(|tx| self.load(tx))
     }
 
@@ -357,7 +350,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// As [`Ptr::get`]; a full log.
-    pub fn set(self, tx: &Tx<'p>, value: &T) -> Result<()> {
+    pub fn set(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
         tx.words(|tx| {
             with_buffer(Self::BLOCK_WORDS as u64, |old| {
                 self.read(tx, old)?;
@@ -370,12 +363,8 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// returns.
     ///
     /// ```
-    /// # use strandline::{Ptr, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let counter = Ptr::new(tx, &7u64)?;
     /// let before = counter.update(tx, |count| {
     ///     *count += 1;
@@ -384,13 +373,12 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// assert_eq!((before, counter.get(tx)?), (7, 8));
     /// counter.set(tx, &0)?;
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// As [`Ptr::set`].
-    pub fn update<R>(self, tx: &Tx<'p>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
+    pub fn update<R>(self, tx: &Tx<'p, impl Control>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
         with_buffer(Self::BLOCK_WORDS as u64, |old| {
             let mut value = tx.words(|tx| {
                 self.read(tx, old)?;
@@ -411,22 +399,17 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// Gives the value's memory back when the transaction commits; returns the value. What it points to stays.
     ///
     /// ```
-    /// # use strandline::{Ptr, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let pointer = Ptr::new(tx, &7u64)?;
     /// assert_eq!(pointer.free(tx)?, 7);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// As [`Ptr::set`].
-    pub fn free(self, tx: &Tx<'p>) -> Result<T> {
+    pub fn free(self, tx: &Tx<'p, impl Control>) -> Result<T> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
             let value = self.load(tx)?;

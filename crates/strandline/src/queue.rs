@@ -12,7 +12,8 @@
 use super::check::Checker;
 use super::persist::{Item, Stored};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
-use super::transaction::{Tx, View, Words};
+use super::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::bytes::with_words;
@@ -31,21 +32,20 @@ handle! {
     /// A queue of items of any size, first in, first out, as long as there is room in the pool.
     ///
     /// ```
-    /// # use strandline::{Options, Result};
-    /// # use strandline::{Persist, Queue, Store};
-    /// # #[derive(Persist)]
-    /// # struct Jobs<'p> { waiting: Queue<'p, String> }
-    /// # fn main() -> Result<()> {
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
+    /// # use strandline::*;
+    /// # let path = example::path();
+    /// #[derive(Persist)]
+    /// struct Jobs<'p> {
+    ///     waiting: Queue<'p, String>,
+    /// }
+    ///
     /// let store = Store::<Jobs>::create(&path, &Options::default(), |tx| {
     ///     Ok(Jobs { waiting: Queue::new(tx)? })
     /// })?;
     /// store.update(|tx, root| root.get(tx)?.waiting.push(tx, &"report".to_string()))?;
     /// let job = store.update(|tx, root| root.get(tx)?.waiting.pop(tx))?;
     /// assert_eq!(job.as_deref(), Some("report"));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), strandline::Error>(())
     /// ```
     Queue<T>, "Queue"
 }
@@ -79,7 +79,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
             tx.write(at, Self::TAG)?;
@@ -89,12 +89,12 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
         })
     }
 
-    fn tagged(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+    fn tagged(self, tx: &mut impl Transaction) -> Result<PersistentAddress, Abort> {
         read_tagged::<1>(tx, self.raw.at, Self::TAG, "Queue")?;
         Ok(self.raw.at)
     }
 
-    fn check_to_write(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+    fn check_to_write(self, tx: &mut impl Transaction) -> Result<PersistentAddress, Abort> {
         check_block(tx, self.raw.at, HEADER_WORDS, "Queue")?;
         self.tagged(tx)
     }
@@ -103,7 +103,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; the pool is full; a conflict, a full log.
-    pub fn push(self, tx: &Tx<'p>, item: &T) -> Result<()> {
+    pub fn push(self, tx: &Tx<'p, impl Control>, item: &T) -> Result<()> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
             let bytes = item.bytes();
@@ -136,24 +136,19 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// Takes the item at the front, if there is one.
     ///
     /// ```
-    /// # use strandline::{Queue, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let queue = Queue::new(tx)?;
     /// queue.push(tx, &"first".to_string())?;
     /// queue.push(tx, &"second".to_string())?;
     /// assert_eq!(queue.pop(tx)?.as_deref(), Some("first"));
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn pop(self, tx: &Tx<'p>) -> Result<Option<T>> {
+    pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
             let first = PersistentAddress::new(tx.read(at.word(FIRST))?);
@@ -175,24 +170,19 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// The item at the front, which stays.
     ///
     /// ```
-    /// # use strandline::{Queue, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let queue = Queue::new(tx)?;
     /// queue.push(tx, &5u64)?;
     /// assert_eq!(queue.front(tx)?, Some(5));
     /// assert!(!queue.is_empty(tx)?);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; a conflict.
-    pub fn front(self, tx: &View<'p>) -> Result<Option<T>> {
+    pub fn front(self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
         self.iter(tx)?.next().transpose()
     }
 
@@ -200,7 +190,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::front`].
-    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         tx.words(|tx| {
             let at = self.tagged(tx)?;
             Ok(tx.read(at.word(FIRST))? == 0)
@@ -211,12 +201,8 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// [`Error::Dangling`](crate::Error::Dangling).
     ///
     /// ```
-    /// # use strandline::{Queue, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let queue = Queue::new(tx)?;
     /// for job in 0..3u64 {
     ///     queue.push(tx, &job)?;
@@ -224,13 +210,12 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// let waiting: Vec<u64> = queue.iter(tx)?.collect::<Result<_, _>>()?;
     /// assert_eq!(waiting, [0, 1, 2]);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// As [`Queue::front`].
-    pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         let next = tx.words(|words| {
             let at = self.tagged(words)?;
             words.read(at.word(FIRST))
@@ -241,24 +226,19 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// Removes all items.
     ///
     /// ```
-    /// # use strandline::{Queue, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let queue = Queue::new(tx)?;
     /// queue.push(tx, &5u64)?;
     /// queue.clear(tx)?;
     /// assert!(queue.is_empty(tx)?);
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn clear(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         while self.pop(tx)?.is_some() {}
         Ok(())
     }
@@ -266,23 +246,18 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// Looks the queue and all that hangs from it over for damage: what is wrong, and nothing if all is well.
     ///
     /// ```
-    /// # use strandline::{Queue, Store};
-    /// # use strandline::{Domain, Options};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let options = Options { domain: Domain::Process, ..Options::default() };
-    /// # let store = Store::<u64>::create(folder.path().join("pool"), &options, |_| Ok(0))?;
-    /// # store.update(|tx, _| {
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
     /// let queue = Queue::new(tx)?;
     /// queue.push(tx, &5u64)?;
     /// assert!(queue.check(tx)?.is_empty());
     /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), strandline::Error>(())
+    /// # });
     /// ```
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -321,7 +296,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.clear(tx)?;
         tx.words(|tx| {
             tx.write(self.raw.at, 0)?;
@@ -333,13 +308,8 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 /// The items of a [`Queue`].
 ///
 /// ```
-/// # use strandline::Geometry;
-/// # use strandline::{HashMap, Persist, Queue, Store, Vector};
-/// # use strandline::{Domain, Options};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
 /// #[derive(Persist)]
 /// struct Jobs<'p> {
 ///     waiting: Queue<'p, String>,
@@ -357,15 +327,14 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 /// assert_eq!(jobs, ["report", "backup"]);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct Iter<'v, 'p, T> {
-    tx: &'v View<'p>,
+pub struct Iter<'v, 'p, T, C: Control = Stm> {
+    tx: &'v View<'p, C>,
     queue: Queue<'p, T>,
     next: PersistentAddress,
     guard: CircleGuard,
 }
 
-impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
+impl<'p, T: Item<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
     type Item = Result<T>;
     fn next(&mut self) -> Option<Result<T>> {
         if self.next.is_null() {
@@ -393,3 +362,5 @@ impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
         }
     }
 }
+
+debug_as_name! { Iter<'_, '_; T> }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use strandline_core::memory::hosted::{Thread, run};
+use strandline_core::memory::coroutines::{Thread, run};
 use strandline_core::memory::{Hosted, Memory, World};
 use strandline_core::sync::SyncParameters;
 use strandline_core::{Error, Runner, Transaction};

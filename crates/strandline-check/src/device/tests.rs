@@ -98,8 +98,10 @@ fn a_failed_flush_poisons_everything_from_then_on() {
         let pool = small_pool(16, concurrency);
         let world = opened(&pool);
         let at = cell(&pool.layout, 0);
-        let mut worker = pool.worker(Hosted::new(world.clone(), 0)).unwrap();
-        let mut other = pool.worker(Hosted::new(world.clone(), 1)).unwrap();
+        let memory = Hosted::new(world.clone(), 0);
+        let mut worker = pool.worker(&memory).unwrap();
+        let other_memory = Hosted::new(world.clone(), 1);
+        let mut other = pool.worker(&other_memory).unwrap();
         worker.run(|tx| tx.write(at, 1)).unwrap();
         pool.device.fail_after(0, Fault::Error(ENOSPC));
         let error = worker.run(|tx| tx.write(at, 2)).unwrap_err();
@@ -124,7 +126,8 @@ fn a_failed_flush_poisons_everything_from_then_on() {
 fn a_transaction_larger_than_the_ring_changes_nothing() {
     let pool = small_pool(2, Concurrency::Stm);
     let world = opened(&pool);
-    let mut worker = pool.worker(Hosted::new(world.clone(), 0)).unwrap();
+    let memory = Hosted::new(world.clone(), 0);
+    let mut worker = pool.worker(&memory).unwrap();
     let at = cell(&pool.layout, 0);
     worker.run(|tx| tx.write(at, 1)).unwrap();
     pool.log.checkpoint(&pool.main(&world)).unwrap();
@@ -144,7 +147,8 @@ fn the_ring_goes_round_and_round() {
     let pool = small_pool(4, Concurrency::SingleWriter);
     let world = opened(&pool);
     let at = cell(&pool.layout, 0);
-    let mut worker = pool.worker(Hosted::new(world.clone(), 0)).unwrap();
+    let memory = Hosted::new(world.clone(), 0);
+    let mut worker = pool.worker(&memory).unwrap();
     let view = pool.main(&world);
     for value in 0..1000 {
         worker.run(|tx| tx.write(at, value)).unwrap();

@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use strandline_core::Result;
 
-use super::explorer::{Counts, Depth, Explorer, Violation, panic_text};
+use super::explorer::{Counts, Depth, Explorer, Violation};
 use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, between_lives, in_recovery, style};
-use super::schedule::Policy;
 use super::workload::Plan;
 use crate::Setting;
+use crate::x86::panic_text;
+use crate::x86::schedule::Policy;
 
 /// What an exploration found.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// What was explored.
     pub counts: Counts,
-    /// The first violation.
+    /// The first violation, after which exploration has stopped.
     pub violation: Option<Violation>,
     /// The seed of the history that shows it; 0 for exhaustive ones.
     pub seed: u64,

@@ -1,6 +1,5 @@
 //! Judging the crashes of a life, counting them, and telling a violation so that it can be understood.
 
-use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -11,15 +10,16 @@ use strandline_core::layout::Layout;
 use strandline_core::log::RECORD_BLOCKS;
 use strandline_core::memory::{Hosted, World};
 use strandline_core::scheme::recover;
+use strandline_structures::model::Contents;
 
-use super::crash::{CrashMemory, Decision};
 use super::life::{Ground, Life, contents, in_recovery};
-use super::missing::{Trial, missing};
-use super::mix;
 use super::oracle::Expectation;
-use super::story;
-use super::trace::Trace;
-use super::workload::{Model, apply};
+use super::workload::apply;
+use crate::x86::crash::{CrashMemory, Decision};
+use crate::x86::missing::{Trial, missing};
+use crate::x86::story;
+use crate::x86::trace::Trace;
+use crate::x86::{mix, panic_text};
 
 /// What was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -62,7 +62,7 @@ impl std::ops::AddAssign for Counts {
 /// A state that recovery does not repair.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Violation {
-    /// What is wrong.
+    /// What the oracle objects to, in a sentence.
     pub what: String,
     /// The history up to the crash, one operation to a line.
     pub history: Vec<String>,
@@ -70,16 +70,10 @@ pub struct Violation {
     pub lost: Vec<String>,
     /// Which write-back and fence is missing in effect: the store, and what comes too early.
     pub missing: String,
-    /// What recovery did.
+    /// What recovery stored into the data, a line each.
     pub recovery: Vec<String>,
     /// Operations of the history, a measure of its size.
     pub length: usize,
-}
-
-/// The text of a panic.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned()
 }
 
 /// Judges crashes on one ground.
@@ -92,7 +86,7 @@ pub struct Explorer<'a> {
     /// Sets S for which the structure has been checked.
     checked: HashSet<u64>,
     /// The structure's contents when threads began, and a number for the memory in which they are.
-    began_with: Option<(u64, Model)>,
+    began_with: Option<(u64, Contents)>,
     /// Crash points already explored, by everything that matters, with the number of further power failures
     /// that were allowed there.
     seen: HashMap<u64, usize>,
@@ -141,7 +135,7 @@ pub struct Depth {
 }
 
 impl<'a> Explorer<'a> {
-    /// On `ground`.
+    /// An explorer that has explored nothing yet.
     pub fn new(ground: &'a Ground) -> Self {
         Self {
             ground,
@@ -266,7 +260,7 @@ impl<'a> Explorer<'a> {
         Ok(())
     }
 
-    fn contents(&self, world: Rc<dyn World>) -> Result<Model, String> {
+    fn contents(&self, world: Rc<dyn World>) -> Result<Contents, String> {
         let view = Hosted::new(world, 0);
         catch_unwind(AssertUnwindSafe(|| contents(self.ground, &view)))
             .map_err(|panic| format!("the structure's check panics: {}", panic_text(&*panic)))?

@@ -1,4 +1,4 @@
-//! The oracle (`DESIGN.md` §7), on every word that transactions may write.
+//! The oracle, on every word that transactions may write.
 //!
 //! After recovery the words equal the execution, in the order of TxIDs, of a set S of transactions that entered
 //! commit, where S holds every acknowledged transaction and everything it read from (acknowledged readers
@@ -7,18 +7,11 @@
 //! every closed S is tried.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::mix;
-use super::trace::{Trace, Update};
 use super::workload::Effect;
-
-/// A memory that recovery has run on.
-pub trait Recovered {
-    /// The value of word `word`.
-    fn load_word(&self, word: u32) -> u64;
-    /// Words of transactions that recovery may have stored to, among others.
-    fn stored(&self) -> impl Iterator<Item = u32>;
-}
+use crate::x86::trace::{Trace, Update};
+use crate::x86::{Recovered, mix};
 
 /// The words that a run's transactions and recovery wrote, and what all others hold.
 pub struct Home {
@@ -114,10 +107,9 @@ fn change(update: &Update, effects: &[Effect]) -> u64 {
         .writes
         .iter()
         .fold(mix(update.id, 1), |hash, &(word, value)| mix(mix(hash, word.into()), value));
-    let number = |value: Option<u64>| value.map_or(1, |value| mix(value, 2));
-    effects
-        .iter()
-        .fold(words, |hash, effect| mix(mix(mix(hash, effect.key), number(effect.old)), number(effect.new)))
+    let mut hasher = DefaultHasher::new();
+    effects.hash(&mut hasher);
+    mix(words, hasher.finish())
 }
 
 /// Transactions that may be in commit at once, of all threads.

@@ -6,19 +6,19 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use strandline_core::memory::hosted::{self, Thread};
+use strandline_core::memory::coroutines::{self, Thread};
 use strandline_core::memory::recorder::{Observer, Recorded, Recorder};
 use strandline_core::memory::{Event, Hosted, Operation, Step, World};
 use strandline_persistency::{Model, PersistGraph, events};
 
 use super::history;
 use super::survivors::Survivors;
-use crate::explore::explorer::panic_text;
 use crate::explore::oracle::{Expectation, Home};
+use crate::x86::panic_text;
 
 /// What is explored: a program of transactions that store in place, and its recovery.
 pub struct Program<'a> {
-    /// The persistency model.
+    /// The persistency model that orders persists.
     pub model: Model,
     /// The pool at the beginning, durable.
     pub image: Vec<u64>,
@@ -26,13 +26,13 @@ pub struct Program<'a> {
     pub volatile_bytes: u64,
     /// Numbers of the words that belong to transactions.
     pub data: Range<usize>,
-    /// Threads.
+    /// How many threads the program has.
     pub threads: usize,
     /// What a thread does before the others and crashes begin: recovery, leases. Not recorded.
     pub prepare: &'a dyn Fn(&Hosted) -> Result<(), String>,
     /// What thread `n` does in the history with this seed.
     pub thread: &'a dyn Fn(usize, u64, &Hosted) -> Result<(), String>,
-    /// Recovery.
+    /// What runs on the words that survive.
     pub recover: &'a dyn Fn(&Hosted) -> Result<(), String>,
     /// The step that is left out, for a mutant.
     pub omitted: Option<Step>,
@@ -57,11 +57,11 @@ pub struct Sampling {
 /// What was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
-    /// Histories.
+    /// Histories recorded.
     pub histories: u64,
-    /// Crash points.
+    /// Crash points tried, of all histories.
     pub points: u64,
-    /// Crash states judged.
+    /// Different crash states that were judged.
     pub states: u64,
     /// Crash points with more states than were searched.
     pub cut_short: u64,
@@ -72,7 +72,7 @@ pub struct Counts {
 /// A state that recovery does not repair.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Violation {
-    /// What is wrong.
+    /// What does not hold, in a sentence.
     pub what: String,
     /// The history up to the crash.
     pub history: Vec<String>,
@@ -152,7 +152,7 @@ fn run(program: &Program<'_>, seed: u64) -> Result<(Vec<u64>, Vec<Recorded>), St
             }
         }) as Thread<'_>
     });
-    hosted::run(&world, threads.collect(), |running| random.usize(..running.len()));
+    coroutines::run(&world, threads.collect(), |running| random.usize(..running.len()));
     match failure.take() {
         Some(failure) => Err(failure),
         None => Ok((initial, recorder.observer().0.clone())),

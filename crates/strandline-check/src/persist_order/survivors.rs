@@ -13,7 +13,7 @@ use fastrand::Rng;
 use strandline_core::memory::{Operation, Space, Step, World};
 use strandline_persistency::{NodeSet, PersistGraph};
 
-use crate::explore::oracle::Recovered;
+use crate::x86::Recovered;
 
 /// After so many pauses recovery is taken to run for ever.
 const PATIENCE: u64 = 1_000_000;
@@ -39,7 +39,7 @@ enum Chooser {
     Given(Vec<Decision>),
 }
 
-/// The memory.
+/// A memory that holds what has survived, decided word by word as recovery loads it.
 pub struct Survivors {
     graph: PersistGraph,
     /// What each persist stored.

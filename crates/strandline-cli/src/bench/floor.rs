@@ -168,7 +168,6 @@ struct Group {
 struct State {
     /// The number of the batch that is being gathered.
     gathering: u64,
-    /// Bytes in it.
     bytes: usize,
     /// Batches below this are durable.
     durable: u64,

@@ -76,6 +76,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}, {eta} to go") {
         progress.set_style(style);
     }
+    if !cfg!(feature = "sqlite") && papers.iter().any(|paper| paper.name == "loose-ordering") {
+        eprintln!(
+            "This program was built without SQLite, one of the workloads of loose-ordering: what it measures leaves it out. \
+             `cargo run --release --features sqlite` has it, and needs a C compiler."
+        );
+    }
     let mut evaluations = Vec::new();
     for paper in papers {
         let effort = if arguments.quick { Effort::Quick } else { Effort::Full };

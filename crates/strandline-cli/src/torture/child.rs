@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use strandline_core::error::Error;
 use strandline_core::file::Pool;
-use strandline_core::transaction::{Abort, Runner};
+use strandline_core::transaction::{Abort, Concurrency, Runner};
 use strandline_schemes::laboratory;
 use strandline_workloads::SchemeName;
 
@@ -87,7 +87,7 @@ fn report_running() -> Result<(), Failure> {
 
 /// One thread's operations, from where the pool says it was; after the first it says so.
 fn operate(
-    pool: &Pool,
+    pool: &Pool<Concurrency>,
     data: &Data,
     acknowledged: &Acknowledged,
     arguments: &ChildArguments,

@@ -19,12 +19,13 @@ use super::open::{OpenFiles, OpenLog, log_path, resolve};
 use super::options::Options;
 use super::pool::{Pool, Use};
 use crate::Domain;
+use crate::engine::{Setup, Stm};
 use crate::error::{Error, Result};
 use crate::layout::Header;
 use crate::layout::{Layout, PoolState, SharedLayout, View};
 use crate::memory::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::{Memory, Native, PersistentAddress};
-use crate::scheme::{BPPM, Setup};
+use crate::scheme::BPPM;
 use crate::sync;
 use crate::sync::{BLOCK_BYTES, FileDevice, SharedLog};
 use crate::transaction::Concurrency;
@@ -33,22 +34,6 @@ use crate::transaction::Concurrency;
 const PIECE: usize = 1 << 20;
 
 /// What a backup holds.
-///
-/// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 22, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// pool.worker()?.run(|tx| tx.write(tx.root(0), 5))?;
-/// let report = pool.backup(folder.path().join("copy"))?;
-/// // Zeros were not copied, and outside the `Sync` domain no log was needed.
-/// assert!(report.heap_bytes < geometry.size / 2);
-/// assert_eq!((report.log_blocks, report.replayed), (0, 0));
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupReport {
     /// Bytes of the pool without its log that were copied; zeros were not.
@@ -237,7 +222,7 @@ fn settle(source: &Source<'_>, heap: &NewFile, log: Option<&NewFile>) -> Result<
     };
     let files =
         OpenFiles { path: heap.path().to_owned(), heap: keep(heap)?, header: source.header.clone(), log };
-    let pool = Pool::open_files(files, &options, Setup::default(), Use::Writing)?;
+    let pool = Pool::open_files(files, &options, Setup::from(Stm), Use::Writing)?;
     let replayed = pool.recovery().replayed();
     pool.close()?;
     Ok(replayed)

@@ -20,28 +20,9 @@ use crate::sync::FileDevice;
 use crate::transaction::{Read, Runner, Transaction};
 
 /// What hangs from a root word.
-///
-/// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// pool.worker()?.run(|tx| {
-///     let block = tx.alloc(16)?;
-///     tx.write_range(block, &[7, 8])?;
-///     tx.write(tx.root(3), block.offset())
-/// })?;
-/// pool.close()?;
-/// let report = strandline_core::file::check(&path, Default::default())?;
-/// assert_eq!((report.roots[0].index, &report.roots[0].words[..2]), (3, &[7, 8][..]));
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct RootReport {
-    /// The root's number.
+    /// The root's number, from 0 to 7.
     pub index: u64,
     /// The address that it holds.
     pub address: u64,
@@ -54,18 +35,14 @@ pub struct RootReport {
 /// What a look at a pool found.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// let pool = Pool::create(&path, &options)?;
 /// pool.worker()?.run(|tx| tx.write(tx.root(0), 12345))?;
 /// pool.close()?;
 /// let report = strandline_core::file::check(&path, Default::default())?;
 /// assert_eq!(report.damage[0], "root 0 leads to 0x3039, where no block begins");
-/// assert_eq!(report.info.unwrap().header.geometry, geometry);
+/// assert_eq!(report.info.unwrap().header.geometry, options.geometry);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -83,16 +60,6 @@ pub struct CheckReport {
 /// Checks the pool at `path`: header, log header, checkpoint slots, sizes and checksums; that its logs can be read and replayed (in a private copy);
 /// the heap's table and bitmaps; that every root leads to a block of the heap; the type of a store's root; keys, hashes
 /// and chains of a key-value store that hangs from a root.
-///
-/// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// Pool::create(&path, &options)?.close()?;
-/// assert!(strandline_core::file::check(&path, Default::default())?.damage.is_empty());
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 ///
 /// # Errors
 /// The file cannot be read, is not a pool, or is in use. Damage is in the report.

@@ -12,23 +12,20 @@ use super::open::{FoundLog, OpenFiles, decode_state, log_path, read_header, read
 use super::options::Options;
 use super::pool::{Pool, Recovery};
 use crate::Domain;
+use crate::engine::{Setup, Stm};
 use crate::error::{Error, Result};
 use crate::heap::HeapUsage;
 use crate::layout::Header;
 use crate::layout::{Layout, ROOTS};
 use crate::memory::Memory;
-use crate::scheme::{Schemes, Setup};
+use crate::scheme::Schemes;
 
 /// What `strandline pool info` shows.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// let pool = Pool::create(&path, &options)?;
 /// let info = strandline_core::file::inspect(&path, Default::default())?;
 /// assert_eq!((info.open, info.in_use), (true, Some("process")));
 /// pool.close()?;
@@ -38,7 +35,7 @@ use crate::scheme::{Schemes, Setup};
 /// ```
 #[derive(Clone, Debug)]
 pub struct PoolInfo {
-    /// The static header.
+    /// The header, which is written once, when the pool is created.
     pub header: Header,
     /// The domain that has or had the pool in use; `None` if it was closed cleanly.
     pub in_use: Option<&'static str>,
@@ -52,7 +49,7 @@ pub struct PoolInfo {
     pub watermark: u64,
     /// Logs in the directory.
     pub logs: u64,
-    /// The root words.
+    /// The root words, 0 where nothing hangs from one.
     pub roots: Vec<u64>,
     /// How full the heap is, after recovery; `None` while somebody has the pool open.
     pub usage: Option<HeapUsage>,
@@ -67,7 +64,7 @@ pub struct PoolInfo {
 pub enum LogFile {
     /// There is none, and the pool never had one.
     None,
-    /// The pool's own.
+    /// The log that belongs to the pool.
     Own,
     /// The pool had one. A cleanly closed pool gets another when it is next opened under `Sync`.
     Missing,
@@ -97,17 +94,6 @@ impl LogFile {
 }
 
 /// Looks at the pool at `path` and changes nothing.
-///
-/// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// Pool::create(&path, &options)?.close()?;
-/// let info = strandline_core::file::inspect(&path, Default::default())?;
-/// assert_eq!((info.in_use, info.header.geometry.size), (None, options.geometry.size));
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 ///
 /// # Errors
 /// As [`Pool::open`], but neither the layout name, the domain nor a lock matter.
@@ -161,5 +147,5 @@ pub(super) fn open_to_look(path: &Path, header: &Header, schemes: Schemes) -> Re
     let state = read_word(&file, Layout::STATE.offset())?;
     let domain = decode_state(state, schemes).map_or(Domain::Process, |(domain, _)| domain);
     let options = Options { domain, layout_name: header.layout_name.clone(), ..Options::default() };
-    Setup { schemes, ..Setup::default() }.open_read_only(path, &options)
+    Setup { control: Stm, schemes }.open_read_only(path, &options)
 }

@@ -25,35 +25,16 @@ use super::open::{decode_state, log_path, open_locked, read_header, read_word, r
 use super::options::Options;
 use super::pool::Pool;
 use crate::Domain;
+use crate::engine::{Setup, Stm};
 use crate::error::{Error, Result};
 use crate::heap;
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES, PoolState};
-use crate::scheme::{Schemes, Setup};
+use crate::scheme::Schemes;
 use crate::sync;
 use crate::sync::{FileDevice, SyncParameters};
 
 /// What a repair did.
-///
-/// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// use std::os::unix::fs::FileExt;
-///
-/// pool.close()?;
-/// assert!(strandline_core::file::repair(&path, Default::default())?.repaired.is_empty(), "nothing was damaged");
-/// let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-/// // The header's magic.
-/// file.write_all_at(&[0; 8], 0).unwrap();
-/// let report = strandline_core::file::repair(&path, Default::default())?;
-/// assert_eq!((report.repaired.len(), report.kept.len()), (1, 1));
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
     /// What was damaged and is no more; empty if nothing was.
@@ -69,10 +50,8 @@ pub struct RepairReport {
 /// left alone.
 ///
 /// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
 /// use std::os::unix::fs::FileExt;
 ///
 /// Pool::create(&path, &options)?.close()?;
@@ -337,7 +316,7 @@ impl Mended<'_> {
             lock_bits: 10,
             ..Options::default()
         };
-        Setup { schemes: self.schemes, ..Setup::default() }
+        Setup { control: Stm, schemes: self.schemes }
             .open(self.path, &options)
             .and_then(Pool::close)
             .map_err(irreparable)

@@ -24,11 +24,10 @@ use crate::sync::SharedLog;
 /// transactions that its own has seen are durable too.
 ///
 /// ```
-/// # use strandline_core::{Options, Pool, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let pool = Pool::create(folder.path().join("pool"), &Options::default())?;
-/// let mut worker = pool.worker()?;
-/// let (_, transaction) = worker.run_later(|tx| tx.write(pool.layout().root(0), 5))?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = durable_path_and_options();
+/// let pool = Pool::create(&path, &options)?;
+/// let (_, transaction) = pool.worker()?.run_later(|tx| tx.write(tx.root(0), 5))?;
 /// let ticket = pool.ticket(transaction)?;
 /// if !ticket.is_durable()? {
 ///     ticket.wait()?;

@@ -43,13 +43,19 @@ pub fn region_at<M: Memory>(view: &View<M>, at: PersistentAddress) -> Option<u32
 
 /// What the allocator needs of a transaction.
 pub trait Access {
+    /// Reads the word at `at` in the transaction.
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
+    /// Reads consecutive words in the transaction.
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort>;
+    /// Writes a word when the transaction commits.
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort>;
+    /// Writes consecutive words when the transaction commits.
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort>;
     /// The word at home, which may be stale or in the making: good for deciding where to look.
     fn hint(&self, at: PersistentAddress) -> u64;
+    /// Dooms the transaction: it ends with `error`.
     fn fail(&mut self, error: Error) -> Abort;
+    /// Where the heap lies.
     fn layout(&self) -> &Layout;
     /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, before they are handed out.
     fn make_space(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
@@ -250,6 +256,10 @@ impl Arenas {
         }
     }
 
+    /// Allocates at least `bytes` bytes, from the chunks of `region` where the transaction declared one.
+    ///
+    /// # Errors
+    /// No room is left, or a conflict.
     pub fn alloc<A: Access>(
         &mut self,
         tx: &mut A,
@@ -259,6 +269,10 @@ impl Arenas {
         self.of(region).alloc(tx, bytes)
     }
 
+    /// Frees the block that begins at `at`.
+    ///
+    /// # Errors
+    /// No allocated block begins there, or a conflict.
     pub fn free<A: Access>(
         &mut self,
         tx: &mut A,
@@ -637,13 +651,8 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
 /// What the heap holds, from its table and bitmaps.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let pool = pool();
 /// let block = pool.worker()?.run(|tx| tx.alloc(5000))?;
 /// let usage = pool.usage()?;
 /// // More than a quarter of a chunk takes whole chunks, which are 4096 bytes here.
@@ -723,13 +732,9 @@ pub fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
 /// The chunks that hold blocks of one size.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// let pool = Pool::create(&path, &options)?;
 /// pool.worker()?.run(|tx| (0..3).try_for_each(|_| tx.alloc(64).map(drop)))?;
 /// pool.close()?;
 /// let report = strandline_core::file::check(&path, Default::default())?;

@@ -34,9 +34,8 @@ const CHECKED: usize = PAGE_BYTES as usize - 8;
 /// What a pool's header says.
 ///
 /// ```
-/// # use strandline_core::Error;
-/// # use strandline_core::layout::Geometry;
-/// use strandline_core::layout::Header;
+/// use strandline_core::Error;
+/// use strandline_core::layout::{Geometry, Header};
 ///
 /// let header = Header::new("orders", Geometry::default())?;
 /// let mut page = header.encode();
@@ -49,7 +48,7 @@ const CHECKED: usize = PAGE_BYTES as usize - 8;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The format version.
+    /// The version of the pool format.
     pub version: u64,
     /// The pool's own number, which binds its files together.
     pub uuid: Uuid,
@@ -65,17 +64,6 @@ pub struct Header {
 
 impl Header {
     /// A header for a new pool.
-    ///
-    /// ```
-    /// # use strandline_core::Error;
-    /// # use strandline_core::layout::Geometry;
-    /// use strandline_core::layout::Header;
-    ///
-    /// assert_eq!(Header::new("orders", Geometry::default())?.layout_name, "orders");
-    /// let small = Geometry { size: 4096, ..Geometry::default() };
-    /// assert!(matches!(Header::new("orders", small), Err(Error::Parameter(_))));
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     ///
     /// # Errors
     /// The name is too long or holds a NUL, or the geometry is impossible.
@@ -96,14 +84,7 @@ impl Header {
         })
     }
 
-    /// The header's page.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Header};
-    /// let page = Header::new("orders", Geometry::default())?.encode();
-    /// assert_eq!((page.len(), &page[..8], &page[32..38]), (4096, &b"STRANDLN"[..], &b"orders"[..]));
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
+    /// The header as the first 4096 bytes of the file.
     pub fn encode(&self) -> Vec<u8> {
         let mut page = vec![0; PAGE_BYTES as usize];
         page[..8].copy_from_slice(&MAGIC);
@@ -153,18 +134,6 @@ impl Header {
 
     /// Reads the header of a file of `file_bytes` bytes that begins with `page` (as much of a page as the
     /// file has). `path` is for messages.
-    ///
-    /// ```
-    /// # use strandline_core::Error;
-    /// # use strandline_core::layout::{Geometry, Header};
-    /// let header = Header::new("orders", Geometry::default())?;
-    /// let (page, size) = (header.encode(), header.geometry.size);
-    /// let path = std::path::Path::new("orders.pool");
-    /// assert_eq!(Header::decode(&page, size, path)?, header);
-    /// assert!(matches!(Header::decode(&page, size - 1, path), Err(Error::Truncated { .. })));
-    /// assert!(matches!(Header::decode(b"something else", size, path), Err(Error::NotAPool { .. })));
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     ///
     /// # Errors
     /// A distinct one for a foreign, truncated, newer, older or damaged file.

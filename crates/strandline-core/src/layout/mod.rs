@@ -46,8 +46,7 @@ impl Default for Geometry {
 /// Byte offsets of a pool's parts, derived from its [`Geometry`].
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// use strandline_core::layout::Layout;
+/// use strandline_core::layout::{Geometry, Layout};
 ///
 /// let layout = Layout::new(Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 })?;
 /// assert_eq!(layout.log(1), layout.log(0).byte(1 << 14));
@@ -60,22 +59,22 @@ impl Default for Geometry {
 pub struct Layout {
     /// What it was derived from.
     pub geometry: Geometry,
-    /// The first log.
+    /// Where the first log begins.
     pub logs: PersistentAddress,
     /// The roots, and with them the part that transactions may write.
     pub data: PersistentAddress,
     /// The chunk table, a word for each chunk.
     pub chunk_table: PersistentAddress,
-    /// The first chunk.
+    /// Where the first chunk begins, aligned to the size of a chunk.
     pub chunks: PersistentAddress,
-    /// Number of chunks.
+    /// How many chunks fit the pool.
     pub chunk_count: u64,
     /// Words that transactions may read and write, from `data` on.
     data_words: u64,
 }
 
 impl Layout {
-    /// The static header.
+    /// The header, which is written once.
     pub const HEADER: PersistentAddress = PersistentAddress::new(0);
     /// The first of the two checkpoint slots of the `Sync` domain; the second lies a page further on.
     pub const CHECKPOINT_SLOTS: PersistentAddress = PersistentAddress::new(PAGE_BYTES);
@@ -88,17 +87,6 @@ impl Layout {
 
     /// The layout for `geometry`.
     ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// let layout = Layout::new(geometry)?;
-    /// // Chunks are aligned to their size, and fill the pool but for its other parts.
-    /// assert_eq!(layout.chunks.offset() % geometry.chunk_bytes, 0);
-    /// assert!(layout.end().offset() <= geometry.size);
-    /// assert!(Layout::new(Geometry { logs: 0, ..geometry }).is_err());
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// A size is impossible, or the pool too small for a single chunk.
     pub fn new(geometry: Geometry) -> Result<Self> {
@@ -107,15 +95,6 @@ impl Layout {
 
     /// As [`new`](Self::new), but a log may be any number of lines long: for checkers of redo logs, whose short
     /// histories are to fill them. No pool is created so.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// let short = Geometry { log_bytes: 128, ..geometry };
-    /// assert_eq!(Layout::with_short_logs(short)?.log_records(), 8);
-    /// assert!(Layout::new(short).is_err());
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -171,43 +150,16 @@ impl Layout {
     }
 
     /// The log number `index`.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// # let layout = Layout::new(geometry)?;
-    /// assert_eq!(layout.log(0), Layout::LOG_DIRECTORY.byte(4096));
-    /// assert_eq!(layout.log(1), layout.log(0).byte(geometry.log_bytes));
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     pub fn log(&self, index: u64) -> PersistentAddress {
         self.logs.byte(index * self.geometry.log_bytes)
     }
 
     /// Records in each log.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// # let layout = Layout::new(geometry)?;
-    /// // 16 bytes each.
-    /// assert_eq!(layout.log_records(), 1024);
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     pub fn log_records(&self) -> u64 {
         self.geometry.log_bytes / RECORD_BYTES
     }
 
     /// The root word number `index`.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// # let layout = Layout::new(geometry)?;
-    /// assert_eq!(layout.root(2), layout.root(0).word(2));
-    /// assert!(layout.is_data(layout.root(2), 1));
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     ///
     /// # Panics
     /// There is no such root.
@@ -222,32 +174,11 @@ impl Layout {
     }
 
     /// The first address past the heap.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// # let layout = Layout::new(geometry)?;
-    /// let chunks = (layout.end().offset() - layout.chunks.offset()) / geometry.chunk_bytes;
-    /// assert_eq!(chunks, layout.chunk_count);
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     pub fn end(&self) -> PersistentAddress {
         self.chunks.byte(self.chunk_count * self.geometry.chunk_bytes)
     }
 
     /// Whether `words` words at `at` are aligned and in the part that transactions may read and write.
-    ///
-    /// ```
-    /// # use strandline_core::layout::{Geometry, Layout};
-    /// # use strandline_core::memory::PersistentAddress;
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
-    /// # let layout = Layout::new(geometry)?;
-    /// let last = PersistentAddress::new(layout.end().offset() - 8);
-    /// assert!(layout.is_data(last, 1));
-    /// assert!(!layout.is_data(last, 2), "beyond the heap");
-    /// assert!(!layout.is_data(last.byte(1), 1), "misaligned");
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
     #[inline(always)]
     pub fn is_data(&self, at: PersistentAddress, words: u64) -> bool {
         // Rotated, a misaligned or too small offset becomes larger than any size.
@@ -312,7 +243,7 @@ impl PoolState {
 /// assert_eq!(shared.lock_index(one), shared.lock_index(other));
 /// assert_ne!(shared.lock_index(one), shared.lock_index(one.word(8)));
 /// // The clock is the last TxID.
-/// let mut worker = Worker::<_, strandline_core::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, strandline_core::engine::Stm, None)?;
 /// worker.run(|tx| tx.write(one, 5))?;
 /// assert_eq!(worker.memory().load(SharedLayout::CLOCK), 1);
 /// # Ok::<(), strandline_core::Error>(())
@@ -338,7 +269,7 @@ impl SharedLayout {
     pub const WRITER: VolatileAddress = Self::at_line(3);
     /// Held by the thread that persists in bulk.
     pub const BULK: VolatileAddress = Self::at_line(4);
-    /// The published watermark.
+    /// The watermark that owners of logs may rely on: it is durable.
     pub const PUBLISHED_WATERMARK: VolatileAddress = Self::at_line(5);
     /// Held while a log is leased or given back.
     pub const LEASES: VolatileAddress = Self::at_line(6);
@@ -429,22 +360,6 @@ impl SharedLayout {
 }
 
 /// The volatile words of one log and its worker.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::Blurred;
-///
-/// let shared = view.shared;
-/// let leased = |memory: &Hosted| {
-///     shared.slots().map(|slot| memory.load(slot.leased())).collect::<Vec<_>>()
-/// };
-/// let worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
-/// assert_eq!(leased(worker.memory()), [1, 0]);
-/// drop(worker);
-/// assert_eq!(leased(&Hosted::new(recorder, 0)), [0, 0]);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Slot(VolatileAddress);
 
@@ -478,25 +393,12 @@ impl Slot {
 }
 
 /// Run number and record count in one word, so that both are read at once.
-///
-/// ```
-/// use strandline_core::layout::pack;
-///
-/// // A later run is the higher number, whatever its records.
-/// assert!(pack(2, 0) > pack(1, u32::MAX));
-/// ```
 #[inline(always)]
 pub fn pack(run: u32, records: u32) -> u64 {
     u64::from(run) << 32 | u64::from(records)
 }
 
 /// The inverse of [`pack`].
-///
-/// ```
-/// use strandline_core::layout::{pack, unpack};
-///
-/// assert_eq!(unpack(pack(3, 200)), (3, 200));
-/// ```
 #[inline(always)]
 pub fn unpack(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
@@ -509,17 +411,17 @@ pub fn unpack(word: u64) -> (u32, u32) {
 /// # let (recorder, view, layout) = recorded();
 /// assert!(view.fits());
 /// // A worker owns its view.
-/// let mut worker = Worker::<_, strandline_core::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, strandline_core::engine::Stm, None)?;
 /// worker.run(|tx| tx.write(layout.root(0), 5))?;
 /// assert_eq!(worker.memory().load(layout.root(0)), 5);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub struct View<M> {
-    /// The memory.
+    /// One hardware thread's view of the memory.
     pub memory: M,
-    /// The persistent layout.
+    /// Where things lie in the pool.
     pub layout: Layout,
-    /// The volatile layout.
+    /// Where the volatile words lie that all threads share.
     pub shared: SharedLayout,
 }
 

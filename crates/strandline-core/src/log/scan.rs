@@ -5,57 +5,17 @@ use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record, is_abort, is_com
 use crate::memory::{Memory, PersistentAddress, Step};
 
 /// One write of a committed transaction.
-///
-/// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, PersistentAddress};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # fn memory(records: &[[u64; 2]]) -> Hosted {
-/// #     let mut words = records.concat();
-/// #     words.resize(2 * 64, 0);
-/// #     Hosted::new(Rc::new(Recorder::new(words, 8, 0, 1, None)), 0)
-/// # }
-/// # let log = PersistentAddress::new(0);
-/// use strandline_core::log::{Record, Write, scan};
-///
-/// let records = [Record::Data { address: 4096, value: 7, mask: 0b1111 }, Record::Commit { transaction: 1 }];
-/// let mut committed = Vec::new();
-/// scan(&memory(&records.map(|record| record.encode(true))), log, 64, true, &mut committed);
-/// let expected = Write { address: PersistentAddress::new(4096), value: 7, mask: 0b1111 };
-/// assert_eq!(committed[0].writes, [expected]);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Home address.
+    /// The address of the word at home.
     pub address: PersistentAddress,
-    /// The new value.
+    /// The word's new value; bytes without a bit in `mask` mean nothing.
     pub value: u64,
     /// Which bytes of it are valid.
     pub mask: u8,
 }
 
 /// A transaction found committed in a log.
-///
-/// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, PersistentAddress};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # fn memory(records: &[[u64; 2]]) -> Hosted {
-/// #     let mut words = records.concat();
-/// #     words.resize(2 * 64, 0);
-/// #     Hosted::new(Rc::new(Recorder::new(words, 8, 0, 1, None)), 0)
-/// # }
-/// # let log = PersistentAddress::new(0);
-/// use strandline_core::log::{Record, scan};
-///
-/// let data = |value| Record::Data { address: 4096, value, mask: 0xff };
-/// let commit = |transaction| Record::Commit { transaction };
-/// let records = [data(1), data(2), commit(8), data(3), commit(9)].map(|record| record.encode(true));
-/// let mut committed = Vec::new();
-/// scan(&memory(&records), log, 64, true, &mut committed);
-/// let found: Vec<_> = committed.iter().map(|found| (found.transaction, found.writes.len())).collect();
-/// assert_eq!(found, [(8, 2), (9, 1)]);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// Its TxID.
@@ -92,25 +52,17 @@ fn written<M: Memory>(memory: &M, log: PersistentAddress, record: u64, phase: bo
 /// back-pointer is not trusted: an abort record laid over data may be torn.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, PersistentAddress};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # fn memory(records: &[[u64; 2]]) -> Hosted {
-/// #     let mut words = records.concat();
-/// #     words.resize(2 * 64, 0);
-/// #     Hosted::new(Rc::new(Recorder::new(words, 8, 0, 1, None)), 0)
-/// # }
-/// # let log = PersistentAddress::new(0);
+/// # use strandline_core::example::*;
 /// use strandline_core::log::{Record, scan};
 ///
 /// let data = |value| Record::Data { address: 4096, value, mask: 0xff };
 /// let records = [data(1), Record::Commit { transaction: 5 }, data(2)].map(|record| record.encode(true));
 /// let mut committed = Vec::new();
 /// // The last record is of a transaction that did not commit.
-/// assert_eq!(scan(&memory(&records), log, 64, true, &mut committed), 3);
+/// assert_eq!(scan(&log_of(&records), PersistentAddress::NULL, 64, true, &mut committed), 3);
 /// assert_eq!((committed.len(), committed[0].transaction), (1, 5));
 /// // Nothing was written in the other phase.
-/// assert_eq!(scan(&memory(&records), log, 64, false, &mut committed), 0);
+/// assert_eq!(scan(&log_of(&records), PersistentAddress::NULL, 64, false, &mut committed), 0);
 /// ```
 pub fn scan<M: Memory>(
     memory: &M,
@@ -153,23 +105,15 @@ pub fn scan<M: Memory>(
 /// the number of records read.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, PersistentAddress};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # fn memory(records: &[[u64; 2]]) -> Hosted {
-/// #     let mut words = records.concat();
-/// #     words.resize(2 * 64, 0);
-/// #     Hosted::new(Rc::new(Recorder::new(words, 8, 0, 1, None)), 0)
-/// # }
-/// # let log = PersistentAddress::new(0);
+/// # use strandline_core::example::*;
 /// use strandline_core::log::{Record, scan_fenced};
 ///
 /// let data = |value| Record::Data { address: 4096, value, mask: 0xff };
 /// // Only the commit record's torn bits count.
 /// let commit = Record::Commit { transaction: 5 }.encode(true);
-/// let memory = memory(&[data(1).encode(false), data(2).encode(true), commit]);
+/// let memory = log_of(&[data(1).encode(false), data(2).encode(true), commit]);
 /// let mut committed = Vec::new();
-/// scan_fenced(&memory, log, 64, true, &mut committed);
+/// scan_fenced(&memory, PersistentAddress::NULL, 64, true, &mut committed);
 /// assert_eq!((committed[0].transaction, committed[0].writes.len()), (5, 2));
 /// ```
 pub fn scan_fenced<M: Memory>(
@@ -200,15 +144,7 @@ pub fn scan_fenced<M: Memory>(
 /// those of as many records before it as it says carry the same torn bit. Returns the number of records read.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, PersistentAddress};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # fn memory(records: &[[u64; 2]]) -> Hosted {
-/// #     let mut words = records.concat();
-/// #     words.resize(2 * 64, 0);
-/// #     Hosted::new(Rc::new(Recorder::new(words, 8, 0, 1, None)), 0)
-/// # }
-/// # let log = PersistentAddress::new(0);
+/// # use strandline_core::example::*;
 /// use strandline_core::log::{Record, scan_counted};
 ///
 /// let data = |value| Record::Data { address: 4096, value, mask: 0xff };
@@ -218,7 +154,7 @@ pub fn scan_fenced<M: Memory>(
 /// // Of the second transaction a block never reached memory.
 /// records[4][0] ^= 1;
 /// let mut committed = Vec::new();
-/// scan_counted(&memory(&records), log, 64, &mut committed);
+/// scan_counted(&log_of(&records), PersistentAddress::NULL, 64, &mut committed);
 /// assert_eq!((committed.len(), committed[0].transaction), (1, 5));
 /// ```
 pub fn scan_counted<M: Memory>(
@@ -262,23 +198,6 @@ pub fn scan_counted<M: Memory>(
 /// too; 0 for none. A commit record whose two torn bits differ names the TxID that zeroing its data block will
 /// leave (the crash checker found it: TxID 1 in a run of phase 0 has a data block of zero, so that zeroing
 /// completes its commit record, and the watermark of a pool that never persisted in bulk is 0).
-///
-/// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, PersistentAddress};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # fn memory(records: &[[u64; 2]]) -> Hosted {
-/// #     let mut words = records.concat();
-/// #     words.resize(2 * 64, 0);
-/// #     Hosted::new(Rc::new(Recorder::new(words, 8, 0, 1, None)), 0)
-/// # }
-/// # let log = PersistentAddress::new(0);
-/// use strandline_core::log::{Record, highest_transaction};
-///
-/// let commit = |transaction, torn| Record::Commit { transaction }.encode(torn);
-/// // What an earlier run left counts too.
-/// assert_eq!(highest_transaction(&memory(&[commit(5, true), commit(9, false)]), log, 64), 9);
-/// ```
 pub fn highest_transaction<M: Memory>(memory: &M, log: PersistentAddress, records: u64) -> u64 {
     let mut highest = 0;
     for at in (0..records).map(|record| log.word(record * RECORD_BLOCKS)) {

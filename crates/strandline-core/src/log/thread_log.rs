@@ -11,21 +11,6 @@ use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
 pub(super) const RECORDS_PER_LINE: u32 = (LINE_BYTES / RECORD_BYTES) as u32;
 
 /// The log has no room for another record.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::log::{LogFull, ThreadLog};
-///
-/// let mut log = ThreadLog::lease(&view, 0, 0);
-/// log.begin();
-/// let full = (0..).find_map(|value| log.append(&view.memory, layout.root(0), value).err());
-/// assert_eq!(full, Some(LogFull));
-/// // There is still room for the commit record.
-/// assert_eq!((u64::from(log.length()), log.records()), (255, 256));
-/// log.commit(&view.memory, 1);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogFull;
 

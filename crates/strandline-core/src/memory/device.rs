@@ -10,29 +10,6 @@ use std::io;
 use super::PAGE_BYTES;
 
 /// Which of a pool's two files.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use strandline_core::memory::{Mapping, MappingKind, Native};
-/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-/// # use strandline_core::memory::{Device, DeviceFile};
-/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
-/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
-/// # use strandline_core::scheme::Blurred;
-/// # use strandline_core::engine::Worker;
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let open = |name: &str| {
-/// #     let mut options = std::fs::OpenOptions::new();
-/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
-/// # };
-/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
-/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
-/// let device = FileDevice::new(open("heap"), open("log"), true);
-/// device.grow(DeviceFile::Heap, 8192).unwrap();
-/// assert_eq!([DeviceFile::Heap, DeviceFile::Log].map(|file| device.size(file).unwrap()), [8192, 0]);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeviceFile {
     /// The heap: what the checkpoint and recovery write.
@@ -56,35 +33,19 @@ impl DeviceFile {
 /// Buffers whose address, length and offset are multiples of 4096 ([`AlignedBuffer`]) spare a copy.
 ///
 /// ```
-/// # use std::sync::Arc;
-/// # use strandline_core::memory::{Mapping, MappingKind, Native};
-/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-/// # use strandline_core::memory::{Device, DeviceFile};
-/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
-/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
-/// # use strandline_core::scheme::Blurred;
-/// # use strandline_core::engine::Worker;
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let open = |name: &str| {
-/// #     let mut options = std::fs::OpenOptions::new();
-/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
-/// # };
-/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
-/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
+/// # use strandline_core::example::*;
+/// # let device = device();
 /// /// Changes a few bytes durably, on whatever device.
 /// fn patch(device: &dyn Device, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
 ///     device.write(DeviceFile::Heap, offset, bytes)?;
 ///     device.flush(DeviceFile::Heap)
 /// }
 ///
-/// let device = FileDevice::new(open("heap"), open("log"), true);
 /// device.grow(DeviceFile::Heap, 4096).unwrap();
 /// patch(&device, 100, b"here").unwrap();
 /// let mut found = [0; 6];
 /// device.read(DeviceFile::Heap, 99, &mut found).unwrap();
 /// assert_eq!(&found, b"\0here\0");
-/// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Device {
     /// Reads exactly `into.len()` bytes.

@@ -3,9 +3,8 @@
 
 use std::cell::Cell;
 use std::panic::Location;
+use std::ptr::NonNull;
 use std::rc::Rc;
-
-use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::{Address, Counters, Event, LINE_BYTES, Memory, PersistentAddress, Space, Step, VolatileAddress};
 use crate::error::{Error, Result};
@@ -14,10 +13,8 @@ use crate::memory::Device;
 /// One operation of a thread on a [`World`]. Offsets are in bytes.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// # use strandline_core::example::*;
+/// # let (recorder, _) = recorded_words();
 /// use strandline_core::memory::{Operation, Space};
 ///
 /// let memory = Hosted::new(recorder.clone(), 0);
@@ -61,8 +58,10 @@ pub enum Operation {
 /// states, time). Threads are numbered from 0.
 ///
 /// ```
-/// # use std::{cell::Cell, rc::Rc};
-/// # use strandline_core::memory::{Hosted, Memory, Operation, PersistentAddress, Space, Step, World};
+/// # use strandline_core::example::*;
+/// use std::cell::Cell;
+/// use strandline_core::memory::World;
+///
 /// /// A pool of one word; everything else does nothing.
 /// struct OneWord(Cell<u64>);
 ///
@@ -154,9 +153,8 @@ thread_local! {
 /// other operations.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, Operation, PersistentAddress};
-/// # use strandline_core::memory::recorder::{Observer, Recorded, Recorder};
+/// # use strandline_core::example::*;
+/// use strandline_core::memory::recorder::{Observer, Recorded};
 /// use strandline_core::memory::hosted::caller;
 ///
 /// /// The lines of the program that store.
@@ -183,10 +181,8 @@ pub fn caller() -> &'static Location<'static> {
 /// One coroutine thread's view of a [`World`].
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// # use strandline_core::example::*;
+/// # let (recorder, _) = recorded_words();
 /// // Two threads' views of one world.
 /// let (writer, reader) = (Hosted::new(recorder.clone(), 0), Hosted::new(recorder.clone(), 1));
 /// writer.store(PersistentAddress::new(64), 5);
@@ -198,8 +194,8 @@ pub fn caller() -> &'static Location<'static> {
 pub struct Hosted {
     world: Rc<dyn World>,
     thread: usize,
-    /// The coroutine's own yielder; null outside a coroutine, where nothing switches.
-    yielder: *const Yielder<(), ()>,
+    /// Suspends the coroutine in which the view lives; none outside a coroutine, where nothing switches.
+    suspend: Option<NonNull<dyn Fn()>>,
     counters: Cell<Counters>,
     /// The line of the last non-temporal store since the last fence.
     non_temporal_line: Cell<Option<u64>>,
@@ -213,7 +209,7 @@ impl Hosted {
         Self {
             world,
             thread,
-            yielder: std::ptr::null(),
+            suspend: None,
             counters: Cell::default(),
             non_temporal_line: Cell::new(None),
             in_transaction: Cell::new(false),
@@ -237,7 +233,7 @@ impl Hosted {
     fn perform_by(&self, operation: impl Fn(&dyn World, usize) -> u64) -> u64 {
         loop {
             let value = operation(&*self.world, self.thread);
-            if self.yielder.is_null() {
+            if self.suspend.is_none() {
                 return value;
             }
             if self.world.postponed(self.thread) {
@@ -251,75 +247,33 @@ impl Hosted {
         }
     }
 
-    /// Lets other coroutines run; the caller has seen that this view lives in one.
+    /// A view for `thread` inside a coroutine, which `suspend` suspends, lent to `body`.
+    pub fn lend<R>(
+        world: Rc<dyn World>,
+        thread: usize,
+        suspend: &dyn Fn(),
+        body: impl FnOnce(&Self) -> R,
+    ) -> R {
+        // SAFETY: only the lifetime changes, from that of `suspend` to none. What points to it is in the view, which does not
+        // leave this function: it is handed to `body` by reference, and cannot be cloned.
+        let suspend = unsafe {
+            std::mem::transmute::<NonNull<dyn Fn() + '_>, NonNull<dyn Fn()>>(NonNull::from(suspend))
+        };
+        body(&Self { suspend: Some(suspend), ..Self::new(world, thread) })
+    }
+
+    /// Lets other coroutines run, where this view lives in one.
     fn suspend(&self) {
-        // SAFETY: `run` sets the pointer to the yielder of the coroutine in which this view lives, and
-        // the view cannot leave it: it is handed to the thread's closure by reference.
-        unsafe { (*self.yielder).suspend(()) };
+        if let Some(suspend) = self.suspend {
+            // SAFETY: `lend` keeps it borrowed as long as the view exists.
+            unsafe { suspend.as_ref()() };
+        }
     }
 
     fn count(&self, change: impl FnOnce(&mut Counters)) {
         let mut counters = self.counters.get();
         change(&mut counters);
         self.counters.set(counters);
-    }
-}
-
-/// What one thread does, given its view.
-pub type Thread<'a> = Box<dyn FnOnce(&Hosted) + 'a>;
-
-/// Runs `threads` as coroutines over `world` until all have returned. `choose` picks, among the numbers
-/// of the threads that still run, the position of the one to run until its next switch.
-///
-/// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
-/// use strandline_core::memory::World;
-/// use strandline_core::memory::hosted::{Thread, run};
-///
-/// let (world, counter): (Rc<dyn World>, _) = (recorder, PersistentAddress::new(64));
-/// let increment = |memory: &Hosted| {
-///     let value = memory.load(counter);
-///     memory.pause();
-///     memory.store(counter, value + 1);
-/// };
-/// // The last thread runs until its pause, then the other one: both load before either stores.
-/// let mut turn = 0;
-/// run(&world, vec![Box::new(increment) as Thread, Box::new(increment)], |running| {
-///     turn += 1;
-///     turn % running.len()
-/// });
-/// assert_eq!(Hosted::new(world, 0).load(counter), 1, "an increment is lost");
-/// ```
-///
-/// # Panics
-/// A thread that panics makes `run` panic.
-pub fn run(world: &Rc<dyn World>, threads: Vec<Thread<'_>>, mut choose: impl FnMut(&[usize]) -> usize) {
-    let mut coroutines: Vec<Option<Coroutine<(), (), ()>>> = Vec::new();
-    for (thread, body) in threads.into_iter().enumerate() {
-        // SAFETY: only the lifetime changes. Every coroutine is dropped before `run` returns or unwinds,
-        // and with it the closure and all that it borrows.
-        let body: Thread<'static> = unsafe { std::mem::transmute::<Thread<'_>, Thread<'static>>(body) };
-        let world = world.clone();
-        coroutines.push(Some(Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
-            let view = Hosted { yielder, ..Hosted::new(world, thread) };
-            body(&view);
-        })));
-    }
-    let mut running: Vec<usize> = (0..coroutines.len()).collect();
-    while !running.is_empty() {
-        let position = choose(&running);
-        let slot = &mut coroutines[running[position]];
-        let finished = match slot.as_mut().map(|coroutine| coroutine.resume(())) {
-            Some(CoroutineResult::Yield(())) => false,
-            Some(CoroutineResult::Return(())) | None => true,
-        };
-        if finished {
-            *slot = None;
-            running.remove(position);
-        }
     }
 }
 
@@ -343,7 +297,7 @@ impl Memory for Hosted {
     fn peek<A: Address>(&self, at: A) -> u64 {
         loop {
             let value = self.world.peek(self.thread, A::SPACE, at.offset());
-            if self.yielder.is_null() || !self.world.postponed(self.thread) {
+            if self.suspend.is_none() || !self.world.postponed(self.thread) {
                 return value;
             }
             self.suspend();
@@ -357,7 +311,7 @@ impl Memory for Hosted {
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
         loop {
             self.world.load_range(self.thread, A::SPACE, at.offset(), into);
-            if self.yielder.is_null() || !self.world.postponed(self.thread) {
+            if self.suspend.is_none() || !self.world.postponed(self.thread) {
                 return;
             }
             self.suspend();

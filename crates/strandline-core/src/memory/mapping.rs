@@ -14,21 +14,6 @@ use super::protection::{AllocatedKey, ProtectionKey};
 use crate::error::{Error, FILE_GONE, Result};
 
 /// How a file's words are mapped.
-///
-/// ```
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("words");
-/// # let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
-/// # file.set_len(4096).unwrap();
-/// use std::sync::atomic::Ordering;
-/// use strandline_core::memory::{Mapping, MappingKind};
-///
-/// let shared = Mapping::file(&file, 4096, MappingKind::Shared)?;
-/// let private = Mapping::file(&file, 4096, MappingKind::Private)?;
-/// private.words()[0].store(5, Ordering::Release);
-/// assert_eq!(shared.words()[0].load(Ordering::Acquire), 0, "a private store stays private");
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingKind {
     /// Shared with the file: stores reach it, through the page cache on an ordinary file system.
@@ -42,13 +27,13 @@ pub enum MappingKind {
 /// Mapped words, unmapped on drop. All access goes through atomics.
 ///
 /// ```
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("words");
-/// # let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
-/// # file.set_len(4096).unwrap();
+/// # use strandline_core::example::*;
+/// # let path = path();
 /// use std::sync::atomic::Ordering;
 /// use strandline_core::memory::{Mapping, MappingKind};
 ///
+/// let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+/// file.set_len(4096).unwrap();
 /// let mapping = Mapping::file(&file, 4096, MappingKind::Shared)?;
 /// mapping.words()[1].store(5, Ordering::Release);
 /// mapping.synchronize()?;

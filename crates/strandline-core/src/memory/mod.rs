@@ -6,6 +6,8 @@
 //! operation to a [`World`]: the [`Recorder`](recorder::Recorder), the crash checker, the simulator.
 
 mod address;
+#[cfg(feature = "coroutines")]
+pub mod coroutines;
 pub mod device;
 pub mod hosted;
 pub mod latch;
@@ -37,9 +39,9 @@ use crate::error::Result;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::Blurred;
+/// use strandline_core::engine::Stm;
 ///
-/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, Stm, None)?;
 /// let before = worker.memory().counters();
 /// worker.run(|tx| tx.write(tx.root(0), 5))?;
 /// let cost = worker.memory().counters() - before;
@@ -51,7 +53,7 @@ use crate::error::Result;
 pub struct Counters {
     /// Cache lines written back by clwb, clflushopt or clflush, or by a non-temporal store's line.
     pub lines_written_back: u64,
-    /// Persistence fences.
+    /// Fences that waited until what was written back is durable.
     pub fences: u64,
     /// Bytes stored by non-temporal stores.
     pub non_temporal_bytes: u64,
@@ -82,10 +84,8 @@ impl std::ops::AddAssign for Counters {
 /// elsewhere panics: the transaction layer checks first and returns an error instead.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// # use strandline_core::example::*;
+/// # let (recorder, _) = recorded_words();
 /// /// Makes a value durable before the flag that says that it is there. Runs on every memory.
 /// fn publish(memory: &impl Memory, value: (PersistentAddress, u64), flag: PersistentAddress) {
 ///     memory.store(value.0, value.1);

@@ -8,10 +8,8 @@ use super::{Space, Step};
 /// One operation of one thread, in the order in which they took effect (sequentially consistent).
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-/// # use strandline_core::memory::recorder::Recorder;
-/// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
+/// # use strandline_core::example::*;
+/// # let (recorder, _) = recorded_words();
 /// use strandline_core::memory::recorder::Recorded;
 /// use strandline_core::memory::{Operation, Space};
 ///
@@ -36,8 +34,7 @@ pub struct Recorded {
 /// analysis takes them in as they come, so that a run of any length needs no memory for its stream.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, Operation, PersistentAddress, Step};
+/// # use strandline_core::example::*;
 /// use strandline_core::memory::recorder::{Observer, Recorded, Recorder};
 ///
 /// /// Counts fences and keeps nothing else.
@@ -69,8 +66,7 @@ impl Observer for Vec<Recorded> {
 /// A world that records. Pauses, and a fraction of all operations, let another thread run.
 ///
 /// ```
-/// # use std::rc::Rc;
-/// # use strandline_core::memory::{Hosted, Memory, PersistentAddress};
+/// # use strandline_core::example::*;
 /// use strandline_core::memory::recorder::Recorder;
 ///
 /// // A pool of 512 words, 4096 bytes of volatile ones; threads switch at pauses only.
@@ -109,18 +105,6 @@ impl Recorder {
     }
 
     /// The events so far, which are taken out.
-    ///
-    /// ```
-    /// # use std::rc::Rc;
-    /// # use strandline_core::memory::{Hosted, Memory, Operation, PersistentAddress};
-    /// # use strandline_core::memory::recorder::Recorder;
-    /// # let at = PersistentAddress::new(64);
-    /// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
-    /// # let memory = Hosted::new(recorder.clone(), 0);
-    /// memory.store(at, 5);
-    /// assert_eq!(recorder.take_stream().len(), 1);
-    /// assert!(recorder.take_stream().is_empty(), "taken out");
-    /// ```
     pub fn take_stream(&self) -> Vec<Recorded> {
         self.observer.take()
     }
@@ -149,21 +133,6 @@ impl<O: Observer> Recorder<O> {
     }
 
     /// Starts or stops recording; the contents go on.
-    ///
-    /// ```
-    /// # use std::rc::Rc;
-    /// # use strandline_core::memory::{Hosted, Memory, Operation, PersistentAddress};
-    /// # use strandline_core::memory::recorder::Recorder;
-    /// # let at = PersistentAddress::new(64);
-    /// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
-    /// # let memory = Hosted::new(recorder.clone(), 0);
-    /// recorder.set_recording(false);
-    /// // Set-up that is not to be judged.
-    /// memory.store(at, 5);
-    /// recorder.set_recording(true);
-    /// memory.load(at);
-    /// assert!(matches!(recorder.take_stream()[..], [recorded] if recorded.value == 5));
-    /// ```
     pub fn set_recording(&self, on: bool) {
         self.recording.set(on);
     }
@@ -174,19 +143,6 @@ impl<O: Observer> Recorder<O> {
     }
 
     /// A copy of the pool's contents as the threads see them now.
-    ///
-    /// ```
-    /// # use std::rc::Rc;
-    /// # use strandline_core::memory::{Hosted, Memory, Operation, PersistentAddress};
-    /// # use strandline_core::memory::recorder::Recorder;
-    /// # let at = PersistentAddress::new(64);
-    /// # let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
-    /// # let memory = Hosted::new(recorder.clone(), 0);
-    /// memory.store(at, 5);
-    /// // A world that goes on from here.
-    /// let later = Hosted::new(Rc::new(Recorder::new(recorder.contents(), 4096, 0, 1, None)), 0);
-    /// assert_eq!(later.load(at), 5);
-    /// ```
     pub fn contents(&self) -> Vec<u64> {
         self.persistent.borrow().clone()
     }

@@ -5,13 +5,9 @@ use std::sync::atomic::AtomicU64;
 /// The instruction that writes a cache line back.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// let pool = Pool::create(&path, &options)?;
 /// use strandline_core::memory::WriteBackInstruction;
 ///
 /// pool.close()?;
@@ -37,7 +33,7 @@ impl WriteBackInstruction {
     /// All instructions, best first.
     pub const ALL: [Self; 3] = [Self::Clwb, Self::Clflushopt, Self::Clflush];
 
-    /// The instruction's mnemonic.
+    /// The instruction's mnemonic, as `--instruction` takes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Clwb => "clwb",

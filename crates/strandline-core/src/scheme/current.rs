@@ -26,15 +26,16 @@ use crate::memory::{Memory, PersistentAddress, Step};
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::{Blurred, Schemes, recover};
+/// use strandline_core::engine::Stm;
+/// use strandline_core::scheme::{Schemes, recover};
 ///
 /// let shared = view.shared;
-/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, Stm, None)?;
 /// (1..=3).try_for_each(|value| worker.run(|tx| tx.write(tx.root(0), value)))?;
 ///
 /// // The machine stops: the volatile words are lost, the pool's are not.
 /// let after = Recorder::new(recorder.contents(), shared.bytes(), 0, 1, None);
-/// let view = View { memory: Hosted::new(std::rc::Rc::new(after), 0), layout, shared };
+/// let view = View { memory: Hosted::new(Rc::new(after), 0), layout, shared };
 /// let report = recover(&view, Schemes::default(), |_| ())?;
 /// assert_eq!((report.replayed, view.memory.load(layout.root(0))), (3, 3));
 /// # Ok::<(), strandline_core::Error>(())

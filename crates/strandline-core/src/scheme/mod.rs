@@ -4,13 +4,10 @@
 //! is right.
 
 mod blurred;
-mod counted;
 mod current;
 mod descriptor;
 mod erased;
-mod execution_area;
 mod line_set;
-mod no_persistence;
 mod recovery;
 mod redo;
 
@@ -18,17 +15,13 @@ pub use blurred::{
     BPPM, BULK_LOG, BULK_STEPS, BULK_WAIT, Blurred, BulkPersistence, Executing, PAPER, WATERMARK_FENCE,
     WATERMARK_FENCE_LATE, persist_up_to, wait_for_commits,
 };
-pub use counted::{BPPM_COUNTED, Counted};
 pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
 pub use current::{check_transaction, logs, recover, zero_logs};
 pub use descriptor::{
     Barrier, CommitCost, Durability, Leftover, Mode, Persistency, SchemeDescriptor, SchemeKind, Schemes,
-    Setup,
 };
 pub use erased::{AnyScheme, Erased, Of, OperationsOn, SchemeMemory, SchemeObject};
-pub use execution_area::ExecutionArea;
 pub use line_set::LineSet;
-pub use no_persistence::{NP, NoPersistence};
 pub use recovery::{Reading, RecoveryReport, RecoveryStep};
 pub use redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
 
@@ -38,19 +31,6 @@ use crate::memory::{Event, Memory, PersistentAddress};
 use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 
 /// The scheme has no room for another write of the running transaction.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::{Blurred, Full, Scheme};
-///
-/// let mut scheme = Blurred::lease(&view, 0);
-/// scheme.begin(&view);
-/// let refused = (0..).find_map(|value| scheme.write(&view, layout.root(0), value, None).err());
-/// assert_eq!(refused, Some(Full));
-/// scheme.abort(&view);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 

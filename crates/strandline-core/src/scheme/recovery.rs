@@ -33,17 +33,6 @@ pub enum Reading {
 }
 
 /// A step of recovery, for whoever takes the time.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::{RecoveryStep, Schemes, recover};
-///
-/// let mut steps = Vec::new();
-/// recover(&view, Schemes::default(), |step| steps.push(step))?;
-/// assert_eq!(steps, [RecoveryStep::Scan, RecoveryStep::Sort, RecoveryStep::Replay, RecoveryStep::Truncate]);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryStep {
     /// Reading the logs.
@@ -59,13 +48,9 @@ pub enum RecoveryStep {
 /// What recovery found and did.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// let pool = Pool::create(&path, &options)?;
 /// let mut worker = pool.worker()?;
 /// (0..3).try_for_each(|value| worker.run(|tx| tx.write(tx.root(value), value)))?;
 /// // Not closed.
@@ -80,15 +65,15 @@ pub enum RecoveryStep {
 pub struct RecoveryReport {
     /// Logs in the directory.
     pub logs: u64,
-    /// Log records read.
+    /// Log records read, those that count for nothing included.
     pub records: u64,
-    /// Committed transactions found.
+    /// Committed transactions found in the logs, replayed or not.
     pub committed: u64,
     /// Of these, replayed: above the watermark.
     pub replayed: u64,
-    /// Transactions undone.
+    /// Transactions whose stores were taken back.
     pub undone: u64,
-    /// Words stored home.
+    /// Words stored home by replaying.
     pub words: u64,
     /// The watermark afterwards; new TxIDs start above it.
     pub watermark: u64,

@@ -70,15 +70,8 @@ const MAX_LEVELS: usize = 32;
 /// The size of a B+ tree's nodes.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// # let mut worker = pool.worker()?;
-/// # let root = pool.layout().root(0);
+/// # use strandline_core::example::*;
+/// # let (mut worker, root) = worker_and_root();
 /// use strandline_core::structures::{BPlusTree, NodeShape};
 ///
 /// // Small nodes, where logs are small.
@@ -127,15 +120,8 @@ const fn pairs_begin(pairs: u64) -> u64 {
 /// A persistent B+ tree.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// # let mut worker = pool.worker()?;
-/// # let root = pool.layout().root(0);
+/// # use strandline_core::example::*;
+/// # let (mut worker, root) = worker_and_root();
 /// use strandline_core::structures::{BPlusTree, NodeShape};
 ///
 /// let tree = worker.run(|tx| BPlusTree::<u64, i64>::create(tx, root, NodeShape::of_pairs(14)))?;
@@ -1138,6 +1124,10 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Visits the pairs whose keys are in `keys`, in their order, until `visit` breaks.
+    ///
+    /// # Errors
+    /// A conflict, damage, or what `visit` returns.
     pub fn scan(
         &self,
         tx: &mut impl Read,

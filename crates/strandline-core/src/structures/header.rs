@@ -17,17 +17,26 @@ pub const PARAMETER_MASK: u64 = (1 << 24) - 1;
 /// The kinds of structures; the numbers are part of the pool format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// Words in a row.
     Array = 1,
+    /// Chains under a fixed number of buckets.
     HashTable = 2,
+    /// A balanced binary tree.
     RedBlackTree = 3,
+    /// A tree whose pairs are in leaves that are linked.
     BPlusTree = 4,
+    /// A hash table from bytes to bytes, whose long chains become tables.
     KeyValueStore = 5,
+    /// Chains of edges under a fixed number of vertices.
     Graph = 6,
+    /// A ring of entries.
     Queue = 7,
+    /// A tree whose pairs are in all its nodes.
     BTree = 8,
 }
 
 impl Kind {
+    /// What reports and errors call it.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Array => "array",
@@ -57,14 +66,17 @@ impl Kind {
         MAGIC << 48 | (self as u64) << 40 | u64::from(key_type) << 32 | u64::from(value_type) << 24
     }
 
+    /// The error of opening it at a root that is 0.
     pub fn missing(self, root: PersistentAddress) -> Error {
         Error::Missing { what: self.name(), root: root.offset() }
     }
 
+    /// The error of opening it at a root with another tag.
     pub fn wrong(self, root: PersistentAddress) -> Error {
         Error::WrongStructure { what: self.name(), root: root.offset() }
     }
 
+    /// The error of opening one whose creation, in several transactions, was cut short.
     pub fn incomplete(self, root: PersistentAddress) -> Error {
         Error::Incomplete { what: self.name(), root: root.offset() }
     }
@@ -133,6 +145,7 @@ pub struct CircleGuard {
 }
 
 impl CircleGuard {
+    /// At the beginning of a chain.
     #[inline(always)]
     pub fn new() -> Self {
         Self { mark: PersistentAddress::NULL, steps: 0, limit: 16 }

@@ -48,15 +48,8 @@ const TABLE: u64 = 1;
 /// A persistent key-value store.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// # let mut worker = pool.worker()?;
-/// # let root = pool.layout().root(0);
+/// # use strandline_core::example::*;
+/// # let (mut worker, root) = worker_and_root();
 /// use strandline_core::structures::KeyValueStore;
 ///
 /// let store = KeyValueStore::create(&mut worker, root, 64)?;
@@ -208,7 +201,7 @@ impl KeyValueStore {
         Ok(Self { buckets: Words::of_header(tx, KIND, at, header, KIND.tag(0, 0))? })
     }
 
-    /// Number of buckets.
+    /// How many buckets the table has, fixed at its creation.
     pub fn buckets(&self) -> u64 {
         self.buckets.length
     }

@@ -6,27 +6,11 @@
 const MAGIC: u64 = 0x5c7d;
 
 /// The hash that a type's begins with.
-///
-/// ```
-/// use strandline_core::structures::type_layout::begin;
-///
-/// // Another name or version is another layout.
-/// assert_ne!(begin("Account", 1), begin("Account", 2));
-/// assert_ne!(begin("Account", 1), begin("Order", 1));
-/// ```
 pub const fn begin(name: &str, version: u32) -> u64 {
     bytes(bytes(0xcbf2_9ce4_8422_2325, name.as_bytes()), &version.to_le_bytes())
 }
 
 /// The hash with one more part.
-///
-/// ```
-/// use strandline_core::structures::type_layout::{begin, field};
-///
-/// // A part's name is part of the layout.
-/// let (account, number) = (begin("Account", 1), begin("i64", 0));
-/// assert_ne!(field(account, "balance", number), field(account, "limit", number));
-/// ```
 pub const fn field(hash: u64, name: &str, layout: u64) -> u64 {
     bytes(bytes(hash, name.as_bytes()), &layout.to_le_bytes())
 }
@@ -42,14 +26,6 @@ const fn bytes(mut hash: u64, bytes: &[u8]) -> u64 {
 }
 
 /// The largest of some sizes; 0 for none.
-///
-/// ```
-/// use strandline_core::structures::type_layout::largest;
-///
-/// // An enum takes a word for the variant, and those of its largest one.
-/// const WORDS: usize = 1 + largest(&[0, 2, 1]);
-/// assert_eq!(WORDS, 3);
-/// ```
 pub const fn largest(sizes: &[usize]) -> usize {
     let (mut largest, mut i) = (0, 0);
     while i < sizes.len() {
@@ -62,15 +38,6 @@ pub const fn largest(sizes: &[usize]) -> usize {
 }
 
 /// The tag of a value of this layout.
-///
-/// ```
-/// use strandline_core::structures::type_layout::{begin, tag};
-///
-/// let (one, other) = (tag(begin("Account", 1)), tag(begin("Account", 2)));
-/// assert_ne!(one, other);
-/// // What marks a word as a tag is the same for all.
-/// assert_eq!(one >> 48, other >> 48);
-/// ```
 pub const fn tag(layout: u64) -> u64 {
     MAGIC << 48 | layout & ((1 << 48) - 1)
 }

@@ -12,15 +12,8 @@ use crate::memory::PersistentAddress;
 /// A value that fits one word.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
-/// # let mut worker = pool.worker()?;
-/// # let root = pool.layout().root(0);
+/// # use strandline_core::example::*;
+/// # let (mut worker, root) = worker_and_root();
 /// use strandline_core::structures::{BPlusTree, NodeShape, Word};
 ///
 /// #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,11 +29,11 @@ use crate::memory::PersistentAddress;
 ///     }
 /// }
 ///
-/// let days = worker.run(|tx| BPlusTree::create(tx, root, NodeShape::of_pairs(14)))?;
-/// worker.run(|tx| days.insert(tx, 7, Celsius(-3)))?;
-/// assert_eq!(worker.view(|tx| days.get(tx, 7))?, Some(Celsius(-3)));
+/// let days = worker.run(|tx| BPlusTree::<u64, Celsius>::create(tx, root, NodeShape::of_pairs(14)))?;
+/// worker.run(|tx| days.insert(tx, 1, Celsius(-3)))?;
+/// assert_eq!(worker.view(|tx| days.get(tx, 1))?, Some(Celsius(-3)));
 /// // A tree of another type is not mistaken for it.
-/// assert!(worker.view(|tx| BPlusTree::<i32, i32>::open(tx, root)).is_err());
+/// assert!(worker.view(|tx| BPlusTree::<u64, i32>::open(tx, root)).is_err());
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Word: Copy {
@@ -53,34 +46,6 @@ pub trait Word: Copy {
 }
 
 /// A value that takes one or several words.
-///
-/// ```
-/// use strandline_core::structures::Value;
-///
-/// #[derive(Debug, PartialEq)]
-/// struct Point {
-///     x: u64,
-///     y: u64,
-/// }
-///
-/// impl Value for Point {
-///     const TYPE: u8 = 201;
-///     const WORDS: Option<u64> = Some(2);
-///     fn words(&self) -> u64 {
-///         2
-///     }
-///     fn encode(&self, into: &mut [u64]) {
-///         into.copy_from_slice(&[self.x, self.y]);
-///     }
-///     fn decode(from: &[u64]) -> Self {
-///         Self { x: from[0], y: from[1] }
-///     }
-/// }
-///
-/// let mut words = [0; 2];
-/// Point { x: 3, y: 4 }.encode(&mut words);
-/// assert_eq!(Point::decode(&words), Point { x: 3, y: 4 });
-/// ```
 pub trait Value: Sized {
     /// The type's number in a structure's tag; 128 and above for types of programs.
     const TYPE: u8;

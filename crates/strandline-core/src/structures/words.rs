@@ -19,6 +19,7 @@ use crate::transaction::{Abort, Read, Runner, Transaction};
 const LENGTH: usize = 1;
 const FIRST: usize = 2;
 const INITIALISED: usize = 3;
+/// Words in the header of a structure of this kind.
 pub const HEADER_WORDS: usize = 4;
 
 const LARGEST_BATCH: usize = 4096;
@@ -28,7 +29,9 @@ const LONGEST: u64 = 1 << 44;
 /// Where the words are.
 #[derive(Clone, Copy, Debug)]
 pub struct Words {
+    /// Where the first of them lies.
     pub first: PersistentAddress,
+    /// How many there are.
     pub length: u64,
     /// The parameter in the tag.
     pub parameter: u64,

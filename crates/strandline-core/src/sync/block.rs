@@ -105,17 +105,9 @@ pub(super) const MAXIMAL_LIFE: u64 = (1 << (32 - RECORD_BITS)) - 1;
 const _: () = assert!(RECORDS_PER_BLOCK < 1 << RECORD_BITS);
 
 /// What makes a log this one and no other: the pool that it belongs to, and a nonce of its own.
-///
-/// ```
-/// use strandline_core::sync::LogIdentity;
-///
-/// // A pool whose log was made anew: the old one is not taken for it.
-/// let pool = *b"sixteen bytes...";
-/// assert_ne!(LogIdentity { pool, nonce: 1 }, LogIdentity { pool, nonce: 2 });
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogIdentity {
-    /// The pool's UUID.
+    /// The UUID in the pool's header.
     pub pool: [u8; 16],
     /// Drawn when the log file was made.
     pub nonce: u64,

@@ -35,45 +35,6 @@ use crate::memory::latch::{load_in_order, lock, unlock};
 const BATCH_PAGES: usize = 32;
 
 /// What a checkpoint did.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use strandline_core::memory::{Mapping, MappingKind, Native};
-/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-/// # use strandline_core::memory::{Device, DeviceFile};
-/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
-/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
-/// # use strandline_core::scheme::Blurred;
-/// # use strandline_core::engine::Worker;
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let open = |name: &str| {
-/// #     let mut options = std::fs::OpenOptions::new();
-/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
-/// # };
-/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
-/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
-/// # let device = Arc::new(FileDevice::new(open("heap"), open("log"), true));
-/// # device.grow(DeviceFile::Heap, geometry.size).unwrap();
-/// # create(&*device, identity, parameters, 0)?;
-/// # let layout = Layout::new(geometry)?;
-/// # let shared = SharedLayout::new(&layout, 10, SharedLog::volatile_bytes(&layout, parameters));
-/// # let heap = Arc::new(Mapping::file(&open("heap"), geometry.size, MappingKind::Private)?);
-/// # let words = Arc::new(Mapping::anonymous(shared.bytes())?);
-/// # let view = || -> strandline_core::Result<_> {
-/// #     let memory = Native::new(heap.clone(), words.clone(), Domain::Sync, None, Some(device.clone()))?;
-/// #     Ok(View { memory, layout, shared })
-/// # };
-/// let log = SharedLog::new(&layout, &shared, parameters, identity, 1);
-/// log.recover(&view()?)?;
-/// let mut worker = Worker::<_, Blurred>::lease(view()?, Concurrency::Stm, Some(log))?;
-/// worker.run(|tx| tx.write(layout.root(0), 5))?;
-/// let report = log.checkpoint(&view()?)?;
-/// assert_eq!((report.watermark, report.pages, report.blocks), (1, 1, 1));
-/// // Nothing has happened since.
-/// assert_eq!(log.checkpoint(&view()?)?.pages, 0);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointReport {
     /// S: the first block of the log that is still needed.

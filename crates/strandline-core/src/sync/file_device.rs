@@ -26,28 +26,12 @@ use crate::memory::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
 /// The heap file and the log file of a pool.
 ///
 /// ```
-/// # use std::sync::Arc;
-/// # use strandline_core::memory::{Mapping, MappingKind, Native};
-/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-/// # use strandline_core::memory::{Device, DeviceFile};
-/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
-/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
-/// # use strandline_core::scheme::Blurred;
-/// # use strandline_core::engine::Worker;
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let open = |name: &str| {
-/// #     let mut options = std::fs::OpenOptions::new();
-/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
-/// # };
-/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
-/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
-/// let device = FileDevice::new(open("heap"), open("log"), true);
+/// # use strandline_core::example::*;
+/// # let device = device();
 /// device.grow(DeviceFile::Log, 8192).unwrap();
 /// // On the medium when this returns.
 /// device.write_durable(DeviceFile::Log, 4096, &[7; 4096]).unwrap();
 /// assert_eq!(device.counters().log_bytes, 4096);
-/// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub struct FileDevice {
     heap: OpenFile,
@@ -60,15 +44,9 @@ pub struct FileDevice {
 /// What a pool's device has been asked to do since it was opened.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let sync = strandline_core::sync::SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
-/// # let options = Options { domain: Domain::Sync, sync, ..options };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = durable_path_and_options();
+/// let pool = Pool::create(&path, &options)?;
 /// let before = pool.device_counters().unwrap();
 /// pool.worker()?.run(|tx| tx.write(tx.root(0), 5))?;
 /// let after = pool.device_counters().unwrap();
@@ -80,11 +58,11 @@ pub struct FileDevice {
 pub struct DeviceCounters {
     /// Durable writes to the log: groups of transactions that were made durable together.
     pub log_writes: u64,
-    /// Bytes in them.
+    /// Bytes of the log that these wrote.
     pub log_bytes: u64,
     /// Writes to the heap file: pages, checkpoint slots, the state.
     pub heap_writes: u64,
-    /// Bytes in them.
+    /// Bytes of the heap file that these wrote.
     pub heap_bytes: u64,
     /// Flushes of the heap file.
     pub heap_flushes: u64,

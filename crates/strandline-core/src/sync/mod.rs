@@ -7,7 +7,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `device.rs` | [`Device`], the few operations on files that everything else is written over |
+//! | `memory/device.rs` | [`Device`](crate::memory::Device), the few operations on files that everything else is written over |
 //! | `file_device.rs` | [`FileDevice`], the device of real files |
 //! | `block.rs` | the format of a block, and of the log file's header |
 //! | `slot.rs` | the format of a checkpoint slot |

@@ -49,15 +49,9 @@ const AGAIN_BLOCKS: u64 = 4096;
 /// What the recovery of a `Sync` pool found and did.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let sync = strandline_core::sync::SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
-/// # let options = Options { domain: Domain::Sync, sync, ..options };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = durable_path_and_options();
+/// let pool = Pool::create(&path, &options)?;
 /// let mut worker = pool.worker()?;
 /// worker.run(|tx| tx.write(tx.root(0), 5))?;
 /// // Not closed.
@@ -72,15 +66,15 @@ const AGAIN_BLOCKS: u64 = 4096;
 pub struct SyncRecoveryReport {
     /// S of the newest slot: the first block read.
     pub start: u64,
-    /// Blocks accepted.
+    /// Blocks of the ring that were accepted.
     pub blocks: u64,
     /// Records in them.
     pub records: u64,
-    /// Transactions replayed.
+    /// Transactions above the watermark, which were replayed.
     pub replayed: u64,
     /// Records of a last transaction without commit record, which were dropped.
     pub dropped: u64,
-    /// Words stored home.
+    /// Words stored home by replaying.
     pub words: u64,
     /// Pages of 4 KB that they lie in; written to the heap file, unless the pool is only read.
     pub pages: u64,
@@ -108,34 +102,6 @@ fn cannot(what: &str, file: DeviceFile) -> impl FnOnce(io::Error) -> Error {
 /// writes its header; then writes the first checkpoint slot into the heap file, which is large enough already.
 /// All durable on return. TxIDs will start above `watermark` (0 for a new pool). The nonce in `identity` is to be
 /// drawn anew for each log.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use strandline_core::memory::{Mapping, MappingKind, Native};
-/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-/// # use strandline_core::memory::{Device, DeviceFile};
-/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
-/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
-/// # use strandline_core::scheme::Blurred;
-/// # use strandline_core::engine::Worker;
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let open = |name: &str| {
-/// #     let mut options = std::fs::OpenOptions::new();
-/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
-/// # };
-/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
-/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
-/// use strandline_core::sync::{BLOCK_BYTES, read_log_header};
-///
-/// let device = FileDevice::new(open("heap"), open("log"), true);
-/// device.grow(DeviceFile::Heap, geometry.size).unwrap();
-/// create(&device, identity, parameters, 0)?;
-/// // A header and the ring.
-/// assert_eq!(device.size(DeviceFile::Log).unwrap(), (1 + 16) * BLOCK_BYTES);
-/// assert_eq!(read_log_header(&device, "log".as_ref())?.ring, 16);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 ///
 /// # Errors
 /// The parameters are impossible, or the device fails; `ENOSPC` above all.
@@ -170,14 +136,6 @@ pub fn create(
 }
 
 /// What the header of a log says.
-///
-/// ```
-/// use strandline_core::sync::{BLOCK_BYTES, LogHeader};
-///
-/// fn file_bytes(log: &LogHeader) -> u64 {
-///     (1 + log.ring) * BLOCK_BYTES
-/// }
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogHeader {
     /// Whose log it is.
@@ -188,33 +146,6 @@ pub struct LogHeader {
 }
 
 /// The header of the log file, if that is whole. `path` is for messages.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use strandline_core::memory::{Mapping, MappingKind, Native};
-/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-/// # use strandline_core::memory::{Device, DeviceFile};
-/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
-/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
-/// # use strandline_core::scheme::Blurred;
-/// # use strandline_core::engine::Worker;
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let open = |name: &str| {
-/// #     let mut options = std::fs::OpenOptions::new();
-/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
-/// # };
-/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
-/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
-/// use strandline_core::sync::read_log_header;
-///
-/// let device = FileDevice::new(open("heap"), open("log"), true);
-/// device.grow(DeviceFile::Heap, geometry.size).unwrap();
-/// create(&device, identity, parameters, 0)?;
-/// let header = read_log_header(&device, "log".as_ref())?;
-/// assert_eq!((header.identity, header.ring), (identity, parameters.ring_blocks));
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 ///
 /// # Errors
 /// [`Error::LogFile`] says what is wrong; the device fails.

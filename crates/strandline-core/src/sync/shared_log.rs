@@ -53,12 +53,8 @@ use crate::memory::latch::{load_in_order, lock, unlock};
 /// Sizes of a `Sync` pool that are no part of its layout.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
 /// use strandline_core::sync::SyncParameters;
 ///
 /// // A log of 256 KB, and a checkpoint whenever 32 pages are dirty.
@@ -111,45 +107,6 @@ const WRITE_BLOCKS: u64 = 256;
 const COPY_WORDS: usize = 64;
 
 /// Where the shared log's words lie, and its sizes: all that a thread needs besides its view.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use strandline_core::memory::{Mapping, MappingKind, Native};
-/// # use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
-/// # use strandline_core::memory::{Device, DeviceFile};
-/// # use strandline_core::sync::{FileDevice, LogIdentity, SharedLog, SyncParameters, create};
-/// # use strandline_core::{Concurrency, Domain, Runner, Transaction};
-/// # use strandline_core::scheme::Blurred;
-/// # use strandline_core::engine::Worker;
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let open = |name: &str| {
-/// #     let mut options = std::fs::OpenOptions::new();
-/// #     options.read(true).write(true).create(true).truncate(false).open(folder.path().join(name)).unwrap()
-/// # };
-/// # let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
-/// # let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
-/// # let identity = LogIdentity { pool: *b"sixteen bytes...", nonce: 1 };
-/// # let device = Arc::new(FileDevice::new(open("heap"), open("log"), true));
-/// # device.grow(DeviceFile::Heap, geometry.size).unwrap();
-/// # create(&*device, identity, parameters, 0)?;
-/// # let layout = Layout::new(geometry)?;
-/// # let shared = SharedLayout::new(&layout, 10, SharedLog::volatile_bytes(&layout, parameters));
-/// # let heap = Arc::new(Mapping::file(&open("heap"), geometry.size, MappingKind::Private)?);
-/// # let words = Arc::new(Mapping::anonymous(shared.bytes())?);
-/// # let view = || -> strandline_core::Result<_> {
-/// #     let memory = Native::new(heap.clone(), words.clone(), Domain::Sync, None, Some(device.clone()))?;
-/// #     Ok(View { memory, layout, shared })
-/// # };
-/// let log = SharedLog::new(&layout, &shared, parameters, identity, 1);
-/// log.recover(&view()?)?;
-/// let mut worker = Worker::<_, Blurred>::lease(view()?, Concurrency::Stm, Some(log))?;
-/// // Committed, and durable when somebody flushes.
-/// let (_, transaction) = worker.run_later(|tx| tx.write(layout.root(0), 5))?;
-/// assert_eq!((transaction, log.durable_up_to(&view()?)), (1, 0));
-/// worker.run(|tx| tx.write(layout.root(0), 6))?;
-/// assert_eq!(log.durable_up_to(&view()?), 2);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SharedLog {
     words: VolatileAddress,

@@ -12,20 +12,20 @@ use super::{Abort, Lock, Read, Runner, Statistics, Transaction};
 /// A runner of any kind. Its transactions are trait objects: each access is an indirect call.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// use strandline_core::engine::{Setup, SingleWriter, Stm};
 /// use strandline_core::transaction::AnyRunner;
 ///
-/// let fast = std::env::args().any(|argument| argument == "--fast");
+/// let alone = std::env::args().any(|argument| argument == "--one-writer");
+/// let (shared, single);
 /// // Two types, one runner.
-/// let mut runner = match fast {
-///     true => AnyRunner::new(pool.worker_of(&strandline_core::scheme::NP)?),
-///     false => AnyRunner::new(pool.worker()?),
+/// let mut runner = if alone {
+///     single = Setup::from(SingleWriter).create(&path, &options)?;
+///     AnyRunner::new(single.worker()?)
+/// } else {
+///     shared = Setup::from(Stm).create(&path, &options)?;
+///     AnyRunner::new(shared.worker()?)
 /// };
 /// runner.run(|tx| tx.write(tx.root(0), 5))?;
 /// assert_eq!(runner.view(|tx| tx.read(tx.root(0)))?, 5);

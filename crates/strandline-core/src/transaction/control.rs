@@ -3,19 +3,6 @@
 use crate::memory::Counters;
 
 /// How transactions are isolated from one another.
-///
-/// ```
-/// # use strandline_core::Options;
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// use strandline_core::Concurrency;
-/// use strandline_core::scheme::Setup;
-///
-/// // Readers beside one writer at a time; the default is STM.
-/// let pool = Setup::from(Concurrency::SingleWriter).create(&path, &Options::default())?;
-/// assert_ne!(Concurrency::SingleWriter, Concurrency::default());
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Concurrency {
     /// Word-based software transactional memory: encounter-time locking, write-back, timestamp extension,
@@ -32,13 +19,8 @@ pub enum Concurrency {
 /// What a worker has done so far.
 ///
 /// ```
-/// # use strandline_core::layout::Geometry;
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-/// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-/// # let pool = Pool::create(&path, &options)?;
+/// # use strandline_core::example::*;
+/// # let pool = pool();
 /// let mut worker = pool.worker()?;
 /// worker.run(|tx| tx.write(tx.root(0), 5))?;
 /// worker.view(|tx| tx.read(tx.root(0)))?;
@@ -52,7 +34,7 @@ pub enum Concurrency {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Committed update transactions.
+    /// Committed transactions that wrote something.
     pub commits: u64,
     /// Committed transactions that wrote nothing.
     pub read_only: u64,

@@ -30,16 +30,12 @@ const GRANULE_BYTES: u64 = 256;
 /// A lock that a transaction declares before it begins, named by what it protects.
 ///
 /// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// use strandline_core::scheme::{NP, Setup};
-/// use strandline_core::{Concurrency, Lock};
+/// # use strandline_core::example::*;
+/// # let (pool, mut worker) = pool_and_worker();
+/// use strandline_core::Lock;
 ///
-/// let pool = Setup::from(Concurrency::Locks).create(&path, &options)?;
 /// let (from, to) = (pool.layout().root(0), pool.layout().root(1));
-/// let mut worker = pool.worker_of(&NP)?;
+/// // Taken in order before the transaction begins where isolation is by locks; under STM, as here, nobody needs them.
 /// worker.run_locked(&[Lock::word(from), Lock::word(to)], |tx| {
 ///     tx.write(from, 1)?;
 ///     tx.write(to, 2)
@@ -51,9 +47,9 @@ pub enum Lock {
     /// The words of `bytes` bytes from `at`: rows, array elements, whatever has a known address. Neighbours
     /// within 256 bytes share a lock.
     Range {
-        /// Where they begin.
+        /// The address of the first word.
         at: PersistentAddress,
-        /// How many bytes.
+        /// Bytes from there on that the transaction may write.
         bytes: u64,
     },
     /// All blocks of up to a quarter of a chunk that were allocated by transactions that declared this region first
@@ -78,19 +74,9 @@ impl Lock {
 }
 
 /// A transaction as its successors know it: the log that it used and its number in that log, from 0.
-///
-/// ```
-/// use strandline_core::transaction::Holder;
-///
-/// // The first transaction of log 3, as its locks name it.
-/// let holder = Holder { log: 3, sequence: 0 };
-/// assert_eq!(Holder::decode(holder.encode()), Some(holder));
-/// // A lock that nobody has held.
-/// assert_eq!(Holder::decode(0), None);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The log's number.
+    /// The number of the log whose worker has held the lock.
     pub log: u64,
     /// The transaction's number.
     pub sequence: u64,

@@ -24,12 +24,11 @@ use crate::memory::PersistentAddress;
 /// Reading in a transaction.
 ///
 /// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # use strandline_core::Abort;
-/// # use strandline_core::memory::PersistentAddress;
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// use strandline_core::Abort;
+/// use strandline_core::memory::PersistentAddress;
+///
 /// // The first word of what hangs from a root.
 /// fn first(tx: &mut impl Read, root: u64) -> Result<u64, Abort> {
 ///     let at = tx.read(tx.root(root))?;
@@ -44,14 +43,8 @@ pub trait Read {
     /// Reads the word at `at`.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// worker.run(|tx| tx.write(tx.root(2), 5))?;
     /// assert_eq!(worker.view(|tx| tx.read(tx.root(2)))?, 5);
     /// # Ok::<(), strandline_core::Error>(())
@@ -64,14 +57,8 @@ pub trait Read {
     /// Reads consecutive words.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
     /// let mut words = [0; 2];
     /// worker.view(|tx| tx.read_range(tx.root(1), &mut words))?;
@@ -86,14 +73,8 @@ pub trait Read {
     /// The address of root word `index`, one of eight that structures hang from.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// use strandline_core::layout::ROOTS;
     ///
     /// let roots = worker.view(|tx| Ok((0..ROOTS).map(|index| tx.root(index)).collect::<Vec<_>>()))?;
@@ -105,15 +86,9 @@ pub trait Read {
     /// Words that a pool of this size holds: more than that no structure has, and no length says.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
-    /// assert!(worker.view(|tx| Ok(tx.data_words()))? < geometry.size / 8);
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
+    /// assert!(worker.view(|tx| Ok(tx.data_words()))? < pool.header().geometry.size / 8);
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
     fn data_words(&self) -> u64;
@@ -122,14 +97,8 @@ pub trait Read {
     /// read from the pool are held against it before memory is taken for what they tell of.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// let block = worker.run(|tx| tx.alloc(100))?;
     /// // Unlike with [`Transaction::block`], the transaction goes on.
     /// assert_eq!(worker.view(|tx| tx.find_block(block.word(1)))?, None);
@@ -144,14 +113,8 @@ pub trait Read {
     /// Whether a block or a large object that is allocated begins at `at`.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// let block = worker.run(|tx| tx.alloc(100))?;
     /// assert!(worker.view(|tx| tx.is_allocated(block))?);
     /// worker.run(|tx| tx.free(block))?;
@@ -167,14 +130,8 @@ pub trait Read {
     /// been tried: for looking over what may be damaged.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// use strandline_core::Error;
     /// use strandline_core::memory::PersistentAddress;
     ///
@@ -195,14 +152,8 @@ pub trait Read {
     /// damaged or misused.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// use strandline_core::Error;
     ///
     /// let withdrawn = worker.run(|tx| match tx.read(tx.root(0))?.checked_sub(10) {
@@ -218,13 +169,10 @@ pub trait Read {
 /// Reading, writing, allocating and freeing in a transaction: all of it happens, or nothing.
 ///
 /// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// # use strandline_core::memory::PersistentAddress;
-/// let pool = Pool::create(&path, &options)?;
-/// let mut worker = pool.worker()?;
+/// # use strandline_core::example::*;
+/// # let (pool, mut worker) = pool_and_worker();
+/// use strandline_core::memory::PersistentAddress;
+///
 /// worker.run(|tx| {
 ///     let block = tx.alloc(24)?;
 ///     tx.write_range(block, &[1, 2, 3])?;
@@ -242,14 +190,8 @@ pub trait Transaction: Read {
     /// Writes the word at `at`.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// worker.run(|tx| {
     ///     tx.write(tx.root(0), 5)?;
     ///     // What it has written a transaction reads.
@@ -267,14 +209,8 @@ pub trait Transaction: Read {
     /// Writes consecutive words.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// let block = worker.run(|tx| {
     ///     let block = tx.alloc(24)?;
     ///     tx.write_range(block, &[1, 2, 3])?;
@@ -292,14 +228,8 @@ pub trait Transaction: Read {
     /// write before you read.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// use strandline_core::{Abort, Error};
     ///
     /// // The allocation of a transaction that gives up is undone.
@@ -309,7 +239,7 @@ pub trait Transaction: Read {
     /// });
     /// assert!(given_up.is_err());
     /// assert_eq!(pool.usage()?.objects, 0);
-    /// assert!(matches!(worker.run(|tx| tx.alloc(geometry.size)), Err(Error::Full(_))));
+    /// assert!(matches!(worker.run(|tx| tx.alloc(1 << 20)), Err(Error::Full(_))));
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
     ///
@@ -320,14 +250,8 @@ pub trait Transaction: Read {
     /// Frees the allocation at `at`; it takes effect when the transaction commits.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// use strandline_core::Error;
     ///
     /// let block = worker.run(|tx| tx.alloc(100))?;
@@ -344,14 +268,8 @@ pub trait Transaction: Read {
     /// Bytes of the heap's block that begins at `at`, allocated or not.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// let (block, bytes) = worker.run(|tx| {
     ///     let block = tx.alloc(100)?;
     ///     Ok((block, tx.block(block)?))
@@ -369,14 +287,8 @@ pub trait Transaction: Read {
     /// Runs `body` as a part of this transaction (flat nesting): its abort aborts the whole.
     ///
     /// ```
-    /// # use strandline_core::layout::Geometry;
-    /// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("pool");
-    /// # let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    /// # let options = Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() };
-    /// # let pool = Pool::create(&path, &options)?;
-    /// # let mut worker = pool.worker()?;
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
     /// use strandline_core::Abort;
     ///
     /// /// A transaction, or a part of one.

@@ -6,11 +6,11 @@ use crate::error::Result;
 /// Whoever can run transactions of a certain kind; drivers and benchmarks are generic over it.
 ///
 /// ```
-/// # use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("pool");
-/// # let options = Options { domain: Domain::Process, ..Options::default() };
-/// // Runs on any scheme's worker.
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::engine::Stm;
+///
+/// // Runs on any scheme's worker, in any memory.
 /// fn count(runner: &mut impl Runner) -> strandline_core::Result<u64> {
 ///     runner.run(|tx| {
 ///         let count = tx.read(tx.root(0))? + 1;
@@ -19,9 +19,8 @@ use crate::error::Result;
 ///     })
 /// }
 ///
-/// let pool = Pool::create(&path, &options)?;
-/// assert_eq!(count(&mut pool.worker()?)?, 1);
-/// assert_eq!(count(&mut pool.worker_of(&strandline_core::scheme::NP)?)?, 2);
+/// assert_eq!(count(&mut pool().worker()?)?, 1);
+/// assert_eq!(count(&mut Worker::lease(view, Stm, None)?)?, 1);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Runner {
@@ -32,17 +31,17 @@ pub trait Runner {
     /// promises. `body` may run several times; only its last run has an effect on the pool.
     ///
     /// # Errors
-    /// [`Error::Aborted`] where `body` returned [`Abort::User`]; what made the transaction fail otherwise.
+    /// [`Error::Aborted`](crate::Error::Aborted) where `body` returned [`Abort::User`]; what made the transaction fail otherwise.
     /// The pool is unchanged then.
     fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
     /// Runs `body` as a transaction whose lock set is known before it begins. Where isolation is by locks
-    /// ([`Concurrency::Locks`]) these are taken in order, before `body` runs, and a write to a word that none of
+    /// ([`Concurrency::Locks`](super::Concurrency::Locks)) these are taken in order, before `body` runs, and a write to a word that none of
     /// them protects is an error; a read of such a word is allowed, and safe where nobody writes it. Elsewhere
     /// the set is not needed and is ignored.
     ///
     /// # Errors
-    /// As [`Runner::run`]; [`Error::OutsideLockSet`] where `body` writes outside `locks`.
+    /// As [`Runner::run`]; [`Error::OutsideLockSet`](crate::Error::OutsideLockSet) where `body` writes outside `locks`.
     fn run_locked<R>(
         &mut self,
         _locks: &[Lock],
@@ -63,7 +62,7 @@ pub trait Runner {
     /// Runs `body` as a read-only transaction: it logs, writes back and fences nothing.
     ///
     /// # Errors
-    /// As [`Runner::run`]; [`Error::ReadOnly`] where `body` writes.
+    /// As [`Runner::run`]; [`Error::ReadOnly`](crate::Error::ReadOnly) where `body` writes.
     fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
     /// What it has done so far.
@@ -73,5 +72,37 @@ pub trait Runner {
     /// which has no transactions.
     fn rolls_back(&self) -> bool {
         true
+    }
+}
+
+impl<R: Runner> Runner for &mut R {
+    type Tx<'t> = R::Tx<'t>;
+
+    fn run<T>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>) -> Result<T> {
+        R::run(self, body)
+    }
+
+    fn run_locked<T>(
+        &mut self,
+        locks: &[Lock],
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>,
+    ) -> Result<T> {
+        R::run_locked(self, locks, body)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        R::drain(self)
+    }
+
+    fn view<T>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>) -> Result<T> {
+        R::view(self, body)
+    }
+
+    fn statistics(&self) -> Statistics {
+        R::statistics(self)
+    }
+
+    fn rolls_back(&self) -> bool {
+        R::rolls_back(self)
     }
 }

@@ -7,21 +7,9 @@ use crate::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress};
 pub const NONE: u32 = u32::MAX;
 
 /// A written line. Where a value is kept (a log record, a slot of an execution area) the scheme knows.
-///
-/// ```
-/// use strandline_core::memory::PersistentAddress;
-/// use strandline_core::transaction::LineEntry;
-///
-/// let at = PersistentAddress::new(4096 + 24);
-/// let (line, next) = (at.line(), u32::MAX);
-/// let mut entry = LineEntry { line, version: 0, lock: 0, next, written: 0, places: [0; 8] };
-/// // The newest value of the line's word 3 is in record 17.
-/// entry.set_place(LineEntry::word_of(at), 17);
-/// assert_eq!([2, 3].map(|word| entry.place(word)), [None, Some(17)]);
-/// ```
 #[derive(Clone, Copy)]
 pub struct LineEntry {
-    /// The line's address.
+    /// The address of the line's first word.
     pub line: PersistentAddress,
     /// The version that the line's lock had before this transaction took it (STM).
     pub version: u64,

@@ -28,7 +28,10 @@ fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
 fn with_missing(finding: Finding) -> Finding {
     let missing = WORKLOADS.iter().filter(|workload| workload.workload().is_none());
     missing.fold(finding, |finding, workload| {
-        finding.note(format!("This program was built without {}: the average leaves it out.", workload.name))
+        finding.note(format!(
+            "This program was built without {}: the average leaves it out. `cargo run --release --features {} -- …` has it.",
+            workload.name, workload.key
+        ))
     })
 }
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, LINE_BYTES, Memory, PersistentAddress};
 use strandline_sim::scheme::{Setup, find};
 use strandline_sim::{Contents, Description, Machine};

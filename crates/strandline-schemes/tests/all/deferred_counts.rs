@@ -4,8 +4,8 @@ use strandline_core::engine::{Tx, Worker};
 use strandline_core::example::TestPool;
 use strandline_core::layout::Geometry;
 use strandline_core::memory::recorder::Recorded;
-use strandline_core::memory::{Counters, Event, Hosted, Operation, PersistentAddress, Step, hosted};
-use strandline_core::scheme::{Durability, Erased, SchemeKind};
+use strandline_core::memory::{Counters, Event, Hosted, Operation, PersistentAddress, Step, coroutines};
+use strandline_core::scheme::{Durability, SchemeKind};
 use strandline_core::{Abort, Concurrency, Error, Lock, Read, Runner, Transaction};
 use strandline_schemes::laboratory;
 
@@ -15,7 +15,7 @@ fn pool() -> TestPool {
     TestPool::new(GEOMETRY, None, 0, 1, None)
 }
 
-fn worker(pool: &TestPool, kind: SchemeKind) -> Worker<Hosted, Erased> {
+fn worker(pool: &TestPool, kind: SchemeKind) -> Worker<Hosted, Concurrency> {
     pool.worker_of(kind, laboratory(Concurrency::Locks)).unwrap()
 }
 
@@ -218,7 +218,7 @@ fn a_transaction_larger_than_its_log_entry_changes_nothing() {
         }
         let pool = pool();
         let mut worker = worker(&pool, kind);
-        let fill = |worker: &mut Worker<_, Erased>, words: u64| {
+        let fill = |worker: &mut Worker<_, Concurrency>, words: u64| {
             worker.run(|tx| {
                 let at = tx.root(0);
                 (0..words).try_for_each(|i| tx.write(at.word(i), words))
@@ -278,7 +278,7 @@ fn transactions_of_several_threads_are_isolated() {
                     for _ in 0..25 {
                         let (from, to) = (random.u64(..3), random.u64(..3));
                         let shift = |tx: &mut _, alloc: bool| {
-                            let tx: &mut Tx<_, Erased> = tx;
+                            let tx: &mut Tx<_, Concurrency> = tx;
                             let (from, to) = (word(tx, from), word(tx, to));
                             let left = tx.read(from)?;
                             tx.write(from, left.wrapping_sub(1))?;
@@ -316,9 +316,9 @@ fn transactions_of_several_threads_are_isolated() {
                     assert_eq!(statistics.commits + statistics.read_only, statistics.acknowledged);
                 }
             };
-            let threads = (0..4).map(|thread| Box::new(body(thread)) as hosted::Thread<'_>).collect();
+            let threads = (0..4).map(|thread| Box::new(body(thread)) as coroutines::Thread<'_>).collect();
             let mut random = fastrand::Rng::with_seed(seed);
-            hosted::run(&pool.world(), threads, |running| random.usize(..running.len()));
+            coroutines::run(&pool.world(), threads, |running| random.usize(..running.len()));
             let mut worker = worker(&pool, kind);
             let sum =
                 (0..3).fold(0u64, |sum, i| sum.wrapping_add(worker.view(|tx| tx.read(word(tx, i))).unwrap()));

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::support;
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::{Description, PersistenceDomain, Placement};

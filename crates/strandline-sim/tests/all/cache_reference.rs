@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::support;
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::{CacheLevel, Inclusion};

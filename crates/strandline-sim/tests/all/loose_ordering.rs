@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::support;
 use fastrand::Rng;
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::Description;

@@ -13,7 +13,7 @@ use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
 use strandline_sim::scheme;
 use strandline_schemes::laboratory;
 use strandline_structures::Array;
-use strandline_workloads::{SchemeName, Selection, Sizes, WorkloadName};
+use strandline_workloads::{ALL, HASH, SPS, SchemeName, Selection, Sizes};
 
 fn sizes() -> PoolSizes {
     PoolSizes { log_bytes: 65536, chunk_bytes: 16384, lock_bits: 12 }
@@ -26,11 +26,11 @@ fn run(scheme: &str, threads: usize, transactions: u64) -> Run {
 #[test]
 fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
     let none = scheme::find("none").unwrap();
-    for &workload in WorkloadName::ALL {
+    for workload in ALL.iter() {
         let prepared = Prepared::new(workload, &Sizes::small(), sizes(), 4).unwrap();
         let shares = Selection::new(workload, &Sizes::small()).unwrap().allow(4).is_ok();
         // All of all of them takes minutes.
-        let all = workload == WorkloadName::Sps;
+        let all = workload == &SPS;
         let chosen = |scheme: &SchemeName| all || scheme.name() == "bppm";
         for scheme in SchemeName::all().filter(chosen) {
             for machine in [support::small(4), support::three_levels(), support::mesh(4)] {
@@ -55,7 +55,7 @@ fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
 fn two_runs_with_one_seed_are_equal_to_the_byte() {
     let none = scheme::find("none").unwrap();
     let machine = support::mesh(4);
-    let prepared = Prepared::new(WorkloadName::Hash, &Sizes::small(), sizes(), 4).unwrap();
+    let prepared = Prepared::new(&HASH, &Sizes::small(), sizes(), 4).unwrap();
     let json = |seed| {
         let run = Run { seed, ..run("bppm", 4, 200) };
         serde_json::to_string(&prepared.run(&machine, none, &run, Vec::new()).unwrap().outcome).unwrap()
@@ -71,7 +71,7 @@ fn power_may_fail_at_any_cycle() {
     let none = scheme::find("none").unwrap();
     let sizes = Sizes { array_words: 64, ..Sizes::small() };
     let pool = PoolSizes { log_bytes: 4096, chunk_bytes: 4096, lock_bits: 8 };
-    let prepared = Prepared::new(WorkloadName::Sps, &sizes, pool, 3).unwrap();
+    let prepared = Prepared::new(&SPS, &sizes, pool, 3).unwrap();
     let mut judged = 0;
     for scheme in ["bppm", "bppm+single-writer"] {
         for domain in [PersistenceDomain::Media, PersistenceDomain::Adr, PersistenceDomain::FlushOnFail] {
@@ -114,7 +114,7 @@ fn np_does_not_survive() {
     let none = scheme::find("none").unwrap();
     let sizes = Sizes { array_words: 64, ..Sizes::small() };
     let pool = PoolSizes { log_bytes: 4096, chunk_bytes: 4096, lock_bits: 8 };
-    let prepared = Prepared::new(WorkloadName::Sps, &sizes, pool, 1).unwrap();
+    let prepared = Prepared::new(&SPS, &sizes, pool, 1).unwrap();
     let mut machine = support::small(1);
     machine.caches[0].bytes = 256;
     let crash_at = (1..400).map(|i| i * 997).collect();
@@ -162,7 +162,7 @@ fn a_structure_that_is_cached_is_read_from_there() {
         }
         finished.outcome.statistics.channels.iter().map(|channel| channel.reads).sum::<u64>()
     };
-    let prepared = Prepared::new(WorkloadName::Sps, &sizes, pool, 4).unwrap();
+    let prepared = Prepared::new(&SPS, &sizes, pool, 4).unwrap();
     let cold = reads(&prepared);
     let warm = reads(&prepared.cached(4));
     // What is left is the logs' lines, each stored to for the first time.

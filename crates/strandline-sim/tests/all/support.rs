@@ -60,7 +60,7 @@ pub fn small(cores: usize) -> Description {
     }
 }
 
-/// The machine of the LOC paper (DESIGN §6): one in-order core at 1 GHz, three levels.
+/// The machine of the LOC paper: one in-order core at 1 GHz, three levels.
 pub fn three_levels() -> Description {
     let mut machine = small(1);
     machine.caches = vec![
@@ -74,7 +74,7 @@ pub fn three_levels() -> Description {
     machine
 }
 
-/// The machine of the ATOM paper (DESIGN §6): 32 out-of-order cores on a mesh.
+/// The machine of the ATOM paper: 32 out-of-order cores on a mesh.
 pub fn mesh(cores: usize) -> Description {
     let mut machine = small(cores);
     machine.cores.kind = CoreKind::OutOfOrder;

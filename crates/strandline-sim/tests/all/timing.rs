@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::support;
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
 use strandline_sim::description::{CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackKind};

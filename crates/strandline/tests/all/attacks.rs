@@ -1,112 +1,17 @@
 //! Attacks on a pool, for property tests and for the fuzzer (`fuzz/`): damaged bytes, and kills amid operations.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::LazyLock;
 
-use strandline::{Bytes, HashMap, OrderedMap, Persist, Ptr, Queue, Store, Text, Tx, Vector};
-use strandline_core::layout::Geometry;
+use strandline::{Domain, Error, Geometry, Options, Result, Store, SyncParameters};
 use strandline_core::scheme::Schemes;
-use strandline_core::{Domain, Error, Options, Result};
-
-#[derive(Persist)]
-struct All<'p> {
-    hashed: HashMap<'p, String, u64>,
-    ordered: OrderedMap<'p, String, Vec<u8>>,
-    numbers: OrderedMap<'p, u64, u64>,
-    vector: Vector<'p, (u64, bool)>,
-    queue: Queue<'p, String>,
-    text: Text<'p>,
-    pointer: Ptr<'p, Option<char>>,
-    bytes: Bytes<'p>,
-    units: Vector<'p, ()>,
-    graph: Ptr<'p, Person<'p>>,
-    nested: HashMap<'p, u64, Shelf<'p>>,
-    by_name: OrderedMap<'p, (String, u8), Ptr<'p, Person<'p>>>,
-    pair: (Option<Text<'p>>, [Option<Ptr<'p, u64>>; 2]),
-}
-
-#[derive(Clone, Copy, Persist)]
-struct Person<'p> {
-    friend: Option<Ptr<'p, Person<'p>>>,
-    name: Text<'p>,
-}
-
-#[derive(Clone, Copy, Persist)]
-enum Shelf<'p> {
-    Empty,
-    Books(Vector<'p, Text<'p>>),
-    Waiting { queue: Queue<'p, Vector<'p, u64>>, since: u32 },
-}
-
-fn make<'p>(tx: &Tx<'p>) -> Result<All<'p>> {
-    // Two who point to each other, and to the same name.
-    let name = Text::new(tx, "ann")?;
-    let graph = Ptr::new(tx, &Person { friend: None, name })?;
-    let friend = Ptr::new(tx, &Person { friend: Some(graph), name })?;
-    graph.set(tx, &Person { friend: Some(friend), name })?;
-    let shared = Ptr::new(tx, &5u64)?;
-    Ok(All {
-        bytes: Bytes::new(tx, vec![7; 2000])?,
-        units: Vector::new(tx)?,
-        graph,
-        nested: HashMap::new(tx)?,
-        by_name: OrderedMap::new(tx)?,
-        pair: (Some(Text::new(tx, "")?), [Some(shared), Some(shared)]),
-        hashed: HashMap::new(tx)?,
-        ordered: OrderedMap::new(tx)?,
-        numbers: OrderedMap::new(tx)?,
-        vector: Vector::new(tx)?,
-        queue: Queue::new(tx)?,
-        text: Text::new(tx, "the strandline")?,
-        pointer: Ptr::new(tx, &Some('x'))?,
-    })
-}
+use strandline_structures::model::typed::{All, Shelf, name};
+use strandline_structures::model::{Contents, Operation};
 
 fn options(domain: Domain) -> Options {
     let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 13 };
-    let sync = strandline_core::sync::SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
+    let sync = SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
     Options { domain, geometry, sync, lock_bits: 8, ..Options::default() }
-}
-
-fn fill(store: &Store<All>) {
-    store
-        .update(|tx, root| {
-            let all = root.get(tx)?;
-            for i in 0..40 {
-                all.hashed.insert(tx, &format!("key {i}"), &i)?;
-                all.ordered.insert(
-                    tx,
-                    &format!("a long common prefix {i:03}"),
-                    &vec![i as u8; i as usize],
-                )?;
-                all.numbers.insert(tx, &(i * i), &i)?;
-                all.vector.push(tx, &(i, i % 2 == 0))?;
-                all.queue.push(tx, &format!("job {i}"))?;
-            }
-            Ok(())
-        })
-        .unwrap();
-    for i in 0..20 {
-        store
-            .update(|tx, root| {
-                let all = root.get(tx)?;
-                all.units.push(tx, &())?;
-                all.by_name.insert(tx, &(format!("a name that is long {}", i / 2), i as u8), &all.graph)?;
-                let shelf = match i % 3 {
-                    0 => Shelf::Empty,
-                    1 => Shelf::Books(Vector::new(tx)?),
-                    _ => Shelf::Waiting { queue: Queue::new(tx)?, since: 1 },
-                };
-                match &shelf {
-                    Shelf::Books(books) => books.push(tx, &Text::new(tx, "a book")?)?,
-                    Shelf::Waiting { queue, .. } => queue.push(tx, &Vector::new(tx)?)?,
-                    Shelf::Empty => {}
-                }
-                all.nested.insert(tx, &i, &shelf).map(drop)
-            })
-            .unwrap();
-    }
 }
 
 /// Takes all items, and more even after an error: an iteration must end, with no more items than the pool has words.
@@ -144,8 +49,8 @@ fn use_everything(store: &Store<All>) {
         friend.map_or(Ok(String::new()), |friend| friend.get(tx)?.name.get(tx))
     });
     for i in 0..20 {
-        let _ = store.view(|tx, root| root.get(tx)?.hashed.get(tx, &format!("key {i}")));
-        let _ = store.view(|tx, root| root.get(tx)?.ordered.get(tx, &format!("a long common prefix {i:03}")));
+        let _ = store.view(|tx, root| root.get(tx)?.hashed.get(tx, &name(i)));
+        let _ = store.view(|tx, root| root.get(tx)?.ordered.get(tx, &name(i)));
         let _ = store.view(|tx, root| root.get(tx)?.numbers.get(tx, &(i * i)));
         let _ = store.view(|tx, root| root.get(tx)?.vector.get(tx, i));
         let _ = store.view(|tx, root| match root.get(tx)?.nested.get(tx, &i)? {
@@ -156,11 +61,10 @@ fn use_everything(store: &Store<All>) {
     }
     for i in 0..5 {
         let _ = store.update(|tx, root| root.get(tx)?.hashed.insert(tx, &format!("new {i}"), &i));
-        let _ = store.update(|tx, root| root.get(tx)?.hashed.remove(tx, &format!("key {i}")));
+        let _ = store.update(|tx, root| root.get(tx)?.hashed.remove(tx, &name(i)));
         let _ =
             store.update(|tx, root| root.get(tx)?.ordered.insert(tx, &format!("a long {i}"), &vec![1; 50]));
-        let _ = store
-            .update(|tx, root| root.get(tx)?.ordered.remove(tx, &format!("a long common prefix {i:03}")));
+        let _ = store.update(|tx, root| root.get(tx)?.ordered.remove(tx, &name(i)));
         let _ = store.update(|tx, root| root.get(tx)?.numbers.remove(tx, &(i * i)));
         let _ = store.update(|tx, root| root.get(tx)?.vector.push(tx, &(i, true)));
         let _ = store.update(|tx, root| root.get(tx)?.queue.pop(tx));
@@ -199,8 +103,9 @@ type Files = Vec<(&'static str, Vec<u8>)>;
 /// A pool's files, whole: closed, or as a kill would leave them.
 fn make_image(domain: Domain, clean: bool) -> Files {
     let folder = folder();
-    let store = Store::<All>::create(folder.path().join("pool"), &options(domain), make).unwrap();
-    fill(&store);
+    let store =
+        Store::<All>::create(folder.path().join("pool"), &options(domain), |tx| All::new(tx)).unwrap();
+    All::fill(&store, 40).unwrap();
     assert_eq!(store.check().unwrap(), [""; 0]);
     let read = || {
         let names = ["pool", "pool.log"].into_iter();
@@ -339,124 +244,54 @@ pub fn open_aimed(damage: &[Aimed]) {
     }
 }
 
-/// One transaction.
-#[derive(Clone, Debug)]
-pub enum Step {
-    /// Into both maps of names.
-    Insert(String, u8),
-    /// From both.
-    Remove(String),
-    /// From one, and then it is given up.
-    GiveUp(String),
-    /// Into the map of numbers, if its value is not 0; else from it.
-    Number(u64, u64),
-    /// To the vector's end.
-    Push(u64),
-    /// From the vector's end.
-    Pop,
-    /// To the queue's end.
-    Enqueue(String),
-    /// From the queue's front.
-    Dequeue,
-}
-
-/// What the pool is to hold, in the standard library's collections.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Model {
-    names: BTreeMap<String, Vec<u8>>,
-    numbers: BTreeMap<u64, u64>,
-    vector: Vec<(u64, bool)>,
-    queue: VecDeque<String>,
-}
-
-impl Model {
-    fn apply(&mut self, step: &Step) {
-        match step {
-            Step::Insert(name, bytes) => drop(self.names.insert(name.clone(), vec![7; usize::from(*bytes)])),
-            Step::Remove(name) => drop(self.names.remove(name)),
-            Step::GiveUp(_) => {}
-            Step::Number(key, 0) => drop(self.numbers.remove(key)),
-            Step::Number(key, value) => drop(self.numbers.insert(*key, *value)),
-            Step::Push(item) => self.vector.push((*item, item % 3 == 0)),
-            Step::Pop => drop(self.vector.pop()),
-            Step::Enqueue(item) => self.queue.push_back(item.clone()),
-            Step::Dequeue => drop(self.queue.pop_front()),
-        }
-    }
-}
+/// One transaction: its operations, and whether it is given up in the end.
+pub type Transaction = (Vec<Operation>, bool);
 
 /// What a pool opened from a copy of the file, taken now, holds.
-fn after_a_kill(path: &Path, image: &Path) -> Model {
+fn after_a_kill(path: &Path, image: &Path) -> Contents {
     std::fs::copy(path, image).unwrap();
     let store = Store::<All>::open(image, &options(Domain::Process)).unwrap();
-    let found = store.view(|tx, root| {
-        let all = root.get(tx)?;
-        let names: BTreeMap<_, _> = all.ordered.iter(tx).collect::<Result<_>>()?;
-        let mut sums: Vec<_> = all.hashed.iter(tx).collect::<Result<_>>()?;
-        sums.sort();
-        let expected = names.iter().map(|(name, bytes)| (name.clone(), bytes.len() as u64));
-        assert!(sums.into_iter().eq(expected), "the two maps are not of one transaction");
-        assert_eq!(all.ordered.count(tx)?, names.len() as u64);
-        Ok(Model {
-            names,
-            numbers: all.numbers.iter(tx).collect::<Result<_>>()?,
-            vector: all.vector.iter(tx)?.collect::<Result<_>>()?,
-            queue: all.queue.iter(tx)?.collect::<Result<_>>()?,
-        })
-    });
+    let found = store.update(|tx, root| root.get(tx)?.contents(tx));
     store.pool().usage().unwrap();
     found.unwrap()
 }
 
 /// In the `Process` domain the file is what a kill leaves: after each transaction it holds all of it, and in the midst of one
-/// nothing of it. Bit n of `images` says whether step n, modulo 32, is looked at.
+/// nothing of it. Bit n of `images` says whether transaction n, modulo 32, is looked at.
 ///
 /// # Panics
 /// It is not so.
-pub fn operate_and_kill(steps: &[Step], images: u32) {
+pub fn operate_and_kill(transactions: &[Transaction], images: u32) {
     let folder = folder();
     let (path, image) = (folder.path().join("pool"), folder.path().join("image"));
-    let store = Store::<All>::create(&path, &options(Domain::Process), make).unwrap();
-    let mut model = Model::default();
-    for (number, step) in steps.iter().enumerate() {
+    let store = Store::<All>::create(&path, &options(Domain::Process), |tx| All::new(tx)).unwrap();
+    let mut expected = All::empty();
+    for (number, (operations, gives_up)) in transactions.iter().enumerate() {
         let take = images >> (number % 32) & 1 == 1;
         let done = store.update(|tx, root| {
             let all = root.get(tx)?;
-            match step {
-                Step::Insert(name, bytes) => {
-                    all.ordered.insert(tx, name, &vec![7; usize::from(*bytes)])?;
-                    if take {
-                        assert_eq!(after_a_kill(&path, &image), model, "in the midst of {step:?}");
-                    }
-                    all.hashed.insert(tx, name, &u64::from(*bytes))?;
+            let mut outcomes = Vec::new();
+            for operation in operations {
+                outcomes.push(all.apply(tx, operation)?);
+                if take && outcomes.len() == 1 {
+                    assert_eq!(after_a_kill(&path, &image), expected, "in the midst of {operations:?}");
                 }
-                Step::Remove(name) => {
-                    all.ordered.remove(tx, name)?;
-                    all.hashed.remove(tx, name)?;
-                }
-                Step::GiveUp(name) => {
-                    all.ordered.remove(tx, name)?;
-                    return Err(Error::Aborted);
-                }
-                Step::Number(key, 0) => drop(all.numbers.remove(tx, key)?),
-                Step::Number(key, value) => drop(all.numbers.insert(tx, key, value)?),
-                Step::Push(item) => all.vector.push(tx, &(*item, item % 3 == 0))?,
-                Step::Pop => drop(all.vector.pop(tx)?),
-                Step::Enqueue(item) => all.queue.push(tx, item)?,
-                Step::Dequeue => drop(all.queue.pop(tx)?),
             }
-            Ok(())
+            if *gives_up { Err(Error::Aborted) } else { Ok(outcomes) }
         });
         match done {
-            Ok(()) => model.apply(step),
+            Ok(outcomes) => {
+                let right: Vec<_> = operations.iter().map(|operation| expected.apply(operation)).collect();
+                assert_eq!(outcomes, right, "{operations:?}");
+            }
             // Nothing has happened.
             Err(Error::Aborted | Error::Full(_)) => {}
-            Err(error) => panic!("{step:?}: {error}"),
+            Err(error) => panic!("{operations:?}: {error}"),
         }
         if take {
-            assert_eq!(after_a_kill(&path, &image), model, "after {step:?}");
+            assert_eq!(after_a_kill(&path, &image), expected, "after {operations:?}");
         }
     }
     drop(store);
-    assert_eq!(after_a_kill(&path, &image), model, "at the end");
+    assert_eq!(after_a_kill(&path, &image), expected, "at the end");
 }

@@ -5,13 +5,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use strandline::Store;
-use strandline_core::engine::Worker;
+use strandline_core::engine::{Stm, Worker};
 use strandline_core::example::{SMALL, TestPool};
 use strandline_core::layout::{Geometry, SharedLayout};
-use strandline_core::memory::{Hosted, Memory, hosted};
-use strandline_core::scheme::Blurred;
+use strandline_core::memory::{Hosted, Memory, coroutines};
 use strandline_core::transaction::Statistics;
-use strandline_core::{Abort, Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline_core::{Abort, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 
 fn options(logs: u64) -> Options {
     let geometry = Geometry { size: 4 << 20, logs, log_bytes: 1 << 15, chunk_bytes: 1 << 14 };
@@ -205,8 +204,8 @@ fn after_a_panic_the_thread_may_begin_again() {
     }
 }
 
-fn lease<'m>(pool: &TestPool, memory: &'m Hosted) -> Worker<&'m Hosted, Blurred> {
-    Worker::lease(pool.over(memory), Concurrency::Stm, None).unwrap()
+fn lease<'m>(pool: &TestPool, memory: &'m Hosted) -> Worker<&'m Hosted> {
+    Worker::lease(pool.over(memory), Stm, None).unwrap()
 }
 
 /// Coroutines on one thread of the operating system are threads of their own.
@@ -230,8 +229,8 @@ fn coroutines_have_an_identity_too() {
         }
     };
     let mut turn = 0;
-    let threads = vec![Box::new(thread) as hosted::Thread<'_>, Box::new(thread)];
-    hosted::run(&pool.world(), threads, |running| {
+    let threads = vec![Box::new(thread) as coroutines::Thread<'_>, Box::new(thread)];
+    coroutines::run(&pool.world(), threads, |running| {
         turn += 1;
         turn % running.len()
     });
@@ -243,11 +242,11 @@ fn coroutines_have_an_identity_too() {
         assert_eq!(found.unwrap(), (true, 40));
         inner.run(|tx| tx.read(tx.root(0))).unwrap();
     };
-    hosted::run(&pool.world(), vec![Box::new(nested) as hosted::Thread<'_>], |_| 0);
+    coroutines::run(&pool.world(), vec![Box::new(nested) as coroutines::Thread<'_>], |_| 0);
 }
 
 /// Waits until so many threads wait for a lease on the pool of `worker`.
-fn until_waiting(worker: &Worker<strandline_core::memory::Native, Blurred>, threads: u64) {
+fn until_waiting(worker: &Worker<strandline_core::memory::Native>, threads: u64) {
     while worker.memory().load(SharedLayout::RETURNS.word(1)) != threads {
         std::thread::yield_now();
     }

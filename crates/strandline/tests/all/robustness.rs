@@ -3,9 +3,11 @@
 //! `STRANDLINE_CASES=100000 cargo test --release -p strandline --test all robustness` runs it for longer; `fuzz/` looks for
 //! more with a fuzzer.
 
-use super::attacks::{self, Aimed, Change, Damage, Step};
+use super::attacks::{self, Aimed, Change, Damage, Transaction};
 use proptest::prelude::*;
-use strandline_core::Domain;
+use strandline::Domain;
+use strandline_structures::model::Numbers;
+use strandline_structures::model::typed::All;
 
 fn cases(usual: u32) -> ProptestConfig {
     let cases = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual);
@@ -19,19 +21,11 @@ fn damage() -> impl Strategy<Value = Vec<Damage>> {
     prop::collection::vec(one, 1..12)
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let name = "(abcdefgh){0,2}[ab]{0,2}";
-    let step = prop_oneof![
-        3 => (name, any::<u8>()).prop_map(|(name, bytes)| Step::Insert(name, bytes)),
-        1 => name.prop_map(Step::Remove),
-        1 => name.prop_map(Step::GiveUp),
-        2 => (0..20u64, 0..3u64).prop_map(|(key, value)| Step::Number(key, value)),
-        1 => any::<u64>().prop_map(Step::Push),
-        1 => Just(Step::Pop),
-        1 => name.prop_map(Step::Enqueue),
-        1 => Just(Step::Dequeue),
-    ];
-    prop::collection::vec(step, 1..40)
+fn transactions() -> impl Strategy<Value = Vec<Transaction>> {
+    let operation =
+        prop::array::uniform6(any::<u32>()).prop_map(|numbers| All::draw(&mut Numbers::new(numbers, 20)));
+    let one = (prop::collection::vec(operation, 1..4), prop::bool::weighted(0.1));
+    prop::collection::vec(one, 1..30)
 }
 
 proptest! {
@@ -69,7 +63,7 @@ proptest! {
     #![proptest_config(cases(25))]
 
     #[test]
-    fn a_kill_at_any_time_leaves_whole_transactions(steps in steps(), images in any::<u32>()) {
-        attacks::operate_and_kill(&steps, images);
+    fn a_kill_at_any_time_leaves_whole_transactions(transactions in transactions(), images in any::<u32>()) {
+        attacks::operate_and_kill(&transactions, images);
     }
 }

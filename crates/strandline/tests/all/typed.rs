@@ -488,7 +488,7 @@ fn large_maps_keep_everything() {
                 assert_eq!(names.get(tx, format!("user:{i:06}").as_str())?, Some(i));
             }
             let range =
-                names.range::<str>(tx, (Bound::Included("user:000100"), Bound::Excluded("user:000200")));
+                names.range::<str, _>(tx, (Bound::Included("user:000100"), Bound::Excluded("user:000200")));
             assert!(range.map(|pair| pair.unwrap().1).eq(100..200));
             assert!(names.iter(tx).rev().map(|pair| pair.unwrap().1).eq((0..count).rev()));
             let seen: StdHashMap<u64, [u64; 3]> = table.iter(tx).collect::<Result<_>>()?;

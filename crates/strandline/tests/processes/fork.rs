@@ -116,7 +116,6 @@ fn everything_is_refused_and_nothing_closed() {
                     refused(pool.worker());
                     refused(pool.wait_for_worker());
                     if domain != Domain::Sync {
-                        refused(pool.worker_of(&strandline_schemes::BPPM_COUNTED));
                         refused(strandline_schemes::VolatileWorker::in_pool(&pool, 2));
                     }
                     refused(pool.checkpoint());
@@ -142,7 +141,6 @@ fn everything_is_refused_and_nothing_closed() {
             }
             assert!(!folder.join("copy").exists());
             // The parent's leases are as they were.
-            assert!(matches!(store.pool().worker_of(&strandline_schemes::BASE), Err(Error::Unsupported(_))));
             increment(&store).unwrap();
             session.update(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
             ticket.wait().unwrap();
@@ -161,9 +159,11 @@ fn everything_is_refused_and_nothing_closed() {
 #[test]
 fn plain_stores_are_refused_too() {
     let forking = |folder: &Path| {
-        let pool = Pool::create(folder.join("pool"), &options(Domain::Process)).unwrap();
+        let setup = laboratory(Concurrency::Stm);
+        let pool = setup.create(folder.join("pool"), &options(Domain::Process)).unwrap();
         let mut worker = strandline_schemes::VolatileWorker::in_pool(&pool, 0).unwrap();
         in_child(|| {
+            refused(pool.worker_of(&strandline_schemes::BPPM_COUNTED));
             refused(worker.run(|tx| tx.write(tx.root(0), 1)));
             refused(worker.view(|_| Ok(())));
         });

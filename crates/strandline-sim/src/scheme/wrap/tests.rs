@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress};
 
 use super::log::Area;

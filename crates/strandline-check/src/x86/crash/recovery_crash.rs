@@ -31,7 +31,7 @@ struct RecordedLine {
 }
 
 /// A power failure during a recovery: what may have survived, as far as it differs from what was there before.
-pub(in crate::explore) struct RecoveryCrash {
+pub(crate) struct RecoveryCrash {
     /// What lines hold where they are not open.
     pub(super) certain: Vec<(u32, [u64; 8])>,
     pub(super) open: Vec<OpenLine>,
@@ -103,19 +103,19 @@ impl Recorder {
 
 impl CrashMemory {
     /// From now on what this run does is recorded, so that power may fail in it.
-    pub(in crate::explore) fn record(&self) {
+    pub(crate) fn record(&self) {
         self.recorder.borrow_mut().clear();
         self.recording.set(true);
     }
 
     /// The same, but only the crashes with these numbers are kept; those above the last one are the last one.
-    pub(in crate::explore) fn record_some(&self, wanted: Vec<u32>) {
+    pub(crate) fn record_some(&self, wanted: Vec<u32>) {
         self.record();
         self.recorder.borrow_mut().wanted = Some(wanted);
     }
 
     /// Recovery ends: one crash more. Takes the crashes that were recorded.
-    pub(in crate::explore) fn recorded(&self) -> Vec<RecoveryCrash> {
+    pub(crate) fn recorded(&self) -> Vec<RecoveryCrash> {
         let count = self.crashes_counted();
         if let Some(wanted) = &mut self.recorder.borrow_mut().wanted {
             wanted.iter_mut().for_each(|wanted| *wanted = (*wanted).min(count));
@@ -126,12 +126,12 @@ impl CrashMemory {
     }
 
     /// How often power might have failed in the recovery that was recorded last.
-    pub(in crate::explore) fn crashes_counted(&self) -> u32 {
+    pub(crate) fn crashes_counted(&self) -> u32 {
         self.recorder.borrow().count
     }
 
     /// What was recorded, for reports.
-    pub(in crate::explore) fn recorded_operations(&self) -> Vec<Operation> {
+    pub(crate) fn recorded_operations(&self) -> Vec<Operation> {
         self.recorder.borrow().operations.clone()
     }
 

@@ -26,9 +26,9 @@ use self::choice::{Chooser, Mood, Path};
 use self::open_line::{OpenLine, certain, push_new, push_newest};
 use self::recovery_crash::Recorder;
 use self::recovery_crash::RecoveryCrash;
-use super::oracle::Recovered;
 use super::trace::{Store, Trace};
 use crate::Setting;
+use crate::x86::Recovered;
 
 /// The lazy memory. One serves many crashes of pools of one size.
 pub struct CrashMemory {
@@ -175,7 +175,7 @@ impl CrashMemory {
     }
 
     /// Becomes the memory after a further power failure, during a recovery on `before`.
-    pub(super) fn crash_again(&self, before: &Self, crash: RecoveryCrash) {
+    pub(crate) fn crash_again(&self, before: &Self, crash: RecoveryCrash) {
         self.omitted.set(before.omitted.get());
         self.flush_on_fail.set(before.flush_on_fail.get());
         self.reference.borrow_mut().clone_from(&before.reference.borrow());

@@ -14,15 +14,15 @@
 //! nothing; with it, but without one of the others, the count does not come out. A commit record of an earlier run
 //! that is not overwritten yet names a TxID at or below the watermark.
 
-use super::blurred::{
+use strandline_core::log::ThreadLog;
+use strandline_core::memory::{Memory, Step};
+use strandline_core::scheme::Reading;
+use strandline_core::scheme::{
     BULK_LOG, BULK_STEPS, BULK_WAIT, BulkPersistence, WATERMARK_FENCE, WATERMARK_FENCE_LATE,
 };
-use super::recovery::Reading;
-use super::redo::{Logging, REDO_STEPS, Redo, leave_records};
-use super::{Durability, Mode, Of, SchemeDescriptor};
-use crate::log::ThreadLog;
-use crate::memory::{Memory, Step};
-use crate::transaction::Concurrency;
+use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
+use strandline_core::scheme::{Logging, REDO_STEPS, Redo, leave_records};
+use strandline_core::transaction::Concurrency;
 
 /// `bppm-counted`.
 ///
@@ -30,7 +30,7 @@ use crate::transaction::Concurrency;
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Abort;
-/// use strandline_core::scheme::BPPM_COUNTED;
+/// use strandline_schemes::BPPM_COUNTED;
 ///
 /// let mut worker = Worker::lease_of(view, &BPPM_COUNTED, Concurrency::Stm, None)?;
 /// let given_up = worker.run(|tx| {

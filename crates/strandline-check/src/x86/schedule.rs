@@ -49,7 +49,7 @@ pub struct ChoicePoint {
 
 /// The state of a schedule.
 #[derive(Debug)]
-pub(super) struct Scheduler {
+pub(crate) struct Scheduler {
     policy: Policy,
     random: Rng,
     priorities: Vec<i64>,

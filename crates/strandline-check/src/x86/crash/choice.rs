@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::explore::mix;
+use crate::x86::mix;
 
 /// A decision that a run made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use fastrand::Rng;
-use strandline_core::memory::hosted::{self, Thread};
+use strandline_core::memory::coroutines::{self, Thread};
 use strandline_core::memory::{Event, Operation, Space, Step, World};
 
 use super::mix;
@@ -62,11 +62,11 @@ struct Delayed {
 impl IssuedStore {
     /// By the code whose operation is being performed.
     fn now(space: Space, at: u64, value: u64) -> Self {
-        Self { space, at, value, source: hosted::caller() }
+        Self { space, at, value, source: strandline_core::memory::hosted::caller() }
     }
 }
 
-/// The world.
+/// The world in which a program runs whose stores reach memory as x86 allows.
 pub struct X86World {
     persistent: Box<[Cell<u64>]>,
     volatile: Box<[Cell<u64>]>,
@@ -149,7 +149,7 @@ impl X86World {
     pub fn run(self: &Rc<Self>, threads: Vec<Thread<'_>>, policy: Policy, seed: u64) -> Vec<ChoicePoint> {
         *self.scheduler.borrow_mut() = Scheduler::new(policy, threads.len(), seed);
         let world: Rc<dyn World> = self.clone();
-        hosted::run(&world, threads, |running| {
+        coroutines::run(&world, threads, |running| {
             self.scheduler.borrow_mut().choose(running, || self.present())
         });
         let threads = self.views.borrow().len();

@@ -4,7 +4,7 @@ use super::crash::Decision;
 use super::trace::Trace;
 
 /// A judge of crashes of changed histories, for one violation.
-pub(super) trait Trial {
+pub(crate) trait Trial {
     /// Whether the state in which just the values of `lost` did not survive violates.
     fn violates(&mut self, trace: &Trace, time: u32, lost: &[Decision]) -> bool;
 
@@ -13,7 +13,7 @@ pub(super) trait Trial {
 }
 
 /// A store that must be durable before something that happens later.
-pub(super) struct Missing {
+pub(crate) struct Missing {
     /// When the store was made.
     pub store: u32,
     /// The word that it stored to.
@@ -27,7 +27,7 @@ pub(super) struct Missing {
 /// Tries, for each of the `lost` values of a violation at `time`, to write its line back and to fence before the
 /// first event that depends on it. Returns the first one that makes the violation impossible; else one
 /// that takes part in it; `None` if the history violates with nothing lost.
-pub(super) fn missing(
+pub(crate) fn missing(
     trace: &Trace,
     time: u32,
     lost: &[Decision],

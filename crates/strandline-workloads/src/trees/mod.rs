@@ -3,28 +3,42 @@
 //! A value of 8 bytes lies in its node. A larger one, as in ATOM's entries of 512 bytes and 4 KB, is an
 //! allocation of its own, to which the node has the address. Sets have no values.
 
+mod b_plus_tree;
+mod b_tree;
+mod multiset;
+mod red_black_tree;
+mod set;
+
+pub use b_plus_tree::BPLUSTREE;
+pub use b_tree::BTREE;
+pub use multiset::MULTISET;
+pub use red_black_tree::RBTREE;
+pub use set::SET;
+
 use std::marker::PhantomData;
 
 use strandline_core::Result;
 use strandline_core::memory::PersistentAddress;
-use strandline_core::structures::{BPlusTree, NodeShape};
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
-use strandline_structures::{BTree, MultiSet, RedBlackTree, Set};
 
 use crate::dictionary::{Dictionary, Operator, Use, batch};
-use crate::{Sizes, Workload, root};
+use crate::{Parameter, Sizes, Workload, root};
+
+/// What they take of the command's options; sets have no values.
+const MAP: &[Parameter] = &[Parameter::ValueWords, Parameter::Operations];
+const SETS: &[Parameter] = &[Parameter::Operations];
 
 /// An ordered structure of words.
-pub trait Tree: Copy + Send {
+pub trait Tree: Copy + 'static {
     /// Whether keys have values.
     const HAS_VALUES: bool = true;
     /// Insertions that the fill does in one transaction, at most.
     const BATCH: u64;
     /// Bytes of heap for each key, at most, without the values' own allocations.
     const KEY_BYTES: u64;
-    /// Creates it.
+    /// Creates an empty structure at `root`.
     fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort>;
-    /// Opens it.
+    /// Opens the structure at `root`.
     fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort>;
     /// Whether `key` is there.
     fn contains(&self, tx: &mut impl Read, key: u64) -> Result<bool, Abort>;
@@ -32,7 +46,7 @@ pub trait Tree: Copy + Send {
     fn insert(&self, tx: &mut impl Transaction, key: u64, value: u64) -> Result<Option<u64>, Abort>;
     /// Takes `key` out; returns its value, if it was there.
     fn remove(&self, tx: &mut impl Transaction, key: u64) -> Result<Option<u64>, Abort>;
-    /// All keys.
+    /// All keys in the structure, in their order.
     fn keys(&self, tx: &mut impl Read) -> Result<Vec<u64>, Abort>;
     /// Checks its invariants; returns the number of keys.
     fn check(&self, tx: &mut impl Read) -> Result<u64, Abort>;
@@ -40,7 +54,7 @@ pub trait Tree: Copy + Send {
 
 macro_rules! map_of_words {
     ($type:ident, $batch:expr, $key_bytes:expr $(, $shape:expr)?) => {
-        impl Tree for $type<u64, u64> {
+        impl crate::trees::Tree for $type<u64, u64> {
             const BATCH: u64 = $batch;
             const KEY_BYTES: u64 = $key_bytes;
             fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort> {
@@ -76,20 +90,13 @@ macro_rules! map_of_words {
     };
 }
 
-// A node of four words.
-map_of_words!(RedBlackTree, batch(8), 64);
-// An insertion shifts half a node, and splits one now and then. Nodes may be a quarter full.
-map_of_words!(BPlusTree, 4, 64, NodeShape::PAPER);
-map_of_words!(BTree, 16, 80, TEXTBOOK_KEYS);
-
-/// Keys in a node of the textbook's B-tree: 23 words of a leaf take three lines.
-const TEXTBOOK_KEYS: u64 = 11;
+use map_of_words;
 
 macro_rules! set_of_words {
     ($type:ident, $contains:expr, $insert:expr, $keys:expr) => {
-        impl Tree for $type<u64> {
+        impl crate::trees::Tree for $type<u64> {
             const HAS_VALUES: bool = false;
-            const BATCH: u64 = batch(8);
+            const BATCH: u64 = crate::dictionary::batch(8);
             const KEY_BYTES: u64 = 64;
             fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort> {
                 $type::create(tx, root)
@@ -122,24 +129,7 @@ macro_rules! set_of_words {
     };
 }
 
-set_of_words!(Set, Set::contains, Set::insert, |set: &Set<u64>, tx, keys: &mut Vec<u64>| {
-    set.range(tx, .., |key| {
-        keys.push(key);
-        Ok(())
-    })
-});
-// Equal keys are elements of their own, so every insertion makes one more.
-set_of_words!(
-    MultiSet,
-    |set: &MultiSet<u64>, tx, key| Ok(set.times(tx, key)? > 0),
-    |set: &MultiSet<u64>, tx, key| set.insert(tx, key).map(|_| true),
-    |set: &MultiSet<u64>, tx, keys: &mut Vec<u64>| {
-        set.range(tx, .., |key, times| {
-            keys.extend((0..times).map(|_| key));
-            Ok(())
-        })
-    }
-);
+use set_of_words;
 
 /// A workload on one of these structures.
 pub struct TreeWorkload<T> {
@@ -148,7 +138,7 @@ pub struct TreeWorkload<T> {
     tree: PhantomData<fn() -> T>,
 }
 
-/// One thread's handle.
+/// One thread's transactions on the structure.
 pub struct Keyed<T> {
     tree: T,
     /// The words of a value that does not fit its node; empty for those that do.
@@ -158,8 +148,7 @@ pub struct Keyed<T> {
 impl<T: Tree> TreeWorkload<T> {
     /// The workload with these sizes, on the keys below `keys`.
     pub fn new(sizes: &Sizes, keys: u64) -> Self {
-        let Sizes { operations, mix, value_bytes, .. } = *sizes;
-        Self { usage: Use { keys, operations, mix }, value_bytes, tree: PhantomData }
+        Self { usage: Use::of(sizes, keys), value_bytes: sizes.value_bytes, tree: PhantomData }
     }
 
     fn own_words(&self) -> u64 {

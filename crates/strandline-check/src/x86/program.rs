@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use strandline_core::memory::hosted::Thread;
+use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, World};
 
 use super::crash::{CrashMemory, Decision};
-use super::explorer::panic_text;
 use super::missing::{Trial, missing};
+use super::panic_text;
 use super::schedule::Policy;
 use super::story;
 use super::trace::Trace;
@@ -26,7 +26,7 @@ pub struct Options {
     pub volatile_bytes: u64,
     /// What may survive of a cache line.
     pub setting: Setting,
-    /// Threads.
+    /// How many threads the program has.
     pub threads: usize,
     /// Runs, each with another interleaving; one suffices for one thread.
     pub histories: u64,
@@ -64,9 +64,9 @@ pub struct Crashed {
 pub struct Report {
     /// Runs of the program.
     pub histories: u64,
-    /// Crash points.
+    /// Crash points at which states were tried.
     pub points: u64,
-    /// Crash states judged.
+    /// Different crash states that were judged.
     pub states: u64,
     /// Crash points with more states than [`Options::states`].
     pub cut_short: u64,

@@ -1,7 +1,7 @@
 //! The volatile area that a transaction executes in where it executes neither in its log nor in place.
 
-use crate::log::{LogFull, ThreadLog};
-use crate::memory::PersistentAddress;
+use strandline_core::log::{LogFull, ThreadLog};
+use strandline_core::memory::PersistentAddress;
 
 /// The words that the running transaction writes, in the order of their first writes. A value's place is its index.
 #[derive(Default)]

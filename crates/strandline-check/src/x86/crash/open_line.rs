@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::explore::mix;
+use crate::x86::mix;
 
 /// What may have survived of a line whose contents are not certain.
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ use super::trace::LineHistory;
 
 /// The parts of the number that are kept up to date.
 #[derive(Default)]
-pub(super) struct State {
+pub(crate) struct State {
     pub threads: Vec<u64>,
     pub volatile: u64,
     lines: Vec<u64>,

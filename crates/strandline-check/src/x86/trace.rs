@@ -100,7 +100,7 @@ pub struct Mark {
     pub operation: Operation,
 }
 
-/// All of it.
+/// All that happened in a life that a crash can depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The pool at the beginning, durable.
@@ -194,7 +194,7 @@ impl Trace {
     }
 
     /// What would be if the stores of `line` up to `upto` had become durable at `when`.
-    pub(super) fn make_durable(&mut self, line: u32, when: u32, upto: u32) {
+    pub(crate) fn make_durable(&mut self, line: u32, when: u32, upto: u32) {
         let slot = self.line_index[line as usize];
         let Some(history) = (slot as usize).checked_sub(1).and_then(|at| self.lines.get_mut(at)) else {
             return;

@@ -1,20 +1,22 @@
 //! NP, no persistence (Blurred Persistence, section V-A): the same transactions with a volatile execution
 //! area and nothing that makes them durable. The upper bound of every scheme.
 
-use super::blurred::PAPER;
-use super::execution_area::ExecutionArea;
-use super::{Durability, Full, Mode, Of, RecoveryReport, RecoveryStep, Scheme, SchemeDescriptor};
-use crate::error::Error;
-use crate::layout::View;
-use crate::memory::{Memory, PersistentAddress};
-use crate::transaction::Concurrency;
+use crate::execution_area::ExecutionArea;
+use strandline_core::error::Error;
+use strandline_core::layout::View;
+use strandline_core::memory::{Memory, PersistentAddress};
+use strandline_core::scheme::PAPER;
+use strandline_core::scheme::{
+    Durability, Full, Mode, Of, RecoveryReport, RecoveryStep, Scheme, SchemeDescriptor,
+};
+use strandline_core::transaction::Concurrency;
 
 /// The execution area of one worker.
 ///
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::NP;
+/// use strandline_schemes::NP;
 ///
 /// let mut worker = Worker::lease_of(view, &NP, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;

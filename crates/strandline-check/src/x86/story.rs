@@ -66,7 +66,7 @@ pub(crate) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u3
 }
 
 /// What `missing` says, in words.
-pub(super) fn missing(trace: &Trace, missing: Option<&Missing>, describe: impl Fn(u32) -> String) -> String {
+pub(crate) fn missing(trace: &Trace, missing: Option<&Missing>, describe: impl Fn(u32) -> String) -> String {
     let Some(Missing { store, word, before, suffices }) = missing else {
         return "no write-back or fence: the history is wrong with nothing lost".to_owned();
     };
@@ -97,7 +97,7 @@ pub(super) fn missing(trace: &Trace, missing: Option<&Missing>, describe: impl F
 }
 
 /// What was stored and did not survive, by `decisions`.
-pub(super) fn lost(decisions: &[Decision], describe: impl Fn(u32) -> String) -> Vec<String> {
+pub(crate) fn lost(decisions: &[Decision], describe: impl Fn(u32) -> String) -> Vec<String> {
     let lost = decisions.iter().filter(|decision| decision.is_loss());
     let tell = |decision: &Decision| {
         format!("{}: {:#x} survived, not {:#x}", describe(decision.word), decision.value, decision.newest)
@@ -106,7 +106,7 @@ pub(super) fn lost(decisions: &[Decision], describe: impl Fn(u32) -> String) -> 
 }
 
 /// What a recovery did before power failed in it; zeros stored one after the other are one line.
-pub(super) fn recovery(operations: &[Operation], describe: impl Fn(u32) -> String) -> Vec<String> {
+pub(crate) fn recovery(operations: &[Operation], describe: impl Fn(u32) -> String) -> Vec<String> {
     let mut lines = Vec::new();
     let mut zeros = 0;
     for operation in operations {

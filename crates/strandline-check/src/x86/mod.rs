@@ -1,0 +1,46 @@
+//! Power failures on x86: which states can one leave?
+//!
+//! What runs in an [`X86World`] leaves a [`Trace`]; at its crash points a [`CrashMemory`] stands for all states that may
+//! survive, and recovery and a judge run on it once for each that they can tell apart. `docs/crash-checking.md` says what is
+//! explored and what is not.
+
+// Crashes inside recovery are for schemes so far.
+#![cfg_attr(not(feature = "schemes"), allow(dead_code))]
+
+pub(crate) mod crash;
+pub(crate) mod missing;
+mod program;
+pub(crate) mod running;
+pub(crate) mod schedule;
+mod state;
+pub(crate) mod story;
+pub(crate) mod trace;
+pub(crate) mod world;
+
+use std::any::Any;
+
+pub use crash::{CrashMemory, Decision};
+pub use program::{Crashed, Options, Refused, Report, check};
+pub use schedule::Policy;
+pub use trace::Trace;
+pub use world::X86World;
+
+/// A memory that recovery has run on.
+pub trait Recovered {
+    /// The value of word `word`.
+    fn load_word(&self, word: u32) -> u64;
+    /// Words of transactions that recovery may have stored to, among others.
+    fn stored(&self) -> impl Iterator<Item = u32>;
+}
+
+/// A hash of `hash` and `value`.
+pub(crate) fn mix(hash: u64, value: u64) -> u64 {
+    let mixed = (hash.rotate_left(25) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
+}
+
+/// The text of a panic.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned()
+}

@@ -1,0 +1,62 @@
+//! Threads as coroutines on one operating-system thread, for worlds that choose how they interleave.
+
+use std::rc::Rc;
+
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use super::{Hosted, World};
+
+/// What one thread does, given its view.
+pub type Thread<'a> = Box<dyn FnOnce(&Hosted) + 'a>;
+
+/// Runs `threads` as coroutines over `world` until all have returned. `choose` picks, among the numbers
+/// of the threads that still run, the position of the one to run until its next switch.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, _) = recorded_words();
+/// use strandline_core::memory::World;
+/// use strandline_core::memory::coroutines::{Thread, run};
+///
+/// let (world, counter): (Rc<dyn World>, _) = (recorder, PersistentAddress::new(64));
+/// let increment = |memory: &Hosted| {
+///     let value = memory.load(counter);
+///     memory.pause();
+///     memory.store(counter, value + 1);
+/// };
+/// // The last thread runs until its pause, then the other one: both load before either stores.
+/// let mut turn = 0;
+/// run(&world, vec![Box::new(increment) as Thread, Box::new(increment)], |running| {
+///     turn += 1;
+///     turn % running.len()
+/// });
+/// assert_eq!(Hosted::new(world, 0).load(counter), 1, "an increment is lost");
+/// ```
+///
+/// # Panics
+/// A thread that panics makes `run` panic.
+pub fn run(world: &Rc<dyn World>, threads: Vec<Thread<'_>>, mut choose: impl FnMut(&[usize]) -> usize) {
+    let mut coroutines: Vec<Option<Coroutine<(), (), ()>>> = Vec::new();
+    for (thread, body) in threads.into_iter().enumerate() {
+        // SAFETY: only the lifetime changes. Every coroutine is dropped before `run` returns or unwinds,
+        // and with it the closure and all that it borrows.
+        let body: Thread<'static> = unsafe { std::mem::transmute::<Thread<'_>, Thread<'static>>(body) };
+        let world = world.clone();
+        coroutines.push(Some(Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+            Hosted::lend(world, thread, &|| yielder.suspend(()), body);
+        })));
+    }
+    let mut running: Vec<usize> = (0..coroutines.len()).collect();
+    while !running.is_empty() {
+        let position = choose(&running);
+        let slot = &mut coroutines[running[position]];
+        let finished = match slot.as_mut().map(|coroutine| coroutine.resume(())) {
+            Some(CoroutineResult::Yield(())) => false,
+            Some(CoroutineResult::Return(())) | None => true,
+        };
+        if finished {
+            *slot = None;
+            running.remove(position);
+        }
+    }
+}

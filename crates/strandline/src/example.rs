@@ -1,0 +1,15 @@
+//! What the examples in the documentation begin with.
+
+pub use strandline_core::example::{path, path_and_options};
+
+use crate::{Result, Store, Tx};
+
+/// Runs `body` as a transaction on a new store, which has a number as its root and is gone afterwards.
+///
+/// # Panics
+/// The transaction failed.
+pub fn transaction(body: impl for<'p> Fn(&Tx<'p>) -> Result<()>) {
+    let (path, options) = path_and_options();
+    let store = Store::<u64>::create(path, &options, |_| Ok(0)).expect("a store can be made");
+    store.update(|tx, _| body(tx)).expect("the transaction commits");
+}
