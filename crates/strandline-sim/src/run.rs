@@ -15,7 +15,7 @@ use strandline_core::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, Wor
 use strandline_core::scheme::{RecoveryReport, SchemeMemory};
 use strandline_core::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics};
 use strandline_core::{Concurrency, Result};
-use strandline_schemes::VolatileWorker;
+use strandline_schemes::{VolatileWorker, laboratory};
 use strandline_workloads::{AnyTransactions, SchemeName, Selection, Sizes, WorkloadKind};
 
 use crate::controller::Regions;

@@ -2,7 +2,7 @@
 
 use strandline_core::file::{Options, Pool};
 use strandline_core::layout::Geometry;
-use strandline_core::transaction::AnyRunner;
+use strandline_core::transaction::{AnyRunner, Concurrency};
 use strandline_core::{Domain, Error};
 use strandline_workloads::SchemeName;
 

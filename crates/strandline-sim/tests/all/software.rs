@@ -8,10 +8,10 @@ use strandline_core::engine::Worker;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Event, Hosted, World};
 use strandline_core::transaction::{Read, Runner};
+use strandline_schemes::laboratory;
 use strandline_sim::description::PersistenceDomain;
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
 use strandline_sim::scheme;
-use strandline_schemes::laboratory;
 use strandline_structures::Array;
 use strandline_workloads::{ALL, HASH, SPS, SchemeName, Selection, Sizes};
 
