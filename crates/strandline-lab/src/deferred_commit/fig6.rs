@@ -6,7 +6,7 @@ use strandline_core::{Concurrency, Domain};
 use strandline_persistency::Model;
 use strandline_sim::run::PoolSizes;
 use strandline_sim::scheme;
-use strandline_workloads::{ALL, Length, PoolSetting, Prepared, Run, SchemeName, Selection, WorkloadKind};
+use strandline_workloads::{ALL, PoolSetting, Prepared, Run, SchemeName, Selection, WorkloadKind};
 
 use super::curves::{
     ANY, DESIGNS, EPOCHS, FIGURE, MODELS, RECORDED, Rates, WORKLOADS, latencies_us, setting, x,
