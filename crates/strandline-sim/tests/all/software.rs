@@ -8,6 +8,7 @@ use strandline_core::engine::Worker;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Event, Hosted, World};
 use strandline_core::transaction::{Read, Runner};
+use strandline_schemes::laboratory;
 use strandline_sim::description::PersistenceDomain;
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
 use strandline_sim::scheme;
@@ -130,7 +131,7 @@ fn sorted_array(prepared: &Prepared, image: Vec<u64>, length: u64) -> Vec<u64> {
     let world: Rc<dyn World> = recorder;
     let view = prepared.view(Hosted::new(world, 0));
     let mut worker =
-        Worker::lease_of(view, &strandline_schemes::NP, Concurrency::SingleWriter, None).unwrap();
+        Worker::lease_of(view, &strandline_schemes::NP, laboratory(Concurrency::SingleWriter), None).unwrap();
     let mut words = worker
         .view(|tx| {
             let root = tx.root(0);
