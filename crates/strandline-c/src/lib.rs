@@ -492,7 +492,7 @@ fn scan<'p>(
     let Some(map) = map else { return Ok(STRANDLINE_OK) };
     let edge = from.map_or(Bound::Unbounded, Bound::Included);
     let bounds = if backwards { (Bound::Unbounded, edge) } else { (edge, Bound::Unbounded) };
-    let mut pairs = map.range::<[u8]>(running.view, bounds);
+    let mut pairs = map.range::<[u8], _>(running.view, bounds);
     while let Some(pair) = if backwards { pairs.next_back() } else { pairs.next() } {
         let (key, value) = pair?;
         if !visit(&key, &value) {

@@ -16,10 +16,11 @@ fn main() -> Result<(), String> {
             slow.push(what);
         }
     };
-    let scheme = schemes().iter().find(|scheme| scheme.name == "bppm").ok_or("bppm is not registered")?;
+    let scheme =
+        schemes().into_iter().find(|scheme| scheme.name == "bppm").ok_or("bppm is not registered")?;
     let limit = Duration::from_secs(60);
     for (setting, transactions) in [(Setting::Line, 2), (Setting::Word, 1)] {
-        let case = Case { scheme: *scheme, workload: Workload::Sps, threads: 2, setting, omitted: None };
+        let case = Case { scheme, workload: Workload::Sps, threads: 2, setting, omitted: None };
         let bounds = Bounds {
             preemptions: 1,
             transactions,

@@ -16,7 +16,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// All settings.
+    /// All settings, as `--setting` takes them.
     pub const ALL: [Self; 3] = [Self::Line, Self::Word, Self::FlushOnFail];
 
     /// The name on the command line and in JSON.

@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use strandline_core::Domain;
 use strandline_core::memory::WriteBackInstruction;
+use strandline_workloads::{Parameter, WorkloadKind};
 
 /// A persistence domain by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -78,6 +79,23 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
         _ => Err("expected seconds from 0.01 to 3600".into()),
+    }
+}
+
+/// Says which of the workloads have no use for options that were given.
+pub fn takes(workloads: &[WorkloadKind], value_size: bool, ops_per_tx: bool) {
+    let without = |option: &str, parameters: &[Parameter]| {
+        let lacks = |kind: &&WorkloadKind| !parameters.iter().any(|parameter| kind.takes.contains(parameter));
+        let names: Vec<_> = workloads.iter().filter(lacks).map(|kind| kind.name).collect();
+        if !names.is_empty() {
+            eprintln!("note: no use for {option}: {}", names.join(", "));
+        }
+    };
+    if value_size {
+        without("--value-size", &[Parameter::ValueBytes, Parameter::ValueWords]);
+    }
+    if ops_per_tx {
+        without("--ops-per-tx", &[Parameter::Operations]);
     }
 }
 

@@ -1,8 +1,10 @@
-//! How a subcommand ends, and the exit codes: 0 success, 1 a finding, 2 wrong usage.
+//! How a subcommand ends, and the exit codes: 0 success, 1 a finding or a failure, 2 wrong usage, 3 a program
+//! that is needed is missing.
 
 use std::fmt;
 
 use strandline_core::Error;
+use strandline_workloads::UnknownName;
 
 /// The end of a subcommand that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub enum Failure {
     Usage(String),
     /// The library failed.
     Library(Error),
+    /// A program that is needed is not there.
+    Missing(String),
     /// Anything else failed.
     Other(String),
 }
@@ -30,10 +34,11 @@ impl Failure {
         move |error| Self::Other(format!("cannot {what}: {error}"))
     }
 
-    /// 2 where other flags would cure it, else 1.
+    /// 2 where other flags would cure it, 3 where an installation would, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
+            Self::Missing(_) => 3,
             Self::Library(
                 Error::Parameter(_)
                 | Error::Unsupported(_)
@@ -58,7 +63,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Other(text) => f.write_str(text),
+            Self::Usage(text) | Self::Missing(text) | Self::Other(text) => f.write_str(text),
             Self::Library(error) => error.fmt(f),
         }
     }
@@ -67,5 +72,11 @@ impl fmt::Display for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Library(error)
+    }
+}
+
+impl From<UnknownName> for Failure {
+    fn from(error: UnknownName) -> Self {
+        Self::Usage(error.to_string())
     }
 }

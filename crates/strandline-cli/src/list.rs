@@ -4,7 +4,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::json;
 use strandline_sim::{Description, file, scheme};
-use strandline_workloads::{Entry, REFERENCES, WORKLOADS, schemes};
+use strandline_workloads::{Entry, REFERENCES, Workloads, schemes};
 
 use crate::failure::{Failure, Outcome};
 
@@ -71,8 +71,9 @@ impl<'a> From<&'a scheme::Entry> for Line<'a> {
 ///
 /// # Errors
 /// A machine that ships with the command is broken, which a test excludes.
-pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failure> {
     let schemes = schemes();
+    let workloads: Vec<_> = workloads.iter().map(|kind| kind.entry()).collect();
     let machines = file::presets().map_err(|error| Failure::Other(error.to_string()))?;
     let machines: Vec<_> = machines.iter().map(Line::from).collect();
     let hardware: Vec<_> = scheme::SCHEMES.iter().map(Line::from).collect();
@@ -80,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let kinds = [
         ("schemes", schemes.iter().map(Line::from).collect()),
         ("hardware", hardware),
-        ("workloads", lines(WORKLOADS)),
+        ("workloads", workloads.iter().map(Line::from).collect()),
         ("domains", lines(&DOMAINS)),
         ("machines", machines),
         ("references", lines(&REFERENCES)),

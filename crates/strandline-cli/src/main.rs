@@ -1,67 +1,7 @@
-//! The `strandline` command.
-
-/// Prints a line. A reader that has gone away (`| head`) is no reason to panic.
-macro_rules! say {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($text)*);
-    }};
-}
-
-mod arguments;
-mod bench;
-mod check;
-mod failure;
-mod list;
-mod pool;
-mod reproduce;
-mod simulate;
-mod torture;
+//! The `strandline` command, with the workloads of the papers.
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-
-use failure::Outcome;
-
-/// Durable transactions on persistent memory and ordinary files: benchmarks, crash tests and tools.
-#[derive(Parser)]
-#[command(name = "strandline", version, after_help = "Example: strandline bench")]
-struct Command {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Subcommand)]
-enum What {
-    Bench(bench::Arguments),
-    Check(check::Arguments),
-    List(list::Arguments),
-    Pool(pool::Arguments),
-    Reproduce(reproduce::Arguments),
-    Simulate(simulate::Arguments),
-    Torture(torture::Arguments),
-    #[command(hide = true)]
-    TortureChild(torture::ChildArguments),
-}
-
 fn main() -> ExitCode {
-    let outcome = match Command::parse().what {
-        What::Bench(arguments) => bench::run(&arguments),
-        What::Check(arguments) => check::run(&arguments),
-        What::List(arguments) => list::run(&arguments),
-        What::Pool(arguments) => pool::run(&arguments),
-        What::Reproduce(arguments) => reproduce::run(&arguments),
-        What::Simulate(arguments) => simulate::run(&arguments),
-        What::Torture(arguments) => torture::run(&arguments),
-        What::TortureChild(arguments) => torture::run_child(&arguments),
-    };
-    match outcome {
-        Ok(Outcome::Success) => ExitCode::SUCCESS,
-        Ok(Outcome::Finding) => ExitCode::from(1),
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            ExitCode::from(failure.exit_code())
-        }
-    }
+    strandline_cli::run(strandline_workloads::ALL)
 }

@@ -162,7 +162,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 /// Opens a pool under the domain that wrote it.
-fn open(path: &Path) -> Result<Pool, Failure> {
+fn open(path: &Path) -> Result<Pool<Concurrency>, Failure> {
     let info = inspect(path, strandline_schemes::ALL)?;
     // One that is cleanly closed opens under any domain; this one makes no log file beside it.
     let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());

@@ -25,9 +25,9 @@ pub enum Error {
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     Io {
-        /// What was attempted.
+        /// What was attempted, as a verb and its object.
         what: String,
-        /// The system's answer.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// A parameter makes no sense.
@@ -38,13 +38,13 @@ pub enum Error {
         "{path} is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool elsewhere"
     )]
     NotAPool {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
     /// The pool was written in a later format, or with a feature that this library does not know and that must be known.
     #[error("the pool {path} has {found}, this library knows {supported}; open it with a newer Strandline")]
     NewerFormat {
-        /// The pool's file.
+        /// The path of the pool's file.
         path: PathBuf,
         /// The pool's format version, or its features.
         found: String,
@@ -56,7 +56,7 @@ pub enum Error {
         "the pool {path} has format version {found}, this library reads version {supported}; read its data with the Strandline that wrote it, and put them into a new pool"
     )]
     OlderFormat {
-        /// The pool's file.
+        /// The path of the pool's file.
         path: PathBuf,
         /// The pool's format version.
         found: u64,
@@ -66,7 +66,7 @@ pub enum Error {
     /// The header's checksum does not match.
     #[error("the header of the pool {path} is damaged ({problem}); restore the pool from a backup")]
     DamagedHeader {
-        /// The pool's file.
+        /// The path of the pool's file.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -76,7 +76,7 @@ pub enum Error {
         "the pool {path} has {links} hard links; its log is found by its name, so that it must have one name only: remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`)"
     )]
     SeveralLinks {
-        /// The pool's file.
+        /// The path of the pool's file.
         path: PathBuf,
         /// The names that it has.
         links: u64,
@@ -86,7 +86,7 @@ pub enum Error {
         "the pool {path} has {found} bytes but its header says {expected}: it was truncated; restore it from a backup"
     )]
     Truncated {
-        /// The pool's file.
+        /// The path of the pool's file.
         path: PathBuf,
         /// The size that the header says.
         expected: u64,
@@ -145,7 +145,7 @@ pub enum Error {
         "the layout of the pool {path} is named {found:?}, not {expected:?}: it belongs to another program"
     )]
     WrongLayout {
-        /// The pool's file.
+        /// The path of the pool's file.
         path: PathBuf,
         /// The name asked for.
         expected: String,
@@ -157,7 +157,7 @@ pub enum Error {
         "the pool {path} was not closed cleanly and was written under domain {wrote}; open it once under {wrote} to recover it (asked: {asked})"
     )]
     WrongDomain {
-        /// The pool's file.
+        /// The path of the pool's file.
         path: PathBuf,
         /// The domain that wrote it.
         wrote: String,
@@ -200,7 +200,7 @@ pub enum Error {
         "the pool cannot be protected against stray writes: there is no memory protection key to be had ({source}); the processor or the system has none, or all 15 are taken; open the pool without `protect`"
     )]
     NoProtectionKey {
-        /// The system's answer.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// The combination does not exist.
@@ -215,7 +215,7 @@ pub enum Error {
     OtherScheme {
         /// The pool's file, where it is known.
         path: Option<PathBuf>,
-        /// The scheme's number.
+        /// The scheme's number in the pool's state word.
         code: u64,
     },
     /// No room for an allocation.

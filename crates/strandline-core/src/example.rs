@@ -10,13 +10,13 @@ use tempfile::TempDir;
 
 pub use test_pool::{SMALL, TestPool};
 
+use crate::engine::Stm;
 pub use crate::engine::Worker;
 pub use crate::layout::{Geometry, Layout, SharedLayout, View};
 pub use crate::memory::recorder::Recorder;
 pub use crate::memory::{
     Device, DeviceFile, Hosted, Memory, Native, Operation, PersistentAddress, Space, Step, VolatileAddress,
 };
-use crate::scheme::Blurred;
 use crate::sync::{FileDevice, SyncParameters};
 pub use crate::{Concurrency, Domain, Options, Pool, Read, Runner, Transaction};
 
@@ -53,14 +53,14 @@ pub fn pool() -> Pool {
 }
 
 /// A new pool and one of its workers.
-pub fn pool_and_worker() -> (Pool, Worker<Native, Blurred>) {
+pub fn pool_and_worker() -> (Pool, Worker<Native, Stm>) {
     let pool = pool();
     let worker = pool.worker().expect("its logs are free");
     (pool, worker)
 }
 
 /// A worker of a new pool, and the address of its first root.
-pub fn worker_and_root() -> (Worker<Native, Blurred>, PersistentAddress) {
+pub fn worker_and_root() -> (Worker<Native, Stm>, PersistentAddress) {
     let (pool, worker) = pool_and_worker();
     (worker, pool.layout().root(0))
 }

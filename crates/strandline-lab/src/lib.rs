@@ -32,3 +32,8 @@ pub use report::html;
 pub use results::json;
 pub use session::{Effort, Error, Evaluation, Pace, Session, Settings, reproduce};
 pub use verdict::{Baseline, TOLERANCE, Verdict, exact, headline, trend};
+
+/// The examples of the architecture page, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/architecture.md")]
+struct Architecture;

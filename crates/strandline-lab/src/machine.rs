@@ -7,7 +7,7 @@ use strandline_core::memory::WriteBackInstruction;
 /// What the system says about itself; unknown parts are empty.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Machine {
-    /// The processor's name.
+    /// The processor's name, as `/proc/cpuinfo` has it.
     pub processor: String,
     /// Processors that threads can run on.
     pub cores: usize,
@@ -17,7 +17,7 @@ pub struct Machine {
     pub memory_mb: u64,
     /// The write-back instructions that it has.
     pub instructions: Vec<&'static str>,
-    /// The kernel.
+    /// The operating system's kernel and its release.
     pub kernel: String,
     /// Processes that were running or waiting to run, averaged over a minute, when the run began.
     pub load: f64,

@@ -5,7 +5,7 @@
 pub struct Spread {
     /// A quarter of the repetitions lie below.
     pub low: f64,
-    /// The median.
+    /// The median of the repetitions.
     pub median: f64,
     /// A quarter of the repetitions lie above.
     pub high: f64,
@@ -41,11 +41,11 @@ impl Spread {
 /// What a series is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
-    /// The figure's id.
+    /// The id of the figure that the series belongs to.
     pub figure: &'a str,
     /// The setting within it, such as the workload or the instruction.
     pub setting: &'a str,
-    /// The system.
+    /// The system that was measured: a scheme in one of its modes, or a reference.
     pub system: &'a str,
     /// The quantity, with its unit.
     pub quantity: &'a str,

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use strandline_core::memory::WriteBackInstruction;
 use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{
-    Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadName,
+    Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadKind,
 };
 
 use crate::measurements::{Key, Measurements, Spread};
-use crate::session::{Error, Session};
+use crate::session::{Error, Pace, Session};
 use crate::simulated;
 
 /// Transactions per second of processor time.
@@ -39,17 +39,17 @@ pub struct Cell {
     pub x: String,
     /// The scheme's name in `strandline list`.
     pub system: &'static str,
-    /// What runs.
-    pub workload: WorkloadName,
-    /// Its sizes.
+    /// The workload that runs.
+    pub workload: WorkloadKind,
+    /// The workload's sizes.
     pub sizes: Sizes,
     /// Bytes in each log.
     pub log_bytes: u64,
-    /// Threads.
+    /// Threads that run transactions.
     pub threads: u64,
     /// Nanoseconds added to each line written back.
     pub latency_ns: u64,
-    /// The write-back instruction.
+    /// The instruction that writes lines back.
     pub instruction: WriteBackInstruction,
     /// The share of the time that threads are idle.
     pub idle_percent: u64,
@@ -62,7 +62,7 @@ impl Cell {
         here * session.pace().repetitions + simulated::steps(cells, session)
     }
 
-    fn pool(&self) -> (WorkloadName, Sizes, u64) {
+    fn pool(&self) -> (WorkloadKind, Sizes, u64) {
         // How many operations a transaction has does not change what it works on.
         (self.workload, Sizes { operations: 1, ..self.sizes }, self.log_bytes)
     }
@@ -73,7 +73,7 @@ impl Cell {
 
     fn path(&self, place: &Place) -> PathBuf {
         let Sizes { value_bytes, .. } = self.sizes;
-        place.folder().join(format!("{}-{value_bytes}-{}", self.workload.name(), self.log_bytes))
+        place.folder().join(format!("{}-{value_bytes}-{}", self.workload.name, self.log_bytes))
     }
 
     fn prepare(&self, place: &Place) -> Result<Prepared, Error> {
@@ -94,21 +94,15 @@ impl Cell {
         let pace = session.pace();
         let run = Run {
             threads: self.threads,
-            warm_up: pace.warm_up,
-            duration: pace.duration,
+            length: pace.length(),
             seed: session.seed.wrapping_add(repetition),
             idle_percent: self.idle_percent,
         };
         let selection = Selection::new(self.workload, &self.sizes)?;
         if pool.take_fresh() {
             // Otherwise the first system of each turn would map the pool's pages for all others.
-            let mapping = Run {
-                threads: 1,
-                warm_up: MAPPING * run.warm_up,
-                duration: run.warm_up,
-                idle_percent: 0,
-                ..run
-            };
+            let mapping = Pace { warm_up: MAPPING * pace.warm_up, duration: pace.warm_up, ..pace };
+            let mapping = Run { threads: 1, length: mapping.length(), idle_percent: 0, ..run };
             let nobody = SchemeName { kind: Some(&strandline_schemes::NP), concurrency: Concurrency::Stm };
             selection.measure(pool.pool(), self.domain(), nobody, &mapping)?;
         }

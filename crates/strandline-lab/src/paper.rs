@@ -23,7 +23,7 @@ pub struct Paper {
     pub name: &'static str,
     /// The letter that its claims' ids begin with.
     pub letter: char,
-    /// Its title.
+    /// The paper's title.
     pub title: &'static str,
     /// Authors, venue and year.
     pub citation: &'static str,
@@ -68,13 +68,13 @@ pub struct FigureSpec {
     pub id: &'static str,
     /// The number in the paper.
     pub number: &'static str,
-    /// What it shows.
+    /// What the figure shows, in a few words.
     pub title: &'static str,
     /// How it is measured here.
     pub method: &'static str,
     /// Measurements that [`FigureSpec::run`] makes, for showing progress.
     pub steps: fn(&Session) -> u64,
-    /// Measures it.
+    /// Measures the figure, and adds its series.
     pub run: fn(&Session, &mut Measurements) -> Result<(), Error>,
     /// Draws it from what was measured.
     pub draw: fn(&Measurements) -> Vec<Panel>,
@@ -83,11 +83,11 @@ pub struct FigureSpec {
 /// How one claim is judged.
 #[derive(Debug)]
 pub struct ClaimSpec {
-    /// The claim's id.
+    /// The claim's id in `papers/claims.toml`.
     pub id: &'static str,
     /// The figure it stands beside, which has to be measured for it; `None` for claims about the code.
     pub figure: Option<&'static str>,
-    /// Judges it.
+    /// Judges the claim by what was measured.
     pub judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
 }
 
@@ -125,7 +125,7 @@ pub struct Order {
 /// The same numbers under another setting: shown beside the claim's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
-    /// The setting.
+    /// The setting that differs from that of the claim.
     pub setting: String,
     /// The numbers, as in [`Finding::measured`].
     pub measured: Measured,
@@ -138,11 +138,11 @@ pub struct Beside {
 pub struct Finding {
     /// What was measured.
     pub measured: Measured,
-    /// What that means.
+    /// Whether the claim holds by that.
     pub verdict: Verdict,
-    /// A trend's orders.
+    /// The orders that a trend states, each with whether it holds.
     pub orders: Vec<Order>,
-    /// Other settings.
+    /// The same numbers under other settings, which are shown and not judged.
     pub beside: Vec<Beside>,
     /// How it was measured and judged.
     pub method: String,
@@ -246,26 +246,26 @@ pub enum Form {
 /// One plot of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// What it shows.
+    /// What the figure shows, in a few words.
     pub title: String,
     /// Bars or lines.
     pub form: Form,
-    /// The parameter.
+    /// The name of the parameter on the horizontal axis.
     pub x_label: String,
-    /// The quantity.
+    /// The name of the quantity on the vertical axis, with its unit.
     pub y_label: String,
     /// The parameter's values, evenly spaced as in the paper.
     pub x: Vec<String>,
-    /// What is drawn.
+    /// The measured systems, a curve or a colour of bars each.
     pub curves: Vec<Curve>,
-    /// The paper's numbers.
+    /// The numbers that the paper states, drawn as marks.
     pub marks: Vec<Mark>,
 }
 
 /// One system's values in a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// The system.
+    /// The name of the system that it shows.
     pub name: String,
     /// Which colour it has: the same in all panels of a paper.
     pub colour: usize,
@@ -280,7 +280,7 @@ pub struct Mark {
     pub curve: Option<String>,
     /// The x it belongs to.
     pub x: String,
-    /// The number.
+    /// The number that the paper states.
     pub value: f64,
     /// The paper's smallest and largest value, where it gives a range.
     pub range: Option<(f64, f64)>,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::Description;
-use strandline_workloads::{Place, Sizes};
+use strandline_workloads::{Length, Place, Sizes};
 
 use crate::claim::Claim;
 use crate::measurements::Measurements;
@@ -24,9 +24,9 @@ pub enum Error {
     /// The system refused.
     #[error("cannot {what}: {source}")]
     Io {
-        /// What was attempted.
+        /// What was attempted, as a verb and its object.
         what: String,
-        /// Why not.
+        /// What the operating system answered.
         source: std::io::Error,
     },
 }
@@ -54,10 +54,21 @@ pub struct Pace {
     pub repetitions: u64,
 }
 
+impl Pace {
+    /// When a native run ends; where it has no time, after a few transactions.
+    pub fn length(&self) -> Length {
+        if self.duration.is_zero() {
+            Length::Transactions(30)
+        } else {
+            Length::Time { warm_up: self.warm_up, timed: self.duration }
+        }
+    }
+}
+
 /// What to reproduce, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How thoroughly.
+    /// How much is measured: in full, or quickly.
     pub effort: Effort,
     /// Seeds the workloads' random numbers.
     pub seed: u64,
@@ -126,7 +137,7 @@ impl Session {
         let (warm_up, duration, repetitions) = match self.effort {
             Effort::Full => (60, 240, 7),
             Effort::Quick => (30, 70, 3),
-            Effort::Trial => (1, 1, 2),
+            Effort::Trial => (0, 0, 2),
         };
         let (warm_up, duration) = (Duration::from_millis(warm_up), Duration::from_millis(duration));
         Pace { warm_up, duration, repetitions }
@@ -199,7 +210,7 @@ pub struct Evaluation {
     pub effort: Effort,
     /// Length and number of the measurements.
     pub pace: Pace,
-    /// The seed.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// How long it took.
     pub seconds: f64,

@@ -4,7 +4,7 @@
 use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::scheme;
-use strandline_workloads::{SchemeName, Sizes, WorkloadName};
+use strandline_workloads::{SchemeName, Sizes, WorkloadKind};
 
 use crate::measurements::{Key, Measurements, Spread};
 use crate::native::{ABORTS, Cell, THROUGHPUT};
@@ -56,7 +56,7 @@ pub fn measure(session: &Session, figure: &str, all: &[Cell], into: &mut Measure
     let Some(machine) = &session.machine else { return Ok(()) };
     let none =
         scheme::find("none").ok_or_else(|| Error::Usage("the machine has no plain hardware".into()))?;
-    let mut prepared: Option<((WorkloadName, Sizes, u64), Prepared)> = None;
+    let mut prepared: Option<((WorkloadKind, Sizes, u64), Prepared)> = None;
     for cell in cells(all, session) {
         let mut description = machine.clone();
         description.nvm.write_ns = cell.latency_ns as f64;

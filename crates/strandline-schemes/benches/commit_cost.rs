@@ -2,18 +2,19 @@
 //!
 //! `cargo bench -p strandline-schemes --bench commit_cost` runs, in turn and many times over, the same transactions
 //! under NP and under BPPM, and a loop that stores, writes back and fences as many consecutive lines as BPPM's
-//! commits do. It prints, for each workload and mode, the median of (BPPM - NP) / bare. The pool lies in
+//! commits do. It prints, for each workload and mode, the median of (BPPM - NP) / bare. The pools lie in
 //! /dev/shm where there is one: ordinary memory, taken to be persistent.
 
 #[path = "../../strandline/benches/support/mod.rs"]
 mod support;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use strandline_core::engine::{Control, Setup, SingleWriter, Stm};
 use strandline_core::memory::{Mapping, MappingKind, Memory, Native, PersistentAddress, Step};
-use strandline_core::{Concurrency, Domain, Options, Result, Runner};
-use strandline_schemes::laboratory;
+use strandline_core::{Domain, Options, Pool, Result, Runner};
 use strandline_structures::{Array, HashTable};
 use support::median;
 
@@ -82,6 +83,52 @@ fn time_bare(memory: &Native, lines: f64) -> f64 {
     since.elapsed().as_nanos() as f64 / TRANSACTIONS as f64
 }
 
+/// A pool with what the transactions work on.
+fn filled<C: Control<Native>>(setup: Setup<C>, path: &Path) -> Result<(Pool<C>, [(&'static str, Work); 2])> {
+    let options = Options { domain: Domain::Flush, assume_persistent: true, ..Options::default() };
+    let pool = setup.create(path, &options)?;
+    let mut filler = strandline_schemes::VolatileWorker::in_pool(&pool, 0)?;
+    let array = Array::create(&mut filler, pool.layout().root(0), 1 << 20, |i| i)?;
+    let table = HashTable::create(&mut filler, pool.layout().root(1), 500_000, 1)?;
+    for key in 0..500_000 {
+        filler.run(|tx| table.insert(tx, 2 * key, &key))?;
+    }
+    Ok((pool, [("sps", Work::Swap(array)), ("hash", Work::Update(table))]))
+}
+
+/// NP on the laboratory's path, and BPPM on the product's.
+fn compare<C: Control<Native>>(product: Setup<C>, bare: &Native, folder: &Path) -> Result<()> {
+    let mode = format!("{:?}", product.control.concurrency());
+    let laboratory = strandline_schemes::laboratory(product.control.concurrency());
+    let (laboratory, _) = filled(laboratory, &folder.join(format!("{mode}-np")))?;
+    let (product, works) = filled(product, &folder.join(&mode))?;
+    for (name, work) in works {
+        let (mut np, mut bppm, mut bares, mut ratios) = (vec![], vec![], vec![], vec![]);
+        let mut lines = 0.0;
+        for round in 0..ROUNDS as u64 {
+            let without = time(work, &mut laboratory.worker_of(&strandline_schemes::NP)?, round);
+            let mut worker = product.worker()?;
+            let with = time(work, &mut worker, round);
+            let done = worker.statistics();
+            lines = (done.total - done.bulk).lines_written_back as f64 / done.commits as f64;
+            let bare = time_bare(bare, lines);
+            np.push(without);
+            bppm.push(with);
+            bares.push(bare);
+            ratios.push((with - without) / bare);
+        }
+        println!(
+            "{name:<9} {mode:<13} {:>6.0} {:>8.0} {lines:>9.2} {:>8.0}  {:.2}",
+            median(np),
+            median(bppm),
+            median(bares),
+            median(ratios)
+        );
+    }
+    laboratory.close()?;
+    product.close()
+}
+
 fn main() -> Result<()> {
     let folder = support::folder_in_memory();
     let bare_file = tempfile::tempfile_in(folder.path()).expect("a temporary file");
@@ -94,41 +141,6 @@ fn main() -> Result<()> {
         None,
     )?;
     println!("workload  mode           NP ns  BPPM ns  lines/tx  bare ns  (BPPM - NP) / bare");
-    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
-        let options = Options { domain: Domain::Flush, assume_persistent: true, ..Options::default() };
-        let pool =
-            laboratory(concurrency).create(folder.path().join(format!("{concurrency:?}")), &options)?;
-        let mut filler = strandline_schemes::VolatileWorker::in_pool(&pool, 0)?;
-        let array = Array::create(&mut filler, pool.layout().root(0), 1 << 20, |i| i)?;
-        let table = HashTable::create(&mut filler, pool.layout().root(1), 500_000, 1)?;
-        for key in 0..500_000 {
-            filler.run(|tx| table.insert(tx, 2 * key, &key))?;
-        }
-        for (name, work) in [("sps", Work::Swap(array)), ("hash", Work::Update(table))] {
-            let (mut np, mut bppm, mut bares, mut ratios) = (vec![], vec![], vec![], vec![]);
-            let mut lines = 0.0;
-            for round in 0..ROUNDS as u64 {
-                let without = time(work, &mut pool.worker_of(&strandline_schemes::NP)?, round);
-                let mut worker = pool.worker()?;
-                let with = time(work, &mut worker, round);
-                let done = worker.statistics();
-                lines = (done.total - done.bulk).lines_written_back as f64 / done.commits as f64;
-                let bare = time_bare(&bare, lines);
-                np.push(without);
-                bppm.push(with);
-                bares.push(bare);
-                ratios.push((with - without) / bare);
-            }
-            println!(
-                "{name:<9} {:<13} {:>6.0} {:>8.0} {lines:>9.2} {:>8.0}  {:.2}",
-                format!("{concurrency:?}"),
-                median(np),
-                median(bppm),
-                median(bares),
-                median(ratios)
-            );
-        }
-        pool.close()?;
-    }
-    Ok(())
+    compare(Setup::from(Stm), &bare, folder.path())?;
+    compare(Setup::from(SingleWriter), &bare, folder.path())
 }

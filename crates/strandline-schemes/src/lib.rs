@@ -32,7 +32,8 @@ pub use mnemosyne::{MNE_ASYNC, MNE_SYNC, MnemosyneAsynchronous, MnemosyneSynchro
 pub use no_persistence::{NP, NoPersistence};
 pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 pub use software_wal::{S_WAL, SoftwareWriteAhead};
-pub use strandline_core::scheme::{BPPM, SchemeKind, Schemes, Setup};
+pub use strandline_core::engine::Setup;
+pub use strandline_core::scheme::{BPPM, SchemeKind, Schemes};
 pub use synchronous_commit::{
     SCT_EAGER_SYNC, SCT_EPOCH, SCT_STRAND, SCT_STRICT, SynchronousCommit, SynchronousEagerSync,
     SynchronousEpoch, SynchronousStrand, SynchronousStrict,
@@ -73,6 +74,6 @@ static LIST: [SchemeKind; 21] = [
 ];
 
 /// A pool that is used with this control, and may be of any of these schemes.
-pub const fn laboratory(concurrency: Concurrency) -> Setup {
-    Setup { concurrency, schemes: ALL }
+pub const fn laboratory(concurrency: Concurrency) -> Setup<Concurrency> {
+    Setup { control: concurrency, schemes: ALL }
 }

@@ -4,6 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use strandline_core::Pool;
+use strandline_core::engine::Control;
 use strandline_core::error::{Error, Result};
 use strandline_core::heap::{self, Access, Arenas};
 use strandline_core::layout::{Layout, SharedLayout, View};
@@ -46,7 +47,7 @@ impl VolatileWorker<Native> {
     ///
     /// # Errors
     /// As [`Pool::unprotected_view`].
-    pub fn in_pool(pool: &Pool, index: u64) -> Result<Self> {
+    pub fn in_pool<C: Control<Native>>(pool: &Pool<C>, index: u64) -> Result<Self> {
         Ok(Self::new(pool.unprotected_view()?, index))
     }
 }

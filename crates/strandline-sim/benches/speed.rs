@@ -11,9 +11,10 @@ use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
 use strandline_sim::nvm::Banks;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::{Contents, Description, Machine, scheme};
-use strandline_workloads::{Sizes, WorkloadName};
+use strandline_workloads::{HASH, SPS, Sizes, WorkloadKind};
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/all/support.rs"]
+#[allow(dead_code, reason = "the tests use all of it")]
 mod support;
 
 /// Seconds of processor time of this process so far.
@@ -62,7 +63,7 @@ fn synthetic(description: &Description, threads: usize, accesses: u64, words: u6
     (machine.accesses(), since)
 }
 
-fn workload(what: &str, description: &Description, name: WorkloadName, threads: usize, transactions: u64) {
+fn workload(what: &str, description: &Description, name: WorkloadKind, threads: usize, transactions: u64) {
     let sizes = Sizes { array_words: 100_000, buckets: 50_000, hash_keys: 100_000, ..Sizes::default() };
     let pool = PoolSizes { lock_bits: 16, ..PoolSizes::default() };
     let prepared = Prepared::new(name, &sizes, pool, threads).unwrap();
@@ -109,17 +110,17 @@ fn main() {
     synthetic("one in-order core, three levels, 2 MB", support::three_levels(), 5_000_000, 1 << 18);
     synthetic("32 out-of-order cores, 32 KB each", support::mesh(32), 200_000, 1 << 12);
     synthetic("32 out-of-order cores, 2 MB each", support::mesh(32), 50_000, 1 << 18);
-    let workload = |description: Description, name: WorkloadName, threads, transactions| {
-        let what = format!("bppm {} on {threads} of {} cores", name.name(), description.cores.count);
+    let workload = |description: Description, name: WorkloadKind, threads, transactions| {
+        let what = format!("bppm {} on {threads} of {} cores", name.name, description.cores.count);
         if what.contains(&filter) {
             workload(&what, &description, name, threads, transactions);
         }
     };
-    workload(support::three_levels(), WorkloadName::Sps, 1, 100_000);
-    workload(support::three_levels(), WorkloadName::Hash, 1, 50_000);
-    workload(support::mesh(32), WorkloadName::Sps, 4, 3_000);
-    workload(support::mesh(32), WorkloadName::Sps, 32, 3_000);
-    workload(support::mesh(32), WorkloadName::Hash, 32, 2_000);
+    workload(support::three_levels(), &SPS, 1, 100_000);
+    workload(support::three_levels(), &HASH, 1, 50_000);
+    workload(support::mesh(32), &SPS, 4, 3_000);
+    workload(support::mesh(32), &SPS, 32, 3_000);
+    workload(support::mesh(32), &HASH, 32, 2_000);
     if "one channel alone".contains(&filter) {
         controller(4_000_000);
     }

@@ -11,12 +11,9 @@
 use std::process::Command;
 
 use strandline_core::Domain;
-use strandline_core::file::Pool;
 use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
-use strandline_workloads::{
-    Place, PoolSetting, SchemeName, Selection, Sizes, Transactions, Workload, WorkloadName, WorkloadVisitor,
-};
+use strandline_workloads::{ALL, Place, PoolSetting, SchemeName, Selection, Sizes};
 
 /// With how many transactions each; the native program runs once with as many and once with three times as many.
 const WORKLOADS: [(&str, u64); 6] = [
@@ -37,15 +34,15 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
-        [workload, scheme, transactions] => native(workload.parse()?, scheme.parse()?, transactions.parse()?),
+        [workload, scheme, transactions] => native(workload, scheme.parse()?, transactions.parse()?),
         _ => calibrate(),
     }
 }
 
 /// Transactions of one thread on a pool of this machine's memory.
-fn native(workload: WorkloadName, scheme: SchemeName, transactions: u64) -> Outcome<()> {
+fn native(workload: &str, scheme: SchemeName, transactions: u64) -> Outcome<()> {
     let place = Place::in_memory()?;
-    let selection = Selection::new(workload, &Sizes::small())?;
+    let selection = Selection::new(ALL.of_name(workload)?, &Sizes::small())?;
     let setting = PoolSetting {
         logs: 1,
         log_bytes: PoolSizes::default().log_bytes,
@@ -55,25 +52,9 @@ fn native(workload: WorkloadName, scheme: SchemeName, transactions: u64) -> Outc
         concurrency: scheme.concurrency,
     };
     let prepared = strandline_workloads::Prepared::new(&place.folder().join("pool"), &selection, setting)?;
-    selection.visit(Native { pool: prepared.pool(), scheme, transactions })?;
+    let mut client = selection.client(prepared.pool(), scheme, 0, SEED)?;
+    (0..transactions).try_for_each(|_| client.transaction())?;
     Ok(())
-}
-
-struct Native<'a> {
-    pool: &'a Pool,
-    scheme: SchemeName,
-    transactions: u64,
-}
-
-impl WorkloadVisitor for Native<'_> {
-    type Output = strandline_core::Result<()>;
-
-    fn visit<W: Workload>(self, workload: &W) -> Self::Output {
-        let Some(kind) = self.scheme.kind else { return Ok(()) };
-        let mut runner = self.pool.worker_of(kind)?;
-        let mut thread = workload.thread(&mut runner, SEED)?;
-        (0..self.transactions).try_for_each(|_| thread.transaction(&mut runner))
-    }
 }
 
 /// Instructions of a native run, by valgrind.
@@ -95,7 +76,7 @@ fn instructions(workload: &str, scheme: &str, transactions: u64) -> Outcome<u64>
 fn operations(workload: &str, scheme: &str, transactions: u64) -> Outcome<u64> {
     let scheme: SchemeName = scheme.parse()?;
     let machine = strandline_sim::file::load("opteron", &[""; 0])?;
-    let prepared = Prepared::new(workload.parse()?, &Sizes::small(), PoolSizes::default(), 1)?;
+    let prepared = Prepared::new(ALL.of_name(workload)?, &Sizes::small(), PoolSizes::default(), 1)?;
     let none = strandline_sim::scheme::find("none").ok_or("no plain hardware")?;
     let run = Run { scheme, threads: 1, transactions: 2 * transactions, warm_up: transactions, seed: SEED };
     let outcome = prepared.run(&machine, none, &run, Vec::new())?.outcome;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes in a cache line, of every level.
 pub const LINE_BYTES: u64 = strandline_core::memory::LINE_BYTES;
 
-/// A machine.
+/// A simulated machine, as a machine file describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
@@ -65,7 +65,7 @@ pub enum LoadOverlap {
     All,
 }
 
-/// The cores.
+/// The cores, all alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cores {
@@ -130,7 +130,7 @@ pub enum Inclusion {
     NonInclusive,
 }
 
-/// A cache level.
+/// A level of the cache hierarchy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheLevel {
@@ -142,9 +142,9 @@ pub struct CacheLevel {
     pub ways: usize,
     /// Cycles of a lookup, hit or miss; those of a miss add up from level to level.
     pub latency: u64,
-    /// Private or shared.
+    /// Whether each core has one, or all share it.
     pub sharing: Sharing,
-    /// Inclusive or not.
+    /// Whether it holds all lines that the levels above it hold.
     #[serde(default)]
     pub inclusion: Inclusion,
     /// Banks of a shared level, a tile of a mesh each; lines are interleaved among them.
@@ -204,7 +204,7 @@ pub enum Pages {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Controllers {
-    /// How many.
+    /// Controllers; lines are dealt to them in turn.
     pub count: usize,
     /// Where they stand in a mesh.
     pub placement: Placement,
@@ -316,11 +316,11 @@ pub enum FenceKind {
     Pcommit,
 }
 
-/// Persistence.
+/// What survives a power failure, and what instructions do for it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Persistence {
-    /// What survives.
+    /// How far a store must have come to survive a power failure.
     pub domain: PersistenceDomain,
     /// How a line is written back.
     pub write_back: WriteBackKind,
@@ -362,9 +362,9 @@ fn default_device_banks() -> usize {
 pub struct Impossible {
     /// The key, as in the file.
     pub key: String,
-    /// Its value.
+    /// The value that was given.
     pub value: String,
-    /// What is allowed.
+    /// Which values are possible.
     pub allowed: String,
 }
 

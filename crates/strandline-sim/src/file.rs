@@ -26,15 +26,15 @@ pub enum MachineError {
     /// No preset and no file has this name.
     #[error("there is no machine {name:?}: choose from {presets}, or give the path of a file (.toml)", presets = names())]
     Unknown {
-        /// The name.
+        /// The name that was looked for.
         name: String,
     },
     /// A file cannot be read.
     #[error("cannot read the machine {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// The machine file's path.
         path: PathBuf,
-        /// Why.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// A file is no TOML.
@@ -48,7 +48,7 @@ pub enum MachineError {
     /// Machines inherit each other in a circle.
     #[error("{chain}: a machine cannot inherit from itself")]
     Circle {
-        /// Who inherits whom.
+        /// The machines in the order of inheritance, from the first to its own repetition.
         chain: String,
     },
     /// A key that no machine has, or a value of the wrong kind.
@@ -58,15 +58,15 @@ pub enum MachineError {
         machine: String,
         /// The key in full.
         key: String,
-        /// What is allowed.
+        /// What is wrong, and which keys or values are possible.
         message: String,
     },
     /// An override that is none.
     #[error("--set {text}: {message}")]
     Override {
-        /// As given.
+        /// The text after `--set`.
         text: String,
-        /// What is allowed.
+        /// What is wrong, and which keys or values are possible.
         message: String,
     },
     /// A value that no machine can have.

@@ -29,18 +29,18 @@ use waiting::Waiting;
 /// Something that a thread announced, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
-    /// The cycle.
+    /// The cycle in which it happened.
     pub at: u64,
-    /// The thread.
+    /// The hardware thread, from 0.
     pub thread: usize,
-    /// What.
+    /// What was announced.
     pub event: Event,
 }
 
 /// What a power failure at a cycle leaves.
 #[derive(Clone, Debug)]
 pub struct Crash {
-    /// The cycle.
+    /// The cycle in which it happened.
     pub at: u64,
     /// The pool's words, and after them those that are reserved for the hardware scheme.
     pub image: Vec<u64>,
@@ -55,7 +55,7 @@ pub struct Crash {
 /// What a tape is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taped {
-    /// An operation.
+    /// An operation of waist 2 on one word or line.
     Operation(Operation),
     /// Loads of so many consecutive words.
     LoadRange(Space, u64, usize),
@@ -77,7 +77,7 @@ pub struct Contents {
     pub regions: Regions,
 }
 
-/// A simulated machine.
+/// A simulated machine with its threads, at some point of a run.
 pub struct Machine {
     state: RefCell<State>,
     postponed: Cell<bool>,
@@ -302,7 +302,7 @@ impl Machine {
         self.state.borrow_mut().waiting[thread] = Waiting::Region;
     }
 
-    /// Its cores.
+    /// How many cores it has.
     pub fn cores(&self) -> usize {
         self.state.borrow().cores.len()
     }

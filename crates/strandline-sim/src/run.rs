@@ -16,9 +16,7 @@ use strandline_core::scheme::{RecoveryReport, SchemeMemory};
 use strandline_core::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics};
 use strandline_core::{Concurrency, Result};
 use strandline_schemes::VolatileWorker;
-use strandline_workloads::{
-    SchemeName, Selection, Sizes, Transactions, Workload, WorkloadName, WorkloadVisitor,
-};
+use strandline_workloads::{AnyTransactions, SchemeName, Selection, Sizes, WorkloadKind};
 
 use crate::controller::Regions;
 use crate::description::Description;
@@ -54,10 +52,10 @@ impl Default for PoolSizes {
     }
 }
 
-/// One run.
+/// What is to be run on a prepared pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// The software scheme.
+    /// The software scheme, in one of its modes.
     pub scheme: SchemeName,
     /// Threads, each on a core of its own.
     pub threads: usize,
@@ -72,17 +70,17 @@ pub struct Run {
 /// What a run found: the same for the same machine, run and seed, to the byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The software scheme.
+    /// The software scheme's name in `strandline list`.
     pub scheme: String,
-    /// The hardware scheme.
+    /// The hardware scheme's name in `strandline list`.
     pub hardware: String,
-    /// The workload.
+    /// The workload's name in `strandline list`.
     pub workload: String,
-    /// Threads.
+    /// Threads, each on a core of its own.
     pub threads: usize,
     /// Transactions of each thread that counted.
     pub transactions: u64,
-    /// The seed.
+    /// The seed of the workload's random numbers.
     pub seed: u64,
     /// Transactions per second of simulated time, of all threads.
     pub tx_per_s: f64,
@@ -100,13 +98,13 @@ pub struct Outcome {
     pub bulk_persists: u64,
     /// Everything that the machine counted.
     pub statistics: Statistics,
-    /// The machine.
+    /// The machine's description, with all defaults filled in.
     pub machine: Description,
 }
 
 /// A run with what is not part of its result.
 pub struct Finished {
-    /// The result.
+    /// What the run found.
     pub outcome: Outcome,
     /// What the power failures asked for left.
     pub crashes: Vec<Crash>,
@@ -130,8 +128,8 @@ impl Prepared {
     ///
     /// # Errors
     /// A size is impossible.
-    pub fn new(name: WorkloadName, sizes: &Sizes, pool: PoolSizes, threads: usize) -> Result<Self> {
-        let selection = Selection::new(name, sizes)?;
+    pub fn new(workload: WorkloadKind, sizes: &Sizes, pool: PoolSizes, threads: usize) -> Result<Self> {
+        let selection = Selection::new(workload, sizes)?;
         let logs = threads.max(1) as u64;
         // Room for what churns, as native pools have it: a quarter more, and chunks for each thread.
         let heap = selection.heap_bytes() * 5 / 4 + (8 + 8 * logs) * pool.chunk_bytes;
@@ -253,7 +251,7 @@ impl Prepared {
         with(&machine);
         let began = std::time::Instant::now();
         let driver = Driver { prepared: self, machine: &machine, run };
-        let threads = self.selection.visit(driver)?;
+        let threads = driver.run()?;
         let host_time = began.elapsed();
         let statistics = machine.statistics();
         let sum = |field: fn(&TransactionStatistics) -> u64| -> u64 {
@@ -269,7 +267,7 @@ impl Prepared {
         let outcome = Outcome {
             scheme: run.scheme.name().to_owned(),
             hardware: hardware.name.to_owned(),
-            workload: self.selection.name().name().to_owned(),
+            workload: self.selection.name().to_owned(),
             threads: run.threads,
             transactions: run.transactions,
             seed: run.seed,
@@ -308,10 +306,8 @@ struct Driver<'a> {
     run: &'a Run,
 }
 
-impl WorkloadVisitor for Driver<'_> {
-    type Output = Result<Vec<ThreadResult>>;
-
-    fn visit<W: Workload>(self, workload: &W) -> Self::Output {
+impl Driver<'_> {
+    fn run(&self) -> Result<Vec<ThreadResult>> {
         let results: Vec<RefCell<Option<Result<ThreadResult>>>> =
             (0..self.run.threads).map(|_| RefCell::default()).collect();
         let (opened, arrived) = (Cell::new(0), Cell::new(0));
@@ -320,9 +316,9 @@ impl WorkloadVisitor for Driver<'_> {
             .iter()
             .enumerate()
             .map(|(index, result)| {
-                let (opened, arrived, ended, driver) = (&opened, &arrived, &ended, &self);
+                let (opened, arrived, ended) = (&opened, &arrived, &ended);
                 Box::new(move |memory: &Hosted| {
-                    *result.borrow_mut() = Some(driver.thread(workload, memory, index, opened, arrived));
+                    *result.borrow_mut() = Some(self.thread(memory, index, opened, arrived));
                     ended.set(ended.get() + 1);
                 }) as Thread<'_>
             })
@@ -346,9 +342,7 @@ impl WorkloadVisitor for Driver<'_> {
         }
         results.into_iter().filter_map(RefCell::into_inner).collect()
     }
-}
 
-impl Driver<'_> {
     fn lease<'m>(&self, memory: &'m Hosted, index: usize) -> Result<AnyRunner<'m>> {
         let (view, scheme) = (self.prepared.view(memory), self.run.scheme);
         match scheme.kind {
@@ -365,21 +359,19 @@ impl Driver<'_> {
     }
 
     /// Opens the structure.
-    fn open<'m, W: Workload>(
+    fn open<'m>(
         &self,
-        workload: &W,
         memory: &'m Hosted,
         index: usize,
-    ) -> Result<(AnyRunner<'m>, W::Thread)> {
+    ) -> Result<(AnyRunner<'m>, Box<dyn AnyTransactions>)> {
         let mut runner = self.lease(memory, index)?;
         let seed = self.run.seed.wrapping_add((index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let part = workload.thread(&mut runner, seed)?;
+        let part = self.prepared.selection.workload().thread(&mut runner, seed)?;
         Ok((runner, part))
     }
 
-    fn thread<W: Workload>(
+    fn thread(
         &self,
-        workload: &W,
         memory: &Hosted,
         index: usize,
         opened: &Cell<usize>,
@@ -387,10 +379,10 @@ impl Driver<'_> {
     ) -> Result<ThreadResult> {
         let prepare = || {
             let (mut runner, mut part) = if self.prepared.cached.is_empty() {
-                self.open(workload, memory, index)?
+                self.open(memory, index)?
             } else {
                 self.machine.set_timed(false);
-                let part = self.open(workload, memory, index);
+                let part = self.open(memory, index);
                 self.machine.set_timed(true);
                 // Nothing is cached for a thread before all have stored past the caches.
                 opened.set(opened.get() + 1);

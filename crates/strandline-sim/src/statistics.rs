@@ -10,7 +10,7 @@ use serde::Serialize;
 pub enum Origin {
     /// A cache needed the place.
     Eviction,
-    /// clwb, clflushopt, clflush.
+    /// Software wrote it back: clwb, clflushopt, clflush.
     ForcedWriteBack,
     /// The whole cache was written back (wbinvd).
     WriteBackAll,
@@ -40,11 +40,11 @@ impl Origin {
 pub enum Region {
     /// The pool's data: in place.
     Data,
-    /// The pool's logs.
+    /// The logs of software schemes in the pool.
     Log,
     /// The pool's header, watermark and directory.
     Metadata,
-    /// Volatile words.
+    /// Words that a crash loses: locks, clocks.
     Volatile,
 }
 
@@ -53,16 +53,16 @@ impl Region {
     pub const ALL: [Self; 4] = [Self::Data, Self::Log, Self::Metadata, Self::Volatile];
 }
 
-/// Lines by region.
+/// Counts of lines, by what lies in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ByRegion {
-    /// Data, in place.
+    /// Lines of data at home.
     pub data: u64,
-    /// Logs.
+    /// Lines of the software's logs.
     pub log: u64,
-    /// Header, watermark, directory.
+    /// Lines of the pool's header, watermark and log directory.
     pub metadata: u64,
-    /// Volatile words.
+    /// Lines of words that a crash loses.
     pub volatile: u64,
 }
 
@@ -77,7 +77,7 @@ impl ByRegion {
         }
     }
 
-    /// All regions together.
+    /// The lines of all regions.
     pub fn total(&self) -> u64 {
         self.data + self.log + self.metadata + self.volatile
     }
@@ -103,7 +103,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Counts a write.
+    /// Counts a line written to memory.
     pub fn count_write(&mut self, origin: Origin, region: Region) {
         let by_region = match origin {
             Origin::Eviction => &mut self.eviction,
@@ -116,7 +116,7 @@ impl Traffic {
         *by_region.of(region) += 1;
     }
 
-    /// All writes.
+    /// Lines written, whatever the cause.
     pub fn writes(&self) -> u64 {
         self.eviction.total()
             + self.forced_write_back.total()
@@ -152,18 +152,18 @@ pub struct Stalls {
     pub scheme: u64,
 }
 
-/// A core.
+/// What one core has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CoreStatistics {
     /// Cycles from the beginning of the region of interest to the end of this core's thread.
     pub cycles: u64,
-    /// Instructions charged.
+    /// Instructions that time was charged for.
     pub instructions: u64,
-    /// Words loaded.
+    /// Loads, a range counted word by word.
     pub loads: u64,
-    /// Words stored.
+    /// Stores to the cache, a range counted word by word.
     pub stores: u64,
-    /// Atomic operations.
+    /// Atomic read-modify-writes.
     pub atomics: u64,
     /// Loads served by the store queue.
     pub forwarded: u64,
@@ -171,7 +171,7 @@ pub struct CoreStatistics {
     pub non_temporal: u64,
     /// Write-backs of a line asked for.
     pub write_backs: u64,
-    /// Persistence fences.
+    /// Fences that waited for persistence.
     pub fences: u64,
     /// Misses that found all MSHRs taken.
     pub mshr_full: u64,
@@ -186,16 +186,16 @@ pub struct CoreStatistics {
 /// A mean of samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Mean {
-    /// Their sum.
+    /// The sum of all samples.
     pub sum: u64,
-    /// Their number.
+    /// How many samples there were.
     pub samples: u64,
-    /// The largest.
+    /// The largest sample.
     pub largest: u64,
 }
 
 impl Mean {
-    /// Adds a sample.
+    /// Takes a sample in.
     #[inline]
     pub fn add(&mut self, sample: u64) {
         self.sum += sample;
@@ -209,7 +209,7 @@ impl Mean {
     }
 }
 
-/// A cache.
+/// What one cache has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheStatistics {
     /// Lookups that found the line.
@@ -240,18 +240,18 @@ impl std::ops::AddAssign for CacheStatistics {
 /// A cache level: all its caches together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LevelStatistics {
-    /// The level's name.
+    /// The level's name in the machine's description.
     pub name: String,
-    /// Its caches together.
+    /// The counts of its caches, added up.
     pub total: CacheStatistics,
     /// Each core's, of a private level.
     pub caches: Vec<CacheStatistics>,
 }
 
-/// The network.
+/// What the network has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NetworkStatistics {
-    /// Messages sent.
+    /// Messages sent, requests and lines alike.
     pub messages: u64,
     /// Links that they crossed.
     pub hops: u64,
@@ -259,14 +259,14 @@ pub struct NetworkStatistics {
     pub wait_cycles: u64,
 }
 
-/// A bank.
+/// What one bank of a channel has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BankStatistics {
-    /// Lines read.
+    /// Lines read from the medium.
     pub reads: u64,
     /// Of these, from the row buffer.
     pub row_hits: u64,
-    /// Lines written.
+    /// Lines written to the medium.
     pub writes: u64,
     /// Cycles in which it read or wrote.
     pub busy_cycles: u64,
@@ -279,13 +279,13 @@ pub struct BankStatistics {
 pub struct ChannelStatistics {
     /// `controller.channel`, and what is behind it.
     pub name: String,
-    /// Reads asked for.
+    /// Reads that reached the channel.
     pub reads: u64,
     /// Reads that the write queue answered.
     pub forwarded: u64,
     /// Cycles from a read's arrival to its data.
     pub read_cycles: u64,
-    /// Writes asked for.
+    /// Writes that reached the channel.
     pub writes: u64,
     /// Writes that joined one in the queue.
     pub coalesced: u64,
@@ -299,7 +299,7 @@ pub struct ChannelStatistics {
     pub read_occupancy: Mean,
     /// Writes held, sampled at each write.
     pub write_occupancy: Mean,
-    /// Each bank.
+    /// The channel's banks, by number.
     pub banks: Vec<BankStatistics>,
 }
 
@@ -310,11 +310,11 @@ pub struct Statistics {
     pub cycles: u64,
     /// Word and line operations in the region of interest.
     pub accesses: u64,
-    /// Each core.
+    /// The cores, by number.
     pub cores: Vec<CoreStatistics>,
-    /// Each cache level.
+    /// The cache levels, nearest to the cores first.
     pub levels: Vec<LevelStatistics>,
-    /// The network.
+    /// Messages between cores, banks and controllers.
     pub network: NetworkStatistics,
     /// Each channel of each controller.
     pub channels: Vec<ChannelStatistics>,

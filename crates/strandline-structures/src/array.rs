@@ -73,7 +73,7 @@ impl<T: Word> Array<T> {
         Ok(Self { elements, element: PhantomData })
     }
 
-    /// Number of elements.
+    /// How many elements it has, fixed at its creation.
     pub fn len(&self) -> u64 {
         self.elements.length
     }

@@ -85,7 +85,7 @@ impl<V: Value> Graph<V> {
         Ok(Self { chains: Chains::open(tx, KIND, root, Self::tag())? })
     }
 
-    /// Number of vertices.
+    /// How many vertices it has, fixed at its creation.
     pub fn vertices(&self) -> u64 {
         self.chains.length()
     }

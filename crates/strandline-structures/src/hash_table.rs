@@ -96,7 +96,7 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
         Ok(Self { chains: Chains::open(tx, KIND, root, Self::tag())?, key: PhantomData })
     }
 
-    /// Number of buckets.
+    /// How many buckets it has, fixed at its creation.
     pub fn buckets(&self) -> u64 {
         self.chains.length()
     }

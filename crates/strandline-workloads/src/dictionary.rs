@@ -6,7 +6,7 @@ use strandline_core::Result;
 use strandline_core::error::Error;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 
-use crate::Transactions;
+use crate::{Sizes, Transactions};
 
 /// Seeds the choice of the keys that are present at first.
 const FILL_SEED: u64 = 0x5712_a4d1;
@@ -152,8 +152,14 @@ impl<D: Dictionary> Transactions for Operator<D> {
 }
 
 impl Use {
+    /// That of the keys below `keys`.
+    pub fn of(sizes: &Sizes, keys: u64) -> Self {
+        let Sizes { operations, mix, .. } = *sizes;
+        Self { keys, operations, mix }
+    }
+
     /// The keys that are present at first, in the order in which they are inserted.
-    fn initial(&self) -> Vec<u64> {
+    pub fn initial(&self) -> Vec<u64> {
         let mut random = Rng::with_seed(FILL_SEED);
         let count = match self.mix {
             Mix::Toggle => self.keys / 2,

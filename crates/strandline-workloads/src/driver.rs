@@ -1,25 +1,22 @@
-//! The driver: runs one scheme on one workload with some threads for some time.
+//! The driver: runs one scheme on one workload with some threads, for some time or for a number of transactions.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use strandline_core::file::Pool;
-use strandline_core::transaction::Runner;
 use strandline_core::{Concurrency, Domain, Result};
 
-use crate::row::{Row, ThreadResult};
-use crate::{SchemeName, Transactions, Workload};
+use crate::row::ThreadResult;
+use crate::{Client, SchemeName};
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// Threads that run transactions.
     pub threads: u64,
-    /// How long they run before anything counts.
-    pub warm_up: Duration,
-    /// How long the timed part is.
-    pub duration: Duration,
+    /// When it ends.
+    pub length: Length,
     /// Seeds each thread's random numbers, together with the thread's number.
     pub seed: u64,
     /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred
@@ -27,89 +24,95 @@ pub struct Run {
     pub idle_percent: u64,
 }
 
+/// How long a run goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Length {
+    /// For a time.
+    Time {
+        /// How long the threads run before anything counts.
+        warm_up: Duration,
+        /// How long the timed part is.
+        timed: Duration,
+    },
+    /// For so many transactions of each thread, at least one, which all count: what is done depends on no clock.
+    Transactions(u64),
+}
+
 const WARM_UP: u8 = 0;
 const TIMED: u8 = 1;
 const STOP: u8 = 2;
 
-/// Measures `scheme` on `workload`, which has been prepared on `pool`. The pool was opened under `domain`,
-/// and in the mode that the scheme's name says.
-///
-/// # Errors
-/// The pool has fewer logs than there are threads; the domain refuses the scheme; a transaction failed.
-pub fn measure<W: Workload>(
-    pool: &Pool,
-    domain: Domain,
-    workload: &W,
-    workload_name: &str,
-    scheme: SchemeName,
-    run: &Run,
-) -> Result<Row> {
-    let threads = match scheme.kind {
-        None => drive(workload, run, Aside::default(), |index| {
-            strandline_schemes::VolatileWorker::in_pool(pool, index)
-        }),
-        Some(kind) => {
-            // Undo logs go round, and the shared log of the `Sync` domain has its checkpoints.
-            let restarts = scheme.concurrency != Concurrency::Locks && domain != Domain::Sync;
-            let aside =
-                Aside { helper: kind.scheme.has_helper(), restarts: restarts && !kind.scheme.has_helper() };
-            drive(workload, run, aside, |_| pool.worker_of(kind))
-        }
-    }?;
-    Ok(Row::new(scheme.name(), workload_name, domain.name(), scheme.is_durable(), &threads))
-}
-
 /// What a scheme does beside its transactions.
 #[derive(Clone, Copy, Default)]
-struct Aside {
+pub(crate) struct Aside {
     /// A helper thread truncates.
     helper: bool,
     /// Workers begin their logs anew when they are full.
     restarts: bool,
 }
 
-fn drive<W: Workload, R: Runner + Send>(
-    workload: &W,
-    run: &Run,
-    aside: Aside,
-    worker: impl Fn(u64) -> Result<R>,
-) -> Result<Vec<ThreadResult>> {
-    let mut parts = Vec::new();
-    for index in 0..run.threads {
-        let mut runner = worker(index)?;
-        let seed = run.seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let thread = workload.thread(&mut runner, seed)?;
-        parts.push((runner, thread));
+impl Aside {
+    /// What a scheme does under a domain. Undo logs go round, and the shared log of the `Sync` domain has its checkpoints.
+    pub fn of(scheme: SchemeName, domain: Domain) -> Self {
+        let Some(kind) = scheme.kind else { return Self::default() };
+        let helper = kind.scheme.has_helper();
+        let restarts = scheme.concurrency != Concurrency::Locks && domain != Domain::Sync && !helper;
+        Self { helper, restarts }
     }
+
+    /// What the product does.
+    pub fn of_product(domain: Domain) -> Self {
+        Self { helper: false, restarts: domain != Domain::Sync }
+    }
+}
+
+/// Opens a client for the thread of this number, which draws its random numbers from a seed.
+type Open<'o> = dyn Fn(u64, u64) -> Result<Box<dyn Client + 'o>> + Sync + 'o;
+
+/// Runs clients, each on a thread of its own.
+///
+/// # Errors
+/// A client cannot be opened; a transaction failed.
+pub(crate) fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<ThreadResult>> {
     // The clock is read by this thread alone: theirs is a load of a word that changes twice.
-    let phase = AtomicU8::new(WARM_UP);
+    let (first, transactions, most_of_a_log) = match run.length {
+        Length::Time { timed, .. } => (WARM_UP, u64::MAX, Some(10 * timed)),
+        Length::Transactions(number) => (TIMED, number, None),
+    };
+    let phase = AtomicU8::new(first);
+    // Persistence in bulk comes once in a log; a part of a log would count it or not.
+    let fills_logs = most_of_a_log.filter(|_| aside.restarts);
+    let ready = Barrier::new(run.threads as usize + 1);
     std::thread::scope(|scope| {
-        let running: Vec<_> = parts
-            .into_iter()
-            .map(|(mut runner, mut thread)| {
-                let phase = &phase;
+        let running: Vec<_> = (0..run.threads)
+            .map(|index| {
+                let (phase, ready) = (&phase, &ready);
                 scope.spawn(move || -> Result<ThreadResult> {
-                    let mut step = |runner: &mut R| transaction(&mut thread, runner, run.idle_percent);
+                    let seed = run.seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                    let client = open(index, seed);
+                    // Who fails keeps nobody waiting.
+                    ready.wait();
+                    let mut client = client?;
+                    let client = &mut *client;
                     while phase.load(Ordering::Relaxed) == WARM_UP {
-                        step(&mut runner)?;
+                        transaction(client, run.idle_percent)?;
                     }
-                    if aside.restarts {
-                        // Persistence in bulk comes once in a log; a part of a log would count it or not.
-                        fill_log(&mut step, &mut runner, 10 * run.duration)?;
+                    if let Some(most) = fills_logs {
+                        fill_log(client, run.idle_percent, most)?;
                     }
                     let (since, processor_since) = (Instant::now(), processor_time());
-                    let before = runner.statistics();
+                    let before = client.statistics();
                     // At least one, however late the system let this thread begin.
-                    loop {
-                        step(&mut runner)?;
-                        if phase.load(Ordering::Relaxed) == STOP {
+                    for number in 1.. {
+                        transaction(client, run.idle_percent)?;
+                        if number >= transactions || phase.load(Ordering::Relaxed) == STOP {
                             break;
                         }
                     }
-                    if aside.restarts {
-                        fill_log(&mut step, &mut runner, 10 * run.duration)?;
+                    if let Some(most) = fills_logs {
+                        fill_log(client, run.idle_percent, most)?;
                     }
-                    let after = runner.statistics();
+                    let after = client.statistics();
                     let (seconds, processor) = (since.elapsed(), processor_time() - processor_since);
                     Ok(ThreadResult {
                         before,
@@ -120,17 +123,23 @@ fn drive<W: Workload, R: Runner + Send>(
                 })
             })
             .collect();
-        std::thread::sleep(run.warm_up);
-        let since = time_of(ClockId::ProcessCPUTime);
-        phase.store(TIMED, Ordering::Relaxed);
-        std::thread::sleep(run.duration);
-        phase.store(STOP, Ordering::Relaxed);
-        let of_all = time_of(ClockId::ProcessCPUTime) - since;
+        ready.wait();
+        let mut since = time_of(ClockId::ProcessCPUTime);
+        let mut of_all = None;
+        if let Length::Time { warm_up, timed } = run.length {
+            std::thread::sleep(warm_up);
+            since = time_of(ClockId::ProcessCPUTime);
+            phase.store(TIMED, Ordering::Relaxed);
+            std::thread::sleep(timed);
+            phase.store(STOP, Ordering::Relaxed);
+            of_all = Some(time_of(ClockId::ProcessCPUTime) - since);
+        }
         let results: Result<Vec<ThreadResult>> = running
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect();
         let mut results = results?;
+        let of_all = of_all.unwrap_or_else(|| time_of(ClockId::ProcessCPUTime) - since);
         if aside.helper {
             // A worker sleeps while it waits for the helper, which works all the while.
             let of_workers: f64 = results.iter().map(|thread| thread.processor_seconds).sum();
@@ -144,33 +153,29 @@ fn drive<W: Workload, R: Runner + Send>(
 }
 
 /// One transaction, and the idle time after it.
-fn transaction<R: Runner>(thread: &mut impl Transactions, runner: &mut R, idle_percent: u64) -> Result<()> {
+fn transaction(client: &mut dyn Client, idle_percent: u64) -> Result<()> {
     if idle_percent == 0 {
-        return thread.transaction(runner);
+        return client.transaction();
     }
     let since = processor_time();
-    thread.transaction(runner)?;
+    client.transaction()?;
     // Who has nothing to do keeps nobody waiting.
-    runner.drain()?;
+    client.drain()?;
     idle(idle_percent, since);
     Ok(())
 }
 
-/// Takes steps until the runner's log begins anew, or for `limit`.
-fn fill_log<R: Runner>(
-    step: &mut impl FnMut(&mut R) -> Result<()>,
-    runner: &mut R,
-    limit: Duration,
-) -> Result<()> {
+/// Runs transactions until the client's log begins anew, or for `limit`.
+fn fill_log(client: &mut dyn Client, idle_percent: u64, limit: Duration) -> Result<()> {
     /// Looking takes longer than some transactions.
     const BETWEEN_LOOKS: u64 = 16;
-    let (since, before) = (Instant::now(), runner.statistics());
+    let (since, before) = (Instant::now(), client.statistics());
     if before.log_bytes == 0 {
         return Ok(());
     }
-    while runner.statistics().log_restarts == before.log_restarts && since.elapsed() < limit {
+    while client.statistics().log_restarts == before.log_restarts && since.elapsed() < limit {
         for _ in 0..BETWEEN_LOOKS {
-            step(runner)?;
+            transaction(client, idle_percent)?;
         }
     }
     Ok(())

@@ -6,7 +6,21 @@ use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use strandline_structures::HashTable;
 
 use crate::dictionary::{Dictionary, Operator, Use, batch};
-use crate::{Sizes, Workload, root};
+use crate::typed::{self, map_by_types};
+use crate::{Parameter, Sizes, Workload, WorkloadDescriptor, root};
+
+/// A hash table.
+pub static HASH: WorkloadDescriptor = WorkloadDescriptor {
+    name: "hash",
+    source: "Blurred Persistence, Table I",
+    description: "deletes or inserts random keys of a hash table: 500,000 buckets, keys below 1,000,000, half present",
+    takes: &[Parameter::ValueWords, Parameter::Operations],
+    make: |sizes| match sizes.value_bytes {
+        8 => Ok(Box::new(HashWorkload::of_words(sizes))),
+        _ => Ok(Box::new(HashWorkload::of_vectors(sizes))),
+    },
+    by_types: Some(typed::create::<Typed>),
+};
 
 /// The table, with values of type `V`: words, or vectors of them for other value sizes.
 pub struct HashWorkload<V> {
@@ -15,7 +29,7 @@ pub struct HashWorkload<V> {
     value: V,
 }
 
-/// One thread's handle.
+/// One thread's transactions on the structure.
 pub struct Table<V> {
     table: HashTable<u64, V>,
     value: V,
@@ -35,14 +49,13 @@ impl HashWorkload<Vec<u64>> {
     }
 }
 
-impl<V: Value + Clone + Send> HashWorkload<V> {
+impl<V: Value + Clone + Send + 'static> HashWorkload<V> {
     fn new(sizes: &Sizes, value: V) -> Self {
-        let Sizes { buckets, hash_keys: keys, operations, mix, .. } = *sizes;
-        Self { buckets, usage: Use { keys, operations, mix }, value }
+        Self { buckets: sizes.buckets, usage: Use::of(sizes, sizes.hash_keys), value }
     }
 }
 
-impl<V: Value + Clone + Send> Workload for HashWorkload<V> {
+impl<V: Value + Clone + Send + 'static> Workload for HashWorkload<V> {
     type Thread = Operator<Table<V>>;
 
     fn heap_bytes(&self) -> u64 {
@@ -95,3 +108,11 @@ impl<V: Value> Dictionary for Table<V> {
         Ok(keys)
     }
 }
+
+map_by_types!(
+    HashMap<u64, u64>,
+    hash_keys,
+    |tx, sizes| strandline::HashMap::with_capacity(tx, sizes.hash_keys / 2),
+    |key: u64| key,
+    |key: u64| !key
+);

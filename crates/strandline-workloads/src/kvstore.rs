@@ -5,7 +5,18 @@ use strandline_core::structures::KeyValueStore;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 
 use crate::dictionary::{Dictionary, Operator, Use, batch};
-use crate::{Sizes, Workload, root};
+use crate::typed::{self, map_by_types};
+use crate::{Parameter, Sizes, Workload, WorkloadDescriptor, root};
+
+/// A key-value store.
+pub static KVSTORE: WorkloadDescriptor = WorkloadDescriptor {
+    name: "kvstore",
+    source: "Blurred Persistence, Table I (there Tokyo Cabinet)",
+    description: "deletes or inserts random 16-byte keys of a key-value store: sizes as hash",
+    takes: &[Parameter::ValueBytes, Parameter::Operations],
+    make: |sizes| Ok(Box::new(KvStoreWorkload::new(sizes))),
+    by_types: Some(typed::create::<Typed>),
+};
 
 /// Bytes in a key.
 const KEY_BYTES: usize = 16;
@@ -17,7 +28,7 @@ pub struct KvStoreWorkload {
     value_bytes: u64,
 }
 
-/// One thread's handle.
+/// One thread's transactions on the structure.
 pub struct Store {
     store: KeyValueStore,
     value: Vec<u8>,
@@ -26,8 +37,8 @@ pub struct Store {
 impl KvStoreWorkload {
     /// The workload with these sizes.
     pub fn new(sizes: &Sizes) -> Self {
-        let Sizes { buckets, hash_keys: keys, operations, mix, value_bytes, .. } = *sizes;
-        Self { buckets, usage: Use { keys, operations, mix }, value_bytes }
+        let Sizes { buckets, hash_keys, value_bytes, .. } = *sizes;
+        Self { buckets, usage: Use::of(sizes, hash_keys), value_bytes }
     }
 
     fn store(&self, store: KeyValueStore) -> Store {
@@ -97,3 +108,11 @@ impl Dictionary for Store {
         Ok(keys)
     }
 }
+
+map_by_types!(
+    HashMap<[u8; KEY_BYTES], [u8; 8]>,
+    hash_keys,
+    |tx, sizes| strandline::HashMap::with_capacity(tx, sizes.hash_keys / 2),
+    digits,
+    |_| [b'v'; 8]
+);

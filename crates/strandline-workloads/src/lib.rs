@@ -1,9 +1,12 @@
 //! Workloads of the persistent-memory papers, and the driver that measures schemes on them.
 //!
-//! A workload is one file, but for those on ordered structures, which differ in nothing else: what it keeps in the pool and what one transaction does. It is generic over
-//! whoever runs its transactions, so the same source runs under every scheme; choosing scheme and workload
-//! by name happens once per run, in [`Selection`] and [`SchemeName`].
+//! A workload is one file: what it keeps in the pool, what one transaction does, and the [`WorkloadDescriptor`] by which
+//! [`ALL`] and everything else knows it. It is generic over whoever runs its transactions, so that the same source runs under every
+//! scheme on every memory; it is compiled for two of them: for [`AnyRunner`], and inlined with the product's path, which
+//! `bench` shows beside the schemes. A program of your own may have another list: [`Workloads`] is a value.
 
+mod any;
+mod descriptor;
 mod dictionary;
 mod driver;
 mod hash;
@@ -21,32 +24,74 @@ mod table;
 mod tatp;
 mod tpcc;
 mod trees;
+mod typed;
 
+pub use any::{AnyTransactions, AnyWorkload, Client, InlinedWorkload, Product};
+pub use descriptor::{Parameter, WorkloadDescriptor, WorkloadKind, Workloads};
 pub use dictionary::Mix;
-pub use driver::{Run, measure};
-pub use hash::HashWorkload;
-pub use kvstore::KvStoreWorkload;
-pub use names::{Entry, REFERENCES, SchemeName, UnknownName, WORKLOADS, WorkloadName, schemes};
-pub use pools::{Place, PoolSetting, Prepared};
-pub use queue::QueueWorkload;
+pub use driver::{Length, Run};
+pub use hash::HASH;
+pub use kvstore::KVSTORE;
+pub use names::{Entry, REFERENCES, SchemeName, System, UnknownName, schemes};
+pub use pools::{NewPool, Place, PoolSetting, Prepared, PreparedProduct};
+pub use queue::QUEUE;
 pub use row::Row;
-pub use sdg::SdgWorkload;
-pub use selection::{Selection, WorkloadVisitor};
-pub use sps::SpsWorkload;
+pub use sdg::SDG;
+pub use selection::Selection;
+pub use sps::SPS;
 #[cfg(feature = "sqlite")]
-pub use sqlite::SqliteWorkload;
-pub use tatp::TatpUpdateLocationWorkload;
-pub use tpcc::{Scale as TpccScale, TpccNewOrderWorkload};
-pub use trees::TreeWorkload;
+pub use sqlite::SQLITE;
+pub use tatp::TATP_UPDATE_LOCATION;
+pub use tpcc::{Scale as TpccScale, TPCC_NEW_ORDER};
+pub use trees::{BPLUSTREE, BTREE, MULTISET, RBTREE, SET};
+pub use typed::CreateTyped;
 
-use strandline_core::Result;
+use strandline_core::file::Pool;
 use strandline_core::memory::PersistentAddress;
-use strandline_core::transaction::{Read, Runner};
+use strandline_core::transaction::{AnyRunner, Read, Runner};
+use strandline_core::{Concurrency, Result};
+
+use strandline_schemes::VolatileWorker;
+
+/// All workloads, in the order in which they are shown.
+pub const ALL: Workloads = Workloads::new(LIST);
+
+static LIST: &[WorkloadKind] = &[
+    &SPS,
+    &HASH,
+    &RBTREE,
+    &BPLUSTREE,
+    &KVSTORE,
+    &BTREE,
+    &SET,
+    &MULTISET,
+    &QUEUE,
+    &SDG,
+    &TPCC_NEW_ORDER,
+    &TATP_UPDATE_LOCATION,
+    #[cfg(feature = "sqlite")]
+    &SQLITE,
+];
+
+/// Those of Blurred Persistence (Table I).
+pub const BLURRED: [WorkloadKind; 5] = [&SPS, &HASH, &RBTREE, &BPLUSTREE, &KVSTORE];
+
+/// A runner of a pool's schemes, whose type is forgotten: compiled here, once for all who run a workload. `index` is the
+/// thread's number, which `volatile` needs.
+///
+/// # Errors
+/// As [`Pool::worker_of`](strandline_core::file::Pool::worker_of); the pool's domain has no unprotected access.
+pub fn runner(pool: &Pool<Concurrency>, scheme: SchemeName, index: u64) -> Result<AnyRunner<'static>> {
+    match scheme.kind {
+        None => VolatileWorker::in_pool(pool, index).map(AnyRunner::new),
+        Some(kind) => pool.worker_of(kind).map(AnyRunner::new),
+    }
+}
 
 /// What a workload keeps in a pool, and who works on it.
 pub trait Workload {
     /// One thread's part.
-    type Thread: Transactions + Send;
+    type Thread: Transactions + 'static;
 
     /// Bytes of heap that it takes at most, for choosing a pool's size.
     fn heap_bytes(&self) -> u64;
@@ -121,7 +166,7 @@ pub struct Sizes {
 }
 
 impl Default for Sizes {
-    /// The sizes of DESIGN §9: a million array words, keys below a million in 500,000 buckets and in the B+
+    /// Those of Blurred Persistence: a million array words, keys below a million in 500,000 buckets and in the B+
     /// tree, below 200,000 in the red-black tree, values of 8 bytes, one operation in a transaction. Beyond
     /// it: 65,536 queue entries, 131,072 vertices with 500,000 candidate edges, 100,000 subscribers, one
     /// warehouse.

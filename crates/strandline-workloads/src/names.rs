@@ -1,4 +1,4 @@
-//! Schemes and workloads by name: what `strandline list` shows and the command line takes.
+//! Schemes, and what is measured beside them, by name: what `strandline list` shows and the command line takes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,79 +13,9 @@ pub struct Entry {
     pub name: &'static str,
     /// The paper, or what else it is taken from.
     pub source: &'static str,
-    /// What it is.
+    /// What it is, in a line of `strandline list`.
     pub description: &'static str,
 }
-
-/// All workloads.
-pub const WORKLOADS: &[Entry] = &[
-    Entry {
-        name: "sps",
-        source: "Blurred Persistence, Table I (from Mnemosyne/NV-Heaps)",
-        description: "swaps two random entries of an array of 1,000,000 words",
-    },
-    Entry {
-        name: "hash",
-        source: "Blurred Persistence, Table I",
-        description: "deletes or inserts random keys of a hash table: 500,000 buckets, keys below 1,000,000, half present",
-    },
-    Entry {
-        name: "rbtree",
-        source: "Blurred Persistence, Table I",
-        description: "deletes or inserts random keys of a red-black tree: keys below 200,000, half present",
-    },
-    Entry {
-        name: "bplustree",
-        source: "Blurred Persistence, Table I",
-        description: "deletes or inserts random keys of a B+ tree with 4 KB nodes: keys below 1,000,000, half present",
-    },
-    Entry {
-        name: "kvstore",
-        source: "Blurred Persistence, Table I (there Tokyo Cabinet)",
-        description: "deletes or inserts random 16-byte keys of a key-value store: sizes as hash",
-    },
-    Entry {
-        name: "btree",
-        source: "ATOM, Table II; WrAP, 4.2",
-        description: "deletes or inserts random keys of a B-tree with sorted arrays in its nodes: sizes as bplustree",
-    },
-    Entry {
-        name: "set",
-        source: "WrAP, 4.2 (std::set)",
-        description: "deletes or inserts random keys of an ordered set: sizes as rbtree",
-    },
-    Entry {
-        name: "multiset",
-        source: "WrAP, 4.2 (std::multiset)",
-        description: "deletes or inserts random keys of an ordered multiset: sizes as rbtree",
-    },
-    Entry {
-        name: "queue",
-        source: "ATOM, Table II (copy while locked)",
-        description: "inserts or deletes entries of a bounded queue: 65,536 entries, half full",
-    },
-    Entry {
-        name: "sdg",
-        source: "Loose-Ordering Consistency, Table 2; ATOM, Table II",
-        description: "deletes or inserts edges of a scale-free graph: 131,072 vertices, 500,000 edges, half present",
-    },
-    Entry {
-        name: "tpcc-new-order",
-        source: "TPC-C 5.11; Deferred Commit, 7.1; ATOM, V",
-        description: "enters an order of 5 to 15 lines: one warehouse of the specification's size, tables in B+ trees",
-    },
-    Entry {
-        name: "tatp-update-location",
-        source: "TATP; Deferred Commit, 7.1",
-        description: "stores where a subscriber's handset is: 100,000 subscribers, tables in hash tables",
-    },
-    #[cfg(feature = "sqlite")]
-    Entry {
-        name: "sqlite",
-        source: "Loose-Ordering Consistency, Table 2",
-        description: "deletes or inserts rows of an SQLite table in the pool, one thread: keys below 100,000, half present",
-    },
-];
 
 /// The pseudo-scheme that others are measured against.
 const VOLATILE: Entry = Entry {
@@ -99,8 +29,22 @@ pub fn schemes() -> Vec<Entry> {
     SchemeName::all().map(SchemeName::entry).collect()
 }
 
+const WORDS: Entry = Entry {
+    name: "strandline",
+    source: "reference",
+    description: "bppm compiled into the workload, as applications have it; schemes are called through one and the same dispatch",
+};
+
+const TYPES: Entry = Entry {
+    name: "strandline-types",
+    source: "reference",
+    description: "the same operations on the collections of the typed interface",
+};
+
 /// What is measured beside the schemes, in rows of the same form.
-pub const REFERENCES: [Entry; 2] = [
+pub const REFERENCES: [Entry; 4] = [
+    WORDS,
+    TYPES,
     Entry {
         name: "floor",
         source: "reference",
@@ -118,8 +62,8 @@ pub const REFERENCES: [Entry; 2] = [
 pub struct UnknownName(String);
 
 impl UnknownName {
-    fn new(what: &str, name: &str, entries: &[Entry]) -> Self {
-        let names: Vec<_> = entries.iter().map(|entry| entry.name).collect();
+    pub(crate) fn new(what: &str, name: &str, names: impl Iterator<Item = &'static str>) -> Self {
+        let names: Vec<_> = names.collect();
         Self(format!("there is no {what} {name:?}; choose from {}", names.join(", ")))
     }
 }
@@ -189,75 +133,66 @@ impl FromStr for SchemeName {
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
         let found = Self::all().find(|scheme| scheme.name() == name);
-        found.ok_or_else(|| UnknownName::new("scheme", name, &schemes()))
+        found.ok_or_else(|| UnknownName::new("scheme", name, Self::all().map(Self::name)))
     }
 }
 
-/// A workload's name.
+/// What a row of `bench` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkloadName {
-    /// Random swaps.
-    Sps,
-    /// Hash table.
-    Hash,
-    /// Red-black tree.
-    RbTree,
-    /// B+ tree.
-    BPlusTree,
-    /// Key-value store.
-    KvStore,
-    /// B-tree.
-    BTree,
-    /// Ordered set.
-    Set,
-    /// Ordered multiset.
-    MultiSet,
-    /// Bounded queue.
-    Queue,
-    /// Scale-free graph.
-    Sdg,
-    /// TPC-C's New Order.
-    TpccNewOrder,
-    /// TATP's Update Location.
-    TatpUpdateLocation,
-    /// SQLite on the pool.
-    #[cfg(feature = "sqlite")]
-    Sqlite,
+pub enum System {
+    /// A scheme, or `volatile`, on the laboratory's path: erased.
+    Scheme(SchemeName),
+    /// The product's path, by words: BPPM with STM on native memory, inlined.
+    Words,
+    /// The product's path, by types.
+    Types,
 }
 
-impl WorkloadName {
-    /// All workloads, in the order of [`WORKLOADS`].
-    pub const ALL: &[Self] = &[
-        Self::Sps,
-        Self::Hash,
-        Self::RbTree,
-        Self::BPlusTree,
-        Self::KvStore,
-        Self::BTree,
-        Self::Set,
-        Self::MultiSet,
-        Self::Queue,
-        Self::Sdg,
-        Self::TpccNewOrder,
-        Self::TatpUpdateLocation,
-        #[cfg(feature = "sqlite")]
-        Self::Sqlite,
-    ];
-
-    /// Those of Blurred Persistence (Table I).
-    pub const BLURRED: [Self; 5] = [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore];
+impl System {
+    /// All of [`SchemeName::all`], and the product's path.
+    pub fn all() -> impl Iterator<Item = Self> {
+        SchemeName::all().map(Self::Scheme).chain([Self::Words, Self::Types])
+    }
 
     /// The name in `strandline list`.
     pub fn name(self) -> &'static str {
-        WORKLOADS[self as usize].name
+        match self {
+            Self::Scheme(scheme) => scheme.name(),
+            Self::Words => WORDS.name,
+            Self::Types => TYPES.name,
+        }
+    }
+
+    /// How its transactions are isolated.
+    pub fn concurrency(self) -> Concurrency {
+        match self {
+            Self::Scheme(scheme) => scheme.concurrency,
+            Self::Words | Self::Types => Concurrency::Stm,
+        }
+    }
+
+    /// Whether the `sync` domain carries it.
+    pub fn in_sync(self) -> bool {
+        match self {
+            Self::Scheme(scheme) => scheme.in_sync(),
+            Self::Words | Self::Types => true,
+        }
+    }
+
+    /// Whether it runs on real memory.
+    pub fn is_native(self) -> bool {
+        match self {
+            Self::Scheme(scheme) => scheme.is_native(),
+            Self::Words | Self::Types => true,
+        }
     }
 }
 
-impl FromStr for WorkloadName {
+impl FromStr for System {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        let index = WORKLOADS.iter().position(|entry| entry.name == name);
-        index.map(|index| Self::ALL[index]).ok_or_else(|| UnknownName::new("workload", name, WORKLOADS))
+        let found = Self::all().find(|system| system.name() == name);
+        found.ok_or_else(|| UnknownName::new("scheme", name, Self::all().map(Self::name)))
     }
 }

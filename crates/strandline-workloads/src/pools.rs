@@ -1,5 +1,6 @@
 //! Pools for measuring: where they lie, how they are made, and that they are gone afterwards.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use strandline_schemes::laboratory;
 
@@ -7,11 +8,11 @@ use strandline_core::error::Error;
 use strandline_core::file::{Options, Pool};
 use strandline_core::layout::Geometry;
 use strandline_core::memory::WriteBackInstruction;
-use strandline_core::transaction::{AnyRunner, Concurrency};
+use strandline_core::transaction::Concurrency;
 use strandline_core::{Domain, Result};
 use tempfile::TempDir;
 
-use crate::Selection;
+use crate::{Product, SchemeName, Selection, runner};
 
 /// Room for arenas' half-used chunks.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -53,7 +54,7 @@ impl Place {
         Ok(Self { what: format!("{}", folder.path().display()), folder })
     }
 
-    /// The folder.
+    /// The folder that pools are made in.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -79,6 +80,14 @@ pub struct PoolSetting {
 }
 
 impl PoolSetting {
+    /// Bytes of a pool with so many bytes of heap.
+    fn size(&self, heap_bytes: u64) -> Result<u64> {
+        let logs = self.logs.checked_mul(self.log_bytes);
+        let size = logs.and_then(|bytes| bytes.checked_add(heap_bytes + SPARE_BYTES));
+        let size = size.and_then(|bytes| bytes.checked_next_multiple_of(4096));
+        size.ok_or_else(|| Error::Parameter("the logs are too large".into()))
+    }
+
     fn options(&self, size: u64) -> Options {
         Options {
             geometry: Geometry { size, logs: self.logs, log_bytes: self.log_bytes, chunk_bytes: CHUNK_BYTES },
@@ -92,7 +101,7 @@ impl PoolSetting {
 /// A pool that holds a workload's structure, open; its file goes when it is dropped.
 pub struct Prepared {
     /// `None` only while it is reopened or dropped.
-    pool: Option<Pool>,
+    pool: Option<Pool<Concurrency>>,
     path: PathBuf,
     setting: PoolSetting,
     /// Whether it was opened since [`Prepared::take_fresh`] asked.
@@ -107,15 +116,10 @@ impl Prepared {
     /// # Errors
     /// As [`Pool::create`]; the workload does not fit.
     pub fn new(path: &Path, selection: &Selection, setting: PoolSetting) -> Result<Self> {
-        let size = setting
-            .logs
-            .checked_mul(setting.log_bytes)
-            .and_then(|bytes| bytes.checked_add(selection.heap_bytes() + SPARE_BYTES))
-            .ok_or_else(|| Error::Parameter("the logs are too large".into()))?;
+        let size = setting.size(selection.heap_bytes())?;
         // Filling needs no durability of each step, whatever is measured later: it is closed cleanly.
         let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
-        let pool =
-            laboratory(filling.concurrency).create(path, &filling.options(size.next_multiple_of(4096)))?;
+        let pool = laboratory(filling.concurrency).create(path, &filling.options(size))?;
         let mut prepared = Self {
             pool: Some(pool),
             path: path.to_owned(),
@@ -123,8 +127,8 @@ impl Prepared {
             fresh: true,
             assumed_persistent: false,
         };
-        selection
-            .prepare(&mut AnyRunner::new(strandline_schemes::VolatileWorker::in_pool(prepared.pool(), 0)?))?;
+        let volatile = SchemeName { kind: None, concurrency: setting.concurrency };
+        selection.prepare(&mut runner(prepared.pool(), volatile, 0)?)?;
         prepared.reopen(setting.domain, setting.instruction)?;
         Ok(prepared)
     }
@@ -163,7 +167,7 @@ impl Prepared {
     ///
     /// # Errors
     /// Those of `work`; as [`Pool::open`].
-    pub fn crash<W>(&mut self, work: impl FnOnce(&Pool) -> Result<W>) -> Result<()> {
+    pub fn crash<W>(&mut self, work: impl FnOnce(&Pool<Concurrency>) -> Result<W>) -> Result<()> {
         let worker = work(self.pool())?;
         drop(self.pool.take());
         drop(worker);
@@ -177,7 +181,7 @@ impl Prepared {
     }
 
     /// The pool.
-    pub fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &Pool<Concurrency> {
         self.pool.as_ref().expect("the pool is there until drop")
     }
 }
@@ -186,6 +190,82 @@ impl Drop for Prepared {
     fn drop(&mut self) {
         drop(self.pool.take());
         // The folder goes too, in the end; this gives the memory back early.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A pool on the product's path that is about to be created.
+pub struct NewPool {
+    /// Its file.
+    pub path: PathBuf,
+    /// How it is created and filled: without durability of each step.
+    pub filling: Options,
+    measured: Options,
+    assumed_persistent: Cell<bool>,
+}
+
+impl NewPool {
+    /// Opens it, with what `open` does, to be measured. Memory that is not persistent is taken to be.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn open<P>(&self, open: impl Fn(&Path, &Options) -> Result<P>) -> Result<P> {
+        match open(&self.path, &self.measured) {
+            Err(Error::NotPersistentMemory { .. }) => {
+                self.assumed_persistent.set(true);
+                open(&self.path, &Options { assume_persistent: true, ..self.measured.clone() })
+            }
+            opened => opened,
+        }
+    }
+}
+
+/// A pool or a store on the product's path that holds a workload's structure, open; its file goes when it is dropped.
+pub struct PreparedProduct<'s> {
+    /// `None` only while it is dropped.
+    product: Option<Box<dyn Product + 's>>,
+    path: PathBuf,
+    /// Whether the memory is really persistent, or only taken to be.
+    pub assumed_persistent: bool,
+}
+
+impl<'s> PreparedProduct<'s> {
+    /// Creates a pool at `path` by words, or a store by types, and fills it; `None` where the workload has no types.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; the workload does not fit.
+    pub fn new(
+        path: &Path,
+        selection: &'s Selection,
+        by_types: bool,
+        setting: PoolSetting,
+    ) -> Result<Option<Self>> {
+        if by_types && !selection.has_types() {
+            return Ok(None);
+        }
+        // Typed collections have headers, tags and tables of their own.
+        let heap_bytes = selection.heap_bytes() * if by_types { 2 } else { 1 };
+        let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
+        let new = NewPool {
+            path: path.to_owned(),
+            filling: filling.options(setting.size(heap_bytes)?),
+            measured: setting.options(0),
+            assumed_persistent: Cell::new(false),
+        };
+        let product = if by_types { selection.create_typed(&new) } else { selection.create_inlined(&new) }?;
+        let assumed_persistent = new.assumed_persistent.get();
+        Ok(Some(Self { product: Some(product), path: new.path, assumed_persistent }))
+    }
+
+    /// The pool or store.
+    pub fn product(&self) -> &(dyn Product + 's) {
+        self.product.as_deref().expect("the product is there until drop")
+    }
+}
+
+impl Drop for PreparedProduct<'_> {
+    fn drop(&mut self) {
+        drop(self.product.take());
         let _ = std::fs::remove_file(&self.path);
     }
 }

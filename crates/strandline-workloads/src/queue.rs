@@ -2,13 +2,25 @@
 //! Pelley's copy-while-locked queue).
 
 use fastrand::Rng;
+use strandline::{Persist, Tx};
 use strandline_core::Result;
 use strandline_core::error::Error;
 use strandline_core::transaction::{Read, Runner};
 use strandline_structures::Queue;
 
 use crate::dictionary::batch;
-use crate::{Sizes, Transactions, Workload, root};
+use crate::typed::{self, Collection};
+use crate::{Parameter, Sizes, Transactions, Workload, WorkloadDescriptor, root};
+
+/// A bounded queue.
+pub static QUEUE: WorkloadDescriptor = WorkloadDescriptor {
+    name: "queue",
+    source: "ATOM, Table II (copy while locked)",
+    description: "inserts or deletes entries of a bounded queue: 65,536 entries, half full",
+    takes: &[Parameter::ValueWords, Parameter::Operations],
+    make: |sizes| Ok(Box::new(QueueWorkload::new(sizes))),
+    by_types: Some(typed::create::<Typed>),
+};
 
 /// The queue, half full at first.
 pub struct QueueWorkload {
@@ -103,6 +115,34 @@ impl Transactions for Feeder {
             }
             Ok(random)
         })?;
+        Ok(())
+    }
+}
+
+/// The queue by types, which is not bounded.
+#[derive(Persist)]
+struct Typed<'p> {
+    queue: strandline::Queue<'p, u64>,
+}
+
+impl Collection for Typed<'static> {
+    fn create<'p>(tx: &Tx<'p>, _: &Sizes) -> Result<Typed<'p>> {
+        Ok(Typed { queue: strandline::Queue::new(tx)? })
+    }
+
+    fn initial(sizes: &Sizes) -> Vec<u64> {
+        (0..sizes.queue_entries / 2).collect()
+    }
+
+    fn add<'p>(root: &Typed<'p>, tx: &Tx<'p>, item: u64) -> Result<()> {
+        root.queue.push(tx, &item)
+    }
+
+    fn operation<'p>(root: &Typed<'p>, tx: &Tx<'p>, _: &Sizes, random: &mut Rng) -> Result<()> {
+        let number = random.u64(..);
+        if number % 2 == 0 || root.queue.pop(tx)?.is_none() {
+            return root.queue.push(tx, &number);
+        }
         Ok(())
     }
 }

@@ -12,7 +12,17 @@ use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use strandline_structures::Graph;
 
 use crate::dictionary::{Dictionary, Operator, Use, batch};
-use crate::{Sizes, Workload, root};
+use crate::{Parameter, Sizes, Workload, WorkloadDescriptor, root};
+
+/// A scale-free graph.
+pub static SDG: WorkloadDescriptor = WorkloadDescriptor {
+    name: "sdg",
+    source: "Loose-Ordering Consistency, Table 2; ATOM, Table II",
+    description: "deletes or inserts edges of a scale-free graph: 131,072 vertices, 500,000 edges, half present",
+    takes: &[Parameter::ValueWords, Parameter::Operations],
+    make: |sizes| Ok(Box::new(SdgWorkload::new(sizes))),
+    by_types: None,
+};
 
 /// Chances in a hundred of the first three quadrants (SSCA#2, version 2.2: 0.55, 0.1, 0.1, 0.25).
 const QUADRANTS: [u64; 3] = [55, 10, 10];
@@ -25,7 +35,7 @@ pub struct SdgWorkload {
     value_bytes: u64,
 }
 
-/// One thread's handle.
+/// One thread's transactions on the structure.
 pub struct Edges {
     graph: Graph<Vec<u64>>,
     value: Vec<u64>,
@@ -48,8 +58,8 @@ fn candidate(number: u64, vertices: u64) -> (u64, u64) {
 impl SdgWorkload {
     /// The workload with these sizes.
     pub fn new(sizes: &Sizes) -> Self {
-        let Sizes { vertices, edges: keys, operations, mix, value_bytes, .. } = *sizes;
-        Self { vertices, usage: Use { keys, operations, mix }, value_bytes }
+        let Sizes { vertices, edges, value_bytes, .. } = *sizes;
+        Self { vertices, usage: Use::of(sizes, edges), value_bytes }
     }
 
     fn value_words(&self) -> u64 {

@@ -1,120 +1,64 @@
-//! A workload chosen by name, with its sizes.
+//! A workload with its sizes.
 
 use strandline_core::error::Error;
 use strandline_core::file::Pool;
-use strandline_core::structures::BPlusTree;
 use strandline_core::transaction::{AnyRunner, Runner, Statistics};
-use strandline_core::{Domain, Result};
-use strandline_structures::{BTree, MultiSet, RedBlackTree, Set};
+use strandline_core::{Concurrency, Domain, Result};
 
-#[cfg(feature = "sqlite")]
-use crate::SqliteWorkload;
+use crate::any::{ErasedClient, Words};
+use crate::driver::{Aside, measure};
+use crate::names::System;
 use crate::{
-    HashWorkload, KvStoreWorkload, QueueWorkload, Row, Run, SchemeName, SdgWorkload, Sizes, SpsWorkload,
-    TatpUpdateLocationWorkload, TpccNewOrderWorkload, Transactions, TreeWorkload, Workload, WorkloadName,
-    measure,
+    AnyWorkload, Client, InlinedWorkload, Mix, NewPool, Product, Row, Run, SchemeName, Sizes, WorkloadKind,
+    runner,
 };
 
-/// One of the workloads.
+/// A workload with its sizes.
 pub struct Selection {
-    name: WorkloadName,
-    workload: Any,
-}
-
-/// Something to be done with a workload that is known by its name alone, for [`Selection::visit`].
-pub trait WorkloadVisitor {
-    /// What it gives.
-    type Output;
-    /// Does it with a workload.
-    fn visit<W: Workload>(self, workload: &W) -> Self::Output;
-}
-
-macro_rules! workloads {
-    ($($(#[$attribute:meta])* $name:ident($workload:ty),)*) => {
-        enum Any {
-            $($(#[$attribute])* $name($workload),)*
-        }
-
-        macro_rules! each {
-            ($any:expr, $part:ident => $body:expr) => {
-                match $any {
-                    $($(#[$attribute])* Any::$name($part) => $body,)*
-                }
-            };
-        }
-    };
-}
-
-workloads! {
-    Sps(SpsWorkload),
-    Hash(HashWorkload<u64>),
-    HashOfVectors(HashWorkload<Vec<u64>>),
-    RbTree(TreeWorkload<RedBlackTree<u64, u64>>),
-    BPlusTree(TreeWorkload<BPlusTree<u64, u64>>),
-    BTree(TreeWorkload<BTree<u64, u64>>),
-    Set(TreeWorkload<Set<u64>>),
-    MultiSet(TreeWorkload<MultiSet<u64>>),
-    KvStore(KvStoreWorkload),
-    Queue(QueueWorkload),
-    Sdg(SdgWorkload),
-    TpccNewOrder(TpccNewOrderWorkload),
-    TatpUpdateLocation(TatpUpdateLocationWorkload),
-    #[cfg(feature = "sqlite")]
-    Sqlite(SqliteWorkload),
+    kind: WorkloadKind,
+    sizes: Sizes,
+    workload: Box<dyn InlinedWorkload>,
 }
 
 impl Selection {
-    /// The workload `name` with these sizes.
+    /// The workload `kind` with these sizes.
     ///
     /// # Errors
     /// A size is impossible.
-    pub fn new(name: WorkloadName, sizes: &Sizes) -> Result<Self> {
-        let Sizes { rbtree_keys, bplustree_keys, value_bytes, .. } = *sizes;
-        if sizes.counts().contains(&0) {
-            return Err(Error::Parameter("a workload's sizes and operations must be at least 1".into()));
-        }
-        let has_whole_words = !matches!(name, WorkloadName::KvStore);
-        if has_whole_words && (value_bytes == 0 || !value_bytes.is_multiple_of(8)) {
-            return Err(Error::Parameter(format!(
-                "{} keeps whole words: a value size of {value_bytes} bytes is no multiple of 8",
-                name.name()
-            )));
-        }
-        let workload = match name {
-            WorkloadName::Sps => Any::Sps(SpsWorkload::new(sizes)),
-            WorkloadName::Hash if value_bytes == 8 => Any::Hash(HashWorkload::of_words(sizes)),
-            WorkloadName::Hash => Any::HashOfVectors(HashWorkload::of_vectors(sizes)),
-            WorkloadName::RbTree => Any::RbTree(TreeWorkload::new(sizes, rbtree_keys)),
-            WorkloadName::BPlusTree => Any::BPlusTree(TreeWorkload::new(sizes, bplustree_keys)),
-            WorkloadName::BTree => Any::BTree(TreeWorkload::new(sizes, bplustree_keys)),
-            WorkloadName::Set => Any::Set(TreeWorkload::new(sizes, rbtree_keys)),
-            WorkloadName::MultiSet => Any::MultiSet(TreeWorkload::new(sizes, rbtree_keys)),
-            WorkloadName::KvStore => Any::KvStore(KvStoreWorkload::new(sizes)),
-            WorkloadName::Queue => Any::Queue(QueueWorkload::new(sizes)),
-            WorkloadName::Sdg => Any::Sdg(SdgWorkload::new(sizes)),
-            WorkloadName::TpccNewOrder => Any::TpccNewOrder(TpccNewOrderWorkload::new(sizes)?),
-            #[cfg(feature = "sqlite")]
-            WorkloadName::Sqlite => Any::Sqlite(SqliteWorkload::new(sizes)),
-            WorkloadName::TatpUpdateLocation => {
-                Any::TatpUpdateLocation(TatpUpdateLocationWorkload::new(sizes)?)
-            }
-        };
-        Ok(Self { name, workload })
+    pub fn new(kind: WorkloadKind, sizes: &Sizes) -> Result<Self> {
+        kind.check(sizes)?;
+        Ok(Self { kind, sizes: *sizes, workload: (kind.make)(sizes)? })
+    }
+
+    /// Which it is.
+    pub fn kind(&self) -> WorkloadKind {
+        self.kind
     }
 
     /// Its name.
-    pub fn name(&self) -> WorkloadName {
-        self.name
+    pub fn name(&self) -> &'static str {
+        self.kind.name
     }
 
-    /// Calls `visitor` with the workload.
-    pub fn visit<V: WorkloadVisitor>(&self, visitor: V) -> V::Output {
-        each!(&self.workload, workload => visitor.visit(workload))
+    /// Its sizes.
+    pub fn sizes(&self) -> &Sizes {
+        &self.sizes
     }
 
-    /// As [`Workload::heap_bytes`].
+    /// The workload.
+    pub fn workload(&self) -> &dyn AnyWorkload {
+        &*self.workload
+    }
+
+    /// Whether its operations exist on typed collections, too, with these sizes.
+    pub fn has_types(&self) -> bool {
+        let Sizes { value_bytes, mix, .. } = self.sizes;
+        self.kind.by_types.is_some() && value_bytes == 8 && mix == Mix::Toggle
+    }
+
+    /// As [`AnyWorkload::heap_bytes`].
     pub fn heap_bytes(&self) -> u64 {
-        each!(&self.workload, workload => workload.heap_bytes())
+        self.workload.heap_bytes()
     }
 
     /// Refuses more threads than the workload can have.
@@ -122,39 +66,90 @@ impl Selection {
     /// # Errors
     /// There are more.
     pub fn allow(&self, threads: u64) -> Result<()> {
-        let most = each!(&self.workload, workload => workload.most_threads());
+        let most = self.workload.most_threads();
         if threads <= most {
             return Ok(());
         }
         Err(Error::Parameter(format!(
             "{} is a workload of {most} thread, not of {threads}: choose --threads {most}",
-            self.name.name()
+            self.name()
         )))
     }
 
-    /// As [`Workload::prepare`].
+    /// As [`AnyWorkload::prepare`].
     ///
     /// # Errors
     /// As there.
     pub fn prepare(&self, runner: &mut AnyRunner) -> Result<()> {
-        each!(&self.workload, workload => workload.prepare(runner))
+        self.workload.prepare(runner)
     }
 
-    /// As [`Workload::check`].
+    /// As [`AnyWorkload::check`].
     ///
     /// # Errors
     /// As there.
     pub fn check(&self, runner: &mut AnyRunner) -> Result<()> {
-        each!(&self.workload, workload => workload.check(runner))
+        self.workload.check(runner)
     }
 
-    /// As [`measure`].
+    /// A client under a scheme, on a pool where [`Selection::prepare`] has run, as its thread `index`.
+    ///
+    /// # Errors
+    /// As [`runner`] and [`AnyWorkload::thread`].
+    pub fn client(
+        &self,
+        pool: &Pool<Concurrency>,
+        scheme: SchemeName,
+        index: u64,
+        seed: u64,
+    ) -> Result<Box<dyn Client>> {
+        Ok(Box::new(ErasedClient::new(self.workload(), runner(pool, scheme, index)?, seed)?))
+    }
+
+    /// A new pool on the product's path.
+    pub(crate) fn create_inlined(&self, new: &NewPool) -> Result<Box<dyn Product + '_>> {
+        Ok(Box::new(Words::create(&*self.workload, new)?))
+    }
+
+    /// A new store; see [`Selection::has_types`].
+    pub(crate) fn create_typed(&self, new: &NewPool) -> Result<Box<dyn Product>> {
+        let by_types =
+            self.kind.by_types.ok_or_else(|| Error::Parameter(format!("{} has no types", self.name())))?;
+        by_types(&self.sizes, new)
+    }
+
+    /// Measures `scheme` on a pool where [`Selection::prepare`] has run. The pool was opened under `domain`, and in the mode that
+    /// the scheme's name says.
+    ///
+    /// # Errors
+    /// The pool has fewer logs than there are threads; the domain refuses the scheme; a transaction failed.
+    pub fn measure(
+        &self,
+        pool: &Pool<Concurrency>,
+        domain: Domain,
+        scheme: SchemeName,
+        run: &Run,
+    ) -> Result<Row> {
+        self.allow(run.threads)?;
+        let aside = Aside::of(scheme, domain);
+        let threads = measure(run, aside, &|index, seed| self.client(pool, scheme, index, seed))?;
+        Ok(Row::new(scheme.name(), self.name(), domain.name(), scheme.is_durable(), &threads))
+    }
+
+    /// As [`Selection::measure`], on the product's path; `system` is the row's.
     ///
     /// # Errors
     /// As there.
-    pub fn measure(&self, pool: &Pool, domain: Domain, scheme: SchemeName, run: &Run) -> Result<Row> {
+    pub fn measure_product(
+        &self,
+        product: &dyn Product,
+        domain: Domain,
+        system: System,
+        run: &Run,
+    ) -> Result<Row> {
         self.allow(run.threads)?;
-        each!(&self.workload, workload => measure(pool, domain, workload, self.name.name(), scheme, run))
+        let threads = measure(run, Aside::of_product(domain), &|_, seed| product.client(seed))?;
+        Ok(Row::new(system.name(), self.name(), domain.name(), true, &threads))
     }
 
     /// Runs transactions as long as `go_on` says so, on a pool where [`Selection::prepare`] has run.
@@ -167,12 +162,10 @@ impl Selection {
         seed: u64,
         mut go_on: impl FnMut(&Statistics) -> bool,
     ) -> Result<()> {
-        each!(&self.workload, workload => {
-            let mut thread = workload.thread(runner, seed)?;
-            while go_on(&runner.statistics()) {
-                thread.transaction(runner)?;
-            }
-            Ok(())
-        })
+        let mut thread = self.workload.thread(runner, seed)?;
+        while go_on(&runner.statistics()) {
+            thread.transaction(runner)?;
+        }
+        Ok(())
     }
 }

@@ -1,13 +1,25 @@
 //! `sps`: swaps two random entries of an array.
 
 use fastrand::Rng;
+use strandline::{Persist, Tx, Vector};
 use strandline_core::error::Error;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Read, Runner};
 use strandline_core::{Lock, Result};
 use strandline_structures::Array;
 
-use crate::{Sizes, Transactions, Workload, root};
+use crate::typed::{self, Collection};
+use crate::{Parameter, Sizes, Transactions, Workload, WorkloadDescriptor, root};
+
+/// Random swaps.
+pub static SPS: WorkloadDescriptor = WorkloadDescriptor {
+    name: "sps",
+    source: "Blurred Persistence, Table I (from Mnemosyne/NV-Heaps)",
+    description: "swaps two random entries of an array of 1,000,000 words",
+    takes: &[Parameter::ValueWords, Parameter::Operations],
+    make: |sizes| Ok(Box::new(SpsWorkload::new(sizes))),
+    by_types: Some(typed::create::<Typed>),
+};
 
 /// The array: as many entries as its words allow.
 pub struct SpsWorkload {
@@ -123,5 +135,29 @@ impl Transactions for Swapper {
             }
             Ok(())
         })
+    }
+}
+
+/// The array by types.
+#[derive(Persist)]
+struct Typed<'p> {
+    array: Vector<'p, u64>,
+}
+
+impl Collection for Typed<'static> {
+    fn create<'p>(tx: &Tx<'p>, _: &Sizes) -> Result<Typed<'p>> {
+        Ok(Typed { array: Vector::new(tx)? })
+    }
+
+    fn initial(sizes: &Sizes) -> Vec<u64> {
+        (0..sizes.array_words).collect()
+    }
+
+    fn add<'p>(root: &Typed<'p>, tx: &Tx<'p>, item: u64) -> Result<()> {
+        root.array.push(tx, &item)
+    }
+
+    fn operation<'p>(root: &Typed<'p>, tx: &Tx<'p>, sizes: &Sizes, random: &mut Rng) -> Result<()> {
+        root.array.swap(tx, random.u64(..sizes.array_words), random.u64(..sizes.array_words))
     }
 }

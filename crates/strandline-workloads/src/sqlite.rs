@@ -12,7 +12,17 @@ use strandline_core::transaction::Runner;
 use strandline_sqlite::rusqlite::{self, Connection, OptionalExtension};
 use strandline_sqlite::{Lender, PAGE_BYTES, heap_bytes};
 
-use crate::{Sizes, Transactions, Workload};
+use crate::{Parameter, Sizes, Transactions, Workload, WorkloadDescriptor};
+
+/// SQLite on the pool.
+pub static SQLITE: WorkloadDescriptor = WorkloadDescriptor {
+    name: "sqlite",
+    source: "Loose-Ordering Consistency, Table 2",
+    description: "deletes or inserts rows of an SQLite table in the pool, one thread: keys below 100,000, half present",
+    takes: &[Parameter::ValueBytes, Parameter::Operations],
+    make: |sizes| Ok(Box::new(SqliteWorkload::new(sizes))),
+    by_types: None,
+};
 
 /// The root word that the files hang from.
 const ROOT: u64 = 0;

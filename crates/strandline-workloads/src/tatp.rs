@@ -13,7 +13,17 @@ use strandline_core::{Lock, Result};
 use strandline_structures::{Array, HashTable};
 
 use crate::table::{Hash, Table, table};
-use crate::{Sizes, Transactions, Workload, root};
+use crate::{Sizes, Transactions, Workload, WorkloadDescriptor, root};
+
+/// TATP's Update Location.
+pub static TATP_UPDATE_LOCATION: WorkloadDescriptor = WorkloadDescriptor {
+    name: "tatp-update-location",
+    source: "TATP; Deferred Commit, 7.1",
+    description: "stores where a subscriber's handset is: 100,000 subscribers, tables in hash tables",
+    takes: &[],
+    make: |sizes| Ok(Box::new(TatpUpdateLocationWorkload::new(sizes)?)),
+    by_types: None,
+};
 
 table! {
     /// A subscriber. The ten bits and the ten hexadecimal digits are in one number each.
@@ -58,7 +68,6 @@ pub struct TatpUpdateLocationWorkload {
     subscribers: u64,
 }
 
-/// The tables.
 struct Register {
     directory: Array<u64>,
     subscriber: Table<Hash>,
@@ -69,7 +78,7 @@ struct Register {
     call_forwarding: Table<Hash>,
 }
 
-/// One client.
+/// One thread that updates locations.
 pub struct Client {
     register: Register,
     subscribers: u64,
@@ -228,7 +237,6 @@ fn call_forwarding_row(random: &mut Rng, id: u64, kind: u64, start: u64) -> [u64
     row
 }
 
-/// A random location.
 fn location(random: &mut Rng) -> u64 {
     random.u64(1..=u32::MAX.into())
 }

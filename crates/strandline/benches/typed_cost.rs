@@ -13,7 +13,6 @@ use strandline::{HashMap, Persist, Ptr, Session, Store};
 use strandline_core::engine::Worker;
 use strandline_core::memory::Native;
 use strandline_core::memory::PersistentAddress;
-use strandline_core::scheme::Blurred;
 use strandline_core::structures::KeyValueStore;
 use strandline_core::{Domain, Options, Pool, Read, Result, Runner, Transaction};
 use support::median;
@@ -31,7 +30,7 @@ struct Root<'p> {
 
 /// The same by words: the root words 0 and 1.
 struct Words {
-    worker: Worker<Native, Blurred>,
+    worker: Worker<Native>,
     map: KeyValueStore,
     counter: PersistentAddress,
 }

@@ -8,7 +8,7 @@
 use super::check::{Checker, Look};
 use super::persist::{Invalid, Persist, Stored, to_words};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
-use super::transaction::{Tx, View, Words};
+use super::transaction::{Control, Tx, View};
 use strandline_core::error::Result;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -52,12 +52,12 @@ fn header(tx: &mut impl Read, at: PersistentAddress) -> Result<(u64, PersistentA
 }
 
 /// Fails unless `content` may be written, with `bytes` bytes.
-fn check_content(tx: &mut Words<'_>, content: PersistentAddress, bytes: u64) -> Result<(), Abort> {
+fn check_content(tx: &mut impl Transaction, content: PersistentAddress, bytes: u64) -> Result<(), Abort> {
     check_tagged(tx, content, 1 + bytes.div_ceil(8), CONTENT_TAG, "Bytes")
 }
 
 /// Frees the content, if there is any.
-fn free_content(tx: &mut Words<'_>, content: PersistentAddress) -> Result<(), Abort> {
+fn free_content(tx: &mut impl Transaction, content: PersistentAddress) -> Result<(), Abort> {
     if content.is_null() {
         return Ok(());
     }
@@ -87,7 +87,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>, bytes: impl AsRef<[u8]>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<Self> {
         let bytes = bytes.as_ref();
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
@@ -97,7 +97,7 @@ impl<'p> Bytes<'p> {
         })
     }
 
-    fn put(tx: &mut Words<'_>, bytes: &[u8]) -> Result<PersistentAddress, Abort> {
+    fn put(tx: &mut impl Transaction, bytes: &[u8]) -> Result<PersistentAddress, Abort> {
         if bytes.is_empty() {
             return Ok(PersistentAddress::NULL);
         }
@@ -111,7 +111,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the string was destroyed; a conflict.
-    pub fn len(self, tx: &View<'p>) -> Result<u64> {
+    pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| Ok(header(tx, self.raw.at)?.0))
     }
 
@@ -119,7 +119,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// As [`Bytes::len`].
-    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.len(tx)? == 0)
     }
 
@@ -127,7 +127,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// As [`Bytes::len`].
-    pub fn get(self, tx: &View<'p>) -> Result<Vec<u8>> {
+    pub fn get(self, tx: &View<'p, impl Control>) -> Result<Vec<u8>> {
         tx.words(|tx| {
             let (bytes, content) = header(tx, self.raw.at)?;
             check_length(tx, content, 1 + bytes.div_ceil(8))?;
@@ -141,7 +141,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// As [`Bytes::new`] and [`Bytes::len`].
-    pub fn set(self, tx: &Tx<'p>, bytes: impl AsRef<[u8]>) -> Result<()> {
+    pub fn set(self, tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<()> {
         let bytes = bytes.as_ref();
         tx.words(|tx| {
             check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
@@ -171,7 +171,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// As [`Bytes::set`].
-    pub fn append(self, tx: &Tx<'p>, bytes: impl AsRef<[u8]>) -> Result<()> {
+    pub fn append(self, tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<()> {
         let bytes = bytes.as_ref();
         if bytes.is_empty() {
             return Ok(());
@@ -224,7 +224,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -237,7 +237,7 @@ impl<'p> Bytes<'p> {
     ///
     /// # Errors
     /// As [`Bytes::set`].
-    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
             let (_, content) = header(tx, self.raw.at)?;
@@ -285,7 +285,7 @@ impl<'p> Text<'p> {
     ///
     /// # Errors
     /// As [`Bytes::new`].
-    pub fn new(tx: &Tx<'p>, text: impl AsRef<str>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>, text: impl AsRef<str>) -> Result<Self> {
         Bytes::new(tx, text.as_ref()).map(Self)
     }
 
@@ -293,7 +293,7 @@ impl<'p> Text<'p> {
     ///
     /// # Errors
     /// As [`Bytes::get`]; [`Error::Damaged`](crate::Error::Damaged): it is no UTF-8.
-    pub fn get(self, tx: &View<'p>) -> Result<String> {
+    pub fn get(self, tx: &View<'p, impl Control>) -> Result<String> {
         let bytes = self.0.get(tx)?;
         String::from_utf8(bytes).or_else(|_| tx.words(|tx| Err(invalid(tx, self.0.raw.at, "Text"))))
     }
@@ -302,7 +302,7 @@ impl<'p> Text<'p> {
     ///
     /// # Errors
     /// As [`Bytes::set`].
-    pub fn set(self, tx: &Tx<'p>, text: impl AsRef<str>) -> Result<()> {
+    pub fn set(self, tx: &Tx<'p, impl Control>, text: impl AsRef<str>) -> Result<()> {
         self.0.set(tx, text.as_ref())
     }
 
@@ -319,7 +319,7 @@ impl<'p> Text<'p> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -339,7 +339,7 @@ impl<'p> Text<'p> {
     ///
     /// # Errors
     /// As [`Bytes::destroy`].
-    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.0.destroy(tx)
     }
 }

@@ -9,8 +9,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::marker::PhantomData;
 
-use super::transaction::View;
+use super::transaction::{Control, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::Survey;
@@ -51,13 +52,24 @@ pub(crate) type Look<'v, 'p> = fn(&mut Checker<'v, 'p>, PersistentAddress) -> Re
 /// assert_eq!(store.check()?.len(), 1);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct Checker<'v, 'p> {
-    tx: &'v View<'p>,
+    tx: &'v dyn Tolerate,
+    brand: PhantomData<fn(&'p ()) -> &'p ()>,
     reached: HashMap<PersistentAddress, Reached>,
     waiting: Vec<(PersistentAddress, Look<'v, 'p>)>,
     damage: Vec<String>,
     unlisted: u64,
+}
+
+/// [`Read::tolerate`] of a transaction of any control, on any memory: checking is compiled once for all.
+trait Tolerate {
+    fn tolerate(&self, body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>) -> Result<Option<Error>>;
+}
+
+impl<C: Control> Tolerate for View<'_, C> {
+    fn tolerate(&self, body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>) -> Result<Option<Error>> {
+        self.words(|tx| tx.tolerate(body))
+    }
 }
 
 #[derive(Debug)]
@@ -69,9 +81,18 @@ struct Reached {
 
 impl<'v, 'p> Checker<'v, 'p> {
     /// The damage of all that `begin` leads to.
-    pub(crate) fn run(tx: &'v View<'p>, begin: impl FnOnce(&mut Self) -> Result<()>) -> Result<Vec<String>> {
-        let mut checker =
-            Self { tx, reached: HashMap::new(), waiting: Vec::new(), damage: Vec::new(), unlisted: 0 };
+    pub(crate) fn run<C: Control>(
+        tx: &'v View<'p, C>,
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<Vec<String>> {
+        let mut checker = Self {
+            tx,
+            brand: PhantomData,
+            reached: HashMap::new(),
+            waiting: Vec::new(),
+            damage: Vec::new(),
+            unlisted: 0,
+        };
         begin(&mut checker)?;
         while let Some((at, look)) = checker.waiting.pop() {
             look(&mut checker, at)?;
@@ -164,11 +185,9 @@ impl Survey for Checker<'_, '_> {
 
     fn read<R>(&mut self, mut body: impl FnMut(&mut &mut dyn Read) -> Result<R, Abort>) -> Result<Option<R>> {
         let mut result = None;
-        let failed = self.tx.words(|tx| {
-            tx.tolerate(&mut |mut tx| {
-                result = Some(body(&mut tx)?);
-                Ok(())
-            })
+        let failed = self.tx.tolerate(&mut |mut tx| {
+            result = Some(body(&mut tx)?);
+            Ok(())
         })?;
         match failed {
             None => return Ok(result),

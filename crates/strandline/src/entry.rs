@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 
 use super::key::Key;
 use super::persist::Item;
-use super::transaction::{Tx, View};
+use super::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::Result;
 
 /// What an entry needs of a map.
@@ -29,17 +30,17 @@ pub trait Map<'p, K, V>: Copy {
     ///
     /// # Errors
     /// Those of the map.
-    fn get(self, tx: &View<'p>, key: &K) -> Result<Option<V>>;
+    fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>>;
     /// Gives `key` a value; returns the one before.
     ///
     /// # Errors
     /// Those of the map.
-    fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>>;
+    fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>>;
     /// Removes `key`; returns its value.
     ///
     /// # Errors
     /// Those of the map.
-    fn remove(self, tx: &Tx<'p>, key: &K) -> Result<Option<V>>;
+    fn remove(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<Option<V>>;
 }
 
 /// The place of a key in a map, with a copy of its value if it has one.
@@ -57,22 +58,21 @@ pub trait Map<'p, K, V>: Copy {
 /// # Ok(())
 /// # });
 /// ```
-#[derive(Debug)]
-pub struct Entry<'t, 'p, K, V, M> {
-    tx: &'t Tx<'p>,
-    map: M,
+pub struct Entry<'t, 'p, K, V, T, C: Control = Stm> {
+    tx: &'t Tx<'p, C>,
+    map: T,
     key: K,
     value: Option<V>,
     brand: PhantomData<fn(&'p ()) -> &'p ()>,
 }
 
-impl<'t, 'p, K: Key, V: Item<'p>, M: Map<'p, K, V>> Entry<'t, 'p, K, V, M> {
-    pub(crate) fn new(tx: &'t Tx<'p>, map: M, key: K) -> Result<Self> {
+impl<'t, 'p, K: Key, V: Item<'p>, T: Map<'p, K, V>, C: Control> Entry<'t, 'p, K, V, T, C> {
+    pub(crate) fn new(tx: &'t Tx<'p, C>, map: T, key: K) -> Result<Self> {
         let value = map.get(tx, &key)?;
         Ok(Self { tx, map, key, value, brand: PhantomData })
     }
 
-    /// The key.
+    /// The key that was looked for.
     pub fn key(&self) -> &K {
         &self.key
     }
@@ -133,3 +133,5 @@ impl<'t, 'p, K: Key, V: Item<'p>, M: Map<'p, K, V>> Entry<'t, 'p, K, V, M> {
         self.map.remove(self.tx, &self.key)
     }
 }
+
+debug_as_name! { Entry<'_, '_; K, V, T> }

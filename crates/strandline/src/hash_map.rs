@@ -12,7 +12,8 @@ use super::entry::{Entry, Map};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Item, Stored};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
-use super::transaction::{Tx, View, Words};
+use super::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::Result;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -69,7 +70,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Self::with_capacity(tx, 0)
     }
 
@@ -87,7 +88,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::new`].
-    pub fn with_capacity(tx: &Tx<'p>, keys: u64) -> Result<Self> {
+    pub fn with_capacity(tx: &Tx<'p, impl Control>, keys: u64) -> Result<Self> {
         let buckets = (keys / 2).next_power_of_two().clamp(BUCKETS, MAX_BUCKETS);
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
@@ -103,13 +104,13 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
         KeyValueStore::of_header(tx, self.raw.at, &header[1..])
     }
 
-    fn store_to_write(self, tx: &mut Words<'_>) -> Result<KeyValueStore, Abort> {
+    fn store_to_write(self, tx: &mut impl Transaction) -> Result<KeyValueStore, Abort> {
         check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
         self.store(tx)
     }
 
     fn decode(
-        tx: &mut Words<'_>,
+        tx: &mut impl Transaction,
         at: PersistentAddress,
         value: Option<Option<V>>,
     ) -> Result<Option<V>, Abort> {
@@ -137,7 +138,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the map was destroyed; a conflict.
     #[inline]
-    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<Option<V>>
+    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
@@ -154,7 +155,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<bool>
+    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
     where
         K: Borrow<Q>,
     {
@@ -177,7 +178,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// The pool is full; a full log; as [`HashMap::get`].
-    pub fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
+    pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
             let store = self.store_to_write(tx)?;
@@ -205,7 +206,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::insert`].
-    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p>, key: &Q) -> Result<Option<V>>
+    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
@@ -235,7 +236,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn entry<'t>(self, tx: &'t Tx<'p>, key: K) -> Result<Entry<'t, 'p, K, V, Self>> {
+    pub fn entry<'t, C: Control>(self, tx: &'t Tx<'p, C>, key: K) -> Result<Entry<'t, 'p, K, V, Self, C>> {
         Entry::new(tx, self, key)
     }
 
@@ -254,7 +255,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn count(self, tx: &View<'p>) -> Result<u64> {
+    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| self.store(tx)?.count(tx))
     }
 
@@ -262,7 +263,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.iter(tx).next().transpose()?.is_none())
     }
 
@@ -281,7 +282,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// # Ok(())
     /// # });
     /// ```
-    pub fn iter<'v>(self, tx: &'v View<'p>) -> HashMapIter<'v, 'p, K, V> {
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> HashMapIter<'v, 'p, K, V, C> {
         HashMapIter { tx, map: self, position: Some(Position::default()), found: VecDeque::new() }
     }
 
@@ -299,7 +300,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -332,7 +333,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`HashMap::insert`].
-    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             self.store_to_write(tx)?.destroy(tx)?;
             tx.write(self.raw.at, 0)?;
@@ -342,13 +343,13 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
 }
 
 impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
-    fn get(self, tx: &View<'p>, key: &K) -> Result<Option<V>> {
+    fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>> {
         HashMap::get(self, tx, key)
     }
-    fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
+    fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         HashMap::insert(self, tx, key, value)
     }
-    fn remove(self, tx: &Tx<'p>, key: &K) -> Result<Option<V>> {
+    fn remove(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<Option<V>> {
         HashMap::remove(self, tx, key)
     }
 }
@@ -376,16 +377,15 @@ impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
 /// assert_eq!(pieces, 7);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct HashMapIter<'v, 'p, K, V> {
-    tx: &'v View<'p>,
+pub struct HashMapIter<'v, 'p, K, V, C: Control = Stm> {
+    tx: &'v View<'p, C>,
     map: HashMap<'p, K, V>,
     /// None at the end.
     position: Option<Position>,
     found: VecDeque<(K, V)>,
 }
 
-impl<'p, K: Key, V: Item<'p>> HashMapIter<'_, 'p, K, V> {
+impl<'p, K: Key, V: Item<'p>, C: Control> HashMapIter<'_, 'p, K, V, C> {
     /// Fetches the next chain.
     fn fetch(&mut self) -> Result<()> {
         let (map, position, found) = (self.map, &mut self.position, &mut self.found);
@@ -411,7 +411,7 @@ impl<'p, K: Key, V: Item<'p>> HashMapIter<'_, 'p, K, V> {
     }
 }
 
-impl<'p, K: Key, V: Item<'p>> Iterator for HashMapIter<'_, 'p, K, V> {
+impl<'p, K: Key, V: Item<'p>, C: Control> Iterator for HashMapIter<'_, 'p, K, V, C> {
     type Item = Result<(K, V)>;
     fn next(&mut self) -> Option<Result<(K, V)>> {
         while self.found.is_empty() && self.position.is_some() {
@@ -423,3 +423,5 @@ impl<'p, K: Key, V: Item<'p>> Iterator for HashMapIter<'_, 'p, K, V> {
         self.found.pop_front().map(Ok)
     }
 }
+
+debug_as_name! { HashMapIter<'_, '_; K, V> }

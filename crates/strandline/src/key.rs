@@ -40,7 +40,7 @@ impl KeyBytes {
         bytes
     }
 
-    /// Appends bytes.
+    /// Appends `bytes` to the key's encoding.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         if self.many.is_empty() {
@@ -124,7 +124,7 @@ pub trait KeyRef {
     note = "possible are integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays of them, and types with `#[derive(Key)]`"
 )]
 pub unsafe trait Key: KeyRef + Sized {
-    /// The type's name.
+    /// The type's name in errors.
     const NAME: &'static str;
     /// A hash of the type's layout.
     const LAYOUT: u64;

@@ -120,6 +120,7 @@ pub use range::Range;
 pub use root::Migrations;
 pub use store::{Session, Store};
 pub use strandline_core::Domain;
+pub use strandline_core::engine::{SingleWriter, Stm};
 pub use strandline_core::error::{Error, Result};
 pub use strandline_core::file::{BackupReport, Options, Recovery, Ticket};
 pub use strandline_core::heap::HeapUsage;
@@ -128,7 +129,7 @@ pub use strandline_core::memory::WriteBackInstruction;
 pub use strandline_core::sync::SyncParameters;
 pub use strandline_core::transaction::Statistics;
 pub use strandline_derive::{Key, Persist};
-pub use transaction::{Tx, View};
+pub use transaction::{Control, Tx, View};
 pub use vector::{Iter as VectorIter, Vector};
 
 /// What the derives name.
@@ -141,6 +142,7 @@ pub mod layout {
 #[doc(hidden)]
 pub mod hosted {
     pub use crate::root::{initialise, with_root};
+    pub use crate::transaction::Over;
 }
 
 /// The examples of the guide, compiled and run.

@@ -22,7 +22,7 @@ use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Invalid, Item, Stored};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::range::Range;
-use super::transaction::{Tx, View, Words};
+use super::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
@@ -104,7 +104,7 @@ pub(crate) fn layer(tx: &mut impl Read, at: PersistentAddress) -> Result<Tree, A
 }
 
 /// As [`layer`], if it may be written.
-fn layer_to_write(tx: &mut Words<'_>, at: PersistentAddress) -> Result<Tree, Abort> {
+fn layer_to_write(tx: &mut impl Transaction, at: PersistentAddress) -> Result<Tree, Abort> {
     check_block(tx, at, TREE_WORDS, "an ordered map's layer")?;
     layer(tx, at)
 }
@@ -116,7 +116,7 @@ pub(crate) enum Slot {
 }
 
 impl Slot {
-    pub(crate) fn load(tx: &mut Words<'_>, slot: u64) -> Result<Self, Abort> {
+    pub(crate) fn load(tx: &mut impl Read, slot: u64) -> Result<Self, Abort> {
         if slot & LAYER == 0 {
             EntryBlock::load(tx, PersistentAddress::new(slot)).map(Self::Entry)
         } else {
@@ -145,7 +145,7 @@ impl EntryBlock {
 
     /// Writes a new one.
     fn create(
-        tx: &mut Words<'_>,
+        tx: &mut impl Transaction,
         key: &[u8],
         value: &[u64],
         value_bytes: u64,
@@ -172,7 +172,7 @@ impl EntryBlock {
         self.at.word(self.value_offset())
     }
 
-    fn has_key(&self, tx: &mut Words<'_>, key: &[u8]) -> Result<bool, Abort> {
+    fn has_key(&self, tx: &mut impl Read, key: &[u8]) -> Result<bool, Abort> {
         Ok(self.key_bytes == key.len() as u64 && equals(tx, self.at.word(1), key)?)
     }
 
@@ -184,7 +184,7 @@ impl EntryBlock {
 
     /// As `load_value`, with a buffer on a frame of its own: for what recurs from layer to layer.
     #[inline(never)]
-    pub(crate) fn load_value_apart<'p, V: Item<'p>>(&self, tx: &mut Words<'_>) -> Result<V, Abort> {
+    pub(crate) fn load_value_apart<'p, V: Item<'p>>(&self, tx: &mut impl Read) -> Result<V, Abort> {
         self.load_value(tx)
     }
 
@@ -212,7 +212,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         tx.words(|tx| {
             // A line of its own: every reader reads it.
             let at = tx.alloc(LINE_BYTES)?;
@@ -232,17 +232,17 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         Tree::of_header(tx, self.raw.at.word(1), &header[1..])
     }
 
-    fn first_layer_to_write(self, tx: &mut Words<'_>) -> Result<Tree, Abort> {
+    fn first_layer_to_write(self, tx: &mut impl Transaction) -> Result<Tree, Abort> {
         check_block(tx, self.raw.at, LINE_BYTES as usize / 8, "OrderedMap")?;
         self.first_layer(tx)
     }
 
-    fn decode_word(self, tx: &mut Words<'_>, word: u64) -> Result<V, Abort> {
+    fn decode_word(self, tx: &mut impl Transaction, word: u64) -> Result<V, Abort> {
         V::decode(&[word], 8, Stored::new()).map_err(|_| invalid(tx, self.raw.at, V::NAME))
     }
 
     /// The entry of `key`.
-    fn find(self, tx: &mut Words<'_>, key: &[u8]) -> Result<Option<EntryBlock>, Abort> {
+    fn find(self, tx: &mut impl Transaction, key: &[u8]) -> Result<Option<EntryBlock>, Abort> {
         let mut tree = self.first_layer(tx)?;
         for depth in 0..=key.len() / 8 {
             let Some(slot) = tree.get(tx, word_of(key, depth))? else { return Ok(None) };
@@ -269,7 +269,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// [`Error::Dangling`]: the map was destroyed; a conflict.
-    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<Option<V>>
+    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
@@ -289,7 +289,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p>, key: &Q) -> Result<bool>
+    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
     where
         K: Borrow<Q>,
     {
@@ -317,7 +317,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// [`Error::Parameter`]: the key is too long; the pool is full; a full log; as [`OrderedMap::get`].
-    pub fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
+    pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         let key = KeyBytes::of(key);
         let bytes = value.bytes();
         tx.words(|tx| {
@@ -330,7 +330,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
 
     fn insert_words(
         self,
-        tx: &mut Words<'_>,
+        tx: &mut impl Transaction,
         key: &[u8],
         value: &[u64],
         bytes: u64,
@@ -398,7 +398,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::insert`].
-    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p>, key: &Q) -> Result<Option<V>>
+    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
@@ -406,7 +406,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         tx.words(|tx| self.remove_bytes(tx, key.as_slice()))
     }
 
-    fn remove_bytes(self, tx: &mut Words<'_>, key: &[u8]) -> Result<Option<V>, Abort> {
+    fn remove_bytes(self, tx: &mut impl Transaction, key: &[u8]) -> Result<Option<V>, Abort> {
         let mut tree = self.first_layer_to_write(tx)?;
         if Self::INLINE {
             let old = tree.remove(tx, word_of(key, 0))?;
@@ -459,7 +459,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn entry<'t>(self, tx: &'t Tx<'p>, key: K) -> Result<Entry<'t, 'p, K, V, Self>> {
+    pub fn entry<'t, C: Control>(self, tx: &'t Tx<'p, C>, key: K) -> Result<Entry<'t, 'p, K, V, Self, C>> {
         Entry::new(tx, self, key)
     }
 
@@ -479,7 +479,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn first(self, tx: &View<'p>) -> Result<Option<(K, V)>> {
+    pub fn first(self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.iter(tx).next().transpose()
     }
 
@@ -487,7 +487,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn last(self, tx: &View<'p>) -> Result<Option<(K, V)>> {
+    pub fn last(self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.iter(tx).next_back().transpose()
     }
 
@@ -495,7 +495,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         tx.words(|tx| Ok(self.first_layer(tx)?.first(tx, ..)?.is_none()))
     }
 
@@ -514,7 +514,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
-    pub fn count(self, tx: &View<'p>) -> Result<u64> {
+    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
         let mut count = 0;
         for pair in self.iter(tx) {
             pair?;
@@ -538,7 +538,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// # Ok(())
     /// # });
     /// ```
-    pub fn iter<'v>(self, tx: &'v View<'p>) -> Range<'v, 'p, K, V> {
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Range<'v, 'p, K, V, C> {
         self.range_of(tx, Bound::Unbounded, Bound::Unbounded)
     }
 
@@ -557,11 +557,11 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     /// # Ok(())
     /// # });
     /// ```
-    pub fn range<'v, Q: KeyRef + ?Sized>(
+    pub fn range<'v, Q: KeyRef + ?Sized, C: Control>(
         self,
-        tx: &'v View<'p>,
+        tx: &'v View<'p, C>,
         keys: impl RangeBounds<Q>,
-    ) -> Range<'v, 'p, K, V>
+    ) -> Range<'v, 'p, K, V, C>
     where
         K: Borrow<Q>,
     {
@@ -569,7 +569,12 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         self.range_of(tx, keys.start_bound().map(bytes), keys.end_bound().map(bytes))
     }
 
-    fn range_of<'v>(self, tx: &'v View<'p>, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Range<'v, 'p, K, V> {
+    fn range_of<'v, C: Control>(
+        self,
+        tx: &'v View<'p, C>,
+        from: Bound<Vec<u8>>,
+        to: Bound<Vec<u8>>,
+    ) -> Range<'v, 'p, K, V, C> {
         let (front, back) = (VecDeque::new(), VecDeque::new());
         Range { tx, map: self, from, to, front, back, batch: 4, is_over: false }
     }
@@ -588,7 +593,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -673,7 +678,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::insert`].
-    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             let tree = self.first_layer_to_write(tx)?;
             self.destroy_layer(tx, tree, 0)?;
@@ -682,7 +687,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    fn destroy_layer(self, tx: &mut Words<'_>, tree: Tree, depth: usize) -> Result<(), Abort> {
+    fn destroy_layer(self, tx: &mut impl Transaction, tree: Tree, depth: usize) -> Result<(), Abort> {
         if depth > MAX_KEY_BYTES / 8 {
             return Err(invalid(tx, self.raw.at, "OrderedMap"));
         }
@@ -708,13 +713,13 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
 }
 
 impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for OrderedMap<'p, K, V> {
-    fn get(self, tx: &View<'p>, key: &K) -> Result<Option<V>> {
+    fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>> {
         OrderedMap::get(self, tx, key)
     }
-    fn insert(self, tx: &Tx<'p>, key: &K, value: &V) -> Result<Option<V>> {
+    fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         OrderedMap::insert(self, tx, key, value)
     }
-    fn remove(self, tx: &Tx<'p>, key: &K) -> Result<Option<V>> {
+    fn remove(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<Option<V>> {
         OrderedMap::remove(self, tx, key)
     }
 }

@@ -381,7 +381,7 @@ persist_tuples! {
 pub unsafe trait Item<'p>: Sized {
     /// Bytes that every value takes; `None` where they differ.
     const BYTES: Option<u64>;
-    /// The type's name.
+    /// The type's name in errors.
     const NAME: &'static str;
     /// A hash of the type's layout.
     const LAYOUT: u64;

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 
 use super::check::Checker;
 use super::persist::{Invalid, Persist, Stored};
-use super::transaction::{Tx, View, Words};
+use super::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -231,7 +231,7 @@ pub(crate) fn check_block(
 /// Fails unless `words` words at `at` begin a block of the heap that has this tag: before it is written or freed.
 #[inline]
 pub(crate) fn check_tagged(
-    tx: &mut Words<'_>,
+    tx: &mut impl Transaction,
     at: PersistentAddress,
     words: u64,
     tag: u64,
@@ -266,7 +266,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>, value: &T) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>, value: &T) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * Self::BLOCK_WORDS as u64)?;
             with_buffer(Self::BLOCK_WORDS as u64, |words| {
@@ -301,19 +301,22 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| Persist::visit(&self, checker))
     }
 
+    #[inline(always)]
     fn read(self, tx: &mut impl Read, words: &mut [u64]) -> Result<(), Abort> {
         tx.read_range(self.raw.at, words)?;
         if words[0] == Self::TAG { Ok(()) } else { Err(dangling(tx, self.raw.at, T::NAME)) }
     }
 
+    #[inline(always)]
     fn decode(self, tx: &mut impl Read, words: &[u64]) -> Result<T, Abort> {
         T::load(&words[1..], Stored::new()).map_err(|_| invalid(tx, self.raw.at, T::NAME))
     }
 
+    #[inline(always)]
     fn load(self, tx: &mut impl Read) -> Result<T, Abort> {
         with_buffer(Self::BLOCK_WORDS as u64, |words| {
             self.read(tx, words)?;
@@ -322,7 +325,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     }
 
     /// Writes the words of `value` that differ from those of the block, `old`.
-    fn write(self, tx: &mut Words<'_>, old: &[u64], value: &T) -> Result<(), Abort> {
+    fn write(self, tx: &mut impl Transaction, old: &[u64], value: &T) -> Result<(), Abort> {
         check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
         with_buffer(T::WORDS as u64, |new| {
             value.store(new);
@@ -339,7 +342,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`]: there is none; a conflict.
-    pub fn get(self, tx: &View<'p>) -> Result<T> {
+    pub fn get(self, tx: &View<'p, impl Control>) -> Result<T> {
         tx.words(|tx| self.load(tx))
     }
 
@@ -347,7 +350,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// As [`Ptr::get`]; a full log.
-    pub fn set(self, tx: &Tx<'p>, value: &T) -> Result<()> {
+    pub fn set(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
         tx.words(|tx| {
             with_buffer(Self::BLOCK_WORDS as u64, |old| {
                 self.read(tx, old)?;
@@ -375,7 +378,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// As [`Ptr::set`].
-    pub fn update<R>(self, tx: &Tx<'p>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
+    pub fn update<R>(self, tx: &Tx<'p, impl Control>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
         with_buffer(Self::BLOCK_WORDS as u64, |old| {
             let mut value = tx.words(|tx| {
                 self.read(tx, old)?;
@@ -406,7 +409,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// As [`Ptr::set`].
-    pub fn free(self, tx: &Tx<'p>) -> Result<T> {
+    pub fn free(self, tx: &Tx<'p, impl Control>) -> Result<T> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
             let value = self.load(tx)?;

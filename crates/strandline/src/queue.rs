@@ -12,7 +12,8 @@
 use super::check::Checker;
 use super::persist::{Item, Stored};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
-use super::transaction::{Tx, View, Words};
+use super::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::bytes::with_words;
@@ -78,7 +79,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
             tx.write(at, Self::TAG)?;
@@ -88,12 +89,12 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
         })
     }
 
-    fn tagged(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+    fn tagged(self, tx: &mut impl Transaction) -> Result<PersistentAddress, Abort> {
         read_tagged::<1>(tx, self.raw.at, Self::TAG, "Queue")?;
         Ok(self.raw.at)
     }
 
-    fn check_to_write(self, tx: &mut Words<'_>) -> Result<PersistentAddress, Abort> {
+    fn check_to_write(self, tx: &mut impl Transaction) -> Result<PersistentAddress, Abort> {
         check_block(tx, self.raw.at, HEADER_WORDS, "Queue")?;
         self.tagged(tx)
     }
@@ -102,7 +103,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; the pool is full; a conflict, a full log.
-    pub fn push(self, tx: &Tx<'p>, item: &T) -> Result<()> {
+    pub fn push(self, tx: &Tx<'p, impl Control>, item: &T) -> Result<()> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
             let bytes = item.bytes();
@@ -147,7 +148,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn pop(self, tx: &Tx<'p>) -> Result<Option<T>> {
+    pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
             let first = PersistentAddress::new(tx.read(at.word(FIRST))?);
@@ -181,7 +182,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; a conflict.
-    pub fn front(self, tx: &View<'p>) -> Result<Option<T>> {
+    pub fn front(self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
         self.iter(tx)?.next().transpose()
     }
 
@@ -189,7 +190,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::front`].
-    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         tx.words(|tx| {
             let at = self.tagged(tx)?;
             Ok(tx.read(at.word(FIRST))? == 0)
@@ -214,7 +215,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::front`].
-    pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         let next = tx.words(|words| {
             let at = self.tagged(words)?;
             words.read(at.word(FIRST))
@@ -237,7 +238,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn clear(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         while self.pop(tx)?.is_some() {}
         Ok(())
     }
@@ -256,7 +257,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -295,7 +296,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     ///
     /// # Errors
     /// As [`Queue::push`].
-    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.clear(tx)?;
         tx.words(|tx| {
             tx.write(self.raw.at, 0)?;
@@ -326,15 +327,14 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
 /// assert_eq!(jobs, ["report", "backup"]);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct Iter<'v, 'p, T> {
-    tx: &'v View<'p>,
+pub struct Iter<'v, 'p, T, C: Control = Stm> {
+    tx: &'v View<'p, C>,
     queue: Queue<'p, T>,
     next: PersistentAddress,
     guard: CircleGuard,
 }
 
-impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
+impl<'p, T: Item<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
     type Item = Result<T>;
     fn next(&mut self) -> Option<Result<T>> {
         if self.next.is_null() {
@@ -362,3 +362,5 @@ impl<'p, T: Item<'p>> Iterator for Iter<'_, 'p, T> {
         }
     }
 }
+
+debug_as_name! { Iter<'_, '_; T> }

@@ -9,7 +9,8 @@ use std::ops::{Bound, ControlFlow};
 use super::key::Key;
 use super::ordered_map::{BATCH, MAX_KEY_BYTES, OrderedMap, Slot, Tree, is_at, layer, word_of};
 use super::persist::{Invalid, Item, Stored};
-use super::transaction::{View, Words};
+use super::transaction::{Control, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::transaction::{Abort, Read};
 
@@ -28,9 +29,8 @@ use strandline_core::transaction::{Abort, Read};
 /// # Ok(())
 /// # });
 /// ```
-#[derive(Debug)]
-pub struct Range<'v, 'p, K, V> {
-    pub(crate) tx: &'v View<'p>,
+pub struct Range<'v, 'p, K, V, C: Control = Stm> {
+    pub(crate) tx: &'v View<'p, C>,
     pub(crate) map: OrderedMap<'p, K, V>,
     /// What has not been fetched yet lies between these.
     pub(crate) from: Bound<Vec<u8>>,
@@ -81,7 +81,7 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
     /// Fetches from a layer until there are enough. `edges`: whether its keys begin like the bounds.
     fn layer(
         &mut self,
-        tx: &mut Words<'_>,
+        tx: &mut impl Read,
         tree: Tree,
         depth: usize,
         edges: (bool, bool),
@@ -142,11 +142,11 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
         }
     }
 
-    fn take(
+    fn take<T: Read>(
         &mut self,
         key: Vec<u8>,
-        value: impl FnOnce(&mut Words<'_>) -> Result<V, Invalid>,
-        tx: &mut Words<'_>,
+        value: impl FnOnce(&mut T) -> Result<V, Invalid>,
+        tx: &mut T,
     ) -> Result<(), Abort> {
         if self.contains(&key) {
             match value(tx) {
@@ -161,7 +161,7 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
     }
 }
 
-impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
+impl<'p, K: Key, V: Item<'p>, C: Control> Range<'_, 'p, K, V, C> {
     /// Fetches the next pairs at one end.
     fn fetch(&mut self, ascending: bool) -> Result<()> {
         let map = self.map;
@@ -219,15 +219,17 @@ impl<'p, K: Key, V: Item<'p>> Range<'_, 'p, K, V> {
     }
 }
 
-impl<'p, K: Key, V: Item<'p>> Iterator for Range<'_, 'p, K, V> {
+impl<'p, K: Key, V: Item<'p>, C: Control> Iterator for Range<'_, 'p, K, V, C> {
     type Item = Result<(K, V)>;
     fn next(&mut self) -> Option<Result<(K, V)>> {
         self.pull(true)
     }
 }
 
-impl<'p, K: Key, V: Item<'p>> DoubleEndedIterator for Range<'_, 'p, K, V> {
+impl<'p, K: Key, V: Item<'p>, C: Control> DoubleEndedIterator for Range<'_, 'p, K, V, C> {
     fn next_back(&mut self) -> Option<Result<(K, V)>> {
         self.pull(false)
     }
 }
+
+debug_as_name! { Range<'_, '_; K, V> }

@@ -5,13 +5,15 @@ use std::marker::PhantomData;
 
 use super::persist::{Persist, Root};
 use super::pointer::{Ptr, check_block};
-use super::transaction::{self, Tx, View};
+use super::transaction::{self, Control, EngineTx, Tx, View, WorkerOf};
+use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::root::{DESCRIPTION_WORDS, RootDescription, RootType};
-use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::transaction::{Abort, Read, Transaction};
 
-type Step = Box<dyn Fn(&Tx<'_>, PersistentAddress) -> Result<PersistentAddress> + Send + Sync + 'static>;
+type Step<C> =
+    Box<dyn Fn(&Tx<'_, C>, PersistentAddress) -> Result<PersistentAddress> + Send + Sync + 'static>;
 
 /// How values of earlier root types become values of type `R`; for [`Store::open_and_migrate`](super::Store::open_and_migrate).
 ///
@@ -33,19 +35,19 @@ type Step = Box<dyn Fn(&Tx<'_>, PersistentAddress) -> Result<PersistentAddress> 
 /// let migrations: Migrations<Settings> =
 ///     Migrations::new().from::<SettingsV1>(|_tx, old| Ok(Settings { limit: old.limit.into() }));
 /// ```
-pub struct Migrations<R> {
-    steps: HashMap<u64, Step>,
+pub struct Migrations<R, C: Control = Stm> {
+    steps: HashMap<u64, Step<C>>,
     root: PhantomData<fn() -> R>,
 }
 
-impl<R: Root> Default for Migrations<R> {
+impl<R: Root, C: Control> Default for Migrations<R, C> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<R: Root> Migrations<R> {
-    /// No migrations.
+impl<R: Root, C: Control> Migrations<R, C> {
+    /// A list without migrations, to add to with [`Migrations::from`].
     pub fn new() -> Self {
         Self { steps: HashMap::new(), root: PhantomData }
     }
@@ -79,10 +81,10 @@ impl<R: Root> Migrations<R> {
     #[must_use]
     pub fn from<Old: Root>(
         mut self,
-        migrate: impl for<'p> Fn(&Tx<'p>, Old::At<'p>) -> Result<R::At<'p>> + Send + Sync + 'static,
+        migrate: impl for<'p> Fn(&Tx<'p, C>, Old::At<'p>) -> Result<R::At<'p>> + Send + Sync + 'static,
     ) -> Self {
         self.steps
-            .insert(layout_of::<Old>(), Box::new(move |tx, at| migrate_one::<Old, R>(tx, at, &migrate)));
+            .insert(layout_of::<Old>(), Box::new(move |tx, at| migrate_one::<Old, R, C>(tx, at, &migrate)));
         self
     }
 }
@@ -92,10 +94,10 @@ fn layout_of<R: Root>() -> u64 {
     <R::At<'static> as Persist<'static>>::LAYOUT
 }
 
-fn migrate_one<'p, Old: Root, R: Root>(
-    tx: &Tx<'p>,
+fn migrate_one<'p, Old: Root, R: Root, C: Control>(
+    tx: &Tx<'p, C>,
     at: PersistentAddress,
-    migrate: &impl for<'q> Fn(&Tx<'q>, Old::At<'q>) -> Result<R::At<'q>>,
+    migrate: &impl for<'q> Fn(&Tx<'q, C>, Old::At<'q>) -> Result<R::At<'q>>,
 ) -> Result<PersistentAddress> {
     let old = Ptr::<'p, Old::At<'p>>::of(at).free(tx)?;
     let new = migrate(tx, old)?;
@@ -107,50 +109,55 @@ fn type_of<'p, T: Persist<'p>>() -> RootType {
 }
 
 /// The description of the pool's root; `None` if there is none yet.
-fn description(tx: &View<'_>) -> Result<Option<RootDescription>> {
-    tx.words(|tx| RootDescription::find(&mut **tx))
+fn description<C: Control>(tx: &View<'_, C>) -> Result<Option<RootDescription>> {
+    tx.words(RootDescription::find)
 }
 
 /// Writes the description of a root of type `T` whose value is at `value`.
-fn describe<'p, T: Persist<'p>>(tx: &Tx<'p>, at: PersistentAddress, value: PersistentAddress) -> Result<()> {
+fn describe<'p, T: Persist<'p>, C: Control>(
+    tx: &Tx<'p, C>,
+    at: PersistentAddress,
+    value: PersistentAddress,
+) -> Result<()> {
     tx.words(|tx| {
         check_block(tx, at, DESCRIPTION_WORDS, "root")?;
-        RootDescription { at, value, root_type: type_of::<T>() }.write(&mut **tx)
+        RootDescription { at, value, root_type: type_of::<T>() }.write(tx)
     })
 }
 
 /// Makes the root of a pool that has none.
-fn make_root<'p, T: Persist<'p>>(tx: &Tx<'p>, value: &T) -> Result<()> {
+fn make_root<'p, T: Persist<'p>, C: Control>(tx: &Tx<'p, C>, value: &T) -> Result<()> {
     let value = Ptr::new(tx, value)?;
     let at = tx.words(|tx| tx.alloc(8 * DESCRIPTION_WORDS as u64))?;
-    describe::<T>(tx, at, value.address())?;
+    describe::<T, _>(tx, at, value.address())?;
     tx.words(|tx| {
         let root = tx.root(0);
         tx.write(root, at.offset())
     })
 }
 
-/// Makes the root of a pool that has none, in a transaction of `runner`: what [`Store`](super::Store) does at its creation,
+/// Makes the root of a pool that has none, in a transaction of `worker`: what [`Store`](super::Store) does at its creation,
 /// for memories in which there is no file to open, as in the crash checker and the simulator.
 ///
 /// ```
 /// # use strandline_core::example::*;
 /// # let (_pool, mut worker) = pool_and_worker();
+/// use strandline::Stm;
 /// use strandline::hosted::{initialise, with_root};
 ///
-/// initialise::<u64>(&mut worker, |_| Ok(5))?;
-/// let five = worker.view(|tx| with_root::<u64, _>(tx, |tx, root| root.get(tx)))?;
+/// initialise::<u64, Stm>(&mut worker, |_| Ok(5))?;
+/// let five = worker.view(|tx| with_root::<u64, _, Stm>(tx, |tx, root| root.get(tx)))?;
 /// assert_eq!(five, 5);
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
 /// # Errors
-/// What `init` returns; as [`Runner::run`].
-pub fn initialise<R: Root>(
-    runner: &mut impl Runner,
-    mut init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+/// What `init` returns; as [`Runner::run`](strandline_core::Runner::run).
+pub fn initialise<R: Root, C: Control>(
+    worker: &mut WorkerOf<C>,
+    mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
 ) -> Result<()> {
-    transaction::update(runner, |tx| {
+    transaction::update::<C, _, _>(worker, |tx| {
         if description(tx)?.is_none() {
             make_root(tx, &init(tx)?)?;
         }
@@ -158,17 +165,18 @@ pub fn initialise<R: Root>(
     })
 }
 
-/// Runs `body` inside the transaction `tx` of any [`Runner`], with the pool's root: typed code on the crash checker's
+/// Runs `body` inside the transaction `tx` of any [`Runner`](strandline_core::Runner), with the pool's root: typed code on the crash checker's
 /// memory and others that have no [`Store`](super::Store), and beside words of one's own.
 ///
 /// ```
 /// # use strandline_core::example::*;
 /// # let (_pool, mut worker) = pool_and_worker();
+/// use strandline::Stm;
 /// use strandline::hosted::{initialise, with_root};
 ///
-/// initialise::<u64>(&mut worker, |_| Ok(5))?;
+/// initialise::<u64, Stm>(&mut worker, |_| Ok(5))?;
 /// let six = worker.run(|tx| {
-///     with_root::<u64, _>(tx, |tx, root| {
+///     with_root::<u64, _, Stm>(tx, |tx, root| {
 ///         root.update(tx, |count| *count += 1)?;
 ///         root.get(tx)
 ///     })
@@ -180,11 +188,11 @@ pub fn initialise<R: Root>(
 /// # Errors
 /// The abort that the transaction has to end with: what it met, or the error that `body` returned, which its runner then
 /// returns. [`Error::WrongStructure`]: the root is no `R`; [`Error::Missing`]: there is none.
-pub fn with_root<R: Root, T>(
-    tx: &mut dyn Transaction,
-    body: impl for<'p> FnOnce(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+pub fn with_root<R: Root, T, C: Control>(
+    tx: &mut EngineTx<C>,
+    body: impl for<'p> FnOnce(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
 ) -> Result<T, Abort> {
-    let done = transaction::within(&mut *tx, |tx| {
+    let done = transaction::within::<C, _>(&mut *tx, |tx| {
         let found = description(tx)?.ok_or(Error::Missing { what: "store's root", root: 0 })?;
         if found.root_type.layout != layout_of::<R>() {
             return Err(Error::WrongStructure {
@@ -203,12 +211,12 @@ pub fn with_root<R: Root, T>(
 
 /// Checks that the root is an `R`, and makes it one where there is a migration. Returns the address of its value, which
 /// stays where it is while the pool is open.
-pub(crate) fn check<R: Root>(
-    runner: &mut impl Runner,
-    migrations: &Migrations<R>,
+pub(crate) fn check<R: Root, C: Control>(
+    worker: &mut WorkerOf<C>,
+    migrations: &Migrations<R, C>,
 ) -> Result<PersistentAddress> {
     let missing = || Error::Missing { what: "store's root", root: 0 };
-    let found = transaction::view(runner, |tx| description(tx)?.ok_or_else(missing))?;
+    let found = transaction::view::<C, _, _>(worker, |tx| description(tx)?.ok_or_else(missing))?;
     let layout = found.root_type.layout;
     if layout == layout_of::<R>() {
         return Ok(found.value);
@@ -219,10 +227,10 @@ pub(crate) fn check<R: Root>(
             expected: type_of::<R::At<'_>>().to_string(),
         });
     };
-    transaction::update(runner, |tx| {
+    transaction::update::<C, _, _>(worker, |tx| {
         let found = description(tx)?.ok_or_else(missing)?;
         let value = step(tx, found.value)?;
-        describe::<R::At<'_>>(tx, found.at, value)?;
+        describe::<R::At<'_>, _>(tx, found.at, value)?;
         Ok(value)
     })
 }

@@ -7,15 +7,12 @@ use std::path::Path;
 use super::persist::Root;
 use super::pointer::Ptr;
 use super::root::{self, Migrations};
-use super::transaction::{self, Tx, View};
-use strandline_core::engine::Worker;
+use super::transaction::{self, Control, Tx, View, WorkerOf};
+use strandline_core::engine::{Setup, Stm};
 use strandline_core::error::{Error, Result};
 use strandline_core::file::{BoxedWorker, Options, Pool, Ticket};
 use strandline_core::memory::{Native, PersistentAddress};
-use strandline_core::scheme::{Blurred, Setup};
 use strandline_core::transaction::{Runner, Statistics};
-
-type PoolWorker = Worker<Native, Blurred>;
 
 /// A pool that holds one value of type `R`, from which everything else in it hangs.
 ///
@@ -47,8 +44,8 @@ type PoolWorker = Worker<Native, Blurred>;
 /// assert_eq!(apples, Some(40));
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Store<R> {
-    pool: Pool,
+pub struct Store<R, C: Control<Memory = Native> = Stm> {
+    pool: Pool<C::Engine>,
     /// The root's value.
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
@@ -68,15 +65,18 @@ pub struct Store<R> {
 /// assert!(session.statistics().commits >= 10);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Session<'s, R> {
-    store: &'s Store<R>,
+pub struct Session<'s, R, C: Control<Memory = Native> = Stm> {
+    store: &'s Store<R, C>,
     /// Taken when dropped.
-    worker: Option<BoxedWorker>,
+    worker: Option<BoxedWorker<C::Engine>>,
 }
 
-impl<R: Root> Store<R> {
+impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// A store in `pool`, whose root `root` finds.
-    fn over(pool: Pool, root: impl FnOnce(&mut PoolWorker) -> Result<PersistentAddress>) -> Result<Self> {
+    fn over(
+        pool: Pool<C::Engine>,
+        root: impl FnOnce(&mut WorkerOf<C>) -> Result<PersistentAddress>,
+    ) -> Result<Self> {
         let mut worker = pool.worker()?;
         let root = root(&mut worker)?;
         pool.return_worker(Box::new(worker));
@@ -91,11 +91,11 @@ impl<R: Root> Store<R> {
     pub fn create(
         path: impl AsRef<Path>,
         options: &Options,
-        init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
-        let made = |pool: &Pool| root::initialise::<R>(&mut pool.worker()?, init);
-        let (pool, ()) = Pool::create_with(path.as_ref(), options, Setup::default(), made)?;
-        Self::over(pool, |worker| root::check::<R>(worker, &Migrations::new()))
+        let made = |pool: &Pool<C::Engine>| root::initialise::<R, C>(&mut pool.worker()?, init);
+        let (pool, ()) = Setup::default().create_with(path, options, made)?;
+        Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
     }
 
     /// Opens the pool at `path`, and recovers it.
@@ -136,17 +136,17 @@ impl<R: Root> Store<R> {
     pub fn open_or_create(
         path: impl AsRef<Path>,
         options: &Options,
-        mut init: impl for<'p> FnMut(&Tx<'p>) -> Result<R::At<'p>>,
+        mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
         let path = path.as_ref();
         let is = |error: &Error, wanted| matches!(error, Error::Io { source, .. } if source.kind() == wanted);
         loop {
-            match Pool::open(path, options) {
+            match Setup::default().open(path, options) {
                 Ok(pool) => {
                     return Self::over(pool, |worker| {
                         // A pool that was created without a root.
-                        root::initialise::<R>(worker, init)?;
-                        root::check::<R>(worker, &Migrations::new())
+                        root::initialise::<R, C>(worker, init)?;
+                        root::check::<R, C>(worker, &Migrations::new())
                     });
                 }
                 Err(error) if is(&error, ErrorKind::NotFound) => {}
@@ -167,9 +167,9 @@ impl<R: Root> Store<R> {
     pub fn open_and_migrate(
         path: impl AsRef<Path>,
         options: &Options,
-        migrations: &Migrations<R>,
+        migrations: &Migrations<R, C>,
     ) -> Result<Self> {
-        Self::over(Pool::open(path, options)?, |worker| root::check(worker, migrations))
+        Self::over(Setup::default().open(path, options)?, |worker| root::check(worker, migrations))
     }
 
     /// Opens the pool at `path` for reading only, as [`Pool::open_read_only`].
@@ -191,8 +191,8 @@ impl<R: Root> Store<R> {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Self::over(Pool::open_read_only(path, options)?, |worker| {
-            root::check::<R>(worker, &Migrations::new())
+        Self::over(Setup::default().open_read_only(path, options)?, |worker| {
+            root::check::<R, C>(worker, &Migrations::new())
         })
     }
 
@@ -222,7 +222,10 @@ impl<R: Root> Store<R> {
     /// The error that `body` returned; what made the transaction fail ([`Error::Full`], [`Error::Poisoned`], …);
     /// [`Error::Nested`]: the thread is in a transaction of this store; [`Error::Forked`]: another process opened it.
     /// Nothing has happened then.
-    pub fn update<T>(&self, body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
+    pub fn update<T>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
         self.session()?.update(body)
     }
 
@@ -266,7 +269,7 @@ impl<R: Root> Store<R> {
     /// As [`Store::update`].
     pub fn try_update<T, E: From<Error>>(
         &self,
-        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         self.session()?.try_update(body)
     }
@@ -298,7 +301,7 @@ impl<R: Root> Store<R> {
     /// As [`Store::update`].
     pub fn update_later<T>(
         &self,
-        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<(T, Ticket)> {
         self.session()?.try_update_later(body)
     }
@@ -309,7 +312,7 @@ impl<R: Root> Store<R> {
     /// As [`Store::update`].
     pub fn try_update_later<T, E: From<Error>>(
         &self,
-        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         self.session()?.try_update_later(body)
     }
@@ -331,7 +334,10 @@ impl<R: Root> Store<R> {
     ///
     /// # Errors
     /// As [`Store::update`].
-    pub fn view<T>(&self, body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T>) -> Result<T> {
+    pub fn view<T>(
+        &self,
+        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
         self.session()?.view(body)
     }
 
@@ -341,7 +347,7 @@ impl<R: Root> Store<R> {
     /// As [`Store::update`].
     pub fn try_view<T, E: From<Error>>(
         &self,
-        body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         self.session()?.try_view(body)
     }
@@ -382,12 +388,12 @@ impl<R: Root> Store<R> {
     ///
     /// # Errors
     /// As [`Pool::wait_for_worker`].
-    pub fn session(&self) -> Result<Session<'_, R>> {
+    pub fn session(&self) -> Result<Session<'_, R, C>> {
         Ok(Session { store: self, worker: Some(self.pool.borrow_worker()?) })
     }
 
     /// The pool: its recovery, usage and sizes.
-    pub fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &Pool<C::Engine> {
         &self.pool
     }
 
@@ -400,8 +406,8 @@ impl<R: Root> Store<R> {
     }
 }
 
-impl<R: Root> Session<'_, R> {
-    fn worker(&mut self) -> &mut PoolWorker {
+impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
+    fn worker(&mut self) -> &mut WorkerOf<C> {
         self.worker.as_deref_mut().expect("only the drop takes it")
     }
 
@@ -411,7 +417,7 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn update<T>(
         &mut self,
-        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<T> {
         self.try_update(body)
     }
@@ -422,10 +428,10 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn try_update<T, E: From<Error>>(
         &mut self,
-        mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         let root = self.store.root;
-        transaction::update(self.worker(), |tx| body(tx, Ptr::of(root)))
+        transaction::update::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// As [`Store::update_later`].
@@ -434,7 +440,7 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn update_later<T>(
         &mut self,
-        body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<(T, Ticket)> {
         self.try_update_later(body)
     }
@@ -445,11 +451,12 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn try_update_later<T, E: From<Error>>(
         &mut self,
-        mut body: impl for<'p> FnMut(&Tx<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         let Store { pool, root, .. } = self.store;
         let worker = self.worker.as_deref_mut().expect("only the drop takes it");
-        let (result, transaction) = transaction::update_later(worker, |tx| body(tx, Ptr::of(*root)))?;
+        let (result, transaction) =
+            transaction::update_later::<C, _, _>(worker, |tx| body(tx, Ptr::of(*root)))?;
         Ok((result, pool.ticket(transaction)?))
     }
 
@@ -459,7 +466,7 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn view<T>(
         &mut self,
-        body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T>,
+        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<T> {
         self.try_view(body)
     }
@@ -470,10 +477,10 @@ impl<R: Root> Session<'_, R> {
     /// As [`Store::update`].
     pub fn try_view<T, E: From<Error>>(
         &mut self,
-        mut body: impl for<'p> FnMut(&View<'p>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         let root = self.store.root;
-        transaction::view(self.worker(), |tx| body(tx, Ptr::of(root)))
+        transaction::view::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// What this session's worker has done so far, in other sessions too.
@@ -482,7 +489,7 @@ impl<R: Root> Session<'_, R> {
     }
 }
 
-impl<R> Drop for Session<'_, R> {
+impl<R, C: Control<Memory = Native>> Drop for Session<'_, R, C> {
     fn drop(&mut self) {
         if let Some(worker) = self.worker.take() {
             self.store.pool.return_worker(worker);

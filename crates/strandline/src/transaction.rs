@@ -1,14 +1,63 @@
 //! Typed transactions: what a closure is lent, and how it is run.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
-use strandline_core::engine::Worker;
+use strandline_core::engine::{self, SingleWriter, Stm, Worker};
 use strandline_core::error::{Error, Result};
-use strandline_core::memory::Memory;
-use strandline_core::scheme::SchemeObject;
-use strandline_core::transaction::{Abort, Runner, Transaction};
+use strandline_core::transaction::{Abort, Runner};
+
+use strandline_core::memory::{Memory, Native};
+
+/// How the transactions of a [`Store`](super::Store) are isolated: [`Stm`] or [`SingleWriter`]. It is a part of the types of stores
+/// and transactions, so that each is compiled for itself; nobody needs to name it who takes the default.
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// use strandline::{Control, Ptr, SingleWriter, Tx};
+///
+/// // A part of a transaction in any store.
+/// fn double<'p>(tx: &Tx<'p, impl Control>, number: Ptr<'p, u64>) -> strandline::Result<()> {
+///     number.update(tx, |number| *number *= 2)
+/// }
+///
+/// // Readers beside one writer at a time, which never has to begin anew.
+/// let store = Store::<u64, SingleWriter>::create(&path, &options, |_| Ok(5))?;
+/// store.update(|tx, root| double(tx, root))?;
+/// assert_eq!(store.view(|tx, root| root.get(tx))?, 10);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub trait Control {
+    #[doc(hidden)]
+    type Memory: Memory;
+    #[doc(hidden)]
+    type Engine: engine::Control<Self::Memory> + Default;
+}
+
+impl Control for Stm {
+    type Memory = Native;
+    type Engine = Self;
+}
+
+impl Control for SingleWriter {
+    type Memory = Native;
+    type Engine = Self;
+}
+
+/// The control `C` over the memory `M`, in which there is no file to open.
+pub struct Over<C, M>(PhantomData<(C, M)>);
+
+impl<M: Memory, C: engine::Control<M> + Default> Control for Over<C, M> {
+    type Memory = M;
+    type Engine = C;
+}
+
+/// The worker that runs transactions of control `C`.
+pub(crate) type WorkerOf<C> = Worker<<C as Control>::Memory, <C as Control>::Engine>;
+/// The engine's transaction behind one of control `C`.
+pub(crate) type EngineTx<C> = engine::Tx<<C as Control>::Memory, <C as Control>::Engine>;
 
 /// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: a pointer or collection
 /// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
@@ -31,8 +80,8 @@ use strandline_core::transaction::{Abort, Runner, Transaction};
 /// assert_eq!(store.view(|tx, root| root.get(tx))?, 6);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct View<'p> {
-    inner: RefCell<&'p mut (dyn Transaction + 'p)>,
+pub struct View<'p, C: Control = Stm> {
+    inner: RefCell<&'p mut EngineTx<C>>,
     operations: Cell<u64>,
 }
 
@@ -53,34 +102,36 @@ pub struct View<'p> {
 /// assert_eq!(store.view(|tx, root| root.get(tx))?, 10);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Tx<'p> {
-    view: View<'p>,
+pub struct Tx<'p, C: Control = Stm> {
+    view: View<'p, C>,
 }
 
-impl<'p> Deref for Tx<'p> {
-    type Target = View<'p>;
-    fn deref(&self) -> &View<'p> {
+impl<'p, C: Control> Deref for Tx<'p, C> {
+    type Target = View<'p, C>;
+    #[inline(always)]
+    fn deref(&self) -> &View<'p, C> {
         &self.view
     }
 }
 
-impl fmt::Debug for View<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("View")
-    }
+/// `Debug` for what holds a transaction: its name.
+macro_rules! debug_as_name {
+    ($($name:ident<$($brand:lifetime),*; $($parameter:ident),*>)*) => {
+        $(impl<$($parameter,)* C: $crate::transaction::Control> std::fmt::Debug
+            for $name<$($brand,)* $($parameter,)* C>
+        {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        })*
+    };
 }
+pub(crate) use debug_as_name;
 
-impl fmt::Debug for Tx<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tx")
-    }
-}
+debug_as_name! { View<'_;> Tx<'_;> }
 
-/// The words of the pool, for one operation.
-pub(crate) type Words<'a> = &'a mut (dyn Transaction + 'a);
-
-impl<'p> View<'p> {
-    fn new(inner: &'p mut (dyn Transaction + 'p)) -> Self {
+impl<'p, C: Control> View<'p, C> {
+    fn new(inner: &'p mut EngineTx<C>) -> Self {
         Self { inner: RefCell::new(inner), operations: Cell::new(0) }
     }
 
@@ -91,15 +142,16 @@ impl<'p> View<'p> {
 
     /// Runs one operation, which must not call what it was given by a user: that may use the transaction too.
     #[inline]
-    pub(crate) fn words<R>(&self, body: impl FnOnce(&mut Words<'_>) -> Result<R, Abort>) -> Result<R> {
+    pub(crate) fn words<R>(&self, body: impl FnOnce(&mut EngineTx<C>) -> Result<R, Abort>) -> Result<R> {
         self.operations.set(self.operations.get() + 1);
-        body(&mut (&mut **self.inner.borrow_mut() as Words<'_>)).map_err(|_| Error::Interrupted)
+        body(&mut self.inner.borrow_mut()).map_err(|_| Error::Interrupted)
     }
 }
 
-fn attempt<'p, T, E>(
-    tx: &'p mut (dyn Transaction + 'p),
-    body: &mut impl FnMut(&Tx<'p>) -> Result<T, E>,
+#[inline]
+fn attempt<'p, C: Control, T, E>(
+    tx: &'p mut EngineTx<C>,
+    body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,
     given_up: &mut Option<E>,
 ) -> Result<T, Abort> {
     *given_up = None;
@@ -110,46 +162,46 @@ fn attempt<'p, T, E>(
 }
 
 /// Runs `body` inside a transaction that is under way.
-pub(crate) fn within<T>(
-    tx: &mut dyn Transaction,
-    body: impl for<'p> FnOnce(&Tx<'p>) -> Result<T>,
+pub(crate) fn within<C: Control, T>(
+    tx: &mut EngineTx<C>,
+    body: impl for<'p> FnOnce(&Tx<'p, C>) -> Result<T>,
 ) -> Result<T> {
     body(&Tx { view: View::new(tx) })
 }
 
-/// Runs `body` as a transaction of `runner`, again after a conflict: the typed form of [`Runner::run`].
+/// Runs `body` as a transaction of `worker`, again after a conflict: the typed form of [`Runner::run`].
 ///
 /// # Errors
 /// The error that `body` returns, and nothing has happened; or what made the transaction fail.
-pub(crate) fn update<T, E: From<Error>>(
-    runner: &mut impl Runner,
-    mut body: impl FnMut(&Tx<'_>) -> Result<T, E>,
+pub(crate) fn update<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut given_up = None;
-    let outcome = runner.run(|tx| attempt(tx, &mut body, &mut given_up));
+    let outcome = worker.run(|tx| attempt(tx, &mut body, &mut given_up));
     finish(outcome, given_up)
 }
 
 /// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
-pub(crate) fn update_later<M: Memory, S: SchemeObject<M>, T, E: From<Error>>(
-    worker: &mut Worker<M, S>,
-    mut body: impl FnMut(&Tx<'_>) -> Result<T, E>,
+pub(crate) fn update_later<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
 ) -> Result<(T, u64), E> {
     let mut given_up = None;
     let outcome = worker.run_later(|tx| attempt(tx, &mut body, &mut given_up));
     finish(outcome, given_up)
 }
 
-/// Runs `body` as a read-only transaction of `runner`: the typed form of [`Runner::view`].
+/// Runs `body` as a read-only transaction of `worker`: the typed form of [`Runner::view`].
 ///
 /// # Errors
 /// As [`update`].
-pub(crate) fn view<T, E: From<Error>>(
-    runner: &mut impl Runner,
-    mut body: impl FnMut(&View<'_>) -> Result<T, E>,
+pub(crate) fn view<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&View<'_, C>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut given_up = None;
-    let outcome = runner.view(|tx| {
+    let outcome = worker.view(|tx| {
         given_up = None;
         body(&View::new(tx)).map_err(|error| {
             given_up = Some(error);

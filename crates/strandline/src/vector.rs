@@ -11,7 +11,8 @@ use std::marker::PhantomData;
 use super::check::Checker;
 use super::persist::{Persist, Stored};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
-use super::transaction::{Tx, View, Words};
+use super::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::bytes::check_room;
@@ -91,7 +92,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 
     /// Refuses a directory that is no block of so many slots, or that leads to a segment which is none.
-    fn check_to_read(tx: &mut Words<'_>, header: Header, segment: u64) -> Result<(), Abort> {
+    fn check_to_read(tx: &mut impl Transaction, header: Header, segment: u64) -> Result<(), Abort> {
         check_room(tx, header.directory, 1 + header.slots)?;
         let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
         check_room(tx, first, Self::segment_words(segment))
@@ -101,7 +102,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
             tx.write_range(at, &[Self::TAG, 0, 0, 0])?;
@@ -119,36 +120,40 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 
     /// As `header`, for a caller that will write.
-    fn header_to_write(self, tx: &mut Words<'_>) -> Result<Header, Abort> {
+    fn header_to_write(self, tx: &mut impl Transaction) -> Result<Header, Abort> {
         check_block(tx, self.raw.at, HEADER_WORDS, Self::NAME)?;
         self.header(tx)
     }
 
-    fn element(tx: &mut Words<'_>, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
+    fn element(tx: &mut impl Transaction, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
         let (segment, number) = place(index);
         let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
         Ok(first.word(1 + number.saturating_mul(T::WORDS as u64)))
     }
 
     /// The first word of segment `segment`, which is at `at`, if it is one that may be written or freed.
-    fn check_segment(tx: &mut Words<'_>, at: PersistentAddress, segment: u64) -> Result<(), Abort> {
+    fn check_segment(tx: &mut impl Transaction, at: PersistentAddress, segment: u64) -> Result<(), Abort> {
         check_tagged(tx, at, Self::segment_words(segment), Self::SEGMENT_TAG, "Vector segment")
     }
 
     /// The same of the directory.
-    fn check_directory(tx: &mut Words<'_>, header: Header) -> Result<(), Abort> {
+    fn check_directory(tx: &mut impl Transaction, header: Header) -> Result<(), Abort> {
         check_tagged(tx, header.directory, 1 + header.slots, Self::DIRECTORY_TAG, "Vector directory")
     }
 
     /// The place of an element that may be written.
-    fn element_to_write(tx: &mut Words<'_>, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
+    fn element_to_write(
+        tx: &mut impl Transaction,
+        header: Header,
+        index: u64,
+    ) -> Result<PersistentAddress, Abort> {
         let (segment, number) = place(index);
         let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
         Self::check_segment(tx, first, segment)?;
         Ok(first.word(1 + number.saturating_mul(T::WORDS as u64)))
     }
 
-    fn load(self, tx: &mut Words<'_>, header: Header, index: u64) -> Result<T, Abort> {
+    fn load(self, tx: &mut impl Transaction, header: Header, index: u64) -> Result<T, Abort> {
         let at = Self::element(tx, header, index)?;
         with_buffer(T::WORDS as u64, |words| {
             tx.read_range(at, words)?;
@@ -156,14 +161,14 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    fn write(tx: &mut Words<'_>, at: PersistentAddress, value: &T) -> Result<(), Abort> {
+    fn write(tx: &mut impl Transaction, at: PersistentAddress, value: &T) -> Result<(), Abort> {
         with_buffer(T::WORDS as u64, |words| {
             value.store(words);
             tx.write_range(at, words)
         })
     }
 
-    fn outside(tx: &mut Words<'_>, index: u64, length: u64) -> Abort {
+    fn outside(tx: &mut impl Transaction, index: u64, length: u64) -> Abort {
         tx.fail(Error::Parameter(format!("element {index} of a vector of {length} elements")))
     }
 
@@ -171,7 +176,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`]: the vector was destroyed; a conflict.
-    pub fn len(self, tx: &View<'p>) -> Result<u64> {
+    pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| Ok(self.header(tx)?.length))
     }
 
@@ -179,7 +184,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::len`].
-    pub fn is_empty(self, tx: &View<'p>) -> Result<bool> {
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.len(tx)? == 0)
     }
 
@@ -198,7 +203,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::len`].
-    pub fn get(self, tx: &View<'p>, index: u64) -> Result<Option<T>> {
+    pub fn get(self, tx: &View<'p, impl Control>, index: u64) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header(tx)?;
             if index < header.length { self.load(tx, header, index).map(Some) } else { Ok(None) }
@@ -209,7 +214,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::len`].
-    pub fn last(self, tx: &View<'p>) -> Result<Option<T>> {
+    pub fn last(self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header(tx)?;
             match header.length.checked_sub(1) {
@@ -234,7 +239,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// [`Error::Parameter`]: there is no such element; as [`Vector::push`].
-    pub fn set(self, tx: &Tx<'p>, index: u64, value: &T) -> Result<T> {
+    pub fn set(self, tx: &Tx<'p, impl Control>, index: u64, value: &T) -> Result<T> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
             if index >= header.length {
@@ -251,7 +256,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// The pool is full; as [`Vector::len`]; a full log.
-    pub fn push(self, tx: &Tx<'p>, value: &T) -> Result<()> {
+    pub fn push(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
         tx.words(|tx| {
             let mut header = self.header_to_write(tx)?;
             let (segment, number) = place(header.length);
@@ -274,7 +279,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 
     #[cold]
-    fn grow_directory(self, tx: &mut Words<'_>, header: Header) -> Result<Header, Abort> {
+    fn grow_directory(self, tx: &mut impl Transaction, header: Header) -> Result<Header, Abort> {
         let slots = (2 * header.slots + 1).clamp(FIRST_SLOTS, MAX_SLOTS);
         if slots == header.slots {
             return Err(tx.fail(Error::Parameter("the vector cannot grow any further".into())));
@@ -300,7 +305,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::push`].
-    pub fn extend(self, tx: &Tx<'p>, values: impl IntoIterator<Item = T>) -> Result<()> {
+    pub fn extend(self, tx: &Tx<'p, impl Control>, values: impl IntoIterator<Item = T>) -> Result<()> {
         values.into_iter().try_for_each(|value| self.push(tx, &value))
     }
 
@@ -319,7 +324,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::push`].
-    pub fn pop(self, tx: &Tx<'p>) -> Result<Option<T>> {
+    pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
             let Some(last) = header.length.checked_sub(1) else { return Ok(None) };
@@ -345,7 +350,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::set`].
-    pub fn swap_remove(self, tx: &Tx<'p>, index: u64) -> Result<T> {
+    pub fn swap_remove(self, tx: &Tx<'p, impl Control>, index: u64) -> Result<T> {
         let length = self.len(tx)?;
         if index >= length {
             return tx.words(|tx| Err(Self::outside(tx, index, length)));
@@ -369,7 +374,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::set`].
-    pub fn swap(self, tx: &Tx<'p>, one: u64, other: u64) -> Result<()> {
+    pub fn swap(self, tx: &Tx<'p, impl Control>, one: u64, other: u64) -> Result<()> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
             if one.max(other) >= header.length {
@@ -398,7 +403,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::push`].
-    pub fn truncate(self, tx: &Tx<'p>, length: u64) -> Result<()> {
+    pub fn truncate(self, tx: &Tx<'p, impl Control>, length: u64) -> Result<()> {
         tx.words(|tx| {
             if length < self.header_to_write(tx)?.length {
                 tx.write(self.raw.at.word(LENGTH), length)?;
@@ -423,7 +428,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::len`].
-    pub fn iter<'v>(self, tx: &'v View<'p>) -> Result<Iter<'v, 'p, T>> {
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         let length = self.len(tx)?;
         Ok(Iter { tx, vector: self, next: 0, end: length, segment: None, element: PhantomData })
     }
@@ -432,14 +437,14 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::push`].
-    pub fn clear(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             self.free_elements(tx)?;
             tx.write_range(self.raw.at.word(LENGTH), &[0; 3])
         })
     }
 
-    fn free_elements(self, tx: &mut Words<'_>) -> Result<(), Abort> {
+    fn free_elements(self, tx: &mut impl Transaction) -> Result<(), Abort> {
         let header = self.header_to_write(tx)?;
         if header.slots == 0 {
             return Ok(());
@@ -471,7 +476,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// A conflict.
-    pub fn check(self, tx: &View<'p>) -> Result<Vec<String>> {
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
@@ -522,7 +527,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// As [`Vector::push`].
-    pub fn destroy(self, tx: &Tx<'p>) -> Result<()> {
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             self.free_elements(tx)?;
             tx.write(self.raw.at, 0)?;
@@ -553,9 +558,8 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 /// assert_eq!(last, [14, 13]);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct Iter<'v, 'p, T> {
-    tx: &'v View<'p>,
+pub struct Iter<'v, 'p, T, C: Control = Stm> {
+    tx: &'v View<'p, C>,
     vector: Vector<'p, T>,
     next: u64,
     end: u64,
@@ -564,7 +568,7 @@ pub struct Iter<'v, 'p, T> {
     element: PhantomData<T>,
 }
 
-impl<'p, T: Persist<'p>> Iter<'_, 'p, T> {
+impl<'p, T: Persist<'p>, C: Control> Iter<'_, 'p, T, C> {
     fn at(&mut self, index: u64) -> Option<Result<T>> {
         let (vector, segment) = (self.vector, place(index).0);
         let is_new = self.segment.replace(segment) != Some(segment);
@@ -585,7 +589,7 @@ impl<'p, T: Persist<'p>> Iter<'_, 'p, T> {
     }
 }
 
-impl<'p, T: Persist<'p>> Iterator for Iter<'_, 'p, T> {
+impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
     type Item = Result<T>;
     fn next(&mut self) -> Option<Result<T>> {
         if self.next == self.end {
@@ -596,7 +600,7 @@ impl<'p, T: Persist<'p>> Iterator for Iter<'_, 'p, T> {
     }
 }
 
-impl<'p, T: Persist<'p>> DoubleEndedIterator for Iter<'_, 'p, T> {
+impl<'p, T: Persist<'p>, C: Control> DoubleEndedIterator for Iter<'_, 'p, T, C> {
     fn next_back(&mut self) -> Option<Result<T>> {
         if self.next == self.end {
             return None;
@@ -605,3 +609,5 @@ impl<'p, T: Persist<'p>> DoubleEndedIterator for Iter<'_, 'p, T> {
         self.at(self.end)
     }
 }
+
+debug_as_name! { Iter<'_, '_; T> }

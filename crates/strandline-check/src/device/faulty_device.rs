@@ -184,7 +184,7 @@ impl FaultyDevice {
         self.off.get()
     }
 
-    /// Operations so far.
+    /// How many operations the device has been asked for.
     pub fn operations(&self) -> u64 {
         self.operations.get()
     }

@@ -175,13 +175,15 @@ impl History {
         match self.workload {
             // Before the structure is made there is nothing to check.
             Some(workload) if self.oracle.watermark() > 0 => {
-                let worker = self.pool.worker(Hosted::new(world.clone(), 0));
+                let memory = Hosted::new(world.clone(), 0);
+                let worker = self.pool.worker(&memory);
                 let checked = worker.and_then(|mut worker| workload.check(&mut worker));
                 checked.map(|_| ()).map_err(|error| format!("the structure's check: {error}"))
             }
             Some(_) => Ok(()),
             None => {
-                let worker = self.pool.worker(Hosted::new(world.clone(), 0));
+                let memory = Hosted::new(world.clone(), 0);
+                let worker = self.pool.worker(&memory);
                 let accounts = self.pool.layout.root(0);
                 let checked = worker.and_then(|mut worker| worker.view(|tx| ACCOUNTS.contents(tx, accounts)));
                 checked.map(drop).map_err(|error| format!("the accounts: {error}"))

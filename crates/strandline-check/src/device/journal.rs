@@ -13,7 +13,7 @@ impl Journal {
         Self(Some(Rc::default()))
     }
 
-    /// Adds a line.
+    /// Notes a line of what is shown where a violation is found.
     pub fn note(&self, line: impl FnOnce() -> String) {
         if let Some(lines) = &self.0 {
             let line = line();

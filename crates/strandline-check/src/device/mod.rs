@@ -38,10 +38,10 @@ use journal::Journal;
 pub const SCHEMES: [(&str, Concurrency); 2] =
     [("bppm", Concurrency::Stm), ("bppm+single-writer", Concurrency::SingleWriter)];
 
-/// What is checked.
+/// What to check: a control, a workload and a mutant.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// The scheme's mode.
+    /// How BPPM's transactions are isolated.
     pub concurrency: Concurrency,
     /// The structure that transactions work on; `None`: each pool's seed chooses a structure, or a mix of writes,
     /// transfers, reads and transactions that give up.
@@ -68,7 +68,7 @@ impl Default for Size {
 /// How much is sampled.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// Pools.
+    /// Pools, each of which lives several lives.
     pub histories: u64,
     /// Seed of the first one; the next one has the next number.
     pub seed: u64,
@@ -81,11 +81,11 @@ pub struct Sampling {
 /// What was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
-    /// Pools.
+    /// Pools, each of which lives several lives.
     pub histories: u64,
     /// Lives: recoveries that ended, and threads that ran after them.
     pub lives: u64,
-    /// Power failures.
+    /// Power failures, those during recovery included.
     pub power_failures: u64,
     /// Processes that ended or were killed and left their page cache.
     pub kills: u64,
@@ -118,7 +118,7 @@ impl std::ops::AddAssign for Counts {
 /// A state that recovery does not repair.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Violation {
-    /// What is wrong.
+    /// What does not hold, in a sentence.
     pub what: String,
     /// What happened, one event to a line.
     pub history: Vec<String>,
@@ -133,7 +133,7 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// The seed of the history that shows it.
     pub seed: u64,
-    /// Its size.
+    /// The size of the history that shows it.
     pub size: Size,
     /// How long it took.
     pub seconds: f64,

@@ -4,13 +4,12 @@
 use std::cell::Cell;
 
 use fastrand::Rng;
-use strandline_core::engine::Worker;
 use strandline_core::layout::Layout;
-use strandline_core::memory::{Memory, PersistentAddress};
-use strandline_core::scheme::Blurred;
+use strandline_core::memory::PersistentAddress;
 use strandline_core::{Abort, Error, Result, Runner};
 use strandline_structures::model::{Invariant, Operation, Structure, Words};
 
+use crate::explore::worker::AnyWorker;
 use crate::explore::{Plan, Workload};
 
 /// The words of the mix that unique values are written to, from the first chunk on: neighbours in a line, in five pages.
@@ -35,8 +34,8 @@ pub(super) fn cell(layout: &Layout, number: u64) -> PersistentAddress {
 ///
 /// # Errors
 /// What the library reports besides an abort.
-pub(super) fn operate<M: Memory>(
-    worker: &mut Worker<M, Blurred>,
+pub(super) fn operate(
+    worker: &mut AnyWorker,
     workload: Workload,
     large: bool,
     rng: &mut Rng,
@@ -60,8 +59,8 @@ pub(super) fn operate<M: Memory>(
 ///
 /// # Errors
 /// What the library reports besides an abort.
-pub(super) fn mix<M: Memory>(
-    worker: &mut Worker<M, Blurred>,
+pub(super) fn mix(
+    worker: &mut AnyWorker,
     layout: &Layout,
     large: bool,
     rng: &mut Rng,

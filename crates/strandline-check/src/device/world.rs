@@ -4,18 +4,17 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use strandline_core::engine::Worker;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::hosted::Operation;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Device, DeviceFile};
 use strandline_core::memory::{Event, Hosted, Space, Step, World};
-use strandline_core::scheme::{Blurred, SchemeMemory};
 use strandline_core::sync::{LogIdentity, SharedLog, SyncParameters, create};
 use strandline_core::{Concurrency, Result};
 
 use super::faulty_device::FaultyDevice;
 use super::journal::Journal;
+use crate::explore::worker::AnyWorker;
 
 /// Binds the two files.
 pub(super) const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline crash", nonce: 1 };
@@ -180,7 +179,7 @@ impl Pool {
     ///
     /// # Errors
     /// All logs are leased.
-    pub fn worker<M: SchemeMemory>(&self, memory: M) -> Result<Worker<M, Blurred>> {
-        Worker::lease(self.view(memory), self.concurrency, Some(self.log))
+    pub fn worker<'m>(&self, memory: &'m Hosted) -> Result<AnyWorker<'m>> {
+        AnyWorker::product(self.view(memory), self.concurrency, Some(self.log))
     }
 }

@@ -21,7 +21,7 @@ use crate::x86::schedule::Policy;
 pub struct Outcome {
     /// What was explored.
     pub counts: Counts,
-    /// The first violation.
+    /// The first violation, after which exploration has stopped.
     pub violation: Option<Violation>,
     /// The seed of the history that shows it; 0 for exhaustive ones.
     pub seed: u64,

@@ -62,7 +62,7 @@ impl std::ops::AddAssign for Counts {
 /// A state that recovery does not repair.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Violation {
-    /// What is wrong.
+    /// What the oracle objects to, in a sentence.
     pub what: String,
     /// The history up to the crash, one operation to a line.
     pub history: Vec<String>,
@@ -70,7 +70,7 @@ pub struct Violation {
     pub lost: Vec<String>,
     /// Which write-back and fence is missing in effect: the store, and what comes too early.
     pub missing: String,
-    /// What recovery did.
+    /// What recovery stored into the data, a line each.
     pub recovery: Vec<String>,
     /// Operations of the history, a measure of its size.
     pub length: usize,
@@ -135,7 +135,7 @@ pub struct Depth {
 }
 
 impl<'a> Explorer<'a> {
-    /// On `ground`.
+    /// An explorer that has explored nothing yet.
     pub fn new(ground: &'a Ground) -> Self {
         Self {
             ground,

@@ -9,28 +9,29 @@ use fastrand::Rng;
 use strandline_core::engine::Worker;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::{Hosted, Memory, Space, Step, World, coroutines};
-use strandline_core::scheme::{Erased, SchemeMemory, recover};
+use strandline_core::scheme::{SchemeMemory, recover};
 use strandline_core::{Concurrency, Result, Runner};
 use strandline_structures::model::Contents;
 
 use super::oracle::{Home, MOST_IN_COMMIT};
 use super::scheme::CheckedScheme;
+use super::worker::AnyWorker;
 use super::workload::{Effect, Plan, Workload};
 use crate::Setting;
 use crate::x86::schedule::{ChoicePoint, Policy};
 use crate::x86::trace::Trace;
 use crate::x86::world::X86World;
 
-/// What is checked.
+/// What to check: a scheme, a workload, a setting, threads and a mutant.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// The scheme.
+    /// The scheme, in one of its modes.
     pub scheme: CheckedScheme,
     /// What runs on it.
     pub workload: Workload,
     /// Threads that run transactions.
     pub threads: usize,
-    /// What may survive.
+    /// What of a line may survive a power failure.
     pub setting: Setting,
     /// The step that is left out, for a mutant.
     pub omitted: Option<Step>,
@@ -313,9 +314,14 @@ pub(crate) fn effects(trace: &Trace, done: Vec<Vec<Vec<Effect>>>) -> Vec<Vec<Eff
     effects
 }
 
-fn worker<'m>(ground: &Ground, memory: &'m Hosted) -> Result<Worker<&'m Hosted, Erased>> {
-    let CheckedScheme { kind, concurrency, .. } = ground.case.scheme;
-    Worker::lease_of(ground.view(memory), kind, concurrency, None)
+fn worker<'m>(ground: &Ground, memory: &'m Hosted) -> Result<AnyWorker<'m>> {
+    let CheckedScheme { kind, concurrency, is_product, .. } = ground.case.scheme;
+    let view = ground.view(memory);
+    if is_product {
+        AnyWorker::product(view, concurrency, None)
+    } else {
+        Worker::lease_of(view, kind, concurrency, None).map(AnyWorker::laboratory)
+    }
 }
 
 /// Makes the workload's structure.

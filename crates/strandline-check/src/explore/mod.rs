@@ -8,6 +8,7 @@ pub(crate) mod explorer;
 pub(crate) mod life;
 pub(crate) mod oracle;
 pub(crate) mod scheme;
+pub(crate) mod worker;
 pub(crate) mod workload;
 
 pub use campaign::{Bounds, Outcome, Sampling, exhaust, exhaust_histories, sample};

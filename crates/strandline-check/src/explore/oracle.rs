@@ -1,4 +1,4 @@
-//! The oracle (`DESIGN.md` §7), on every word that transactions may write.
+//! The oracle, on every word that transactions may write.
 //!
 //! After recovery the words equal the execution, in the order of TxIDs, of a set S of transactions that entered
 //! commit, where S holds every acknowledged transaction and everything it read from (acknowledged readers

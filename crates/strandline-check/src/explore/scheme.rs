@@ -2,25 +2,33 @@
 
 use strandline_core::Concurrency;
 use strandline_core::memory::Step;
-use strandline_core::scheme::{Mode, SchemeKind};
+use strandline_core::scheme::{BPPM, Mode, SchemeKind};
 
 /// A scheme in one of its modes.
 #[derive(Clone, Copy)]
 pub struct CheckedScheme {
-    /// The name in `strandline list`.
+    /// The name in `strandline list`, or `strandline` for the product.
     pub name: &'static str,
-    /// The scheme.
+    /// What is to be known of the scheme.
     pub kind: SchemeKind,
-    /// Its mode.
+    /// How its transactions are isolated.
     pub concurrency: Concurrency,
+    /// Whether it takes the product's path, and not the laboratory's.
+    pub is_product: bool,
     /// Steps that may be left out in this mode, and why.
     pub redundant: &'static [(Step, &'static str)],
 }
 
 impl CheckedScheme {
-    /// A scheme in one of its modes.
+    /// A scheme in one of its modes, on the laboratory's path.
     pub fn new(kind: SchemeKind, mode: &Mode) -> Self {
-        Self { name: mode.name, kind, concurrency: mode.concurrency, redundant: mode.redundant }
+        let Mode { name, concurrency, redundant } = *mode;
+        Self { name, kind, concurrency, is_product: false, redundant }
+    }
+
+    /// What applications get, on their own path.
+    fn product(name: &'static str, mode: &Mode) -> Self {
+        Self { name, is_product: true, ..Self::new(&BPPM, mode) }
     }
 
     /// Its steps, each of which makes a mutant.
@@ -44,16 +52,18 @@ impl CheckedScheme {
     }
 }
 
-/// All schemes that promise durability on real memory.
+/// What promises durability on real memory: the product in its modes, and all schemes on the laboratory's path.
 pub fn schemes() -> Vec<CheckedScheme> {
+    let product = ["strandline", "strandline+single-writer"];
+    let product = product.into_iter().zip(BPPM.modes).map(|(name, mode)| CheckedScheme::product(name, mode));
     let durable = strandline_schemes::ALL.iter().filter(|kind| kind.is_durable() && kind.is_native);
-    durable.flat_map(|kind| kind.modes.iter().map(move |mode| CheckedScheme::new(kind, mode))).collect()
+    let laboratory =
+        durable.flat_map(|kind| kind.modes.iter().map(move |mode| CheckedScheme::new(kind, mode)));
+    product.chain(laboratory).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn every_durable_scheme_has_steps_that_are_checked() {
         for kind in strandline_schemes::ALL.iter().filter(|kind| kind.is_durable()) {

@@ -5,7 +5,6 @@
 use std::str::FromStr;
 
 use fastrand::Rng;
-use strandline::hosted::{initialise, with_root};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::NodeShape;
 use strandline_core::transaction::AnyRunner;
@@ -15,6 +14,8 @@ use strandline_structures::model::{
     BPlusTree, Blocks, Choices, Contents, HashTable, Invariant, KeyValueStore, Operation, Outcome,
     RedBlackTree, Structure, Words,
 };
+
+use super::worker::{AnyWorker, CheckedTx};
 
 /// What a transaction did to the structure, and what it was told.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -191,10 +192,8 @@ impl Workload {
     ///
     /// # Errors
     /// The pool is too small.
-    pub fn create(self, runner: &mut impl Runner) -> Result<()> {
-        let Some(structure) = self.structure() else {
-            return initialise::<Everything>(runner, |tx| Everything::new(tx));
-        };
+    pub(crate) fn create(self, runner: &mut AnyWorker) -> Result<()> {
+        let Some(structure) = self.structure() else { return runner.make_everything() };
         let root = runner.view(|tx| Ok(tx.root(0)))?;
         structure.create(&mut AnyRunner::new(runner), root)
     }
@@ -203,9 +202,9 @@ impl Workload {
     ///
     /// # Errors
     /// What the library reports besides an abort.
-    pub fn act<R: Runner>(self, runner: &mut R, plan: Plan) -> Result<Option<Vec<Effect>>> {
+    pub(crate) fn act(self, runner: &mut AnyWorker, plan: Plan) -> Result<Option<Vec<Effect>>> {
         let mut effects = Vec::new();
-        let body = |tx: &mut R::Tx<'_>| {
+        let body = |tx: &mut &mut dyn CheckedTx| {
             effects.clear();
             self.body(tx, plan, &mut effects)
         };
@@ -218,7 +217,7 @@ impl Workload {
         }
     }
 
-    fn body(self, tx: &mut impl Transaction, plan: Plan, effects: &mut Vec<Effect>) -> Result<(), Abort> {
+    fn body(self, tx: &mut &mut dyn CheckedTx, plan: Plan, effects: &mut Vec<Effect>) -> Result<(), Abort> {
         let unique = plan.unique << 12 | 1 << 11;
         let mut choices = Chance { random: Rng::with_seed(plan.seed), unique };
         for _ in 0..plan.operations {
@@ -250,26 +249,26 @@ impl Workload {
         if plan.gives_up { Err(Abort::User) } else { Ok(()) }
     }
 
-    fn look_up(self, tx: &mut impl Transaction, choices: &mut Chance) -> Result<(), Abort> {
+    fn look_up(self, tx: &mut &mut dyn CheckedTx, choices: &mut Chance) -> Result<(), Abort> {
         match self.structure() {
             Some(structure) => self.apply(tx, &structure.look_up(choices)).map(drop),
             None => self.contents(tx).map(drop),
         }
     }
 
-    fn apply(self, tx: &mut impl Transaction, operation: &Operation) -> Result<Outcome, Abort> {
+    fn apply(self, tx: &mut &mut dyn CheckedTx, operation: &Operation) -> Result<Outcome, Abort> {
         let root = tx.root(0);
         match self.structure() {
             Some(structure) => structure.apply(tx, root, operation),
-            None => with_root::<Everything, _>(tx, |tx, root| Everything::apply(tx, root, operation)),
+            None => tx.apply(operation),
         }
     }
 
-    fn contents(self, tx: &mut impl Transaction) -> Result<Contents, Abort> {
+    fn contents(self, tx: &mut &mut dyn CheckedTx) -> Result<Contents, Abort> {
         let root = tx.root(0);
         match self.structure() {
             Some(structure) => structure.contents(tx, root),
-            None => with_root::<Everything, _>(tx, |tx, root| Everything::contents(tx, root)),
+            None => tx.contents(),
         }
     }
 
@@ -277,7 +276,7 @@ impl Workload {
     ///
     /// # Errors
     /// One does not hold.
-    pub fn check(self, runner: &mut impl Runner) -> Result<Contents> {
+    pub(crate) fn check(self, runner: &mut AnyWorker) -> Result<Contents> {
         runner.view(|tx| self.contents(tx))
     }
 }

@@ -6,7 +6,7 @@
 /// A litmus test: a small program, and questions about what a crash may leave of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
-    /// Its name.
+    /// The name that the file gives it.
     pub name: String,
     /// The cache lines' names.
     pub lines: Vec<String>,
@@ -14,14 +14,14 @@ pub struct Test {
     pub locations: Vec<Location>,
     /// What each thread does.
     pub threads: Vec<Vec<Operation>>,
-    /// The questions.
+    /// What is asked about the values that a crash may leave.
     pub asks: Vec<Ask>,
 }
 
 /// An 8-byte location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Its name.
+    /// The name that the file gives it.
     pub name: String,
     /// The line that it lies on.
     pub line: usize,

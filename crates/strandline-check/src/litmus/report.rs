@@ -29,9 +29,9 @@ impl fmt::Display for Verdict {
 /// What a test gives under one setting; serialises to the row that `strandline check litmus --json` prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// The test's name.
+    /// The name that the file gives the test.
     pub name: String,
-    /// The setting.
+    /// The setting under which it was decided.
     pub setting: Setting,
     /// The number of distinct crash states, over all locations and all crash points.
     pub states: usize,
@@ -42,9 +42,9 @@ pub struct Row {
 /// An `ask` line and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
-    /// The question.
+    /// The question, as the file has it.
     pub ask: String,
-    /// The answer.
+    /// Whether a crash can leave what is asked about.
     pub verdict: Verdict,
 }
 

@@ -11,7 +11,7 @@ use crate::Setting;
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Configurations visited.
+    /// Different configurations that the search has visited.
     pub configurations: usize,
     /// Crash states under one setting.
     pub crash_states: usize,

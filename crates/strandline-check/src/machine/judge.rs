@@ -60,7 +60,7 @@ pub struct Judge<'a> {
     /// Sets of transactions for which the structure has been checked.
     checked: HashSet<u64>,
     until: Cell<Option<Instant>>,
-    /// What was judged.
+    /// How much was judged so far.
     pub counts: Counts,
 }
 

@@ -1,4 +1,4 @@
-//! The simulated machine's world (`DESIGN.md` §7.3): power fails at any cycle, and what memory, persistence domain and
+//! The simulated machine's world: power fails at any cycle, and what memory, persistence domain and
 //! the hardware scheme's own hardware hold is there afterwards. The hardware's recovery runs on it, then the software
 //! scheme's, and the oracle of [`explore`](crate::explore) judges.
 //!
@@ -61,9 +61,9 @@ impl Omitted {
 /// A software scheme, and the hardware beside it.
 #[derive(Clone, Copy)]
 pub struct Subject {
-    /// The software scheme.
+    /// The software scheme that runs beside the hardware.
     pub software: CheckedScheme,
-    /// The hardware scheme.
+    /// The hardware scheme; that of the name `none` for software alone.
     pub hardware: &'static Entry,
 }
 
@@ -115,10 +115,10 @@ pub fn subjects() -> Vec<Subject> {
     hardware.chain(software).collect()
 }
 
-/// What is checked.
+/// What to check: schemes, a workload, threads and a mutant.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// Who promises durability.
+    /// The software scheme and the hardware scheme beside it.
     pub subject: Subject,
     /// What runs on it.
     pub workload: Workload,
@@ -155,7 +155,7 @@ impl Case {
 /// How much is sampled, or how far an exhaustive exploration goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Histories.
+    /// How many histories to try.
     pub histories: u64,
     /// Seed of the first one; the next one has the next number.
     pub seed: u64,
@@ -194,7 +194,6 @@ struct Run {
 /// What a life begins with.
 #[derive(Clone)]
 struct Beginning {
-    /// The pool.
     pool: Vec<u64>,
     /// What is reserved for the hardware; zeros follow.
     reserved: Vec<u64>,

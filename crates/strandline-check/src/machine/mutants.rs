@@ -12,7 +12,7 @@ pub struct Shape {
     pub threads: usize,
     /// Transactions of a thread, at most.
     pub transactions: u32,
-    /// Histories.
+    /// How many histories of this shape to try.
     pub histories: u64,
 }
 

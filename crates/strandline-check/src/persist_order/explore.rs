@@ -18,7 +18,7 @@ use crate::x86::panic_text;
 
 /// What is explored: a program of transactions that store in place, and its recovery.
 pub struct Program<'a> {
-    /// The persistency model.
+    /// The persistency model that orders persists.
     pub model: Model,
     /// The pool at the beginning, durable.
     pub image: Vec<u64>,
@@ -26,13 +26,13 @@ pub struct Program<'a> {
     pub volatile_bytes: u64,
     /// Numbers of the words that belong to transactions.
     pub data: Range<usize>,
-    /// Threads.
+    /// How many threads the program has.
     pub threads: usize,
     /// What a thread does before the others and crashes begin: recovery, leases. Not recorded.
     pub prepare: &'a dyn Fn(&Hosted) -> Result<(), String>,
     /// What thread `n` does in the history with this seed.
     pub thread: &'a dyn Fn(usize, u64, &Hosted) -> Result<(), String>,
-    /// Recovery.
+    /// What runs on the words that survive.
     pub recover: &'a dyn Fn(&Hosted) -> Result<(), String>,
     /// The step that is left out, for a mutant.
     pub omitted: Option<Step>,
@@ -57,11 +57,11 @@ pub struct Sampling {
 /// What was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
-    /// Histories.
+    /// Histories recorded.
     pub histories: u64,
-    /// Crash points.
+    /// Crash points tried, of all histories.
     pub points: u64,
-    /// Crash states judged.
+    /// Different crash states that were judged.
     pub states: u64,
     /// Crash points with more states than were searched.
     pub cut_short: u64,
@@ -72,7 +72,7 @@ pub struct Counts {
 /// A state that recovery does not repair.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Violation {
-    /// What is wrong.
+    /// What does not hold, in a sentence.
     pub what: String,
     /// The history up to the crash.
     pub history: Vec<String>,

@@ -18,9 +18,9 @@ use super::explore::{Outcome, Program, Sampling, explore};
 /// A design under a model.
 #[derive(Clone, Copy)]
 pub struct OrderedScheme {
-    /// The scheme.
+    /// What is to be known of the scheme.
     pub kind: SchemeKind,
-    /// The model.
+    /// The persistency model that orders its persists.
     pub model: Model,
 }
 
@@ -28,7 +28,6 @@ pub struct OrderedScheme {
 const GRANULE_BYTES: u64 = 256;
 /// Granules that transactions write in.
 const GRANULES: u64 = 3;
-/// Threads.
 const THREADS: usize = 2;
 
 /// Where everything lies in the pools of these histories.

@@ -39,7 +39,7 @@ enum Chooser {
     Given(Vec<Decision>),
 }
 
-/// The memory.
+/// A memory that holds what has survived, decided word by word as recovery loads it.
 pub struct Survivors {
     graph: PersistGraph,
     /// What each persist stored.

@@ -26,7 +26,7 @@ pub struct Options {
     pub volatile_bytes: u64,
     /// What may survive of a cache line.
     pub setting: Setting,
-    /// Threads.
+    /// How many threads the program has.
     pub threads: usize,
     /// Runs, each with another interleaving; one suffices for one thread.
     pub histories: u64,
@@ -64,9 +64,9 @@ pub struct Crashed {
 pub struct Report {
     /// Runs of the program.
     pub histories: u64,
-    /// Crash points.
+    /// Crash points at which states were tried.
     pub points: u64,
-    /// Crash states judged.
+    /// Different crash states that were judged.
     pub states: u64,
     /// Crash points with more states than [`Options::states`].
     pub cut_short: u64,

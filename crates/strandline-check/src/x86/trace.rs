@@ -100,7 +100,7 @@ pub struct Mark {
     pub operation: Operation,
 }
 
-/// All of it.
+/// All that happened in a life that a crash can depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The pool at the beginning, durable.

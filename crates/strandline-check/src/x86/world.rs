@@ -66,7 +66,7 @@ impl IssuedStore {
     }
 }
 
-/// The world.
+/// The world in which a program runs whose stores reach memory as x86 allows.
 pub struct X86World {
     persistent: Box<[Cell<u64>]>,
     volatile: Box<[Cell<u64>]>,

@@ -1,9 +1,10 @@
 //! Measuring on the disk: the `sync` domain, beside the floor.
 
+use std::path::Path;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use strandline_workloads::{Prepared, Row};
+use strandline_workloads::{Prepared, PreparedProduct, Row, Run, Selection, System};
 
 use super::floor::Floor;
 use super::plan::Plan;
@@ -66,6 +67,47 @@ fn floor_row(name: &str, beside: &Row, floor: f64) -> Row {
     }
 }
 
+/// What a system runs on.
+enum Filled<'s> {
+    Pool(Prepared),
+    Product(PreparedProduct<'s>),
+}
+
+impl<'s> Filled<'s> {
+    /// `None` where the workload has no types.
+    fn new(
+        plan: &Plan,
+        system: System,
+        selection: &'s Selection,
+        path: &Path,
+    ) -> strandline_core::Result<Option<Self>> {
+        let setting = plan.setting(system.concurrency());
+        if let System::Scheme(_) = system {
+            return Prepared::new(path, selection, setting).map(|pool| Some(Self::Pool(pool)));
+        }
+        let product = PreparedProduct::new(path, selection, system == System::Types, setting)?;
+        Ok(product.map(Self::Product))
+    }
+
+    fn measure(
+        &self,
+        plan: &Plan,
+        system: System,
+        selection: &Selection,
+        run: &Run,
+    ) -> strandline_core::Result<Option<Row>> {
+        Ok(match (self, system) {
+            (Self::Product(prepared), _) => {
+                Some(selection.measure_product(prepared.product(), plan.domain, system, run)?)
+            }
+            (Self::Pool(prepared), System::Scheme(scheme)) => {
+                Some(selection.measure(prepared.pool(), plan.domain, scheme, run)?)
+            }
+            (Self::Pool(_), _) => None,
+        })
+    }
+}
+
 /// Measures the plan: before each run the floor for as many threads, as disks have good and bad minutes.
 ///
 /// # Errors
@@ -76,23 +118,25 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
     let mut floor = Floor::new(place.folder())?;
     let mut cells = Vec::new();
     for selection in plan.selections()? {
-        let workload = selection.name().name();
-        let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.schemes.len()];
+        let workload = selection.name();
+        let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.systems.len()];
         // One mode after the other: two pools open at a time would checkpoint into each other's time.
-        for (at, &scheme) in plan.schemes.iter().enumerate() {
+        for (at, &system) in plan.systems.iter().enumerate() {
             progress.set_message(format!("filling {workload}"));
-            let path = plan.file(&place, &selection, scheme.concurrency);
-            let prepared = Prepared::new(&path, &selection, plan.setting(scheme.concurrency))?;
+            let path = plan.file(&place, &selection, system.name());
+            let Some(pool) = Filled::new(plan, system, &selection, &path)? else {
+                progress.inc(plan.repetitions * plan.threads.len() as u64);
+                continue;
+            };
             for repetition in 0..plan.repetitions {
                 for (row, &threads) in plan.threads.iter().enumerate() {
-                    progress.set_message(format!("{} on {workload}, durable", scheme.name()));
+                    progress.set_message(format!("{} on {workload}, durable", system.name()));
                     let slice = (plan.duration / 2).max(Duration::from_millis(50));
                     let rate = floor.group_per_second(threads, slice).map_err(Failure::io("write"))?;
-                    let run = plan.run(threads, repetition);
-                    let measured = selection.measure(prepared.pool(), plan.domain, scheme, &run)?;
-                    let (floors, rows) = &mut runs[row * plan.schemes.len() + at];
+                    let measured = pool.measure(plan, system, &selection, &plan.run(threads, repetition))?;
+                    let (floors, rows) = &mut runs[row * plan.systems.len() + at];
                     floors.push(rate);
-                    rows.push(measured);
+                    rows.extend(measured);
                     progress.inc(1);
                 }
             }

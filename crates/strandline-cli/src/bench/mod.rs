@@ -2,6 +2,7 @@
 
 mod durable;
 mod floor;
+mod instructions;
 mod memory;
 mod plan;
 mod tables;
@@ -10,27 +11,31 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use strandline_core::Domain;
-use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, Row, SchemeName, Sizes, UnknownName, WorkloadName};
+use strandline_workloads::{
+    BLURRED, DEFAULT_WRITE_LATENCY_NS, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
+};
 
-use crate::arguments::{DomainName, InstructionName, bytes, seconds};
+use crate::arguments::{DomainName, InstructionName, bytes, seconds, takes};
 use crate::failure::{Failure, Outcome};
+pub use instructions::{CHILD, ChildArguments, run_child};
 use plan::Plan;
 
 /// Measure schemes on workloads: transactions per second, aborts, fences, lines flushed and log bytes.
 #[derive(Clone, clap::Args)]
 #[command(after_help = "Examples:\n  \
     strandline bench\n  \
-    strandline bench --scheme np,bppm,bppm+single-writer --workload hash --threads 1,2 --seconds 2 --json\n\n\
+    strandline bench --scheme np,bppm,bppm+single-writer --workload hash --threads 1,2 --seconds 2 --json\n  \
+    strandline bench --instructions --workload sps,hash --scheme strandline,strandline-types,bppm\n\n\
     Without flags: the paper's systems on its five workloads under emulated NVM latency, then what the same \
     transactions do durably on this machine's disk; about a minute. With any of the first four flags: all that was \
     not chosen. Names are those of `strandline list`.")]
 pub struct Arguments {
     /// Schemes, separated by commas; default: all that the domain carries
-    #[arg(long, value_delimiter = ',', value_parser = scheme)]
-    scheme: Vec<SchemeName>,
+    #[arg(long, value_delimiter = ',', value_parser = system)]
+    scheme: Vec<System>,
     /// Workloads, separated by commas; default: all
-    #[arg(long, value_delimiter = ',', value_parser = workload)]
-    workload: Vec<WorkloadName>,
+    #[arg(long, value_delimiter = ',')]
+    workload: Vec<String>,
     /// Numbers of threads, separated by commas; default: 1
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=256))]
     threads: Vec<u64>,
@@ -40,7 +45,7 @@ pub struct Arguments {
     /// Nanoseconds that the emulated domain adds to each line written back; default: 150
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     write_latency_ns: Option<u64>,
-    /// Bytes in a value of hash and kvstore (K allowed); default: 8
+    /// Bytes in a value (K allowed); default: 8
     #[arg(long, value_parser = bytes)]
     value_size: Option<u64>,
     /// Operations in a transaction; default: 1
@@ -64,20 +69,38 @@ pub struct Arguments {
     /// Seeds the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Count instructions with valgrind instead, under flush-on-fail, on small structures; default schemes: strandline and
+    /// strandline-types
+    #[arg(long, conflicts_with_all = TIMED_FLAGS)]
+    instructions: bool,
     /// Print a JSON array of rows
     #[arg(long)]
     json: bool,
 }
 
-/// What is measured without flags: the systems that Blurred Persistence compares, and the reference.
-const TOUR: [&str; 9] =
-    ["volatile", "np", "base", "mne-sync", "mne-async", "xil", "vcbp", "bppm", "bppm+single-writer"];
+/// What means nothing where instructions are counted.
+const TIMED_FLAGS: [&str; 8] =
+    ["threads", "domain", "write_latency_ns", "ops_per_tx", "seconds", "pool", "repetitions", "instruction"];
 
-fn scheme(name: &str) -> Result<SchemeName, UnknownName> {
-    name.parse()
-}
+/// What is measured without flags: the systems that Blurred Persistence compares, the reference, and the product.
+const TOUR: [&str; 11] = [
+    "volatile",
+    "np",
+    "base",
+    "mne-sync",
+    "mne-async",
+    "xil",
+    "vcbp",
+    "bppm",
+    "bppm+single-writer",
+    "strandline",
+    "strandline-types",
+];
 
-fn workload(name: &str) -> Result<WorkloadName, UnknownName> {
+/// What instructions are counted of unless schemes are asked for.
+const PRODUCT: [System; 2] = [System::Words, System::Types];
+
+fn system(name: &str) -> Result<System, UnknownName> {
     name.parse()
 }
 
@@ -85,8 +108,15 @@ fn workload(name: &str) -> Result<WorkloadName, UnknownName> {
 ///
 /// # Errors
 /// The flags do not go together; a pool cannot be created.
-pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let plans = arguments.plans()?;
+pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failure> {
+    let workloads = arguments.workloads(workloads)?;
+    if arguments.instructions {
+        return instructions::measure(&arguments.counted(&workloads)?, arguments.json);
+    }
+    let plans = arguments.plans(&workloads)?;
+    if let Some(plan) = plans.first() {
+        takes(&plan.workloads, arguments.value_size.is_some(), arguments.ops_per_tx.is_some());
+    }
     let progress = ProgressBar::new(plans.iter().map(Plan::steps).sum());
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}, {eta} to go") {
         progress.set_style(style);
@@ -122,23 +152,60 @@ impl Arguments {
         self.scheme.is_empty() && self.workload.is_empty() && self.threads.is_empty() && self.domain.is_none()
     }
 
-    fn plans(&self) -> Result<Vec<Plan>, Failure> {
-        if !self.is_tour() {
-            return Ok(vec![self.plan(self.domain.unwrap_or(DomainName::Emulated), &[1], 1.0, 3)?]);
+    /// The workloads that are chosen, of these; all of them if none is.
+    fn workloads(&self, all: Workloads) -> Result<Vec<WorkloadKind>, Failure> {
+        for name in &self.workload {
+            all.of_name(name)?;
         }
-        let memory = self.plan(DomainName::Emulated, &[1], 0.25, 3)?;
+        let is_chosen = |kind: &WorkloadKind| {
+            self.workload.is_empty() || self.workload.iter().any(|name| name == kind.name)
+        };
+        Ok(all.iter().filter(is_chosen).collect())
+    }
+
+    /// What instructions are counted of.
+    fn counted(&self, workloads: &[WorkloadKind]) -> Result<Plan, Failure> {
+        let mut plan = self.plan(workloads, DomainName::FlushOnFail, &[1], 1.0, 1)?;
+        if self.scheme.is_empty() {
+            plan.systems = PRODUCT.to_vec();
+        }
+        let helped = |system: &System| match system {
+            System::Scheme(scheme) => scheme.kind.is_some_and(|kind| kind.scheme.has_helper()),
+            _ => false,
+        };
+        match plan.systems.iter().find(|system| helped(system)) {
+            Some(system) => Err(Failure::Usage(format!(
+                "{} has a thread that helps it, whose instructions are not the same in every run",
+                system.name()
+            ))),
+            None => Ok(plan),
+        }
+    }
+
+    fn plans(&self, workloads: &[WorkloadKind]) -> Result<Vec<Plan>, Failure> {
+        if !self.is_tour() {
+            return Ok(vec![self.plan(
+                workloads,
+                self.domain.unwrap_or(DomainName::Emulated),
+                &[1],
+                1.0,
+                3,
+            )?]);
+        }
+        let memory = self.plan(workloads, DomainName::Emulated, &[1], 0.25, 3)?;
         // The latency and the instruction mean nothing to a disk.
         let durable = Self { write_latency_ns: None, instruction: None, pool: None, ..self.clone() };
-        let mut plans = vec![memory, durable.plan(DomainName::Sync, &[1, 8], 0.4, 1)?];
+        let mut plans = vec![memory, durable.plan(workloads, DomainName::Sync, &[1, 8], 0.4, 1)?];
         for plan in &mut plans {
-            plan.workloads = WorkloadName::BLURRED.to_vec();
-            plan.schemes.retain(|scheme| TOUR.contains(&scheme.name()));
+            plan.workloads.retain(|kind| BLURRED.contains(kind));
+            plan.systems.retain(|system| TOUR.contains(&system.name()));
         }
         Ok(plans)
     }
 
     fn plan(
         &self,
+        workloads: &[WorkloadKind],
         domain: DomainName,
         threads: &[u64],
         seconds: f64,
@@ -150,10 +217,10 @@ impl Arguments {
         if self.instruction.is_some() && !matches!(domain, DomainName::Emulated | DomainName::Flush) {
             return Err(Failure::Usage("--instruction goes with --domain flush or emulated alone".into()));
         }
-        let carried = |scheme: &SchemeName| domain != DomainName::Sync || scheme.in_sync();
+        let carried = |scheme: &System| domain != DomainName::Sync || scheme.in_sync();
         if let Some(scheme) = self.scheme.iter().find(|scheme| !carried(scheme)) {
             return Err(Failure::Usage(format!(
-                "the sync domain carries bppm and bppm+single-writer, not {}",
+                "the sync domain carries bppm, bppm+single-writer, strandline and strandline-types, not {}",
                 scheme.name()
             )));
         }
@@ -164,11 +231,10 @@ impl Arguments {
                 scheme.name()
             )));
         }
-        let chosen = |given: &[SchemeName]| -> Vec<SchemeName> {
-            let all = SchemeName::all().filter(carried).filter(|scheme| scheme.is_native());
+        let chosen = |given: &[System]| -> Vec<System> {
+            let all = System::all().filter(carried).filter(|scheme| scheme.is_native());
             all.filter(|scheme| given.is_empty() || given.contains(scheme)).collect()
         };
-        let workloads = WorkloadName::ALL.iter().copied();
         let sizes = Sizes {
             value_bytes: self.value_size.unwrap_or(8),
             operations: self.ops_per_tx.unwrap_or(1),
@@ -178,8 +244,8 @@ impl Arguments {
         threads.sort_unstable();
         threads.dedup();
         Ok(Plan {
-            schemes: chosen(&self.scheme),
-            workloads: workloads.filter(|w| self.workload.is_empty() || self.workload.contains(w)).collect(),
+            systems: chosen(&self.scheme),
+            workloads: workloads.to_vec(),
             threads,
             domain: domain.domain(self.write_latency_ns.unwrap_or(DEFAULT_WRITE_LATENCY_NS)),
             instruction: self.instruction.map(Into::into),

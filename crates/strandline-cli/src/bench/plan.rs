@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use strandline_core::memory::WriteBackInstruction;
 use strandline_core::{Concurrency, Domain};
-use strandline_workloads::{Place, PoolSetting, Run, SchemeName, Selection, Sizes, WorkloadName};
+use strandline_workloads::{Length, Place, PoolSetting, Run, Selection, Sizes, System, WorkloadKind};
 
 use crate::failure::Failure;
 
 /// Schemes × workloads × threads under one domain.
 pub struct Plan {
-    pub schemes: Vec<SchemeName>,
-    pub workloads: Vec<WorkloadName>,
+    pub systems: Vec<System>,
+    pub workloads: Vec<WorkloadKind>,
     pub threads: Vec<u64>,
     pub domain: Domain,
     pub instruction: Option<WriteBackInstruction>,
@@ -29,7 +29,7 @@ pub struct Plan {
 impl Plan {
     /// Measurements, for showing progress.
     pub fn steps(&self) -> u64 {
-        (self.schemes.len() * self.workloads.len() * self.threads.len()) as u64 * self.repetitions
+        (self.systems.len() * self.workloads.len() * self.threads.len()) as u64 * self.repetitions
     }
 
     /// One measurement with this many threads. The warm-up fetches what another scheme's run has evicted.
@@ -37,8 +37,7 @@ impl Plan {
         let warm_up = (self.duration / 5).clamp(Duration::from_millis(50), Duration::from_millis(500));
         Run {
             threads,
-            warm_up,
-            duration: self.duration,
+            length: Length::Time { warm_up, timed: self.duration },
             seed: self.seed.wrapping_add(repetition),
             idle_percent: 0,
         }
@@ -52,12 +51,12 @@ impl Plan {
         self.workloads.iter().map(|&name| Selection::new(name, &self.sizes)).collect()
     }
 
-    /// The modes of the schemes that are to be measured, each once.
+    /// The modes of the schemes that are to be measured, each once. The product has pools of its own.
     pub fn modes(&self) -> Vec<Concurrency> {
         let mut modes = Vec::new();
-        for scheme in &self.schemes {
-            if !modes.contains(&scheme.concurrency) {
-                modes.push(scheme.concurrency);
+        for system in self.systems.iter().filter(|system| matches!(system, System::Scheme(_))) {
+            if !modes.contains(&system.concurrency()) {
+                modes.push(system.concurrency());
             }
         }
         modes
@@ -84,11 +83,11 @@ impl Plan {
             .map_err(Failure::io(format!("create a pool at {}", path.display())))
     }
 
-    /// The pool's file for a workload in one of the modes.
-    pub fn file(&self, place: &Place, selection: &Selection, mode: Concurrency) -> PathBuf {
+    /// The file of a workload's pool: `which` tells several of a workload apart.
+    pub fn file(&self, place: &Place, selection: &Selection, which: &str) -> PathBuf {
         let name = self.pool.as_ref().and_then(|path| path.file_name()).unwrap_or("pool".as_ref());
         let mut name = name.to_os_string();
-        name.push(format!("-{}-{mode:?}", selection.name().name()));
+        name.push(format!("-{}-{which}", selection.name()));
         place.folder().join(name)
     }
 

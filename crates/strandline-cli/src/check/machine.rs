@@ -18,7 +18,6 @@ use crate::failure::{Failure, Outcome};
 #[derive(Clone, Copy)]
 struct Attempt {
     case: Case,
-    /// Histories.
     histories: u64,
     /// Transactions of a thread.
     transactions: u32,

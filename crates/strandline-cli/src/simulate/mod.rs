@@ -11,9 +11,9 @@ use serde::Serialize;
 use strandline_core::memory::Event;
 use strandline_sim::run::{Finished, PoolSizes, Prepared, Run, recover};
 use strandline_sim::{Description, file, scheme, trace};
-use strandline_workloads::{SchemeName, Sizes, UnknownName, WorkloadName};
+use strandline_workloads::{SchemeName, Sizes, UnknownName, WorkloadKind, Workloads};
 
-use crate::arguments::bytes;
+use crate::arguments::{bytes, takes};
 use crate::failure::{Failure, Outcome};
 
 /// Run a scheme and a workload on a simulated machine.
@@ -38,8 +38,8 @@ pub struct Arguments {
     #[arg(long, default_value = "none")]
     hardware: String,
     /// The workload
-    #[arg(long, default_value = "hash", value_parser = workload)]
-    workload: WorkloadName,
+    #[arg(long, default_value = "hash")]
+    workload: String,
     /// Threads, each on a core of its own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     threads: u64,
@@ -49,7 +49,7 @@ pub struct Arguments {
     /// Transactions of each thread before anything counts
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     warm_up: u64,
-    /// Bytes in a value of hash and kvstore (K allowed)
+    /// Bytes in a value (K allowed)
     #[arg(long, default_value = "8", value_parser = bytes)]
     value_size: u64,
     /// Operations in a transaction
@@ -92,10 +92,6 @@ const WORKLOAD_FLAGS: [&str; 11] = [
 ];
 
 fn software(name: &str) -> Result<SchemeName, UnknownName> {
-    name.parse()
-}
-
-fn workload(name: &str) -> Result<WorkloadName, UnknownName> {
     name.parse()
 }
 
@@ -147,8 +143,8 @@ impl Host {
 /// Runs it.
 ///
 /// # Errors
-/// There is no such machine or hardware scheme; a size is impossible; the machine has too few cores.
-pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+/// There is no such machine, workload or hardware scheme; a size is impossible; the machine has too few cores.
+pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failure> {
     let machine =
         file::load(&arguments.machine, &arguments.set).map_err(|error| Failure::Usage(error.to_string()))?;
     let progress = ProgressBar::new_spinner();
@@ -166,7 +162,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         return Ok(Outcome::Success);
     }
-    let outcome = arguments.simulate(&machine, &progress);
+    let workload = workloads.of_name(&arguments.workload)?;
+    takes(&[workload], arguments.value_size != 8, arguments.ops_per_tx != 1);
+    let outcome = arguments.simulate(&machine, workload, &progress);
     progress.finish_and_clear();
     let (finished, crashes) = outcome?;
     let host = Host::new(finished.accesses, finished.host_time);
@@ -192,6 +190,7 @@ impl Arguments {
     fn simulate(
         &self,
         machine: &Description,
+        workload: WorkloadKind,
         progress: &ProgressBar,
     ) -> Result<(Finished, Vec<CrashReport>), Failure> {
         let hardware = scheme::find(&self.hardware).ok_or_else(|| {
@@ -219,7 +218,7 @@ impl Arguments {
         progress.set_message("filling the pool");
         let sizes = Sizes { value_bytes: self.value_size, operations: self.ops_per_tx, ..Sizes::default() };
         let pool = PoolSizes { log_bytes: self.log_size, ..PoolSizes::default() };
-        let prepared = Prepared::new(self.workload, &sizes, pool, run.threads)?;
+        let prepared = Prepared::new(workload, &sizes, pool, run.threads)?;
         progress.set_message("simulating");
         let crash_at = self.crash_at.clone();
         let mut finished = match &self.record {

@@ -50,7 +50,9 @@ impl Setting {
 ///
 /// # Errors
 /// As [`Pool::worker_of`].
-pub fn worker(pool: &Pool, scheme: SchemeName) -> strandline_core::Result<AnyRunner<'static>> {
-    let kind = scheme.kind.ok_or_else(|| Error::Unsupported("the volatile pseudo-scheme".into()))?;
-    pool.worker_of(kind).map(AnyRunner::new)
+pub fn worker(pool: &Pool<Concurrency>, scheme: SchemeName) -> strandline_core::Result<AnyRunner<'static>> {
+    if scheme.kind.is_none() {
+        return Err(Error::Unsupported("the volatile pseudo-scheme".into()));
+    }
+    strandline_workloads::runner(pool, scheme, 0)
 }

@@ -89,7 +89,7 @@ impl Verifier {
 
     fn compare(
         &mut self,
-        pool: &Pool,
+        pool: &Pool<Concurrency>,
         scheme: SchemeName,
         acknowledged: &[u64],
         wrong: &mut Vec<String>,

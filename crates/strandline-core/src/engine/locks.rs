@@ -1,6 +1,6 @@
 //! The engine where isolation is by locks: see `transaction/locks.rs`.
 
-use super::Engine;
+use super::{Control, Engine};
 use crate::error::Error;
 use crate::layout::View;
 use crate::memory::{Event, Memory, PersistentAddress, latch};
@@ -9,12 +9,12 @@ use crate::transaction::{Abort, Concurrency, Lock};
 use crate::transaction::{locks::line_lock, locks::lock_of};
 use crate::transaction::{write_set::LineEntry, write_set::NONE};
 
-impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
+impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
     #[inline]
     pub(super) fn declare(&mut self, locks: Option<&[Lock]>) {
         self.locks.region = Lock::first_region(locks.unwrap_or_default());
-        if self.concurrency == Concurrency::Locks {
+        if self.concurrency() == Concurrency::Locks {
             self.locks.want(&self.view, locks);
         }
     }

@@ -11,11 +11,13 @@ use crate::sync::SharedLog;
 use crate::transaction::write_set::LineEntry;
 use crate::transaction::{Abort, Concurrency, LockSet, Statistics, WriteSet};
 
+mod control;
 mod locks;
 mod single_writer;
 mod stm;
 mod worker;
 
+pub use control::{Control, Setup, SingleWriter, Stm};
 pub use worker::{Tx, Worker};
 
 /// Attempts after which a transaction asks that no others begin.
@@ -24,7 +26,7 @@ const SERIAL_AFTER: u32 = 16;
 pub(super) const READER_LOCKS_AFTER: u32 = 8;
 
 /// A worker's running transaction.
-pub struct Engine<M, S> {
+pub struct Engine<M: Memory, C: Control<M>> {
     /// The memory, and where things lie in it.
     pub view: View<M>,
     /// The volatile words of the leased log.
@@ -32,9 +34,9 @@ pub struct Engine<M, S> {
     /// The number of that log.
     pub slot_index: u64,
     /// Keeps what is written durable and atomic.
-    pub scheme: S,
+    pub scheme: C::Scheme,
     /// How transactions are isolated; the same for all workers of a pool.
-    pub concurrency: Concurrency,
+    pub control: C,
     /// The shared log of the `Sync` domain.
     pub(super) shared_log: Option<SharedLog>,
     /// Lock index and version of each line read (STM).
@@ -63,13 +65,12 @@ pub struct Engine<M, S> {
     pub statistics: Statistics,
 }
 
-impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
-    /// An engine over the log `slot_index`, which is leased already.
-    pub fn new(
+impl<M: Memory, C: Control<M>> Engine<M, C> {
+    fn new(
         view: View<M>,
         slot_index: u64,
-        scheme: S,
-        concurrency: Concurrency,
+        scheme: C::Scheme,
+        control: C,
         shared_log: Option<SharedLog>,
     ) -> Self {
         Self {
@@ -77,7 +78,7 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
             view,
             slot_index,
             scheme,
-            concurrency,
+            control,
             shared_log,
             reads: Vec::with_capacity(256),
             writes: WriteSet::new(),
@@ -96,6 +97,11 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
         }
     }
 
+    #[inline(always)]
+    pub(super) fn concurrency(&self) -> Concurrency {
+        self.control.concurrency()
+    }
+
     /// Begins an attempt, the first being number 0.
     #[inline]
     pub fn begin(&mut self, attempt: u32, read_only: bool) {
@@ -105,7 +111,7 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
         self.read_only = read_only;
         self.newest_read = 0;
         self.scheme.begin(&self.view);
-        match self.concurrency {
+        match self.concurrency() {
             Concurrency::Stm => self.begin_stm(attempt >= SERIAL_AFTER),
             Concurrency::SingleWriter => self.begin_single_writer(attempt),
             Concurrency::Locks => self.begin_locks(),
@@ -126,7 +132,7 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
         if !self.writes.entries.is_empty() {
             self.scheme.executed(&self.view, &self.writes);
         }
-        if self.concurrency == Concurrency::Locks {
+        if self.concurrency() == Concurrency::Locks {
             return self.commit_locks();
         }
         if self.writes.entries.is_empty() {
@@ -144,7 +150,7 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
         let log_records = if self.shared_log.is_some() {
             self.commit_shared()?
         } else {
-            match self.concurrency {
+            match self.concurrency() {
                 Concurrency::Stm => self.commit_stm()?,
                 Concurrency::SingleWriter => self.commit_single_writer(),
                 // Has returned above.
@@ -170,7 +176,7 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
             Ok(reservation) => reservation,
             Err(error) => return Err(self.fail(error)),
         };
-        if self.concurrency == Concurrency::Stm
+        if self.concurrency() == Concurrency::Stm
             && self.view.memory.load(SharedLayout::CLOCK) != self.snapshot
             && !self.validate()
         {
@@ -182,7 +188,7 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
         self.gather_home();
         let lines = self.writes.entries.iter().map(|entry| entry.line);
         log.mark_dirty(&self.view, lines);
-        match self.concurrency {
+        match self.concurrency() {
             Concurrency::Stm => {
                 self.store_home();
                 self.release_locks(Some(transaction));
@@ -236,7 +242,7 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
             // Before others can store to the same words.
             self.view.memory.event(Event::Abort);
         }
-        match self.concurrency {
+        match self.concurrency() {
             Concurrency::Stm => self.release_locks(None),
             Concurrency::SingleWriter => {}
             Concurrency::Locks if why == Abort::Conflict => self.locks.release(&self.view),
@@ -253,7 +259,7 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
             Abort::LogFull => {}
             Abort::User | Abort::Failed => self.statistics.user_aborts += 1,
         }
-        if self.concurrency == Concurrency::SingleWriter || why != Abort::Conflict {
+        if self.concurrency() == Concurrency::SingleWriter || why != Abort::Conflict {
             self.release_token();
         }
     }
@@ -284,14 +290,14 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
     pub fn make_room(&mut self) -> Result<(), Error> {
         self.view.memory.check_file()?;
         let before = self.view.memory.counters();
-        let made = self.scheme.make_room(&self.view, self.concurrency, &mut self.statistics);
+        let made = self.scheme.make_room(&self.view, self.concurrency(), &mut self.statistics);
         self.statistics.bulk += self.view.memory.counters() - before;
         made
     }
 
     /// Waits a random while that grows with the number of attempts.
     pub fn back_off(&mut self, attempt: u32) {
-        if self.concurrency == Concurrency::Locks {
+        if self.concurrency() == Concurrency::Locks {
             // The next attempt waits for its locks.
             return;
         }
@@ -398,11 +404,11 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
     }
 }
 
-impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
+impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Reads words of one line.
     #[inline(always)]
     fn read_line(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
-        match self.concurrency {
+        match self.concurrency() {
             Concurrency::Stm => self.read_line_stm(at, into),
             Concurrency::SingleWriter => self.read_line_single_writer(at, into),
             Concurrency::Locks => self.read_line_locks(at, into),
@@ -410,11 +416,11 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
     }
 }
 
-impl<M: Memory, S: SchemeObject<M>> Access for Engine<M, S> {
+impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.check(at, 1)?;
-        match self.concurrency {
+        match self.concurrency() {
             Concurrency::Stm => self.read_stm(at),
             Concurrency::SingleWriter => self.read_single_writer(at),
             Concurrency::Locks => self.read_locks(at),
@@ -443,7 +449,7 @@ impl<M: Memory, S: SchemeObject<M>> Access for Engine<M, S> {
     #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.check_write(at, 1)?;
-        let entry = match self.concurrency {
+        let entry = match self.concurrency() {
             Concurrency::Stm => self.entry_stm(at)?,
             Concurrency::SingleWriter => self.entry_single_writer(at),
             Concurrency::Locks => self.entry_locks(at)?,
@@ -461,7 +467,7 @@ impl<M: Memory, S: SchemeObject<M>> Access for Engine<M, S> {
         for (i, &value) in from.iter().enumerate() {
             let at = at.word_inside(i as u64);
             if i == 0 || LineEntry::word_of(at) == 0 {
-                entry = match self.concurrency {
+                entry = match self.concurrency() {
                     Concurrency::Stm => self.entry_stm(at)?,
                     Concurrency::SingleWriter => self.entry_single_writer(at),
                     Concurrency::Locks => self.entry_locks(at)?,
@@ -497,7 +503,7 @@ impl<M: Memory, S: SchemeObject<M>> Access for Engine<M, S> {
 
 /// The commit that STM and single-writer mode share: the scheme makes the log durable under `transaction`, and says
 /// how many log records that took.
-impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
+impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline]
     pub(super) fn make_durable(&mut self, transaction: u64) -> u64 {
         if self.scheme.in_place() {

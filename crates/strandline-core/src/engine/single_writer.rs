@@ -9,11 +9,11 @@ use crate::layout::SharedLayout;
 use crate::memory::{Memory, PersistentAddress};
 use crate::scheme::SchemeObject;
 
-use super::{Engine, READER_LOCKS_AFTER};
+use super::{Control, Engine, READER_LOCKS_AFTER};
 use crate::transaction::Abort;
 use crate::transaction::write_set::{LineEntry, NONE};
 
-impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
+impl<M: Memory, C: Control<M>> Engine<M, C> {
     pub(super) fn begin_single_writer(&mut self, attempt: u32) {
         let memory = &self.view.memory;
         if !self.holds_lock && (!self.read_only || self.scheme.in_place() || attempt >= READER_LOCKS_AFTER) {
@@ -94,7 +94,7 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
         if !self.scheme.in_place() {
             self.store_home_in_sequence();
         }
-        self.scheme.stored_home(&self.view, &self.writes, self.concurrency);
+        self.scheme.stored_home(&self.view, &self.writes, self.concurrency());
         self.release_token();
         log_records
     }

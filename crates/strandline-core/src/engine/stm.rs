@@ -13,7 +13,7 @@ use crate::layout::SharedLayout;
 use crate::memory::{Event, Memory, PersistentAddress};
 use crate::scheme::SchemeObject;
 
-use super::Engine;
+use super::{Control, Engine};
 use crate::transaction::Abort;
 use crate::transaction::write_set::{LineEntry, NONE};
 
@@ -33,7 +33,7 @@ fn owner(lock: u64) -> u64 {
     (lock & 0xffff_ffff) >> 1
 }
 
-impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
+impl<M: Memory, C: Control<M>> Engine<M, C> {
     pub(super) fn begin_stm(&mut self, serial: bool) {
         let memory = &self.view.memory;
         if !self.holds_lock {
@@ -54,7 +54,7 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
     pub(super) fn release_token(&mut self) {
         if self.holds_lock {
             self.holds_lock = false;
-            self.view.memory.unlock(match self.concurrency {
+            self.view.memory.unlock(match self.concurrency() {
                 super::Concurrency::Stm => SharedLayout::SERIAL,
                 super::Concurrency::SingleWriter => SharedLayout::WRITER,
                 super::Concurrency::Locks => return,
@@ -234,7 +234,7 @@ impl<M: Memory, S: SchemeObject<M>> Engine<M, S> {
         }
         let log_records = self.make_durable(transaction);
         self.store_home();
-        self.scheme.stored_home(&self.view, &self.writes, self.concurrency);
+        self.scheme.stored_home(&self.view, &self.writes, self.concurrency());
         self.release_locks(Some(transaction));
         self.view.memory.store(state, 0);
         self.release_token();

@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 use crate::heap::{self, Access, Arenas};
 use crate::layout::{SharedLayout, View};
 use crate::memory::{Memory, PersistentAddress};
-use crate::scheme::{self, BPPM, Blurred, Erased, Scheme, SchemeKind, SchemeMemory, SchemeObject, Setup};
+use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::SharedLog;
 
-use super::Engine;
+use super::{Control, Engine, Setup, Stm};
 use crate::transaction::{Abort, Concurrency, Lock, Read, Runner, Statistics, Transaction};
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
@@ -28,8 +28,8 @@ use crate::transaction::{Abort, Concurrency, Lock, Read, Runner, Statistics, Tra
 /// assert_eq!(pool.worker()?.log_index(), index);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct Worker<M: Memory, S: SchemeObject<M>> {
-    tx: Tx<M, S>,
+pub struct Worker<M: Memory, C: Control<M> = Stm> {
+    tx: Tx<M, C>,
     read_only: bool,
 }
 
@@ -40,11 +40,10 @@ pub struct Worker<M: Memory, S: SchemeObject<M>> {
 /// # let pool = pool();
 /// use strandline_core::Abort;
 /// use strandline_core::memory::Native;
-/// use strandline_core::scheme::Blurred;
 /// use strandline_core::engine::Tx;
 ///
 /// /// The next number of a sequence, for the workers of a program that uses one kind of them.
-/// fn next(tx: &mut Tx<Native, Blurred>) -> Result<u64, Abort> {
+/// fn next(tx: &mut Tx<Native>) -> Result<u64, Abort> {
 ///     let next = tx.read(tx.root(0))? + 1;
 ///     tx.write(tx.root(0), next)?;
 ///     Ok(next)
@@ -54,47 +53,47 @@ pub struct Worker<M: Memory, S: SchemeObject<M>> {
 /// assert_eq!([worker.run(next)?, worker.run(next)?], [1, 2]);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct Tx<M: Memory, S: SchemeObject<M>> {
-    engine: Engine<M, S>,
+pub struct Tx<M: Memory, C: Control<M> = Stm> {
+    engine: Engine<M, C>,
     arenas: Arenas,
 }
 
-impl<M: SchemeMemory> Worker<M, Blurred> {
-    /// Leases a free log of the pool, whose logs become BPPM's if they are not yet.
+impl<M: SchemeMemory, C: Control<M>> Worker<M, C> {
+    /// Leases a free log of the pool, whose logs become BPPM's if they are not yet. All workers of a pool have one control.
     ///
     /// # Errors
     /// [`Error::NoFreeLog`]: as many workers exist as the pool has logs. [`Error::Unsupported`]: a worker under
-    /// another scheme exists. [`Error::Forked`].
-    pub fn lease(view: View<M>, setup: impl Into<Setup>, shared_log: Option<SharedLog>) -> Result<Self> {
-        Self::lease_log(view, &BPPM, setup.into(), shared_log, Blurred::lease)
+    /// another scheme exists. [`Error::Parameter`]: the scheme does not run under this control. [`Error::Forked`].
+    pub fn lease(view: View<M>, setup: impl Into<Setup<C>>, shared_log: Option<SharedLog>) -> Result<Self> {
+        Self::lease_log(view, &BPPM, setup.into(), shared_log, C::lease)
     }
 }
 
-impl<M: SchemeMemory> Worker<M, Erased>
+impl<M: SchemeMemory> Worker<M, Concurrency>
 where
-    Erased: SchemeObject<M>,
+    Concurrency: Control<M, Scheme = Erased>,
 {
     /// Leases a free log of the pool, whose logs become scheme `kind`'s if they are not yet, for the laboratory.
     ///
     /// # Errors
-    /// As [`Worker::lease`]; [`Error::Parameter`]: the scheme does not run in this mode.
+    /// As [`Worker::lease`].
     pub fn lease_of(
         view: View<M>,
         kind: SchemeKind,
-        setup: impl Into<Setup>,
+        setup: impl Into<Setup<Concurrency>>,
         shared_log: Option<SharedLog>,
     ) -> Result<Self> {
         Self::lease_log(view, kind, setup.into(), shared_log, |view, index| M::lease(kind, view, index))
     }
 }
 
-impl<M: Memory, S: SchemeObject<M>> Worker<M, S> {
+impl<M: Memory, C: Control<M>> Worker<M, C> {
     fn lease_log(
         view: View<M>,
         kind: SchemeKind,
-        Setup { concurrency, schemes }: Setup,
+        Setup { control, schemes }: Setup<C>,
         shared_log: Option<SharedLog>,
-        lease: impl FnOnce(&View<M>, u64) -> S,
+        lease: impl FnOnce(&View<M>, u64) -> C::Scheme,
     ) -> Result<Self>
     where
         M: SchemeMemory,
@@ -103,7 +102,7 @@ impl<M: Memory, S: SchemeObject<M>> Worker<M, S> {
         if view.memory.is_forked() {
             return Err(Error::Forked);
         }
-        if kind.mode(concurrency).is_none() {
+        if kind.mode(control.concurrency()).is_none() {
             let modes: Vec<_> = kind.modes.iter().map(|mode| mode.name).collect();
             return Err(Error::Parameter(format!(
                 "this scheme runs as {} only; open the pool in one of these modes",
@@ -120,7 +119,7 @@ impl<M: Memory, S: SchemeObject<M>> Worker<M, S> {
         adopted?;
         let index = free.ok_or(Error::NoFreeLog(logs))?;
         let scheme = lease(&view, index);
-        let engine = Engine::new(view, index, scheme, concurrency, shared_log);
+        let engine = Engine::new(view, index, scheme, control, shared_log);
         Ok(Self { tx: Tx { engine, arenas: Arenas::new(index) }, read_only: false })
     }
 
@@ -145,7 +144,7 @@ impl<M: Memory, S: SchemeObject<M>> Worker<M, S> {
     ///
     /// # Errors
     /// As [`Runner::run`].
-    pub fn run_later<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<(R, u64)> {
+    pub fn run_later<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<(R, u64)> {
         self.tx.engine.durable_at = 0;
         self.tx.engine.durable_later = true;
         let result = self.attempt(self.read_only, None, body)?;
@@ -156,7 +155,7 @@ impl<M: Memory, S: SchemeObject<M>> Worker<M, S> {
         &mut self,
         read_only: bool,
         locks: Option<&[Lock]>,
-        body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
+        body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>,
     ) -> Result<R> {
         let memory = &self.tx.engine.view.memory;
         memory.admit_thread();
@@ -166,15 +165,15 @@ impl<M: Memory, S: SchemeObject<M>> Worker<M, S> {
 }
 
 /// The thread's transaction, until this is dropped.
-struct Running<'w, M: Memory, S: SchemeObject<M>>(&'w mut Tx<M, S>);
+struct Running<'w, M: Memory, C: Control<M>>(&'w mut Tx<M, C>);
 
-impl<M: Memory, S: SchemeObject<M>> Drop for Running<'_, M, S> {
+impl<M: Memory, C: Control<M>> Drop for Running<'_, M, C> {
     fn drop(&mut self) {
         self.0.engine.view.memory.end_transaction();
     }
 }
 
-impl<M: Memory, S: SchemeObject<M>> Tx<M, S> {
+impl<M: Memory, C: Control<M>> Tx<M, C> {
     fn attempt<R>(
         &mut self,
         read_only: bool,
@@ -220,10 +219,10 @@ impl<M: Memory, S: SchemeObject<M>> Tx<M, S> {
     }
 }
 
-impl<M: Memory, S: SchemeObject<M>> Runner for Worker<M, S> {
-    type Tx<'t> = Tx<M, S>;
+impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
+    type Tx<'t> = Tx<M, C>;
 
-    fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
+    fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
         self.tx.engine.durable_later = false;
         self.attempt(self.read_only, None, body)
     }
@@ -231,7 +230,7 @@ impl<M: Memory, S: SchemeObject<M>> Runner for Worker<M, S> {
     fn run_locked<R>(
         &mut self,
         locks: &[Lock],
-        body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>,
+        body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>,
     ) -> Result<R> {
         self.tx.engine.durable_later = false;
         self.attempt(self.read_only, Some(locks), body)
@@ -247,7 +246,7 @@ impl<M: Memory, S: SchemeObject<M>> Runner for Worker<M, S> {
         Ok(())
     }
 
-    fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, S>) -> Result<R, Abort>) -> Result<R> {
+    fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
         self.tx.engine.durable_later = false;
         self.attempt(true, None, body)
     }
@@ -257,7 +256,7 @@ impl<M: Memory, S: SchemeObject<M>> Runner for Worker<M, S> {
     }
 }
 
-impl<M: Memory, S: SchemeObject<M>> Drop for Worker<M, S> {
+impl<M: Memory, C: Control<M>> Drop for Worker<M, C> {
     fn drop(&mut self) {
         let engine = &mut self.tx.engine;
         let memory = &engine.view.memory;
@@ -272,7 +271,7 @@ impl<M: Memory, S: SchemeObject<M>> Drop for Worker<M, S> {
     }
 }
 
-impl<M: Memory, S: SchemeObject<M>> Read for Tx<M, S> {
+impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.engine.read(at)
@@ -307,7 +306,7 @@ impl<M: Memory, S: SchemeObject<M>> Read for Tx<M, S> {
     }
 }
 
-impl<M: Memory, S: SchemeObject<M>> Transaction for Tx<M, S> {
+impl<M: Memory, C: Control<M>> Transaction for Tx<M, C> {
     #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.engine.write(at, value)
@@ -321,7 +320,7 @@ impl<M: Memory, S: SchemeObject<M>> Transaction for Tx<M, S> {
         self.engine.locks.set_allocating(true);
         let block = self.arenas.alloc(&mut self.engine, region, bytes);
         self.engine.locks.set_allocating(false);
-        if self.engine.concurrency == Concurrency::Locks {
+        if self.engine.concurrency() == Concurrency::Locks {
             self.engine.locks.add_fresh(block?, bytes);
         }
         block

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use crate::engine::Worker;
+use crate::engine::{Control, Setup, Worker};
 use crate::layout::{Geometry, Layout, SharedLayout, View};
 use crate::memory::recorder::Recorder;
 use crate::memory::{Hosted, Step, World};
-use crate::scheme::{Blurred, Erased, SchemeKind, Setup};
+use crate::scheme::SchemeKind;
 use crate::{Concurrency, Result};
 
 /// A pool in a recorder.
@@ -38,7 +38,7 @@ impl TestPool {
         Self { recorder, layout, shared }
     }
 
-    /// The world, for `hosted::run`.
+    /// The world, for `coroutines::run`.
     pub fn world(&self) -> Rc<dyn World> {
         self.recorder.clone()
     }
@@ -53,13 +53,17 @@ impl TestPool {
         self.over(Hosted::new(self.world(), 0))
     }
 
-    /// A worker outside any coroutine: the applications' path.
-    pub fn worker(&self, concurrency: Concurrency) -> Result<Worker<Hosted, Blurred>> {
-        Worker::lease(self.view(), concurrency, None)
+    /// A worker under BPPM outside any coroutine, on the path of its control.
+    pub fn worker<C: Control<Hosted>>(&self, setup: impl Into<Setup<C>>) -> Result<Worker<Hosted, C>> {
+        Worker::lease(self.view(), setup, None)
     }
 
     /// A worker under any scheme: the laboratory's path.
-    pub fn worker_of(&self, kind: SchemeKind, setup: impl Into<Setup>) -> Result<Worker<Hosted, Erased>> {
+    pub fn worker_of(
+        &self,
+        kind: SchemeKind,
+        setup: impl Into<Setup<Concurrency>>,
+    ) -> Result<Worker<Hosted, Concurrency>> {
         Worker::lease_of(self.view(), kind, setup, None)
     }
 }

@@ -19,12 +19,13 @@ use super::open::{OpenFiles, OpenLog, log_path, resolve};
 use super::options::Options;
 use super::pool::{Pool, Use};
 use crate::Domain;
+use crate::engine::{Setup, Stm};
 use crate::error::{Error, Result};
 use crate::layout::Header;
 use crate::layout::{Layout, PoolState, SharedLayout, View};
 use crate::memory::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::{Memory, Native, PersistentAddress};
-use crate::scheme::{BPPM, Setup};
+use crate::scheme::BPPM;
 use crate::sync;
 use crate::sync::{BLOCK_BYTES, FileDevice, SharedLog};
 use crate::transaction::Concurrency;
@@ -221,7 +222,7 @@ fn settle(source: &Source<'_>, heap: &NewFile, log: Option<&NewFile>) -> Result<
     };
     let files =
         OpenFiles { path: heap.path().to_owned(), heap: keep(heap)?, header: source.header.clone(), log };
-    let pool = Pool::open_files(files, &options, Setup::default(), Use::Writing)?;
+    let pool = Pool::open_files(files, &options, Setup::from(Stm), Use::Writing)?;
     let replayed = pool.recovery().replayed();
     pool.close()?;
     Ok(replayed)

@@ -22,7 +22,7 @@ use crate::transaction::{Read, Runner, Transaction};
 /// What hangs from a root word.
 #[derive(Clone, Debug)]
 pub struct RootReport {
-    /// The root's number.
+    /// The root's number, from 0 to 7.
     pub index: u64,
     /// The address that it holds.
     pub address: u64,

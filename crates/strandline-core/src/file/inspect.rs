@@ -12,12 +12,13 @@ use super::open::{FoundLog, OpenFiles, decode_state, log_path, read_header, read
 use super::options::Options;
 use super::pool::{Pool, Recovery};
 use crate::Domain;
+use crate::engine::{Setup, Stm};
 use crate::error::{Error, Result};
 use crate::heap::HeapUsage;
 use crate::layout::Header;
 use crate::layout::{Layout, ROOTS};
 use crate::memory::Memory;
-use crate::scheme::{Schemes, Setup};
+use crate::scheme::Schemes;
 
 /// What `strandline pool info` shows.
 ///
@@ -34,7 +35,7 @@ use crate::scheme::{Schemes, Setup};
 /// ```
 #[derive(Clone, Debug)]
 pub struct PoolInfo {
-    /// The static header.
+    /// The header, which is written once, when the pool is created.
     pub header: Header,
     /// The domain that has or had the pool in use; `None` if it was closed cleanly.
     pub in_use: Option<&'static str>,
@@ -48,7 +49,7 @@ pub struct PoolInfo {
     pub watermark: u64,
     /// Logs in the directory.
     pub logs: u64,
-    /// The root words.
+    /// The root words, 0 where nothing hangs from one.
     pub roots: Vec<u64>,
     /// How full the heap is, after recovery; `None` while somebody has the pool open.
     pub usage: Option<HeapUsage>,
@@ -63,7 +64,7 @@ pub struct PoolInfo {
 pub enum LogFile {
     /// There is none, and the pool never had one.
     None,
-    /// The pool's own.
+    /// The log that belongs to the pool.
     Own,
     /// The pool had one. A cleanly closed pool gets another when it is next opened under `Sync`.
     Missing,
@@ -146,5 +147,5 @@ pub(super) fn open_to_look(path: &Path, header: &Header, schemes: Schemes) -> Re
     let state = read_word(&file, Layout::STATE.offset())?;
     let domain = decode_state(state, schemes).map_or(Domain::Process, |(domain, _)| domain);
     let options = Options { domain, layout_name: header.layout_name.clone(), ..Options::default() };
-    Setup { schemes, ..Setup::default() }.open_read_only(path, &options)
+    Setup { control: Stm, schemes }.open_read_only(path, &options)
 }

@@ -6,30 +6,34 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::pool::Pool;
-use crate::engine::Worker;
+use crate::engine::{Control, Stm, Worker};
 use crate::error::{Error, Result};
 use crate::layout::SharedLayout;
 use crate::memory::{Memory, Native, latch};
-use crate::scheme::Blurred;
 
 /// A worker that goes from hand to hand, large as it is.
-pub type BoxedWorker = Box<Worker<Native, Blurred>>;
+pub type BoxedWorker<C = Stm> = Box<Worker<Native, C>>;
 
 /// Workers that nobody uses and that keep their logs for whoever asks next.
-#[derive(Default)]
-pub(super) struct IdleWorkers(Mutex<Vec<BoxedWorker>>);
+pub(super) struct IdleWorkers<C: Control<Native>>(Mutex<Vec<BoxedWorker<C>>>);
 
-impl IdleWorkers {
-    fn lock(&self) -> MutexGuard<'_, Vec<BoxedWorker>> {
+impl<C: Control<Native>> Default for IdleWorkers<C> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<C: Control<Native>> IdleWorkers<C> {
+    fn lock(&self) -> MutexGuard<'_, Vec<BoxedWorker<C>>> {
         // What is in there is whole whoever panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn take(&self) -> Option<BoxedWorker> {
+    pub fn take(&self) -> Option<BoxedWorker<C>> {
         self.lock().pop()
     }
 
-    fn put(&self, worker: BoxedWorker) {
+    fn put(&self, worker: BoxedWorker<C>) {
         let mut idle = self.lock();
         idle.push(worker);
         // Still locked, so that the worker is there.
@@ -44,7 +48,7 @@ impl IdleWorkers {
     }
 }
 
-impl Pool {
+impl<C: Control<Native>> Pool<C> {
     /// As [`Pool::worker`]; waits while there are as many workers as the pool has logs.
     ///
     /// ```
@@ -67,7 +71,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Nested`]: all logs are in use and the thread is in a transaction of this pool, so that it might wait for
     /// itself; [`Error::Unsupported`]: a worker under another scheme exists; [`Error::Forked`].
-    pub fn wait_for_worker(&self) -> Result<Worker<Native, Blurred>> {
+    pub fn wait_for_worker(&self) -> Result<Worker<Native, C>> {
         self.wait_for_return(|| self.worker())
     }
 
@@ -75,7 +79,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::wait_for_worker`].
-    pub fn borrow_worker(&self) -> Result<BoxedWorker> {
+    pub fn borrow_worker(&self) -> Result<BoxedWorker<C>> {
         // First of all: in a forked child the lock may be held for ever.
         self.check_process()?;
         match self.idle.take() {
@@ -85,7 +89,7 @@ impl Pool {
     }
 
     /// Keeps a worker for whoever asks next.
-    pub fn return_worker(&self, worker: BoxedWorker) {
+    pub fn return_worker(&self, worker: BoxedWorker<C>) {
         // In a forked child the lock may be held for ever.
         if self.check_process().is_ok() {
             self.idle.put(worker);

@@ -14,17 +14,16 @@ use super::open::{OpenFiles, OpenLog};
 use super::options::Options;
 use super::ticket::{Flusher, Ticket};
 use crate::Domain;
-use crate::engine::Worker;
+use crate::engine::{Control, Setup, Stm, Worker};
 use crate::error::{Error, Result};
 use crate::heap::{self, HeapUsage};
 use crate::layout::Header;
 use crate::layout::{Layout, PoolState, SharedLayout, View};
 use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Step};
-use crate::scheme::{
-    self, BPPM, Blurred, Erased, RecoveryReport, RecoveryStep, SchemeKind, SchemeObject, Setup,
-};
+use crate::scheme::{self, BPPM, RecoveryReport, RecoveryStep, SchemeKind};
 use crate::sync::DeviceCounters;
 use crate::sync::{FileDevice, SharedLog, SyncRecoveryReport};
+use crate::transaction::Concurrency;
 
 /// What opening a pool had to do, and how long each step took.
 ///
@@ -49,7 +48,7 @@ pub struct Recovery {
     pub report: RecoveryReport,
     /// What was found and done in the `Sync` domain, whose time is in `replay`.
     pub sync: Option<SyncRecoveryReport>,
-    /// Reading the logs.
+    /// Time taken by reading the logs.
     pub scan: Duration,
     /// Sorting the committed transactions.
     pub sort: Duration,
@@ -101,7 +100,7 @@ pub(super) enum Use {
 /// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(0)))?, 5);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct Pool {
+pub struct Pool<C: Control<Native> = Stm> {
     path: PathBuf,
     file: File,
     header: Header,
@@ -111,13 +110,13 @@ pub struct Pool {
     volatile: Arc<Mapping>,
     mapping: MappingKind,
     options: Options,
-    setup: Setup,
+    setup: Setup<C>,
     read_only: bool,
     /// The device, the shared log and its checkpoints, in the `Sync` domain.
     sync: Option<SyncPool>,
     /// The helper of the scheme that runs, where it has one.
     helper: Mutex<Option<Helper>>,
-    pub(super) idle: IdleWorkers,
+    pub(super) idle: IdleWorkers<C>,
     recovery: Recovery,
     closed: bool,
 }
@@ -131,29 +130,52 @@ struct SyncPool {
     flusher: Mutex<Option<Flusher>>,
 }
 
-impl Setup {
+impl<C: Control<Native>> Setup<C> {
     /// As [`Pool::create`], to be used so.
     ///
     /// # Errors
     /// As [`Pool::create`].
-    pub fn create(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool> {
-        Pool::create_with(path.as_ref(), options, self, |_| Ok(())).map(|(pool, ())| pool)
+    pub fn create(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
+        self.create_with(path, options, |_| Ok(())).map(|(pool, ())| pool)
+    }
+
+    /// As [`Setup::create`]; `init` makes what the pool is to hold before anybody can find it.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; those of `init`. No file is left then.
+    pub fn create_with<T>(
+        self,
+        path: impl AsRef<Path>,
+        options: &Options,
+        init: impl FnOnce(&Pool<C>) -> Result<T>,
+    ) -> Result<(Pool<C>, T)> {
+        let new = NewPool::create(path.as_ref(), options)?;
+        let mut pool = Pool::open_files(new.open()?, options, self, Use::Creation)?;
+        let made = init(&pool)?;
+        pool.end_creation()?;
+        new.publish()?;
+        Ok((pool, made))
     }
 
     /// As [`Pool::open`], to be used so.
     ///
     /// # Errors
     /// As [`Pool::open`].
-    pub fn open(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool> {
-        Pool::open_as(path.as_ref(), options, self, false)
+    pub fn open(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
+        self.open_as(path.as_ref(), options, false)
     }
 
     /// As [`Pool::open_read_only`], to be used so.
     ///
     /// # Errors
     /// As [`Pool::open`].
-    pub fn open_read_only(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool> {
-        Pool::open_as(path.as_ref(), options, self, true)
+    pub fn open_read_only(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
+        self.open_as(path.as_ref(), options, true)
+    }
+
+    fn open_as(self, path: &Path, options: &Options, read_only: bool) -> Result<Pool<C>> {
+        let usage = if read_only { Use::Reading } else { Use::Writing };
+        Pool::open_files(OpenFiles::open(path, options, self.schemes, read_only)?, options, self, usage)
     }
 }
 
@@ -165,25 +187,7 @@ impl Pool {
     /// The file exists, in the `Sync` domain also a log file that holds another pool's transactions or is none; the disk is full;
     /// an option is impossible. No file is left then.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Setup::default().create(path, options)
-    }
-
-    /// As [`Pool::create`]; `init` makes what the pool is to hold before anybody can find it.
-    ///
-    /// # Errors
-    /// As [`Pool::create`]; those of `init`. No file is left then.
-    pub fn create_with<T>(
-        path: &Path,
-        options: &Options,
-        setup: Setup,
-        init: impl FnOnce(&Self) -> Result<T>,
-    ) -> Result<(Self, T)> {
-        let new = NewPool::create(path, options)?;
-        let mut pool = Self::open_files(new.open()?, options, setup, Use::Creation)?;
-        let made = init(&pool)?;
-        pool.end_creation()?;
-        new.publish()?;
-        Ok((pool, made))
+        Setup::from(Stm).create(path, options)
     }
 
     /// Opens the pool at `path` for reading and writing, and recovers it.
@@ -192,7 +196,7 @@ impl Pool {
     /// A distinct one for a damaged, truncated, foreign, newer or locked pool, another layout name, and a
     /// domain that cannot be; nothing has been changed then.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Setup::default().open(path, options)
+        Setup::from(Stm).open(path, options)
     }
 
     /// Opens the pool at `path` for reading only, beside any number of other readers. What the logs hold is
@@ -210,14 +214,11 @@ impl Pool {
     /// # Errors
     /// As [`Pool::open`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Setup::default().open_read_only(path, options)
+        Setup::from(Stm).open_read_only(path, options)
     }
+}
 
-    fn open_as(path: &Path, options: &Options, setup: Setup, read_only: bool) -> Result<Self> {
-        let usage = if read_only { Use::Reading } else { Use::Writing };
-        Self::open_files(OpenFiles::open(path, options, setup.schemes, read_only)?, options, setup, usage)
-    }
-
+impl<C: Control<Native>> Pool<C> {
     /// Ends the making of a pool that nobody can find yet.
     fn end_creation(&mut self) -> Result<()> {
         let view = self.native_view()?;
@@ -228,12 +229,17 @@ impl Pool {
     }
 
     /// Opens the pool in these files, which are locked.
-    pub(super) fn open_files(files: OpenFiles, options: &Options, setup: Setup, usage: Use) -> Result<Self> {
+    pub(super) fn open_files(
+        files: OpenFiles,
+        options: &Options,
+        setup: Setup<C>,
+        usage: Use,
+    ) -> Result<Self> {
         let path = files.path.clone();
         Self::map(files, options, setup, usage).map_err(|error| error.in_pool(&path))
     }
 
-    fn map(files: OpenFiles, options: &Options, setup: Setup, usage: Use) -> Result<Self> {
+    fn map(files: OpenFiles, options: &Options, setup: Setup<C>, usage: Use) -> Result<Self> {
         options.check()?;
         let read_only = usage == Use::Reading;
         let life = if usage == Use::Creation { 0 } else { random() | 1 << 63 };
@@ -378,37 +384,15 @@ impl Pool {
     /// # Errors
     /// [`Error::NoFreeLog`]: there are as many workers as the pool has logs; [`Pool::wait_for_worker`] waits then.
     /// [`Error::Forked`].
-    pub fn worker(&self) -> Result<Worker<Native, Blurred>> {
+    pub fn worker(&self) -> Result<Worker<Native, C>> {
         self.lease(&BPPM, Worker::lease)
     }
 
-    /// A worker under another scheme, for the laboratory. The pool goes over to that scheme, and is recovered by it.
-    ///
-    /// # Errors
-    /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone, or workers under another
-    /// scheme exist.
-    pub fn worker_of(&self, kind: SchemeKind) -> Result<Worker<Native, Erased>> {
-        if self.options.domain == Domain::Sync && !kind.in_sync {
-            return Err(Error::Unsupported(format!(
-                "scheme {} instead of bppm",
-                kind.name(self.setup.concurrency)
-            )));
-        }
-        if !kind.is_native {
-            return Err(Error::Parameter(format!(
-                "no processor has the persist barriers of {}: it exists for the recorder, the crash checker and \
-                 the simulator; on real memory use sct-eager-sync or dct-eager-sync",
-                kind.modes[0].name
-            )));
-        }
-        self.lease(kind, |view, setup, shared_log| Worker::lease_of(view, kind, setup, shared_log))
-    }
-
-    fn lease<S: SchemeObject<Native>>(
+    fn lease(
         &self,
         kind: SchemeKind,
-        lease: impl Fn(View<Native>, Setup, Option<SharedLog>) -> Result<Worker<Native, S>>,
-    ) -> Result<Worker<Native, S>> {
+        lease: impl Fn(View<Native>, Setup<C>, Option<SharedLog>) -> Result<Worker<Native, C>>,
+    ) -> Result<Worker<Native, C>> {
         let shared_log = self.sync.as_ref().map(|sync| sync.log);
         let mut worker = loop {
             match lease(self.native_view()?, self.setup, shared_log) {
@@ -428,7 +412,7 @@ impl Pool {
                 helper.stop(worker.memory());
             }
         } else if helper.is_none() {
-            *helper = Some(Helper::start(kind, self.native_view()?, self.setup.concurrency)?);
+            *helper = Some(Helper::start(kind, self.native_view()?, self.setup.control.concurrency())?);
         }
         Ok(worker)
     }
@@ -492,7 +476,7 @@ impl Pool {
         &self.path
     }
 
-    /// The pool's header.
+    /// The pool's header, as it was when the pool was created.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -548,7 +532,7 @@ impl Pool {
         }
         let kind = match &self.sync {
             Some(sync) => backup::Kind::Sync(&sync.device, sync.log),
-            None => backup::Kind::Mapped(self.setup.concurrency),
+            None => backup::Kind::Mapped(self.setup.control.concurrency()),
         };
         let view = self.native_view()?;
         view.memory.check_outside()?;
@@ -624,7 +608,32 @@ impl Pool {
     }
 }
 
-impl Pool {
+/// A pool of the laboratory's.
+impl Pool<Concurrency> {
+    /// A worker under another scheme. The pool goes over to that scheme, and is recovered by it.
+    ///
+    /// # Errors
+    /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone, or workers under another
+    /// scheme exist.
+    pub fn worker_of(&self, kind: SchemeKind) -> Result<Worker<Native, Concurrency>> {
+        if self.options.domain == Domain::Sync && !kind.in_sync {
+            return Err(Error::Unsupported(format!(
+                "scheme {} instead of bppm",
+                kind.name(self.setup.control)
+            )));
+        }
+        if !kind.is_native {
+            return Err(Error::Parameter(format!(
+                "no processor has the persist barriers of {}: it exists for the recorder, the crash checker and \
+                 the simulator; on real memory use sct-eager-sync or dct-eager-sync",
+                kind.modes[0].name
+            )));
+        }
+        self.lease(kind, |view, setup, shared_log| Worker::lease_of(view, kind, setup, shared_log))
+    }
+}
+
+impl<C: Control<Native>> Pool<C> {
     /// In a forked child: the pool's threads are not there, and what they share with it may be locked for ever.
     fn forget_threads(&mut self) {
         std::mem::forget(self.helper.get_mut().unwrap_or_else(PoisonError::into_inner).take());
@@ -635,7 +644,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl<C: Control<Native>> Drop for Pool<C> {
     fn drop(&mut self) {
         if self.check_process().is_err() {
             return self.forget_threads();

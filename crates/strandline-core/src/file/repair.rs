@@ -25,11 +25,12 @@ use super::open::{decode_state, log_path, open_locked, read_header, read_word, r
 use super::options::Options;
 use super::pool::Pool;
 use crate::Domain;
+use crate::engine::{Setup, Stm};
 use crate::error::{Error, Result};
 use crate::heap;
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES, PoolState};
-use crate::scheme::{Schemes, Setup};
+use crate::scheme::Schemes;
 use crate::sync;
 use crate::sync::{FileDevice, SyncParameters};
 
@@ -315,7 +316,7 @@ impl Mended<'_> {
             lock_bits: 10,
             ..Options::default()
         };
-        Setup { schemes: self.schemes, ..Setup::default() }
+        Setup { control: Stm, schemes: self.schemes }
             .open(self.path, &options)
             .and_then(Pool::close)
             .map_err(irreparable)

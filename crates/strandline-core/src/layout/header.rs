@@ -48,7 +48,7 @@ const CHECKED: usize = PAGE_BYTES as usize - 8;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The format version.
+    /// The version of the pool format.
     pub version: u64,
     /// The pool's own number, which binds its files together.
     pub uuid: Uuid,
@@ -84,7 +84,7 @@ impl Header {
         })
     }
 
-    /// The header's page.
+    /// The header as the first 4096 bytes of the file.
     pub fn encode(&self) -> Vec<u8> {
         let mut page = vec![0; PAGE_BYTES as usize];
         page[..8].copy_from_slice(&MAGIC);

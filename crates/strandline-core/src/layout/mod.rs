@@ -59,22 +59,22 @@ impl Default for Geometry {
 pub struct Layout {
     /// What it was derived from.
     pub geometry: Geometry,
-    /// The first log.
+    /// Where the first log begins.
     pub logs: PersistentAddress,
     /// The roots, and with them the part that transactions may write.
     pub data: PersistentAddress,
     /// The chunk table, a word for each chunk.
     pub chunk_table: PersistentAddress,
-    /// The first chunk.
+    /// Where the first chunk begins, aligned to the size of a chunk.
     pub chunks: PersistentAddress,
-    /// Number of chunks.
+    /// How many chunks fit the pool.
     pub chunk_count: u64,
     /// Words that transactions may read and write, from `data` on.
     data_words: u64,
 }
 
 impl Layout {
-    /// The static header.
+    /// The header, which is written once.
     pub const HEADER: PersistentAddress = PersistentAddress::new(0);
     /// The first of the two checkpoint slots of the `Sync` domain; the second lies a page further on.
     pub const CHECKPOINT_SLOTS: PersistentAddress = PersistentAddress::new(PAGE_BYTES);
@@ -196,9 +196,9 @@ impl Layout {
 ///
 /// ```
 /// use strandline_core::layout::PoolState;
-/// use strandline_core::scheme::NP;
+/// use strandline_core::scheme::BPPM;
 ///
-/// let in_use = PoolState { domain: 4, scheme: NP.code, ..PoolState::default() };
+/// let in_use = PoolState { domain: 4, scheme: BPPM.code, ..PoolState::default() };
 /// assert_eq!(PoolState::decode(in_use.encode()), in_use);
 /// // A cleanly closed pool.
 /// assert_eq!(PoolState::default().encode(), 0);
@@ -243,7 +243,7 @@ impl PoolState {
 /// assert_eq!(shared.lock_index(one), shared.lock_index(other));
 /// assert_ne!(shared.lock_index(one), shared.lock_index(one.word(8)));
 /// // The clock is the last TxID.
-/// let mut worker = Worker::<_, strandline_core::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, strandline_core::engine::Stm, None)?;
 /// worker.run(|tx| tx.write(one, 5))?;
 /// assert_eq!(worker.memory().load(SharedLayout::CLOCK), 1);
 /// # Ok::<(), strandline_core::Error>(())
@@ -269,7 +269,7 @@ impl SharedLayout {
     pub const WRITER: VolatileAddress = Self::at_line(3);
     /// Held by the thread that persists in bulk.
     pub const BULK: VolatileAddress = Self::at_line(4);
-    /// The published watermark.
+    /// The watermark that owners of logs may rely on: it is durable.
     pub const PUBLISHED_WATERMARK: VolatileAddress = Self::at_line(5);
     /// Held while a log is leased or given back.
     pub const LEASES: VolatileAddress = Self::at_line(6);
@@ -411,17 +411,17 @@ pub fn unpack(word: u64) -> (u32, u32) {
 /// # let (recorder, view, layout) = recorded();
 /// assert!(view.fits());
 /// // A worker owns its view.
-/// let mut worker = Worker::<_, strandline_core::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, strandline_core::engine::Stm, None)?;
 /// worker.run(|tx| tx.write(layout.root(0), 5))?;
 /// assert_eq!(worker.memory().load(layout.root(0)), 5);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub struct View<M> {
-    /// The memory.
+    /// One hardware thread's view of the memory.
     pub memory: M,
-    /// The persistent layout.
+    /// Where things lie in the pool.
     pub layout: Layout,
-    /// The volatile layout.
+    /// Where the volatile words lie that all threads share.
     pub shared: SharedLayout,
 }
 

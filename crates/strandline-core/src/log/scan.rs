@@ -7,9 +7,9 @@ use crate::memory::{Memory, PersistentAddress, Step};
 /// One write of a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Home address.
+    /// The address of the word at home.
     pub address: PersistentAddress,
-    /// The new value.
+    /// The word's new value; bytes without a bit in `mask` mean nothing.
     pub value: u64,
     /// Which bytes of it are valid.
     pub mask: u8,

@@ -39,9 +39,9 @@ use crate::error::Result;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::Blurred;
+/// use strandline_core::engine::Stm;
 ///
-/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, Stm, None)?;
 /// let before = worker.memory().counters();
 /// worker.run(|tx| tx.write(tx.root(0), 5))?;
 /// let cost = worker.memory().counters() - before;
@@ -53,7 +53,7 @@ use crate::error::Result;
 pub struct Counters {
     /// Cache lines written back by clwb, clflushopt or clflush, or by a non-temporal store's line.
     pub lines_written_back: u64,
-    /// Persistence fences.
+    /// Fences that waited until what was written back is durable.
     pub fences: u64,
     /// Bytes stored by non-temporal stores.
     pub non_temporal_bytes: u64,

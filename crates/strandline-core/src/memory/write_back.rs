@@ -33,7 +33,7 @@ impl WriteBackInstruction {
     /// All instructions, best first.
     pub const ALL: [Self; 3] = [Self::Clwb, Self::Clflushopt, Self::Clflush];
 
-    /// The instruction's mnemonic.
+    /// The instruction's mnemonic, as `--instruction` takes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Clwb => "clwb",

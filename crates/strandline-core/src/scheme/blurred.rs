@@ -49,9 +49,9 @@ use crate::transaction::{Concurrency, Statistics, WriteSet};
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::Blurred;
+/// use strandline_core::engine::Stm;
 ///
-/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
 /// let cost = worker.statistics().total - before;
@@ -61,7 +61,7 @@ use crate::transaction::{Concurrency, Statistics, WriteSet};
 /// ```
 pub type Blurred = Redo<Executing, BulkPersistence>;
 
-/// [`Blurred`].
+/// What is to be known of [`Blurred`].
 pub static BPPM: SchemeDescriptor = SchemeDescriptor {
     code: 0,
     modes: &[

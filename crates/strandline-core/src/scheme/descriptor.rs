@@ -20,7 +20,7 @@ pub type SchemeKind = &'static SchemeDescriptor;
 pub enum Durability {
     /// Nobody: it is lost in a crash.
     Nobody,
-    /// The scheme.
+    /// The scheme's own log.
     Software,
     /// A hardware scheme of the simulated machine, which it runs beside.
     Hardware,
@@ -63,7 +63,7 @@ pub enum Persistency {
 /// A barrier of a scheme under a persistency model.
 #[derive(Clone, Copy, Debug)]
 pub struct Barrier {
-    /// The step.
+    /// The step that the barrier is.
     pub step: Step,
     /// The paper's name for it.
     pub name: &'static str,
@@ -88,7 +88,7 @@ pub struct SchemeDescriptor {
     pub modes: &'static [Mode],
     /// Where it is taken from.
     pub source: &'static str,
-    /// What it is.
+    /// What it is, in a line of `strandline list`.
     pub description: &'static str,
     /// Who makes what it acknowledges durable.
     pub durability: Durability,
@@ -107,7 +107,7 @@ pub struct SchemeDescriptor {
     pub leftover: Leftover,
     /// What a commit costs, where that is a matter of lines.
     pub commit_cost: Option<CommitCost>,
-    /// The scheme itself.
+    /// The type of the scheme, as a value: [`Of::NEW`](super::Of::NEW).
     pub scheme: &'static dyn AnyScheme,
 }
 
@@ -174,7 +174,7 @@ impl fmt::Debug for SchemeDescriptor {
 pub struct Schemes(&'static [SchemeKind]);
 
 impl Schemes {
-    /// These schemes.
+    /// A registry of these schemes, in the order in which they are shown.
     pub const fn new(schemes: &'static [SchemeKind]) -> Self {
         Self(schemes)
     }
@@ -204,29 +204,5 @@ impl Default for Schemes {
     fn default() -> Self {
         static APPLICATION: [SchemeKind; 1] = [&super::BPPM];
         Self(&APPLICATION)
-    }
-}
-
-/// How a pool is used while it is open: one control for all its workers, and the schemes that they may be of.
-///
-/// ```
-/// use strandline_core::Concurrency;
-/// use strandline_core::scheme::Setup;
-///
-/// assert_eq!(Setup::from(Concurrency::SingleWriter).concurrency, Concurrency::SingleWriter);
-/// assert_eq!(Setup::default().concurrency, Concurrency::Stm);
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Setup {
-    /// How transactions are isolated.
-    pub concurrency: Concurrency,
-    /// The schemes that the pool may be of. Whoever leases a worker of another need not name it here.
-    pub schemes: Schemes,
-}
-
-impl From<Concurrency> for Setup {
-    /// With an application's schemes.
-    fn from(concurrency: Concurrency) -> Self {
-        Self { concurrency, schemes: Schemes::default() }
     }
 }

@@ -19,7 +19,6 @@ pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
 pub use current::{check_transaction, logs, recover, zero_logs};
 pub use descriptor::{
     Barrier, CommitCost, Durability, Leftover, Mode, Persistency, SchemeDescriptor, SchemeKind, Schemes,
-    Setup,
 };
 pub use erased::{AnyScheme, Erased, Of, OperationsOn, SchemeMemory, SchemeObject};
 pub use line_set::LineSet;

@@ -65,15 +65,15 @@ pub enum RecoveryStep {
 pub struct RecoveryReport {
     /// Logs in the directory.
     pub logs: u64,
-    /// Log records read.
+    /// Log records read, those that count for nothing included.
     pub records: u64,
-    /// Committed transactions found.
+    /// Committed transactions found in the logs, replayed or not.
     pub committed: u64,
     /// Of these, replayed: above the watermark.
     pub replayed: u64,
-    /// Transactions undone.
+    /// Transactions whose stores were taken back.
     pub undone: u64,
-    /// Words stored home.
+    /// Words stored home by replaying.
     pub words: u64,
     /// The watermark afterwards; new TxIDs start above it.
     pub watermark: u64,

@@ -64,6 +64,12 @@ fn with_piece<R>(bytes: usize, body: impl FnOnce(&mut [u64]) -> R) -> R {
 /// Whether the bytes at `at` are `bytes`.
 #[inline]
 pub fn equals(tx: &mut impl Read, at: PersistentAddress, bytes: &[u8]) -> Result<bool, Abort> {
+    // Most keys are numbers.
+    if let Ok(number) = <[u8; 8]>::try_from(bytes) {
+        let mut word = [0];
+        tx.read_range(at, &mut word)?;
+        return Ok(word[0] == u64::from_le_bytes(number));
+    }
     with_piece(bytes.len(), |buffer| equals_by(tx, at, bytes, buffer))
 }
 

@@ -201,7 +201,7 @@ impl KeyValueStore {
         Ok(Self { buckets: Words::of_header(tx, KIND, at, header, KIND.tag(0, 0))? })
     }
 
-    /// Number of buckets.
+    /// How many buckets the table has, fixed at its creation.
     pub fn buckets(&self) -> u64 {
         self.buckets.length
     }

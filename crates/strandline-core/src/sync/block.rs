@@ -107,7 +107,7 @@ const _: () = assert!(RECORDS_PER_BLOCK < 1 << RECORD_BITS);
 /// What makes a log this one and no other: the pool that it belongs to, and a nonce of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogIdentity {
-    /// The pool's UUID.
+    /// The UUID in the pool's header.
     pub pool: [u8; 16],
     /// Drawn when the log file was made.
     pub nonce: u64,

@@ -58,11 +58,11 @@ pub struct FileDevice {
 pub struct DeviceCounters {
     /// Durable writes to the log: groups of transactions that were made durable together.
     pub log_writes: u64,
-    /// Bytes in them.
+    /// Bytes of the log that these wrote.
     pub log_bytes: u64,
     /// Writes to the heap file: pages, checkpoint slots, the state.
     pub heap_writes: u64,
-    /// Bytes in them.
+    /// Bytes of the heap file that these wrote.
     pub heap_bytes: u64,
     /// Flushes of the heap file.
     pub heap_flushes: u64,

@@ -66,15 +66,15 @@ const AGAIN_BLOCKS: u64 = 4096;
 pub struct SyncRecoveryReport {
     /// S of the newest slot: the first block read.
     pub start: u64,
-    /// Blocks accepted.
+    /// Blocks of the ring that were accepted.
     pub blocks: u64,
     /// Records in them.
     pub records: u64,
-    /// Transactions replayed.
+    /// Transactions above the watermark, which were replayed.
     pub replayed: u64,
     /// Records of a last transaction without commit record, which were dropped.
     pub dropped: u64,
-    /// Words stored home.
+    /// Words stored home by replaying.
     pub words: u64,
     /// Pages of 4 KB that they lie in; written to the heap file, unless the pool is only read.
     pub pages: u64,

@@ -10,7 +10,6 @@ use crate::Domain;
 use crate::engine::Worker;
 use crate::layout::{Geometry, Layout, SharedLayout, View};
 use crate::memory::{Device, DeviceFile, Mapping, MappingKind, Memory, Native};
-use crate::scheme::Blurred;
 use crate::transaction::{Concurrency, Read, Runner, Transaction};
 
 const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline tests", nonce: 1 };
@@ -66,7 +65,7 @@ impl Files {
         view: &View<Native>,
         threads: u64,
         concurrency: Concurrency,
-        body: impl Fn(u64, &mut Worker<Native, Blurred>) + Sync,
+        body: impl Fn(u64, &mut Worker<Native, Concurrency>) + Sync,
     ) -> u64 {
         let stop = AtomicBool::new(false);
         let fork = || View { memory: view.memory.fork(), layout: self.layout, shared: self.shared };

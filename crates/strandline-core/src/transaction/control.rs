@@ -34,7 +34,7 @@ pub enum Concurrency {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Committed update transactions.
+    /// Committed transactions that wrote something.
     pub commits: u64,
     /// Committed transactions that wrote nothing.
     pub read_only: u64,

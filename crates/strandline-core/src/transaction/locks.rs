@@ -31,13 +31,11 @@ const GRANULE_BYTES: u64 = 256;
 ///
 /// ```
 /// # use strandline_core::example::*;
-/// # let (path, options) = path_and_options();
+/// # let (pool, mut worker) = pool_and_worker();
 /// use strandline_core::Lock;
-/// use strandline_core::scheme::{NP, Setup};
 ///
-/// let pool = Setup::from(Concurrency::Locks).create(&path, &options)?;
 /// let (from, to) = (pool.layout().root(0), pool.layout().root(1));
-/// let mut worker = pool.worker_of(&NP)?;
+/// // Taken in order before the transaction begins where isolation is by locks; under STM, as here, nobody needs them.
 /// worker.run_locked(&[Lock::word(from), Lock::word(to)], |tx| {
 ///     tx.write(from, 1)?;
 ///     tx.write(to, 2)
@@ -49,9 +47,9 @@ pub enum Lock {
     /// The words of `bytes` bytes from `at`: rows, array elements, whatever has a known address. Neighbours
     /// within 256 bytes share a lock.
     Range {
-        /// Where they begin.
+        /// The address of the first word.
         at: PersistentAddress,
-        /// How many bytes.
+        /// Bytes from there on that the transaction may write.
         bytes: u64,
     },
     /// All blocks of up to a quarter of a chunk that were allocated by transactions that declared this region first
@@ -78,7 +76,7 @@ impl Lock {
 /// A transaction as its successors know it: the log that it used and its number in that log, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The log's number.
+    /// The number of the log whose worker has held the lock.
     pub log: u64,
     /// The transaction's number.
     pub sequence: u64,

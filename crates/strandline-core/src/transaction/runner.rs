@@ -7,8 +7,10 @@ use crate::error::Result;
 ///
 /// ```
 /// # use strandline_core::example::*;
-/// # let (path, options) = path_and_options();
-/// // Runs on any scheme's worker.
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::engine::Stm;
+///
+/// // Runs on any scheme's worker, in any memory.
 /// fn count(runner: &mut impl Runner) -> strandline_core::Result<u64> {
 ///     runner.run(|tx| {
 ///         let count = tx.read(tx.root(0))? + 1;
@@ -17,9 +19,8 @@ use crate::error::Result;
 ///     })
 /// }
 ///
-/// let pool = Pool::create(&path, &options)?;
-/// assert_eq!(count(&mut pool.worker()?)?, 1);
-/// assert_eq!(count(&mut pool.worker_of(&strandline_core::scheme::BPPM_COUNTED)?)?, 2);
+/// assert_eq!(count(&mut pool().worker()?)?, 1);
+/// assert_eq!(count(&mut Worker::lease(view, Stm, None)?)?, 1);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Runner {

@@ -9,7 +9,7 @@ pub const NONE: u32 = u32::MAX;
 /// A written line. Where a value is kept (a log record, a slot of an execution area) the scheme knows.
 #[derive(Clone, Copy)]
 pub struct LineEntry {
-    /// The line's address.
+    /// The address of the line's first word.
     pub line: PersistentAddress,
     /// The version that the line's lock had before this transaction took it (STM).
     pub version: u64,

@@ -4,10 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use strandline_core::engine::{Control, Setup, SingleWriter, Stm, Worker};
 use strandline_core::file::inspect;
 use strandline_core::layout::Geometry;
-use strandline_core::scheme::{Schemes, Setup};
-use strandline_core::{Abort, Concurrency, Domain, Error, Options, Pool, Read, Runner, Transaction};
+use strandline_core::memory::Native;
+use strandline_core::scheme::Schemes;
+use strandline_core::{Abort, Domain, Error, Options, Pool, Read, Runner, Transaction};
 use tempfile::TempDir;
 
 const GEOMETRY: Geometry = Geometry { size: 4 << 20, logs: 4, log_bytes: 16 << 10, chunk_bytes: 16 << 10 };
@@ -196,39 +198,42 @@ fn workers_beyond_the_logs_get_an_error_and_logs_are_leased_on() {
 
 #[test]
 fn a_full_pool_is_an_error_and_changes_nothing() {
-    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
-        let folder = TempDir::new().unwrap();
-        let pool = Setup::from(concurrency).create(folder.path().join("pool"), &options()).unwrap();
-        let mut worker = pool.worker().unwrap();
-        let mut blocks = Vec::new();
-        let error = loop {
-            match worker.run(|tx| tx.alloc(1000)) {
-                Ok(block) => blocks.push(block),
-                Err(error) => break error,
-            }
-        };
-        assert!(matches!(error, Error::Full(1000)));
-        let full = pool.usage().unwrap();
-        assert_eq!((full.objects, full.free_chunks), (blocks.len() as u64, 0));
-        assert!(matches!(worker.run(|tx| tx.alloc(100 << 10)), Err(Error::Full(_))));
-        assert_eq!(pool.usage().unwrap(), full);
-        // A transaction that frees and then fails has freed nothing.
-        let failed = worker.run(|tx| {
-            tx.free(blocks[0])?;
-            tx.alloc(100 << 10)
-        });
-        assert!(matches!(failed, Err(Error::Full(_))));
-        assert_eq!(pool.usage().unwrap(), full);
-        for block in blocks.drain(..) {
-            worker.run(|tx| tx.free(block)).unwrap();
-            assert!(matches!(worker.run(|tx| tx.free(block)), Err(Error::InvalidFree(_))));
+    fill(Setup::from(Stm));
+    fill(Setup::from(SingleWriter));
+}
+
+fn fill<C: Control<Native>>(setup: Setup<C>) {
+    let folder = TempDir::new().unwrap();
+    let pool = setup.create(folder.path().join("pool"), &options()).unwrap();
+    let mut worker = pool.worker().unwrap();
+    let mut blocks = Vec::new();
+    let error = loop {
+        match worker.run(|tx| tx.alloc(1000)) {
+            Ok(block) => blocks.push(block),
+            Err(error) => break error,
         }
-        assert_eq!(pool.usage().unwrap().objects, 0);
-        // Empty chunks serve large objects again.
-        let large = worker.run(|tx| tx.alloc(3 << 20)).unwrap();
-        assert!(matches!(worker.run(|tx| tx.free(large.byte(16 << 10))), Err(Error::InvalidFree(_))));
-        worker.run(|tx| tx.free(large)).unwrap();
+    };
+    assert!(matches!(error, Error::Full(1000)));
+    let full = pool.usage().unwrap();
+    assert_eq!((full.objects, full.free_chunks), (blocks.len() as u64, 0));
+    assert!(matches!(worker.run(|tx| tx.alloc(100 << 10)), Err(Error::Full(_))));
+    assert_eq!(pool.usage().unwrap(), full);
+    // A transaction that frees and then fails has freed nothing.
+    let failed = worker.run(|tx| {
+        tx.free(blocks[0])?;
+        tx.alloc(100 << 10)
+    });
+    assert!(matches!(failed, Err(Error::Full(_))));
+    assert_eq!(pool.usage().unwrap(), full);
+    for block in blocks.drain(..) {
+        worker.run(|tx| tx.free(block)).unwrap();
+        assert!(matches!(worker.run(|tx| tx.free(block)), Err(Error::InvalidFree(_))));
     }
+    assert_eq!(pool.usage().unwrap().objects, 0);
+    // Empty chunks serve large objects again.
+    let large = worker.run(|tx| tx.alloc(3 << 20)).unwrap();
+    assert!(matches!(worker.run(|tx| tx.free(large.byte(16 << 10))), Err(Error::InvalidFree(_))));
+    worker.run(|tx| tx.free(large)).unwrap();
 }
 
 #[test]
@@ -354,83 +359,95 @@ fn a_sync_pool_is_two_files_that_belong_together() {
 
 #[test]
 fn a_sync_pool_checkpoints_while_threads_work() {
-    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
-        let folder = TempDir::new().unwrap();
-        let path = folder.path().join("pool");
-        let pool = Setup::from(concurrency).create(&path, &sync_options()).unwrap();
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                let pool = &pool;
-                scope.spawn(move || {
-                    let mut worker = pool.worker().unwrap();
-                    let at = pool.layout().root(0).byte(512 + 64 * thread);
-                    // Forty records of every commit: the ring of 64 blocks fills many times.
-                    for round in 1..=300u64 {
-                        worker.run(|tx| (0..40).try_for_each(|_| tx.write(at, round))).unwrap();
-                        assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), round);
-                    }
-                });
-            }
-        });
-        pool.close().unwrap();
-        let pool = Setup::from(concurrency).open(&path, &sync_options()).unwrap();
-        assert_eq!(pool.recovery().replayed(), 0, "a closed pool has nothing to replay");
-        for thread in 0..4 {
-            let at = pool.layout().root(0).byte(512 + 64 * thread);
-            assert_eq!(pool.worker().unwrap().view(|tx| tx.read(at)).unwrap(), 300);
-        }
-        // A worker that outlives its pool gets an error, and loses nothing that was acknowledged.
-        let mut worker = pool.worker().unwrap();
-        drop(pool);
-        assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 1)), Err(Error::Poisoned(_))));
-        drop(worker);
-        Pool::open(&path, &sync_options()).unwrap();
-    }
+    checkpoint_while_threads_work(Setup::from(Stm));
+    checkpoint_while_threads_work(Setup::from(SingleWriter));
 }
 
-/// The bank of TinySTM's tests: transfers keep the sum, and a reader never sees another one.
-#[test]
-fn transfers_keep_the_sum() {
-    const ACCOUNTS: u64 = 24;
-    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
-        let folder = TempDir::new().unwrap();
-        let pool = Setup::from(concurrency).create(folder.path().join("pool"), &options()).unwrap();
-        let base = pool.layout().root(0).byte(256);
-        let start = |tx: &mut _| (0..ACCOUNTS).try_for_each(|i| Transaction::write(tx, base.word(i), 1000));
-        pool.worker().unwrap().run(start).unwrap();
-        std::thread::scope(|scope| {
-            for thread in 0..3 {
-                let pool = &pool;
-                scope.spawn(move || {
-                    let mut worker = pool.worker().unwrap();
-                    let mut random = fastrand::Rng::with_seed(thread);
-                    for _ in 0..5000 {
-                        let (from, to) =
-                            (base.word(random.u64(..ACCOUNTS)), base.word(random.u64(..ACCOUNTS)));
-                        let amount = random.u64(..10);
-                        let transfer = worker.run(|tx| {
-                            let balance = tx.read(from)?;
-                            let Some(rest) = balance.checked_sub(amount) else { return Err(Abort::User) };
-                            tx.write(from, rest)?;
-                            let balance = tx.read(to)?;
-                            tx.write(to, balance + amount)
-                        });
-                        assert!(matches!(transfer, Ok(()) | Err(Error::Aborted)), "{transfer:?}");
-                    }
-                });
-            }
+fn checkpoint_while_threads_work<C: Control<Native>>(setup: Setup<C>) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("pool");
+    let pool = setup.create(&path, &sync_options()).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
             let pool = &pool;
             scope.spawn(move || {
                 let mut worker = pool.worker().unwrap();
-                for _ in 0..3000 {
-                    let sum: u64 = worker
-                        .view(|tx| (0..ACCOUNTS).try_fold(0, |sum, i| Ok(sum + tx.read(base.word(i))?)))
-                        .unwrap();
-                    assert_eq!(sum, ACCOUNTS * 1000);
+                let at = pool.layout().root(0).byte(512 + 64 * thread);
+                // Forty records of every commit: the ring of 64 blocks fills many times.
+                for round in 1..=300u64 {
+                    worker.run(|tx| (0..40).try_for_each(|_| tx.write(at, round))).unwrap();
+                    assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), round);
                 }
             });
+        }
+    });
+    pool.close().unwrap();
+    let pool = setup.open(&path, &sync_options()).unwrap();
+    assert_eq!(pool.recovery().replayed(), 0, "a closed pool has nothing to replay");
+    for thread in 0..4 {
+        let at = pool.layout().root(0).byte(512 + 64 * thread);
+        assert_eq!(pool.worker().unwrap().view(|tx| tx.read(at)).unwrap(), 300);
+    }
+    // A worker that outlives its pool gets an error, and loses nothing that was acknowledged.
+    let mut worker = pool.worker().unwrap();
+    drop(pool);
+    assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 1)), Err(Error::Poisoned(_))));
+    drop(worker);
+    Pool::open(&path, &sync_options()).unwrap();
+}
+
+/// The bank of TinySTM's tests: transfers keep the sum, and neither a reader nor a copy has another one.
+#[test]
+fn transfers_keep_the_sum() {
+    transfer(Setup::from(Stm));
+    transfer(Setup::from(SingleWriter));
+}
+
+fn transfer<C: Control<Native>>(setup: Setup<C>) {
+    const ACCOUNTS: u64 = 24;
+    let folder = TempDir::new().unwrap();
+    let pool = setup.create(folder.path().join("pool"), &options()).unwrap();
+    let base = pool.layout().root(0).byte(256);
+    let copy = |round: u32| folder.path().join(format!("copy-{round}"));
+    let sum = |worker: &mut Worker<Native, C>| -> u64 {
+        worker.view(|tx| (0..ACCOUNTS).try_fold(0, |sum, i| Ok(sum + tx.read(base.word(i))?))).unwrap()
+    };
+    let start = |tx: &mut _| (0..ACCOUNTS).try_for_each(|i| Transaction::write(tx, base.word(i), 1000));
+    pool.worker().unwrap().run(start).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let pool = &pool;
+            scope.spawn(move || {
+                let mut worker = pool.worker().unwrap();
+                let mut random = fastrand::Rng::with_seed(thread);
+                for _ in 0..5000 {
+                    let (from, to) = (base.word(random.u64(..ACCOUNTS)), base.word(random.u64(..ACCOUNTS)));
+                    let amount = random.u64(..10);
+                    let transfer = worker.run(|tx| {
+                        let balance = tx.read(from)?;
+                        let Some(rest) = balance.checked_sub(amount) else { return Err(Abort::User) };
+                        tx.write(from, rest)?;
+                        let balance = tx.read(to)?;
+                        tx.write(to, balance + amount)
+                    });
+                    assert!(matches!(transfer, Ok(()) | Err(Error::Aborted)), "{transfer:?}");
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut worker = pool.worker().unwrap();
+            for round in 0..3000 {
+                assert_eq!(sum(&mut worker), ACCOUNTS * 1000);
+                if round % 1000 == 0 {
+                    pool.backup(copy(round)).unwrap();
+                }
+            }
         });
-        assert_eq!(pool.usage().unwrap().objects, 0);
+    });
+    assert_eq!(pool.usage().unwrap().objects, 0);
+    for round in [0, 1000, 2000] {
+        let restored = setup.open(copy(round), &options()).unwrap();
+        assert_eq!(sum(&mut restored.worker().unwrap()), ACCOUNTS * 1000);
     }
 }
 

@@ -19,7 +19,7 @@ pub const TPCC: &str = "tpcc";
 pub const THROUGHPUT: &str = "tx/s";
 /// Cycles of the full store queue.
 pub const QUEUE_FULL: &str = "store-queue-full cycles/tx";
-/// Log entries.
+/// The quantity: log entries per transaction.
 pub const ENTRIES: &str = "log entries/tx";
 /// The share of the entries that controllers made.
 pub const SOURCE_LOGGED: &str = "% source-logged";

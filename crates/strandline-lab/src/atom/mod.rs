@@ -9,7 +9,7 @@ use crate::measurements::Measurements;
 use crate::paper::{ClaimSpec, FigureSpec, Finding, Paper};
 use crate::session::{Error, Session};
 
-/// The paper.
+/// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
     name: "atom",
     letter: 'A',

@@ -3,7 +3,7 @@
 use strandline_sim::Description;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::{file, scheme};
-use strandline_workloads::{SchemeName, Sizes, WorkloadName};
+use strandline_workloads::{ALL, SchemeName, Sizes, TPCC_NEW_ORDER};
 
 use crate::session::{Effort, Error, Session};
 
@@ -75,8 +75,8 @@ impl Ready {
     /// # Errors
     /// A size is impossible.
     pub fn new(session: &Session, workload: &str, entry_bytes: u64) -> Result<Self, Error> {
-        let name: WorkloadName = workload.parse().map_err(usage)?;
-        let tpcc = name == WorkloadName::TpccNewOrder;
+        let name = ALL.of_name(workload).map_err(usage)?;
+        let tpcc = name == &TPCC_NEW_ORDER;
         let sizes = match session.effort {
             Effort::Trial => Sizes { value_bytes: 64, ..Sizes::small() },
             _ if tpcc => Sizes::default(),

@@ -1,6 +1,6 @@
 //! How claims B1 to B20 are judged: functions of what the figures measured.
 
-use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, WorkloadName};
+use strandline_workloads::{BLURRED, DEFAULT_WRITE_LATENCY_NS, WorkloadKind};
 
 use super::{figures, label, recovery};
 use crate::claim::{Claim, readable};
@@ -77,7 +77,7 @@ impl<'a> Lens<'a> {
 
     /// [`Lens::ratio`] on each of Fig. 7's workloads.
     fn ratios(self, system: &str, over: &str) -> Option<Vec<f64>> {
-        WorkloadName::BLURRED.into_iter().map(|workload| self.ratio(system, over, workload.name())).collect()
+        BLURRED.into_iter().map(|workload| self.ratio(system, over, workload.name)).collect()
     }
 
     fn mean(self, system: &str, over: &str) -> Option<f64> {
@@ -155,7 +155,7 @@ fn bulk_note(finding: Finding, lens: Lens, systems: &[&str], xs: &[&str], latenc
 
 /// [`bulk_note`] for Fig. 7.
 fn fig7_note(finding: Finding, lens: Lens, systems: &[&str]) -> Finding {
-    let xs = WorkloadName::BLURRED.map(WorkloadName::name);
+    let xs = BLURRED.map(|workload| workload.name);
     bulk_note(finding, lens, systems, &xs, DEFAULT_WRITE_LATENCY_NS as f64)
 }
 
@@ -242,11 +242,11 @@ pub fn b18(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Er
 
 pub fn b19(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
     let orders = |lens: Lens| {
-        let above = |workload: WorkloadName| {
-            let holds = lens.ratio("vcbp", "xil", workload.name()).map(|ratio| ratio > 1.0);
-            order(format!("{}: BP(VCBP) > BP(XIL)", workload.name()), holds)
+        let above = |workload: WorkloadKind| {
+            let holds = lens.ratio("vcbp", "xil", workload.name).map(|ratio| ratio > 1.0);
+            order(format!("{}: BP(VCBP) > BP(XIL)", workload.name), holds)
         };
-        let mut orders: Vec<_> = WorkloadName::BLURRED.into_iter().map(above).collect();
+        let mut orders: Vec<_> = BLURRED.into_iter().map(above).collect();
         for (upper, lower) in [("np", "bppm"), ("bppm", "vcbp"), ("vcbp", "xil"), ("xil", "base")] {
             let pair = lens.mean(upper, "base").zip(lens.mean(lower, "base"));
             let text = format!("on average {} > {}", label(upper), label(lower));
@@ -385,7 +385,7 @@ pub fn b11(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, 
     let lens = Lens::judged(all, "fig11");
     let xs = all.xs("fig11");
     let (mut orders, mut numbers) = (Vec::new(), Vec::new());
-    for workload in WorkloadName::BLURRED.map(WorkloadName::name) {
+    for workload in BLURRED.map(|workload| workload.name) {
         let values = known(xs.iter().map(|x| lens.of(Some(workload), "bppm", x)));
         let values = values.as_deref();
         let growth = values.map(|v| v[v.len() - 1] / v[0]);
@@ -556,9 +556,9 @@ mod tests {
     fn fig7(factors: &[(&str, f64)]) -> Measurements {
         let mut all = Measurements::default();
         for &(system, factor) in factors {
-            for (at, workload) in WorkloadName::BLURRED.into_iter().enumerate() {
+            for (at, workload) in BLURRED.into_iter().enumerate() {
                 let key = Key { figure: "fig7", setting: "clflush", system, quantity: THROUGHPUT };
-                all.add(key, workload.name(), Spread::exactly(factor * (at + 1) as f64));
+                all.add(key, workload.name, Spread::exactly(factor * (at + 1) as f64));
             }
         }
         all

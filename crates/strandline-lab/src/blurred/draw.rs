@@ -1,6 +1,6 @@
 //! How the figures are drawn.
 
-use strandline_workloads::WorkloadName;
+use strandline_workloads::{BLURRED, WorkloadKind};
 
 use super::{SYSTEMS, figures, recovery};
 use crate::measurements::{Key, Measurements, Spread};
@@ -102,7 +102,7 @@ pub fn fig7(all: &Measurements) -> Vec<Panel> {
     x.push(MEAN.into());
     let panel = |source: Source| {
         let mean = |system: &str| {
-            let values = WorkloadName::BLURRED.map(|workload| source.normalised(system, workload.name()));
+            let values = BLURRED.map(|workload| source.normalised(system, workload.name));
             let values: Option<Vec<_>> = values.into_iter().collect();
             let mean = |of: fn(&Spread) -> f64| {
                 values.as_ref().map(|all| all.iter().map(of).sum::<f64>() / all.len() as f64)
@@ -200,14 +200,14 @@ pub fn fig11(all: &Measurements) -> Vec<Panel> {
         }
     }
     let panel = |instruction: &str| {
-        let curve = |(colour, workload): (usize, WorkloadName)| {
-            let setting = format!("{}, {instruction}", workload.name());
+        let curve = |(colour, workload): (usize, WorkloadKind)| {
+            let setting = format!("{}, {instruction}", workload.name);
             let source = Source { all, figure: "fig11", setting: &setting, uncharged: false };
             let first = x.first().and_then(|x| source.throughput("bppm", x));
             let relative = |x: &String| Some(source.throughput("bppm", x)?.scaled(first?.median.recip()));
-            Curve { name: workload.name().into(), colour, values: x.iter().map(relative).collect() }
+            Curve { name: workload.name.into(), colour, values: x.iter().map(relative).collect() }
         };
-        let curves = WorkloadName::BLURRED.into_iter().enumerate().map(curve).collect();
+        let curves = BLURRED.into_iter().enumerate().map(curve).collect();
         lines(format!("BPPM: {instruction}"), "log size", "throughput / that of the smallest log", &x, curves)
     };
     instructions.into_iter().map(panel).collect()

@@ -2,7 +2,7 @@
 
 use strandline_core::layout::Geometry;
 use strandline_core::memory::WriteBackInstruction;
-use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, Sizes, WorkloadName};
+use strandline_workloads::{BLURRED, DEFAULT_WRITE_LATENCY_NS, HASH, RBTREE, Sizes};
 
 use crate::native::Cell;
 use crate::session::Session;
@@ -34,7 +34,7 @@ fn cell(session: &Session, system: &'static str, instruction: WriteBackInstructi
         setting: instruction.name().into(),
         x: String::new(),
         system,
-        workload: WorkloadName::Hash,
+        workload: &HASH,
         sizes: session.sizes(),
         log_bytes: Geometry::default().log_bytes,
         threads: 1,
@@ -53,10 +53,10 @@ fn large_values(session: &Session, value_bytes: u64) -> Sizes {
 
 pub fn fig7(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for workload in WorkloadName::BLURRED {
+    for workload in BLURRED {
         for instruction in session.instructions() {
             for system in ["base", "mne-sync", "xil", "vcbp", "bppm", "bppm-counted", "np"] {
-                let x = workload.name().into();
+                let x = workload.name.into();
                 cells.push(Cell { workload, x, ..cell(session, system, instruction) });
             }
         }
@@ -66,11 +66,11 @@ pub fn fig7(session: &Session) -> Vec<Cell> {
 
 pub fn fig8(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for workload in [WorkloadName::Hash, WorkloadName::RbTree] {
+    for workload in [&HASH, &RBTREE] {
         for instruction in session.sweep_instructions() {
             for threads in THREADS.into_iter().filter(|&threads| threads <= session.most_threads()) {
                 for system in ["base", "mne-sync", "bppm", "np"] {
-                    let setting = format!("{}, {}", workload.name(), instruction.name());
+                    let setting = format!("{}, {}", workload.name, instruction.name());
                     let cell = cell(session, system, instruction);
                     cells.push(Cell { workload, setting, threads, x: threads.to_string(), ..cell });
                 }
@@ -108,10 +108,10 @@ pub fn fig10(session: &Session) -> Vec<Cell> {
 
 pub fn fig11(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for workload in WorkloadName::BLURRED {
+    for workload in BLURRED {
         for (log_bytes, x) in session.points(&LOGS) {
             for instruction in session.sweep_instructions() {
-                let setting = format!("{}, {}", workload.name(), instruction.name());
+                let setting = format!("{}, {}", workload.name, instruction.name());
                 let cell = cell(session, "bppm", instruction);
                 cells.push(Cell { workload, setting, log_bytes, x: x.into(), ..cell });
             }

@@ -8,7 +8,7 @@ mod recovery;
 
 use crate::paper::{ClaimSpec, FigureSpec, Paper};
 
-/// The paper.
+/// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
     name: "blurred",
     letter: 'B',

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use strandline_core::transaction::AnyRunner;
 use strandline_core::{Concurrency, Domain};
-use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, PoolSetting, Prepared, Selection, WorkloadName};
+use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, HASH, PoolSetting, Prepared, Selection};
 
 use super::figures::LOGS;
 use crate::measurements::{Key, Measurements, Spread};
@@ -24,7 +24,7 @@ pub fn steps(session: &Session) -> u64 {
 pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let place = session.place()?;
     let domain = Domain::Emulated { write_latency_ns: DEFAULT_WRITE_LATENCY_NS };
-    let selection = Selection::new(WorkloadName::Hash, &session.sizes())?;
+    let selection = Selection::new(&HASH, &session.sizes())?;
     for instruction in session.sweep_instructions() {
         let logs = session.points(&LOGS);
         let mut pools = Vec::new();

@@ -7,7 +7,9 @@ use strandline_core::memory::LINE_BYTES;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::scheme::{Entry, SCHEMES, find};
 use strandline_sim::{Description, file};
-use strandline_workloads::{SchemeName, Sizes, TpccScale, WorkloadName};
+use strandline_workloads::{
+    BPLUSTREE, HASH, QUEUE, RBTREE, SDG, SPS, SchemeName, Sizes, TPCC_NEW_ORDER, TpccScale, WorkloadKind,
+};
 
 use crate::measurements::{Key, Measurements, Spread};
 use crate::paper::{Curve, FigureSpec, Form, Panel, Paper};
@@ -70,15 +72,7 @@ const STALLS: &str = "cycles stalled for durability/tx";
 const QUANTITIES: [&str; 4] = [THROUGHPUT, NVM_WRITES, LOG_BYTES, STALLS];
 const CORE_COUNTS: [usize; 3] = [1, 2, 4];
 const LATENCIES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
-const WORKLOADS: [WorkloadName; 7] = [
-    WorkloadName::Sps,
-    WorkloadName::Hash,
-    WorkloadName::RbTree,
-    WorkloadName::BPlusTree,
-    WorkloadName::Queue,
-    WorkloadName::Sdg,
-    WorkloadName::TpccNewOrder,
-];
+const WORKLOADS: [WorkloadKind; 7] = [&SPS, &HASH, &RBTREE, &BPLUSTREE, &QUEUE, &SDG, &TPCC_NEW_ORDER];
 
 /// One of each kind, for the sweeps: software alone, and hardware with the first software that it lists.
 const SWEPT_SOFTWARE: [&str; 8] =
@@ -150,16 +144,16 @@ fn transactions(session: &Session) -> u64 {
     }
 }
 
-fn workloads(session: &Session) -> Vec<WorkloadName> {
+fn workloads(session: &Session) -> Vec<WorkloadKind> {
     let count = if session.effort == Effort::Trial { 1 } else { WORKLOADS.len() };
     WORKLOADS[..count].to_vec()
 }
 
 /// Those that the sweeps over latency and cores are for.
-fn swept(session: &Session) -> Vec<WorkloadName> {
+fn swept(session: &Session) -> Vec<WorkloadKind> {
     match session.effort {
         Effort::Full => workloads(session),
-        Effort::Quick => vec![WorkloadName::Hash],
+        Effort::Quick => vec![&HASH],
         Effort::Trial => WORKLOADS[..1].to_vec(),
     }
 }
@@ -167,7 +161,7 @@ fn swept(session: &Session) -> Vec<WorkloadName> {
 fn steps(
     session: &Session,
     systems: Result<Vec<System>, Error>,
-    workloads: &[WorkloadName],
+    workloads: &[WorkloadKind],
     points: u64,
 ) -> u64 {
     let points = if session.effort == Effort::Trial { 1 } else { points };
@@ -178,7 +172,7 @@ fn machine(overrides: &[String]) -> Result<Description, Error> {
     file::load(MACHINE, overrides).map_err(|error| Error::Usage(error.to_string()))
 }
 
-fn prepared(session: &Session, workload: WorkloadName) -> Result<Prepared, Error> {
+fn prepared(session: &Session, workload: WorkloadKind) -> Result<Prepared, Error> {
     // Short runs must restart their logs.
     let pool = PoolSizes { log_bytes: 64 << 10, ..PoolSizes::default() };
     Ok(Prepared::new(workload, &sizes(session), pool, CORE_COUNTS[CORE_COUNTS.len() - 1])?)
@@ -189,7 +183,7 @@ fn prepared(session: &Session, workload: WorkloadName) -> Result<Prepared, Error
 fn measure(
     session: &Session,
     prepared: &Prepared,
-    (figure, workload): (&str, WorkloadName),
+    (figure, workload): (&str, WorkloadKind),
     system: &System,
     (x, machine, threads): &Point,
 ) -> Option<[f64; 4]> {
@@ -204,7 +198,7 @@ fn measure(
     let outcome = match prepared.run(machine, system.hardware, &run, Vec::new()) {
         Ok(finished) => finished.outcome,
         Err(error) => {
-            let (workload, name) = (workload.name(), &system.name);
+            let (workload, name) = (workload.name, &system.name);
             session.progress.println(format!("{workload} under {name}, {figure} {x}: {error}"));
             return None;
         }
@@ -241,7 +235,7 @@ type Point = (String, Description, usize);
 fn sweep(
     session: &Session,
     figure: &str,
-    (systems, workloads): (Vec<System>, Vec<WorkloadName>),
+    (systems, workloads): (Vec<System>, Vec<WorkloadKind>),
     points: &[Point],
     into: &mut Measurements,
 ) -> Result<(), Error> {
@@ -256,7 +250,7 @@ fn sweep(
         })?;
         for ((system, (x, ..)), values) in jobs.iter().zip(found) {
             for (quantity, value) in QUANTITIES.iter().zip(values.into_iter().flatten()) {
-                let key = Key { figure, setting: workload.name(), system: &system.name, quantity };
+                let key = Key { figure, setting: workload.name, system: &system.name, quantity };
                 into.add(key, x, Spread::exactly(value));
             }
         }

@@ -6,14 +6,12 @@ use strandline_core::{Concurrency, Domain};
 use strandline_persistency::Model;
 use strandline_sim::run::PoolSizes;
 use strandline_sim::scheme;
-use strandline_workloads::{
-    PoolSetting, Prepared, Run, SchemeName, Selection, Workload, WorkloadName, WorkloadVisitor,
-};
+use strandline_workloads::{ALL, Length, PoolSetting, Prepared, Run, SchemeName, Selection, WorkloadKind};
 
 use super::curves::{
     ANY, DESIGNS, EPOCHS, FIGURE, MODELS, RECORDED, Rates, WORKLOADS, latencies_us, setting, x,
 };
-use super::trace::{Recording, Traced, trace_scheme};
+use super::trace::{Recording, trace_scheme};
 use super::{STRANDS, THREADS};
 use crate::measurements::{Key, Measurements, Spread};
 use crate::paper::{Curve, Form, Panel};
@@ -56,7 +54,7 @@ pub fn steps(session: &Session) -> u64 {
 
 pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     for (name, _) in WORKLOADS {
-        let workload: WorkloadName = name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
+        let workload = ALL.of_name(name).map_err(|error| Error::Usage(format!("{error}")))?;
         let selection = Selection::new(workload, &session.sizes())?;
         volatile_rates(session, &selection, into)?;
         simulated_rates(session, workload, into)?;
@@ -105,8 +103,7 @@ fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measureme
             let scheme: SchemeName = name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
             let run = Run {
                 threads: THREADS,
-                warm_up: pace.warm_up,
-                duration: pace.duration,
+                length: pace.length(),
                 seed: session.seed.wrapping_add(repetition),
                 idle_percent: 0,
             };
@@ -117,7 +114,7 @@ fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measureme
     }
     for ((design, _), rates) in DESIGNS.iter().zip(&rates) {
         if let Some(spread) = Spread::of(rates) {
-            let workload = selection.name().name();
+            let workload = selection.name();
             let key =
                 Key { figure: FIGURE, setting: workload, system: design, quantity: Rates::Native.quantity() };
             into.add(key, ANY, spread);
@@ -137,7 +134,7 @@ fn simulated_transactions(session: &Session) -> u64 {
 
 /// Both designs on the session's machine, if it has one, each thread on a core of its own. Under epoch persistency neither
 /// writes back or fences, and barriers cost nothing on a machine that honours none.
-fn simulated_rates(session: &Session, workload: WorkloadName, into: &mut Measurements) -> Result<(), Error> {
+fn simulated_rates(session: &Session, workload: WorkloadKind, into: &mut Measurements) -> Result<(), Error> {
     let Some(machine) = &session.machine else { return Ok(()) };
     if (machine.cores.count as u64) < THREADS {
         return Err(Error::Usage(format!(
@@ -166,24 +163,11 @@ fn simulated_rates(session: &Session, workload: WorkloadName, into: &mut Measure
             session.progress.inc(1);
         }
         if let Some(spread) = Spread::of(&rates) {
-            let (setting, quantity) = (workload.name(), Rates::Simulated.quantity());
+            let (setting, quantity) = (workload.name, Rates::Simulated.quantity());
             into.add(Key { figure: FIGURE, setting, system: design, quantity }, ANY, spread);
         }
     }
     Ok(())
-}
-
-struct Visitor<'a> {
-    scheme: &'a str,
-    recording: Recording,
-    progress: &'a dyn Fn(u64),
-}
-
-impl WorkloadVisitor for Visitor<'_> {
-    type Output = Result<Traced, Error>;
-    fn visit<W: Workload>(self, workload: &W) -> Self::Output {
-        trace_scheme(self.scheme, workload, self.recording, self.progress)
-    }
 }
 
 fn record(
@@ -209,9 +193,9 @@ fn record(
         session.progress.set_position(begun + STEPS * done.get().min(transactions) / transactions);
     };
     let scheme = format!("{design}-{model_name}");
-    let traced = selection.visit(Visitor { scheme: &scheme, recording, progress: &progress })?;
+    let traced = trace_scheme(&scheme, selection.workload(), recording, &progress)?;
     session.progress.set_position(begun + STEPS);
-    let setting = setting(selection.name().name(), model_name);
+    let setting = setting(selection.name(), model_name);
     let mut add = |quantity, value: f64| {
         into.add(
             Key { figure: FIGURE, setting: &setting, system: design, quantity },

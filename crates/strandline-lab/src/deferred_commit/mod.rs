@@ -15,7 +15,7 @@ const THREADS: u64 = 4;
 /// Strands of a thread (D14).
 const STRANDS: u32 = 4;
 
-/// The paper.
+/// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
     name: "deferred-commit",
     letter: 'D',

@@ -9,7 +9,7 @@ use strandline_workloads::{Transactions, Workload};
 /// Words that are this far apart have locks and lines of their own.
 const APART_BYTES: u64 = 256;
 
-/// The workload.
+/// Transactions that all write the same word, or each thread's a word of its own.
 pub struct Synthetic {
     /// Transactions of all threads.
     pub transactions: u64,

@@ -12,7 +12,7 @@ use strandline_core::scheme::SchemeKind;
 use strandline_core::transaction::{AnyRunner, Concurrency, Runner};
 use strandline_persistency::{CriticalPath, Model};
 use strandline_schemes::VolatileWorker;
-use strandline_workloads::{Transactions, Workload};
+use strandline_workloads::AnyWorkload;
 
 use crate::session::Error;
 
@@ -33,16 +33,16 @@ pub struct Recording {
     pub in_turn: bool,
 }
 
-/// What was recorded.
+/// The critical paths and counts of a recorded run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// Persist epochs on the critical path.
     pub critical_path: u32,
     /// Those of the first tenth of the transactions.
     pub first_tenth: u32,
-    /// Transactions.
+    /// Transactions recorded, of all threads.
     pub transactions: u64,
-    /// Memory events.
+    /// Memory events that the models were given.
     pub events: u64,
     /// Stores to persistent memory.
     pub persists: u64,
@@ -70,9 +70,9 @@ const SPARE_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 /// There is no such scheme; as [`trace`].
-pub fn trace_scheme<W: Workload>(
+pub fn trace_scheme(
     name: &str,
-    workload: &W,
+    workload: &dyn AnyWorkload,
     recording: Recording,
     progress: &dyn Fn(u64),
 ) -> Result<Traced, Error> {
@@ -85,9 +85,9 @@ pub fn trace_scheme<W: Workload>(
 ///
 /// # Errors
 /// The workload does not fit; a transaction failed.
-fn trace<W: Workload>(
+fn trace(
     scheme: SchemeKind,
-    workload: &W,
+    workload: &dyn AnyWorkload,
     concurrency: Concurrency,
     recording: Recording,
     progress: &dyn Fn(u64),
@@ -176,7 +176,7 @@ fn trace<W: Workload>(
 
 #[cfg(test)]
 mod tests {
-    use strandline_workloads::{HashWorkload, Sizes};
+    use strandline_workloads::{HASH, Selection, Sizes};
 
     use super::*;
 
@@ -194,7 +194,7 @@ mod tests {
         };
         let traced = trace(
             &strandline_schemes::BPPM,
-            &HashWorkload::of_words(&Sizes::small()),
+            Selection::new(&HASH, &Sizes::small()).unwrap().workload(),
             Concurrency::SingleWriter,
             recording,
             &|_| (),

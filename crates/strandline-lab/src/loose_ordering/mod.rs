@@ -6,7 +6,7 @@ mod systems;
 
 use crate::paper::{ClaimSpec, FigureSpec, Paper};
 
-/// The paper.
+/// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
     name: "loose-ordering",
     letter: 'L',

@@ -3,16 +3,16 @@
 use strandline_sim::Description;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::{file, scheme};
-use strandline_workloads::{SchemeName, Sizes, WorkloadName};
+use strandline_workloads::{SchemeName, Sizes, WorkloadKind};
 
 use crate::session::{Effort, Error, Session};
 
 /// A system: its key, the paper's name, the software scheme, the hardware scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct System {
-    /// In series.
+    /// Its name in series and in JSON.
     pub key: &'static str,
-    /// In figures.
+    /// Its name in figures, which is the paper's.
     pub name: &'static str,
     software: &'static str,
     hardware: &'static str,
@@ -55,7 +55,7 @@ pub const ALL_DEGREES: [(u64, System); 6] = [
 /// A workload of Table 2.
 #[derive(Clone, Copy, Debug)]
 pub struct PaperWorkload {
-    /// Its name here.
+    /// Its name in `strandline list`.
     pub key: &'static str,
     /// The paper's name.
     pub name: &'static str,
@@ -115,8 +115,8 @@ pub struct Ready {
 
 impl PaperWorkload {
     /// Which it is; `None`: the program was built without it (SQLite).
-    pub fn workload(&self) -> Option<WorkloadName> {
-        self.key.parse().ok()
+    pub fn workload(&self) -> Option<WorkloadKind> {
+        strandline_workloads::ALL.of_name(self.key).ok()
     }
 
     /// Whether its size is a structure's: SPS has its two blocks, and SQLite a page cache of its own.

@@ -12,7 +12,7 @@ use crate::verdict::Verdict;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The whole page.
+/// The report as one page that needs nothing else.
 pub fn html(
     evaluations: &[Evaluation],
     machine: &Machine,

@@ -12,7 +12,7 @@ use crate::measurements::{Key, Measurements, Spread};
 use crate::paper::{ClaimSpec, FigureSpec, Finding, Paper};
 use crate::session::{Error, Session};
 
-/// The paper.
+/// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
     name: "wrap",
     letter: 'W',

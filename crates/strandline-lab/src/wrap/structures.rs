@@ -3,7 +3,7 @@
 use strandline_core::memory::LINE_BYTES;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::scheme::find;
-use strandline_workloads::{SchemeName, Sizes, WorkloadName};
+use strandline_workloads::{ALL, SchemeName, Sizes};
 
 use super::{SYSTEMS, add, machine, number};
 use crate::measurements::{Measurements, Spread};
@@ -120,7 +120,7 @@ fn measure(
 }
 
 fn prepared(structure: &str, operations: u64) -> Result<Prepared, Error> {
-    let workload: WorkloadName = structure.parse().map_err(|error| Error::Usage(format!("{error}")))?;
+    let workload = ALL.of_name(structure).map_err(|error| Error::Usage(format!("{error}")))?;
     Ok(Prepared::new(workload, &Sizes::wrap(operations), PoolSizes::default(), 1)?)
 }
 

@@ -1,6 +1,6 @@
 //! Golden counts: what each operation writes back and fences, to the line.
 
-use strandline_core::engine::Worker;
+use strandline_core::engine::{SingleWriter, Stm, Worker};
 use strandline_core::example::{SMALL, TestPool};
 use strandline_core::layout::Geometry;
 use strandline_core::memory::Counters;
@@ -42,12 +42,11 @@ fn commits_cost_what_the_descriptors_say() {
 }
 
 #[test]
-fn the_applications_path_costs_the_same() {
+fn the_products_path_costs_the_same() {
     let expected = strandline_schemes::BPPM.commit_cost.expect("the product's scheme is counted");
-    for mode in MODES {
-        let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
-        commits_of_cost(&mut pool.worker(mode).unwrap(), "the applications' path", expected);
-    }
+    let pool = || TestPool::new(GEOMETRY, None, 0, 1, None);
+    commits_of_cost(&mut pool().worker(Stm).unwrap(), "the product's path", expected);
+    commits_of_cost(&mut pool().worker(SingleWriter).unwrap(), "the product's path", expected);
 }
 
 fn commits_of_cost(worker: &mut impl Runner, name: &str, expected: CommitCost) {

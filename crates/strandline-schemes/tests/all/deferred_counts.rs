@@ -4,8 +4,8 @@ use strandline_core::engine::{Tx, Worker};
 use strandline_core::example::TestPool;
 use strandline_core::layout::Geometry;
 use strandline_core::memory::recorder::Recorded;
-use strandline_core::memory::{Counters, Event, Hosted, Operation, PersistentAddress, Step, hosted};
-use strandline_core::scheme::{Durability, Erased, SchemeKind};
+use strandline_core::memory::{Counters, Event, Hosted, Operation, PersistentAddress, Step, coroutines};
+use strandline_core::scheme::{Durability, SchemeKind};
 use strandline_core::{Abort, Concurrency, Error, Lock, Read, Runner, Transaction};
 use strandline_schemes::laboratory;
 
@@ -15,7 +15,7 @@ fn pool() -> TestPool {
     TestPool::new(GEOMETRY, None, 0, 1, None)
 }
 
-fn worker(pool: &TestPool, kind: SchemeKind) -> Worker<Hosted, Erased> {
+fn worker(pool: &TestPool, kind: SchemeKind) -> Worker<Hosted, Concurrency> {
     pool.worker_of(kind, laboratory(Concurrency::Locks)).unwrap()
 }
 
@@ -218,7 +218,7 @@ fn a_transaction_larger_than_its_log_entry_changes_nothing() {
         }
         let pool = pool();
         let mut worker = worker(&pool, kind);
-        let fill = |worker: &mut Worker<_, Erased>, words: u64| {
+        let fill = |worker: &mut Worker<_, Concurrency>, words: u64| {
             worker.run(|tx| {
                 let at = tx.root(0);
                 (0..words).try_for_each(|i| tx.write(at.word(i), words))
@@ -278,7 +278,7 @@ fn transactions_of_several_threads_are_isolated() {
                     for _ in 0..25 {
                         let (from, to) = (random.u64(..3), random.u64(..3));
                         let shift = |tx: &mut _, alloc: bool| {
-                            let tx: &mut Tx<_, Erased> = tx;
+                            let tx: &mut Tx<_, Concurrency> = tx;
                             let (from, to) = (word(tx, from), word(tx, to));
                             let left = tx.read(from)?;
                             tx.write(from, left.wrapping_sub(1))?;

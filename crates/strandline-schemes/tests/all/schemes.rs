@@ -30,7 +30,7 @@ fn write(worker: &mut impl Runner, value: u64) -> Result<()> {
     Ok(())
 }
 
-fn found(pool: &Pool) -> u64 {
+fn found(pool: &Pool<Concurrency>) -> u64 {
     let mut worker = pool.worker().unwrap();
     let values: Vec<u64> = worker
         .view(|tx| {
@@ -89,13 +89,14 @@ fn a_pool_goes_over_to_every_scheme_and_back() {
 #[test]
 fn two_schemes_do_not_share_a_pool_and_sync_carries_bppm_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
+    let setup = laboratory(Concurrency::Stm);
+    let pool = setup.create(folder.path().join("pool"), &options()).unwrap();
     let worker = pool.worker().unwrap();
     assert!(matches!(pool.worker_of(&NP), Err(Error::Unsupported(_))));
     drop(worker);
     assert!(pool.worker_of(&NP).is_ok());
     let sync = Options { domain: Domain::Sync, ..options() };
-    let pool = Pool::create(folder.path().join("sync"), &sync).unwrap();
+    let pool = setup.create(folder.path().join("sync"), &sync).unwrap();
     for kind in ALL.iter() {
         let refused = matches!(pool.worker_of(kind), Err(Error::Unsupported(_)));
         assert_eq!(refused, !kind.in_sync, "{kind:?}");

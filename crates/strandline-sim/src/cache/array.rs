@@ -18,13 +18,13 @@ pub type Entry = usize;
 /// A line that has left a cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Victim {
-    /// Physical line.
+    /// The line's number in memory: its address / 64.
     pub line: u32,
-    /// [`DIRTY`], [`EXCLUSIVE`].
+    /// A combination of [`DIRTY`] and [`EXCLUSIVE`].
     pub flags: u8,
     /// The hardware scheme's word.
     pub tag: u32,
-    /// Its words.
+    /// The eight words, as the cache held them.
     pub data: Line,
 }
 
@@ -35,7 +35,7 @@ pub struct LineState {
     pub ready: u64,
     /// A word for hardware schemes (log bit, TxID); 0 when the line enters.
     pub tag: u32,
-    /// [`DIRTY`], [`EXCLUSIVE`].
+    /// A combination of [`DIRTY`] and [`EXCLUSIVE`].
     pub flags: u8,
 }
 
@@ -48,16 +48,16 @@ pub struct CacheArray {
     lines: Vec<u32>,
     used: Vec<u64>,
     clock: u64,
-    /// Each entry's state.
+    /// The state of each entry, by its place.
     pub states: Vec<LineState>,
-    /// Each entry's words.
+    /// The words of each entry, by its place.
     pub data: Vec<Line>,
     /// What it has done.
     pub statistics: CacheStatistics,
 }
 
 impl CacheArray {
-    /// An empty cache.
+    /// A cache of the level's size that holds no line.
     pub fn new(level: &CacheLevel) -> Self {
         let entries = (level.bytes / LINE_BYTES) as usize;
         let sets_per_bank = entries / level.ways / level.banks;

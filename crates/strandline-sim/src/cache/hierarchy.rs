@@ -309,7 +309,7 @@ impl Hierarchy {
             .collect()
     }
 
-    /// Counts from zero.
+    /// Sets all counts to zero: the region of interest begins.
     pub fn reset_statistics(&mut self) {
         for cache in self.private.iter_mut().flatten().chain(&mut self.shared) {
             cache.statistics = CacheStatistics::default();

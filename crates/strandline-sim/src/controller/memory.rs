@@ -58,7 +58,7 @@ pub struct MemorySide {
     regions: Regions,
     match_latency: u64,
     queue_wait: u64,
-    /// For each core.
+    /// For each core, what its fence or non-temporal store still waits for.
     pub waits: Vec<Wait>,
     /// Lines moved, by cause.
     pub traffic: Traffic,
@@ -428,7 +428,7 @@ impl MemorySide {
         self.channels.iter().map(Channel::all_statistics).collect()
     }
 
-    /// Counts from zero.
+    /// Sets all counts to zero: the region of interest begins.
     pub fn reset_statistics(&mut self) {
         self.channels.iter_mut().for_each(Channel::reset_statistics);
         self.traffic = Traffic::default();

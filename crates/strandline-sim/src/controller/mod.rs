@@ -16,7 +16,7 @@ use crate::description::Controllers;
 use crate::nvm::Banks;
 use crate::statistics::ChannelStatistics;
 
-/// A line's words.
+/// The eight words of a 64-byte line.
 pub type Line = [u64; 8];
 
 const NONE: u16 = u16::MAX;
@@ -26,7 +26,7 @@ const NOT_BEGUN: u64 = u64::MAX;
 /// When a write comes to its controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it arrives.
+    /// The cycle in which it reaches the controller.
     pub at: u64,
     /// It takes its place, but does not begin on the medium before this time.
     pub earliest: u64,
@@ -52,7 +52,7 @@ pub enum Progress {
 /// A write that a channel holds.
 #[derive(Clone)]
 struct Held {
-    /// Physical line.
+    /// The line's number in memory: its address / 64.
     line: u32,
     /// The channel's own number of the line.
     local: u64,
@@ -90,7 +90,7 @@ pub struct Begun {
     pub done: u64,
 }
 
-/// One channel.
+/// A channel of a controller: its queues, its banks and its bus.
 #[derive(Clone)]
 pub struct Channel {
     banks: Banks,
@@ -151,7 +151,7 @@ fn merge(words: &mut [u64], data: &Line, mask: u8) {
 }
 
 impl Channel {
-    /// An idle channel.
+    /// A channel with empty queues.
     pub fn new(name: String, controllers: &Controllers, banks: Banks) -> Self {
         Self {
             read_queue: controllers.read_queue,
@@ -543,7 +543,7 @@ impl Channel {
         ChannelStatistics { banks: self.banks.statistics(), ..self.statistics.clone() }
     }
 
-    /// Counts from zero.
+    /// Sets all counts to zero: the region of interest begins.
     pub fn reset_statistics(&mut self) {
         self.statistics =
             ChannelStatistics { name: std::mem::take(&mut self.statistics.name), ..Default::default() };

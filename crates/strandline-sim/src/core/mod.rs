@@ -1,6 +1,6 @@
 //! A core: its clock, its store queue, its reorder buffer, its write-combining buffers.
 //!
-//! Coroutines carry no register dependences, so the rule of `DESIGN.md` §6 says what overlaps: a single-word load
+//! Coroutines carry no register dependences, so a rule says what overlaps: a single-word load
 //! ends before anything after it begins; the loads of one range overlap, up to MSHRs and reorder buffer; stores
 //! retire into the store queue and stall nothing until it is full; atomic operations and fences wait
 //! for it to drain.
@@ -21,17 +21,17 @@ const FRACTION: u32 = 16;
 /// Non-temporal stores on their way.
 #[derive(Clone, Copy, Debug)]
 pub struct Combining {
-    /// Physical line.
+    /// The line's number in memory: its address / 64.
     pub line: u32,
     /// A bit for each word.
     pub mask: u8,
-    /// The words.
+    /// The words; those without a bit in `mask` mean nothing.
     pub data: Line,
 }
 
-/// One core.
+/// A core's time, store queue and outstanding loads.
 pub struct Core {
-    /// The thread's time.
+    /// The cycle that its thread has reached.
     pub clock: u64,
     fraction: u64,
     access_cost: u64,
@@ -46,7 +46,7 @@ pub struct Core {
     /// Loads in flight: the instruction's number, and when it retires.
     in_flight: VecDeque<(u64, u64)>,
     last_retired: u64,
-    /// Which loads overlap.
+    /// Which loads need not wait for one another.
     pub overlap: LoadOverlap,
     /// Lines of non-temporal stores.
     pub combining: Vec<Combining>,
@@ -184,7 +184,7 @@ impl Core {
         }
     }
 
-    /// Counts from zero.
+    /// Sets all counts to zero: the region of interest begins.
     pub fn reset_statistics(&mut self) {
         self.statistics = CoreStatistics::default();
         // Instruction numbers begin anew.

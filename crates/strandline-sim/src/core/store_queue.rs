@@ -22,18 +22,18 @@ impl QueuedKind {
     }
 }
 
-/// An entry.
+/// A store, write-back or order that has retired and is not complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Queued {
     /// What it does.
     pub kind: QueuedKind,
-    /// Physical line.
+    /// The line's number in memory: its address / 64.
     pub line: u32,
     /// Number of the word in the line.
     pub word: u8,
-    /// Its value.
+    /// The word's new value.
     pub value: u64,
-    /// When it retired.
+    /// The cycle in which the core had done with it: it may be issued from then on.
     pub retired: u64,
     /// When it is complete, once it has been issued.
     pub done: u64,
@@ -99,7 +99,7 @@ impl StoreQueue {
         (self.head < self.issued).then(|| self.at(self.head).done)
     }
 
-    /// Adds an entry.
+    /// Adds an entry behind all others; there must be room.
     pub fn push(&mut self, entry: Queued) {
         debug_assert!(!self.is_full());
         let at = self.place(self.tail);

@@ -7,11 +7,11 @@ use strandline_core::memory::Event;
 /// What a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The thread.
+    /// The hardware thread, from 0.
     pub thread: u32,
-    /// The cycle.
+    /// The cycle in which it happened.
     pub at: u64,
-    /// What.
+    /// What the thread did.
     pub what: Noted,
 }
 
@@ -29,10 +29,10 @@ pub enum Noted {
     Store {
         /// The word's number in the pool.
         word: u32,
-        /// The value.
+        /// The value that was stored.
         value: u64,
     },
-    /// A boundary.
+    /// The begin, commit, acknowledgement or end of a transaction.
     Event(Event),
 }
 

@@ -14,7 +14,7 @@ pub enum Node {
     Core(usize),
     /// A bank of the first shared level, or the directory's slice where there is none.
     Bank(usize),
-    /// A memory controller.
+    /// A memory controller, by its number.
     Controller(usize),
 }
 
@@ -23,14 +23,14 @@ pub enum Node {
 pub enum Message {
     /// A request, an acknowledgement.
     Control,
-    /// A line.
+    /// A line's 64 bytes, behind the header.
     Data,
 }
 
 /// Bytes of a message's header.
 const HEADER_BYTES: u64 = 8;
 
-/// The network.
+/// The way between cores, cache banks and controllers.
 pub struct Network {
     kind: Kind,
     /// What it has carried.

@@ -46,7 +46,7 @@ impl Banks {
         }
     }
 
-    /// How many.
+    /// The number of banks.
     pub fn count(&self) -> usize {
         self.banks.len()
     }
@@ -104,7 +104,7 @@ impl Banks {
         self.banks.iter().map(|bank| bank.statistics).collect()
     }
 
-    /// Counts from zero.
+    /// Sets all counts to zero: the region of interest begins.
     pub fn reset_statistics(&mut self) {
         self.banks.iter_mut().for_each(|bank| bank.statistics = BankStatistics::default());
     }

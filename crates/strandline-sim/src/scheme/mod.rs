@@ -51,11 +51,11 @@ pub enum WayHome {
 /// A word that a core stores.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredWord {
-    /// Physical line.
+    /// The line's number in memory: its address / 64.
     pub line: u32,
     /// Number of the word in it.
     pub word: u8,
-    /// The new value.
+    /// The word's value after the store.
     pub value: u64,
 }
 
@@ -139,7 +139,7 @@ pub trait HardwareScheme {
     /// When its engine has something to do next; `u64::MAX` for nothing.
     fn next_event(&self) -> u64;
 
-    /// Its engine's turn.
+    /// Does what its engine has to do at `now`, the time that [`HardwareScheme::next_event`] named.
     fn act(&mut self, caches: &mut Hierarchy, now: u64);
 
     /// Power fails at `now`: writes into `image`, the words of the pool and the reserved ones that survive so far,
@@ -165,14 +165,14 @@ pub trait HardwareScheme {
     /// What it counts, by name.
     fn statistics(&self) -> Vec<(String, u64)>;
 
-    /// Counts from zero.
+    /// Sets all counts to zero: the region of interest begins.
     fn reset_statistics(&mut self);
 }
 
 /// What a scheme's hardware is built into, and what its recovery knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// The machine.
+    /// The machine that it is built into.
     pub machine: &'a Description,
     /// The [mutant](Mutant) that is to be built, by name; `None`: all rules hold.
     pub omitted: Option<&'static str>,
@@ -225,17 +225,17 @@ pub struct Entry {
     pub description: &'static str,
     /// Makes one for a machine; `None` for no hardware beside caches and controllers.
     pub make: Option<Make>,
-    /// Its recovery.
+    /// What runs on the memory that a power failure leaves.
     pub recover: Recover,
     /// The software that belongs beside it, by the names of `strandline list`.
     pub software: &'static [&'static str],
     /// Whether it promises that acknowledged transactions survive.
     pub is_durable: bool,
-    /// Its mutants.
+    /// The rules that crash tests leave out, one at a time.
     pub mutants: &'static [Mutant],
 }
 
-/// All hardware schemes.
+/// All hardware schemes, in the order in which they are shown.
 pub const SCHEMES: &[Entry] = &[
     Entry {
         name: "none",

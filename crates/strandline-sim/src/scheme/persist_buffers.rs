@@ -79,7 +79,7 @@ macro_rules! entry {
     };
 }
 
-/// Strict persistency.
+/// Persist buffers under strict persistency.
 pub const STRICT: Entry = entry!(
     "persist-strict",
     Strict,
@@ -87,7 +87,7 @@ pub const STRICT: Entry = entry!(
     STRICT_MUTANTS,
     &["sct-strict", "dct-strict"]
 );
-/// Epoch persistency.
+/// Persist buffers under epoch persistency.
 pub const EPOCH: Entry = entry!(
     "persist-epoch",
     Epoch,
@@ -95,7 +95,7 @@ pub const EPOCH: Entry = entry!(
     MUTANTS,
     &["sct-epoch", "dct-epoch"]
 );
-/// Strand persistency.
+/// Persist buffers under strand persistency.
 pub const STRAND: Entry = entry!(
     "persist-strand",
     Strand,

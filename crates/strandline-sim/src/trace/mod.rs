@@ -35,7 +35,7 @@ pub enum Record {
     Instruction,
     /// A load of so many bytes at an address.
     Load(u64, u64),
-    /// A store.
+    /// A store of so many bytes at an address.
     Store(u64, u64),
     /// A load and a store of the same bytes by one instruction.
     Modify(u64, u64),
@@ -47,15 +47,15 @@ pub enum TraceError {
     /// The file cannot be read.
     #[error("cannot read the trace {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// The trace's path.
         path: PathBuf,
-        /// Why.
+        /// What the operating system answered.
         source: std::io::Error,
     },
     /// A line is no record.
     #[error("{}:{line}: {message}", path.display())]
     Malformed {
-        /// The file.
+        /// The trace's path.
         path: PathBuf,
         /// The line, from 1.
         line: u64,
@@ -65,27 +65,27 @@ pub enum TraceError {
     /// A record of a binary trace is none.
     #[error("{}: at byte {at}: {message}", path.display())]
     MalformedAt {
-        /// The file.
+        /// The trace's path.
         path: PathBuf,
         /// Where the record begins.
         at: usize,
-        /// What is wrong.
+        /// What is wrong with it.
         message: String,
     },
     /// The machine has too few cores.
     #[error("{}: {threads} threads on a machine of {cores} cores (--set cores.count=N gives it more)", path.display())]
     Cores {
-        /// The file.
+        /// The trace's path.
         path: PathBuf,
-        /// The trace's threads.
+        /// How many threads the trace has.
         threads: usize,
-        /// The machine's cores.
+        /// How many cores the machine has.
         cores: usize,
     },
     /// The trace has no access.
     #[error("{}: there is no load and no store in it (valgrind --tool=lackey --trace-mem=yes writes them)", path.display())]
     Empty {
-        /// The file.
+        /// The trace's path.
         path: PathBuf,
     },
     /// The machine cannot be built.
@@ -96,9 +96,9 @@ pub enum TraceError {
 /// What a trace's run found: the same for the same machine and trace, to the byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The file.
+    /// The trace's path.
     pub trace: String,
-    /// Records in it.
+    /// How many records the trace has.
     pub records: u64,
     /// Pages of 4096 bytes that it touches; of a binary trace, those of its spaces.
     pub pages: usize,
@@ -106,13 +106,13 @@ pub struct Outcome {
     pub seconds: f64,
     /// Everything that the machine counted.
     pub statistics: Statistics,
-    /// The machine.
+    /// The machine's description, with all defaults filled in.
     pub machine: Description,
 }
 
 /// A trace's run with what is not part of its result.
 pub struct Finished {
-    /// The result.
+    /// What the run found.
     pub outcome: Outcome,
     /// Word operations simulated.
     pub accesses: u64,
@@ -377,11 +377,11 @@ mod tests {
     #[test]
     fn a_recorded_run_takes_the_same_cycles_again() {
         use crate::run::{PoolSizes, Prepared, Run};
-        use strandline_workloads::{Sizes, WorkloadName};
+        use strandline_workloads::{HASH, Sizes};
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("recorded");
         let sizes = PoolSizes { log_bytes: 65536, chunk_bytes: 16384, lock_bits: 12 };
-        let prepared = Prepared::new(WorkloadName::Hash, &Sizes::small(), sizes, 1).unwrap();
+        let prepared = Prepared::new(&HASH, &Sizes::small(), sizes, 1).unwrap();
         let run_of =
             Run { scheme: "bppm".parse().unwrap(), threads: 1, transactions: 200, warm_up: 10, seed: 3 };
         for name in ["loc", "atom"] {

@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use strandline::{Bytes, Error, HashMap, OrderedMap, Persist, Ptr, Queue, Result, Store, Text, Tx, Vector};
+use strandline::{
+    Bytes, Control, Error, HashMap, OrderedMap, Persist, Ptr, Queue, Result, Store, Text, Tx, Vector,
+};
 
 use super::{Choices, Contents, Operation, Outcome, encoding};
 
@@ -152,9 +154,9 @@ fn number(made: impl Made + std::fmt::Debug) -> Result<u64> {
 
 /// A collection with its reference model.
 trait Part<'p> {
-    fn apply(self, tx: &Tx<'p>, operation: &Operation) -> Result<Outcome>;
+    fn apply(self, tx: &Tx<'p, impl Control>, operation: &Operation) -> Result<Outcome>;
     /// Checks the collection, and reads it.
-    fn contents(self, tx: &Tx<'p>) -> Result<Contents>;
+    fn contents(self, tx: &Tx<'p, impl Control>) -> Result<Contents>;
 }
 
 fn sound(found: Vec<String>) -> Result<()> {
@@ -195,7 +197,7 @@ macro_rules! map_operations {
 macro_rules! map_part {
     ($type:ty, $key:ty, $value:ty) => {
         impl<'p> Part<'p> for $type {
-            fn apply(self, tx: &Tx<'p>, operation: &Operation) -> Result<Outcome> {
+            fn apply(self, tx: &Tx<'p, impl Control>, operation: &Operation) -> Result<Outcome> {
                 map_operations!(
                     operation,
                     |key, value| self.get(tx, &<$key>::of(key))?,
@@ -203,7 +205,7 @@ macro_rules! map_part {
                     self.remove(tx, &<$key>::of(key))?
                 )
             }
-            fn contents(self, tx: &Tx<'p>) -> Result<Contents> {
+            fn contents(self, tx: &Tx<'p, impl Control>) -> Result<Contents> {
                 sound(self.check(tx)?)?;
                 let mut pairs = BTreeMap::new();
                 for pair in self.iter(tx) {
@@ -237,7 +239,7 @@ fn number_of_text(text: &str, key: u64) -> Result<u64> {
 
 /// The texts are destroyed with their keys.
 impl<'p> Part<'p> for OrderedMap<'p, u64, Text<'p>> {
-    fn apply(self, tx: &Tx<'p>, operation: &Operation) -> Result<Outcome> {
+    fn apply(self, tx: &Tx<'p, impl Control>, operation: &Operation) -> Result<Outcome> {
         let destroyed = |text: Option<Text<'p>>, key: u64| {
             let Some(text) = text else { return Ok(None) };
             let old = number_of_text(&text.get(tx)?, key)?;
@@ -251,7 +253,7 @@ impl<'p> Part<'p> for OrderedMap<'p, u64, Text<'p>> {
             destroyed(self.remove(tx, &key)?, key)?
         )
     }
-    fn contents(self, tx: &Tx<'p>) -> Result<Contents> {
+    fn contents(self, tx: &Tx<'p, impl Control>) -> Result<Contents> {
         sound(self.check(tx)?)?;
         let mut pairs = BTreeMap::new();
         for pair in self.iter(tx) {
@@ -263,7 +265,7 @@ impl<'p> Part<'p> for OrderedMap<'p, u64, Text<'p>> {
 }
 
 impl<'p> Part<'p> for Queue<'p, String> {
-    fn apply(self, tx: &Tx<'p>, operation: &Operation) -> Result<Outcome> {
+    fn apply(self, tx: &Tx<'p, impl Control>, operation: &Operation) -> Result<Outcome> {
         let found = match *operation {
             Operation::Get(0) => self.front(tx)?,
             Operation::Push(value) => {
@@ -281,7 +283,7 @@ impl<'p> Part<'p> for Queue<'p, String> {
         };
         found.map(number).transpose()
     }
-    fn contents(self, tx: &Tx<'p>) -> Result<Contents> {
+    fn contents(self, tx: &Tx<'p, impl Control>) -> Result<Contents> {
         sound(self.check(tx)?)?;
         let items = self.iter(tx)?.map(|item| number(item?)).collect::<Result<VecDeque<u64>>>()?;
         match self.is_empty(tx)? == items.is_empty() {
@@ -292,7 +294,7 @@ impl<'p> Part<'p> for Queue<'p, String> {
 }
 
 impl<'p> Part<'p> for Vector<'p, (u64, bool)> {
-    fn apply(self, tx: &Tx<'p>, operation: &Operation) -> Result<Outcome> {
+    fn apply(self, tx: &Tx<'p, impl Control>, operation: &Operation) -> Result<Outcome> {
         let found = match *operation {
             Operation::Get(index) => self.get(tx, index)?,
             Operation::Insert(index, value) if index < self.len(tx)? => {
@@ -319,7 +321,7 @@ impl<'p> Part<'p> for Vector<'p, (u64, bool)> {
         };
         found.map(number).transpose()
     }
-    fn contents(self, tx: &Tx<'p>) -> Result<Contents> {
+    fn contents(self, tx: &Tx<'p, impl Control>) -> Result<Contents> {
         sound(self.check(tx)?)?;
         let items = self.iter(tx)?.map(|item| number(item?)).collect::<Result<VecDeque<u64>>>()?;
         match self.len(tx)? == items.len() as u64 {
@@ -332,7 +334,7 @@ impl<'p> Part<'p> for Vector<'p, (u64, bool)> {
 macro_rules! value_part {
     ($type:ty, |$tx:ident, $self:ident| $get:expr, |$value:ident| $set:expr) => {
         impl<'p> Part<'p> for $type {
-            fn apply($self, $tx: &Tx<'p>, operation: &Operation) -> Result<Outcome> {
+            fn apply($self, $tx: &Tx<'p, impl Control>, operation: &Operation) -> Result<Outcome> {
                 let old = $get;
                 match *operation {
                     Operation::Get(0) => {}
@@ -341,7 +343,7 @@ macro_rules! value_part {
                 }
                 Ok(Some(old))
             }
-            fn contents($self, $tx: &Tx<'p>) -> Result<Contents> {
+            fn contents($self, $tx: &Tx<'p, impl Control>) -> Result<Contents> {
                 sound($self.check($tx)?)?;
                 Ok(Contents::Map(BTreeMap::from([(0, $get)])))
             }
@@ -370,7 +372,7 @@ impl<'p> Everything<'p> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Ok(Self {
             hashed: HashMap::with_capacity(tx, 4)?,
             texts: OrderedMap::new(tx)?,
@@ -394,7 +396,7 @@ impl<'p> Everything<'p> {
     ///
     /// # Errors
     /// A conflict; a collection is damaged, or has no such operation.
-    pub fn apply(tx: &Tx<'p>, root: Ptr<'p, Self>, operation: &Operation) -> Result<Outcome> {
+    pub fn apply(tx: &Tx<'p, impl Control>, root: Ptr<'p, Self>, operation: &Operation) -> Result<Outcome> {
         let all = root.get(tx)?;
         let (part, operation) = of_part(operation)?;
         match part {
@@ -406,7 +408,12 @@ impl<'p> Everything<'p> {
         }
     }
 
-    fn apply_to_pointed(self, tx: &Tx<'p>, root: Ptr<'p, Self>, operation: &Operation) -> Result<Outcome> {
+    fn apply_to_pointed(
+        self,
+        tx: &Tx<'p, impl Control>,
+        root: Ptr<'p, Self>,
+        operation: &Operation,
+    ) -> Result<Outcome> {
         let free = |pointer: Ptr<'p, (u64, u64)>| {
             root.update(tx, |all| all.pointed = None)?;
             pointer.free(tx).map(Some)
@@ -432,7 +439,7 @@ impl<'p> Everything<'p> {
     ///
     /// # Errors
     /// A conflict; [`Error::Damaged`].
-    pub fn contents(tx: &Tx<'p>, root: Ptr<'p, Self>) -> Result<Contents> {
+    pub fn contents(tx: &Tx<'p, impl Control>, root: Ptr<'p, Self>) -> Result<Contents> {
         let all = root.get(tx)?;
         let pointed = all.pointed.map(|pointer| number(pointer.get(tx)?)).transpose()?;
         Ok(Contents::Several(vec![
@@ -509,7 +516,7 @@ impl<'p> All<'p> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         // Two who point to each other, and to the same name.
         let name = Text::new(tx, "ann")?;
         let graph = Ptr::new(tx, &Person { friend: None, name })?;
@@ -583,7 +590,7 @@ impl<'p> All<'p> {
     ///
     /// # Errors
     /// A conflict; the part is damaged, or has no such operation.
-    pub fn apply(self, tx: &Tx<'p>, operation: &Operation) -> Result<Outcome> {
+    pub fn apply(self, tx: &Tx<'p, impl Control>, operation: &Operation) -> Result<Outcome> {
         let (part, operation) = of_part(operation)?;
         match part {
             0 => self.hashed.apply(tx, operation),
@@ -600,7 +607,7 @@ impl<'p> All<'p> {
     ///
     /// # Errors
     /// A conflict; [`Error::Damaged`].
-    pub fn contents(self, tx: &Tx<'p>) -> Result<Contents> {
+    pub fn contents(self, tx: &Tx<'p, impl Control>) -> Result<Contents> {
         Ok(Contents::Several(vec![
             self.hashed.contents(tx)?,
             self.ordered.contents(tx)?,

@@ -13,7 +13,7 @@ use strandline_core::heap::usage;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, PersistentAddress, World, coroutines};
-use strandline_core::scheme::{Blurred, Schemes, recover};
+use strandline_core::scheme::{Schemes, recover};
 use strandline_core::transaction::{Abort, AnyRunner, Concurrency, Read, Runner, Statistics, Transaction};
 use strandline_schemes::VolatileWorker;
 
@@ -47,7 +47,7 @@ impl Pool {
         View { memory: Hosted::new(self.world.clone(), 0), layout: self.layout, shared: self.shared }
     }
 
-    fn worker(&self, mode: Concurrency) -> Worker<Hosted, Blurred> {
+    fn worker(&self, mode: Concurrency) -> Worker<Hosted, Concurrency> {
         Worker::lease(self.view(), mode, None).unwrap()
     }
 
@@ -677,7 +677,7 @@ fn together(structure: &dyn Structure, mode: Concurrency, seed: u64) {
             let (pool, all) = (&pool, &all);
             Box::new(move |memory: &Hosted| {
                 let view = View { memory, layout: pool.layout, shared: pool.shared };
-                let mut worker = Worker::<_, Blurred>::lease(view, mode, None).unwrap();
+                let mut worker = Worker::lease(view, mode, None).unwrap();
                 let mut seed = seed * THREADS + thread + 1;
                 for number in 0..150 {
                     let key = random(&mut seed) % 40 * THREADS + thread;

@@ -23,7 +23,17 @@ use database::Database;
 pub use database::Scale;
 use new_order::{Input, cancel_oldest, is_to_be_pruned, new_order};
 
-use crate::{Sizes, Transactions, Workload, root};
+use crate::{Sizes, Transactions, Workload, WorkloadDescriptor, root};
+
+/// TPC-C's New Order.
+pub static TPCC_NEW_ORDER: WorkloadDescriptor = WorkloadDescriptor {
+    name: "tpcc-new-order",
+    source: "TPC-C 5.11; Deferred Commit, 7.1; ATOM, V",
+    description: "enters an order of 5 to 15 lines: one warehouse of the specification's size, tables in B+ trees",
+    takes: &[],
+    make: |sizes| Ok(Box::new(TpccNewOrderWorkload::new(sizes)?)),
+    by_types: None,
+};
 
 /// The database and its terminals.
 pub struct TpccNewOrderWorkload {

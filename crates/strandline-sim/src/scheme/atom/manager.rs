@@ -57,7 +57,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// An empty log.
+    /// The log behind `controller`, with all buckets free.
     pub fn new(controller: usize, parameters: Parameters) -> Self {
         let structure = Structure {
             buckets: Vec::new(),

@@ -93,12 +93,12 @@ impl Parameters {
     }
 }
 
-/// A record's header.
+/// The header of a record: whose old values follow it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The lines whose old values the record holds.
     pub lines: [u32; ENTRIES],
-    /// How many.
+    /// How many of `lines` count, up to 7.
     pub count: usize,
 }
 
@@ -147,7 +147,7 @@ pub struct Current {
 pub struct Critical {
     /// A bit for each bucket that is not free.
     pub taken: [u64; 4],
-    /// For each structure.
+    /// The bucket and record that each update structure is filling.
     pub current: Vec<Current>,
 }
 
@@ -172,7 +172,7 @@ impl Critical {
         words
     }
 
-    /// What was saved.
+    /// The registers that [`Critical::encode`] saved.
     pub fn decode(words: &[u64], structures: usize) -> Self {
         let current = (0..structures).map(|i| {
             let byte = |at: usize| words[4 + at / 8] >> (8 * (at % 8)) & 0xff;
@@ -189,7 +189,7 @@ impl Critical {
 /// The words of the log areas of all controllers.
 #[derive(Clone, Copy)]
 pub struct Area<'a> {
-    /// Their sizes.
+    /// The sizes of buckets, structures and entries.
     pub parameters: Parameters,
     /// How they are interleaved.
     pub controllers: &'a Controllers,

@@ -85,7 +85,7 @@ impl LogArea {
         line
     }
 
-    /// Writes dependency pairs.
+    /// Writes `pairs` to the log as blocks of window `window`, arriving at `at`.
     pub fn append_pairs(&mut self, memory: &mut MemorySide, pairs: &[Pair], window: u8, at: Arrival) {
         for pairs in pairs.chunks(PAIRS_PER_BLOCK) {
             let tx_cnt = pairs.len() as u16;

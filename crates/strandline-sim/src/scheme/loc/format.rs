@@ -43,9 +43,9 @@ const MAGIC: u64 = 0x4c4f_432d_6865_6164;
 /// What a line of a group holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing.
+    /// No block: the place in the group is unused.
     Empty,
-    /// A data block.
+    /// A block that a transaction has stored to.
     Block,
     /// Dependency pairs, TxCnt of them.
     Pairs,
@@ -56,11 +56,11 @@ pub enum Kind {
 /// The metadata of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockTag {
-    /// What it describes.
+    /// What the block holds.
     pub kind: Kind,
     /// The speculation window's number modulo 4.
     pub window: u8,
-    /// Transaction.
+    /// The TxID modulo its width.
     pub tx_id: u8,
     /// The transaction's number of blocks in its last one, else 0.
     pub tx_cnt: u16,
@@ -106,11 +106,11 @@ impl BlockTag {
 /// the same: `earlier` has `count` blocks in all, and no block of its own is left to say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Ta.
+    /// Ta, whose blocks were overwritten.
     pub earlier: u8,
-    /// Tb.
+    /// Tb, which has overwritten them.
     pub later: u8,
-    /// n.
+    /// n, how many blocks.
     pub count: u16,
 }
 

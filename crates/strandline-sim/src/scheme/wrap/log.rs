@@ -20,11 +20,11 @@ pub const BUCKET_LINES: u64 = 64;
 /// A store, as its record keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordKey {
-    /// Physical line.
+    /// The line's number in memory: its address / 64.
     pub line: u32,
     /// Number of the word in it.
     pub word: u8,
-    /// The value.
+    /// The word's new value.
     pub value: u64,
 }
 
@@ -47,14 +47,14 @@ pub fn decode(data: &[u64], count: u64) -> impl Iterator<Item = RecordKey> {
     })
 }
 
-/// The reserved memory.
+/// Where Log and buckets lie in the memory that is reserved for the hardware.
 #[derive(Debug)]
 pub struct Area {
-    /// Its first line.
+    /// The number of its first line.
     pub base: u32,
     /// Entries of the Log.
     pub entries: u64,
-    /// Buckets.
+    /// How many buckets there are.
     pub buckets: usize,
     /// Those that are free, the next to be used first.
     pub free: VecDeque<u32>,
@@ -145,13 +145,13 @@ impl Area {
 /// A log write in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffered {
-    /// Its line.
+    /// The line of the log that it goes to.
     pub line: u32,
-    /// Its words.
+    /// The line's words.
     pub data: Line,
-    /// Which of them.
+    /// A bit for each word that is written.
     pub mask: u8,
-    /// The wrap.
+    /// The token of the wrap that it belongs to.
     pub token: u64,
 }
 
@@ -193,7 +193,7 @@ impl LogChannel {
         self.buffer.len() + self.in_flight.len()
     }
 
-    /// Adds a write.
+    /// Adds a write behind all others in the buffer.
     pub fn push(&mut self, write: Buffered) {
         self.buffer.push_back(write);
     }

@@ -191,7 +191,7 @@ struct Rules {
     bucket_fence: bool,
 }
 
-/// A wrap.
+/// A wrap that is open or waits to be copied.
 #[derive(Debug)]
 struct OneWrap {
     token: u64,
@@ -216,7 +216,6 @@ enum Closing {
     Victims,
 }
 
-/// Counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     wraps: u64,

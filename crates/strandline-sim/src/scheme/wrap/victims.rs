@@ -17,12 +17,12 @@ pub struct Victims {
 }
 
 impl Victims {
-    /// An empty one.
+    /// A victim cache with room for `capacity` lines.
     pub fn new(capacity: usize) -> Self {
         Self { capacity, lines: BTreeMap::new(), lost: BTreeMap::new(), holders: BTreeMap::new() }
     }
 
-    /// Lines in it.
+    /// How many lines it holds.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
@@ -81,7 +81,7 @@ impl Victims {
         }
     }
 
-    /// Deletes the entry.
+    /// Deletes the entry of `line`, if there is one.
     pub fn forget(&mut self, line: u32) {
         self.lines.remove(&line);
         self.lost.remove(&line);

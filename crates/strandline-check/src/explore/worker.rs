@@ -1,0 +1,137 @@
+//! A worker on either path, as workloads see it: they are compiled once for both.
+//!
+//! The word workloads need a [`Transaction`] alone. Typed code is compiled for the engine's own transaction, so there the
+//! few operations of the typed workload are what is called through the object.
+
+use strandline::hosted::{Over, initialise, with_root};
+use strandline_core::engine::{Control, SingleWriter, Stm, Tx, Worker};
+use strandline_core::layout::View;
+use strandline_core::memory::{Hosted, Memory};
+use strandline_core::sync::SharedLog;
+use strandline_core::transaction::Statistics;
+use strandline_core::{Abort, Concurrency, Error, Result, Runner, Transaction};
+use strandline_structures::model::typed::Everything;
+use strandline_structures::model::{Contents, Operation, Outcome};
+
+/// A transaction with the operations of the typed workload.
+pub(crate) trait CheckedTx: Transaction {
+    /// [`Everything::apply`].
+    fn apply(&mut self, operation: &Operation) -> Result<Outcome, Abort>;
+    /// [`Everything::contents`].
+    fn contents(&mut self) -> Result<Contents, Abort>;
+}
+
+impl<M: Memory, C: Control<M> + Default> CheckedTx for Tx<M, C> {
+    fn apply(&mut self, operation: &Operation) -> Result<Outcome, Abort> {
+        with_root::<Everything, _, Over<C, M>>(self, |tx, root| Everything::apply(tx, root, operation))
+    }
+
+    fn contents(&mut self) -> Result<Contents, Abort> {
+        with_root::<Everything, _, Over<C, M>>(self, |tx, root| Everything::contents(tx, root))
+    }
+}
+
+type Body<'b> = dyn FnMut(&mut dyn CheckedTx) -> Result<(), Abort> + 'b;
+
+/// What workloads need of a worker, without generic methods.
+trait Checked {
+    fn execute(&mut self, reads_only: bool, body: &mut Body) -> Result<()>;
+    fn make_everything(&mut self) -> Result<()>;
+    fn drain(&mut self) -> Result<()>;
+    fn statistics(&self) -> Statistics;
+    fn log_index(&self) -> u64;
+}
+
+impl<M: Memory, C: Control<M> + Default> Checked for Worker<M, C> {
+    fn execute(&mut self, reads_only: bool, body: &mut Body) -> Result<()> {
+        if reads_only { self.view(|tx| body(tx)) } else { self.run(|tx| body(tx)) }
+    }
+
+    fn make_everything(&mut self) -> Result<()> {
+        initialise::<Everything, Over<C, M>>(self, |tx| Everything::new(tx))
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        Runner::drain(self)
+    }
+
+    fn statistics(&self) -> Statistics {
+        Runner::statistics(self)
+    }
+
+    fn log_index(&self) -> u64 {
+        Worker::log_index(self)
+    }
+}
+
+/// A worker on either path.
+pub(crate) struct AnyWorker<'m>(Box<dyn Checked + 'm>);
+
+impl<'m> AnyWorker<'m> {
+    /// One on the laboratory's path.
+    pub fn laboratory(worker: Worker<&'m Hosted, Concurrency>) -> Self {
+        Self(Box::new(worker))
+    }
+
+    /// One on the product's path.
+    ///
+    /// # Errors
+    /// As [`Worker::lease`]; [`Error::Parameter`]: it has no such mode.
+    pub fn product(
+        view: View<&'m Hosted>,
+        concurrency: Concurrency,
+        shared_log: Option<SharedLog>,
+    ) -> Result<Self> {
+        Ok(Self(match concurrency {
+            Concurrency::Stm => Box::new(Worker::lease(view, Stm, shared_log)?),
+            Concurrency::SingleWriter => Box::new(Worker::lease(view, SingleWriter, shared_log)?),
+            Concurrency::Locks => return Err(Error::Parameter("the product has no mode with locks".into())),
+        }))
+    }
+
+    /// [`Worker::log_index`].
+    pub fn log_index(&self) -> u64 {
+        self.0.log_index()
+    }
+
+    /// Makes what the typed workload works on.
+    ///
+    /// # Errors
+    /// The pool is too small.
+    pub fn make_everything(&mut self) -> Result<()> {
+        self.0.make_everything()
+    }
+
+    fn execute<R>(
+        &mut self,
+        reads_only: bool,
+        mut body: impl FnMut(&mut &mut dyn CheckedTx) -> Result<R, Abort>,
+    ) -> Result<R> {
+        let mut result = None;
+        self.0.execute(reads_only, &mut |mut tx| {
+            result = Some(body(&mut tx)?);
+            Ok(())
+        })?;
+        Ok(result.expect("a transaction commits after its body has run"))
+    }
+}
+
+impl Runner for AnyWorker<'_> {
+    type Tx<'t> = &'t mut (dyn CheckedTx + 't);
+
+    fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R> {
+        self.execute(false, body)
+    }
+
+    fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R> {
+        self.execute(true, body)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        self.0.drain()
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.0.statistics()
+    }
+}

@@ -1,0 +1,198 @@
+//! Workloads whose type is forgotten, so that each is compiled once for all schemes and memories, and once more for the
+//! product's path.
+
+use strandline_core::Result;
+use strandline_core::engine::Worker;
+use strandline_core::file::Pool;
+use strandline_core::memory::Native;
+use strandline_core::transaction::{AnyRunner, Runner, Statistics};
+
+use crate::{NewPool, Transactions, Workload};
+
+/// A [`Workload`] of any type, on runners of any type.
+pub trait AnyWorkload {
+    /// As [`Workload::heap_bytes`].
+    fn heap_bytes(&self) -> u64;
+
+    /// As [`Workload::most_threads`].
+    fn most_threads(&self) -> u64;
+
+    /// As [`Workload::prepare`].
+    ///
+    /// # Errors
+    /// As there.
+    fn prepare(&self, runner: &mut AnyRunner) -> Result<()>;
+
+    /// As [`Workload::thread`].
+    ///
+    /// # Errors
+    /// As there.
+    fn thread(&self, runner: &mut AnyRunner, seed: u64) -> Result<Box<dyn AnyTransactions>>;
+
+    /// As [`Workload::check`].
+    ///
+    /// # Errors
+    /// As there.
+    fn check(&self, runner: &mut AnyRunner) -> Result<()>;
+}
+
+/// [`Transactions`] of any type, on runners of any type.
+pub trait AnyTransactions {
+    /// As [`Transactions::transaction`].
+    ///
+    /// # Errors
+    /// As there.
+    fn transaction(&mut self, runner: &mut AnyRunner) -> Result<()>;
+}
+
+impl<W: Workload> AnyWorkload for W {
+    fn heap_bytes(&self) -> u64 {
+        Workload::heap_bytes(self)
+    }
+
+    fn most_threads(&self) -> u64 {
+        Workload::most_threads(self)
+    }
+
+    fn prepare(&self, runner: &mut AnyRunner) -> Result<()> {
+        Workload::prepare(self, runner)
+    }
+
+    fn thread(&self, runner: &mut AnyRunner, seed: u64) -> Result<Box<dyn AnyTransactions>> {
+        Ok(Box::new(Workload::thread(self, runner, seed)?))
+    }
+
+    fn check(&self, runner: &mut AnyRunner) -> Result<()> {
+        Workload::check(self, runner)
+    }
+}
+
+impl<T: Transactions> AnyTransactions for T {
+    fn transaction(&mut self, runner: &mut AnyRunner) -> Result<()> {
+        Transactions::transaction(self, runner)
+    }
+}
+
+/// A thread with whoever runs its transactions.
+pub trait Client {
+    /// As [`Transactions::transaction`].
+    ///
+    /// # Errors
+    /// As there.
+    fn transaction(&mut self) -> Result<()>;
+
+    /// As [`Runner::drain`].
+    ///
+    /// # Errors
+    /// As there.
+    fn drain(&mut self) -> Result<()>;
+
+    /// As [`Runner::statistics`].
+    fn statistics(&self) -> Statistics;
+}
+
+/// On a runner of any type.
+pub(crate) struct ErasedClient {
+    runner: AnyRunner<'static>,
+    thread: Box<dyn AnyTransactions>,
+}
+
+impl ErasedClient {
+    /// Opens the workload's structure.
+    pub fn new(workload: &dyn AnyWorkload, mut runner: AnyRunner<'static>, seed: u64) -> Result<Self> {
+        let thread = workload.thread(&mut runner, seed)?;
+        Ok(Self { runner, thread })
+    }
+}
+
+impl Client for ErasedClient {
+    fn transaction(&mut self) -> Result<()> {
+        self.thread.transaction(&mut self.runner)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        self.runner.drain()
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.runner.statistics()
+    }
+}
+
+/// A pool or a store on the product's path, filled, and open.
+pub trait Product: Send + Sync {
+    /// A client that draws its random numbers from `seed`.
+    ///
+    /// # Errors
+    /// As [`Workload::thread`]; as [`Pool::worker`].
+    fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>>;
+
+    /// Checks all that is there, while nobody works.
+    ///
+    /// # Errors
+    /// As [`Workload::check`].
+    fn check(&self) -> Result<()>;
+}
+
+/// A [`Workload`] of any type that is compiled for the product's path too.
+pub trait InlinedWorkload: AnyWorkload + Send + Sync {
+    /// A client on the product's path: BPPM on native memory, inlined into the workload's transactions.
+    ///
+    /// # Errors
+    /// As [`Product::client`].
+    fn inlined(&self, pool: &Pool, seed: u64) -> Result<Box<dyn Client>>;
+}
+
+impl<W: Workload + Send + Sync> InlinedWorkload for W {
+    fn inlined(&self, pool: &Pool, seed: u64) -> Result<Box<dyn Client>> {
+        // Opening takes no part in what is measured, and is not compiled again.
+        let thread = Workload::thread(self, &mut AnyRunner::new(pool.worker()?), seed)?;
+        Ok(Box::new(InlinedClient { worker: pool.worker()?, thread }))
+    }
+}
+
+/// The product's path by words.
+pub(crate) struct Words<'w> {
+    pool: Pool,
+    workload: &'w dyn InlinedWorkload,
+}
+
+impl<'w> Words<'w> {
+    /// Creates a pool as an application does, fills it, and opens it to be measured.
+    pub fn create(workload: &'w dyn InlinedWorkload, new: &NewPool) -> Result<Self> {
+        let pool = Pool::create(&new.path, &new.filling)?;
+        workload.prepare(&mut AnyRunner::new(pool.worker()?))?;
+        pool.close()?;
+        Ok(Self { pool: new.open(|path, options| Pool::open(path, options))?, workload })
+    }
+}
+
+impl Product for Words<'_> {
+    fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>> {
+        self.workload.inlined(&self.pool, seed)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.workload.check(&mut AnyRunner::new(self.pool.worker()?))
+    }
+}
+
+/// A thread on the product's path.
+struct InlinedClient<T> {
+    worker: Worker<Native>,
+    thread: T,
+}
+
+impl<T: Transactions> Client for InlinedClient<T> {
+    fn transaction(&mut self) -> Result<()> {
+        self.thread.transaction(&mut self.worker)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        self.worker.drain()
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.worker.statistics()
+    }
+}

@@ -1,0 +1,137 @@
+//! Workloads on the collections of the typed interface: the operations that the same workload does on words, in a store of its own.
+
+use fastrand::Rng;
+use strandline::{Root, Session, Store, Tx};
+use strandline_core::error::{Error, Result};
+use strandline_core::transaction::Statistics;
+
+use crate::{Client, NewPool, Product, Sizes};
+
+/// Creates a store in a new file, fills it, and opens it to be measured.
+pub type CreateTyped = fn(&Sizes, &NewPool) -> Result<Box<dyn Product>>;
+
+/// Items that are inserted in one transaction when a store is filled: few enough for the smallest log.
+const BATCH: usize = 16;
+
+/// A root with the collection that a workload works on.
+pub(crate) trait Collection: Root + 'static {
+    /// Makes the collection.
+    fn create<'p>(tx: &Tx<'p>, sizes: &Sizes) -> Result<Self::At<'p>>;
+
+    /// The items that are there at first, in the order in which they are added.
+    fn initial(sizes: &Sizes) -> Vec<u64>;
+
+    /// Adds an item.
+    fn add<'p>(root: &Self::At<'p>, tx: &Tx<'p>, item: u64) -> Result<()>;
+
+    /// One operation of a transaction.
+    fn operation<'p>(root: &Self::At<'p>, tx: &Tx<'p>, sizes: &Sizes, random: &mut Rng) -> Result<()>;
+}
+
+/// A root `Typed` with a map of random keys below one of the sizes, which come and go as [`Mix::Toggle`](crate::Mix::Toggle) says.
+macro_rules! map_by_types {
+    ($map:ident<$key:ty, $value:ty>, $below:ident, $new:expr, $encode:expr, $content:expr) => {
+        /// The map by types.
+        #[derive(strandline::Persist)]
+        struct Typed<'p> {
+            map: strandline::$map<'p, $key, $value>,
+        }
+
+        impl crate::typed::Collection for Typed<'static> {
+            fn create<'p>(tx: &strandline::Tx<'p>, sizes: &Sizes) -> Result<Typed<'p>> {
+                let new: for<'t> fn(
+                    &strandline::Tx<'t>,
+                    &Sizes,
+                ) -> Result<strandline::$map<'t, $key, $value>> = $new;
+                Ok(Typed { map: new(tx, sizes)? })
+            }
+
+            fn initial(sizes: &Sizes) -> Vec<u64> {
+                crate::dictionary::Use::of(sizes, sizes.$below).initial()
+            }
+
+            fn add<'p>(root: &Typed<'p>, tx: &strandline::Tx<'p>, item: u64) -> Result<()> {
+                root.map.insert(tx, &$encode(item), &$content(item)).map(drop)
+            }
+
+            fn operation<'p>(
+                root: &Typed<'p>,
+                tx: &strandline::Tx<'p>,
+                sizes: &Sizes,
+                random: &mut fastrand::Rng,
+            ) -> Result<()> {
+                let number = random.u64(..sizes.$below);
+                let key = $encode(number);
+                if root.map.contains_key(tx, &key)? {
+                    return root.map.remove(tx, &key).map(drop);
+                }
+                root.map.insert(tx, &key, &$content(number)).map(drop)
+            }
+        }
+    };
+}
+pub(crate) use map_by_types;
+
+struct Filled<C> {
+    store: Store<C>,
+    sizes: Sizes,
+}
+
+/// The store with a collection, for [`WorkloadDescriptor::by_types`](crate::WorkloadDescriptor::by_types).
+pub(crate) fn create<C: Collection>(sizes: &Sizes, pool: &NewPool) -> Result<Box<dyn Product>> {
+    let store = Store::<C>::create(&pool.path, &pool.filling, |tx| C::create(tx, sizes))?;
+    let mut session = store.session()?;
+    for items in C::initial(sizes).chunks(BATCH) {
+        session.update(|tx, root| {
+            let root = root.get(tx)?;
+            items.iter().try_for_each(|&item| C::add(&root, tx, item))
+        })?;
+    }
+    drop(session);
+    store.close()?;
+    let store = pool.open(|path, options| Store::<C>::open(path, options))?;
+    Ok(Box::new(Filled { store, sizes: *sizes }))
+}
+
+impl<C: Collection> Product for Filled<C> {
+    fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>> {
+        let random = Rng::with_seed(seed);
+        Ok(Box::new(TypedClient { session: self.store.session()?, sizes: &self.sizes, random }))
+    }
+
+    fn check(&self) -> Result<()> {
+        let findings = self.store.check()?;
+        if findings.is_empty() { Ok(()) } else { Err(Error::Damaged(findings.join("; "))) }
+    }
+}
+
+struct TypedClient<'s, C> {
+    session: Session<'s, C>,
+    sizes: &'s Sizes,
+    random: Rng,
+}
+
+impl<C: Collection> Client for TypedClient<'_, C> {
+    fn transaction(&mut self) -> Result<()> {
+        let Self { session, sizes, random } = self;
+        *random = session.update(|tx, root| {
+            // A transaction that is run again draws the same numbers again.
+            let mut random = random.clone();
+            let root = root.get(tx)?;
+            for _ in 0..sizes.operations {
+                C::operation(&root, tx, sizes, &mut random)?;
+            }
+            Ok(random)
+        })?;
+        Ok(())
+    }
+
+    /// Nothing is ever deferred here.
+    fn drain(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.session.statistics()
+    }
+}
