@@ -145,7 +145,7 @@ impl<I: Iterator<Item = u32>> Numbers<I> {
 impl<I: Iterator<Item = u32>> Choices for Numbers<I> {
     fn below(&mut self, bound: u64) -> u64 {
         let number = self.numbers.next().unwrap_or(0);
-        (u128::from(number) * u128::from(bound) >> 32) as u64
+        ((u128::from(number) * u128::from(bound)) >> 32) as u64
     }
 
     fn key(&mut self) -> u64 {

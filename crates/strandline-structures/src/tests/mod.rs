@@ -335,7 +335,7 @@ fn fill_and_empty(tree: &dyn Structure, keys: &[u64], removal: &[u64]) {
     let mut model = tree.empty();
     let mut run = |operation: Operation| {
         assert_eq!(runner.run(|tx| tree.apply(tx, root, &operation)).unwrap(), model.apply(&operation));
-        if runner.statistics().commits % 500 == 0 {
+        if runner.statistics().commits.is_multiple_of(500) {
             verify(&mut runner, tree, root, &model);
         }
     };

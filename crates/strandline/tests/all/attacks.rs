@@ -95,7 +95,7 @@ fn use_everything(store: &Store<All>) {
     let _ = store.update(|tx, root| root.get(tx)?.nested.destroy(tx));
     let _ = store.update(|tx, root| root.get(tx)?.bytes.destroy(tx));
     let _ = store.check();
-    let _ = store.pool().usage();
+    let _ = store.usage();
 }
 
 type Files = Vec<(&'static str, Vec<u8>)>;
@@ -252,7 +252,7 @@ fn after_a_kill(path: &Path, image: &Path) -> Contents {
     std::fs::copy(path, image).unwrap();
     let store = Store::<All>::open(image, &options(Domain::Process)).unwrap();
     let found = store.update(|tx, root| root.get(tx)?.contents(tx));
-    store.pool().usage().unwrap();
+    store.usage().unwrap();
     found.unwrap()
 }
 

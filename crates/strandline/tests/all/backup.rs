@@ -84,12 +84,12 @@ fn copy_while_transactions_run<C: Control<Memory = Native>>(options: &Options) {
         }
         for copy in &copies {
             let before = total(&bank).unwrap().1;
-            bank.pool().backup(copy).unwrap();
+            bank.backup(copy).unwrap();
             known.push(before);
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert!(matches!(bank.pool().backup(&copies[0]), Err(Error::Io { .. })), "it exists already");
+    assert!(matches!(bank.backup(&copies[0]), Err(Error::Io { .. })), "it exists already");
     for (copy, before) in copies.iter().zip(known) {
         assert!(!log_path(copy).exists() && inspect(copy, Schemes::default()).unwrap().in_use.is_none());
         // Cleanly closed: any domain opens it.
@@ -98,7 +98,7 @@ fn copy_while_transactions_run<C: Control<Memory = Native>>(options: &Options) {
         let (sum, transfers) = total(&restored).unwrap();
         assert_eq!(sum, 500 * 100);
         assert!(transfers >= before, "what was acknowledged before the copy began is in it");
-        restored.pool().usage().unwrap();
+        restored.usage().unwrap();
         restored.update(|tx, root| root.update(tx, |bank| bank.transfers = 0)).unwrap();
     }
     let left: Vec<_> = std::fs::read_dir(folder.path())
@@ -196,7 +196,7 @@ fn a_pool_grows_on_demand() {
         let mut worker = bank.pool().worker().unwrap();
         worker.run(|tx| tx.alloc(10 << 20)).unwrap();
         drop(worker);
-        let allocated = bank.pool().usage().unwrap();
+        let allocated = bank.usage().unwrap();
         let taken = allocated.total_bytes - allocated.free_chunks * geometry.chunk_bytes;
         assert!(taken > 10 << 20 && on_disk() >= taken, "{taken} bytes of chunks in {} on disk", on_disk());
         assert!(on_disk() < before + taken + (8 << 20));

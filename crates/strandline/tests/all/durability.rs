@@ -125,12 +125,12 @@ fn committers_share_flushes_of_no_more_blocks_than_they_need() {
 #[test]
 fn a_checkpoint_writes_each_dirty_page_once() {
     let (_folder, store) = create(&options());
-    store.pool().checkpoint().unwrap();
+    store.checkpoint().unwrap();
     let done = counted(&store, || {
         for _ in 0..50 {
             store.update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap();
         }
-        store.pool().checkpoint().unwrap();
+        store.checkpoint().unwrap();
     });
     // The page of the count, and the slot.
     assert_eq!((done.heap_writes, done.heap_bytes), (2, 2 * 4096));

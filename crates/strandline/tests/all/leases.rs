@@ -67,7 +67,7 @@ fn a_transaction_within_a_transaction_is_an_error() {
                         // A session is no transaction, but has none here.
                         assert!(is_nested(store.session()?.update(|tx, root| root.set(tx, &8))));
                         assert!(is_nested(store.pool().worker()?.run(|tx| tx.write(tx.root(5), 1))));
-                        assert!(is_nested(store.pool().backup(folder.path().join("copy"))));
+                        assert!(is_nested(store.backup(folder.path().join("copy"))));
                         root.update(tx, |value| *value += 1)
                     })
                     .unwrap();

@@ -57,7 +57,7 @@ fn every_thread_can_run_transactions() {
             // Its first access is a read.
             assert_eq!(store.view(|tx, root| root.get(tx)?.map.count(tx)).unwrap(), 0);
             write(&store, 0);
-            store.pool().usage().unwrap();
+            store.usage().unwrap();
         });
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
@@ -69,9 +69,9 @@ fn every_thread_can_run_transactions() {
         let (_, ticket) =
             store.update_later(|tx, root| root.get(tx)?.map.insert(tx, &7, &"later".to_owned())).unwrap();
         ticket.wait().unwrap();
-        store.pool().checkpoint().unwrap();
+        store.checkpoint().unwrap();
         if domain == Domain::Sync {
-            store.pool().backup(folder.path().join("copy")).unwrap();
+            store.backup(folder.path().join("copy")).unwrap();
         }
         drop(store);
         let store = Store::<Root>::open(&path, &options(domain)).unwrap();

@@ -63,7 +63,7 @@ fn values_come_back_as_they_went() {
             })
             .unwrap();
     }
-    assert_eq!(store.pool().usage().unwrap().objects, 2, "the root and its description");
+    assert_eq!(store.usage().unwrap().objects, 2, "the root and its description");
 }
 
 #[derive(Persist)]
@@ -123,7 +123,7 @@ fn a_list_of_pointers_and_what_dangling_ones_can_do() {
         })
         .unwrap();
     dangles(store.view(|tx, root| root.get(tx)?.first.unwrap().get(tx).map(drop)));
-    store.pool().usage().unwrap();
+    store.usage().unwrap();
 }
 
 #[derive(Debug, PartialEq)]
@@ -294,7 +294,7 @@ fn bytes_and_text_of_any_size() {
         });
         assert_eq!(found.unwrap(), text);
     }
-    let objects = || store.pool().usage().unwrap().objects;
+    let objects = || store.usage().unwrap().objects;
     let before = objects();
     store.update(|tx, root| root.get(tx)?.bytes.destroy(tx)).unwrap();
     assert_eq!(objects(), before - 2);
@@ -370,7 +370,7 @@ proptest! {
         let (_folder, store) = store::<Maps>(|tx| {
             Ok(Maps { ordered: OrderedMap::new(tx)?, hashed: HashMap::new(tx)? })
         });
-        let empty = store.pool().usage().unwrap().objects;
+        let empty = store.usage().unwrap().objects;
         let mut model = BTreeMap::new();
         for step in steps {
             store.update(|tx, root| {
@@ -445,7 +445,7 @@ proptest! {
             let fresh = HashMap::new(tx)?;
             root.set(tx, &Maps { ordered, hashed: fresh })
         }).unwrap();
-        prop_assert_eq!(store.pool().usage().unwrap().objects, empty);
+        prop_assert_eq!(store.usage().unwrap().objects, empty);
     }
 }
 
@@ -534,7 +534,7 @@ proptest! {
         let (_folder, store) = store::<Sequences>(|tx| {
             Ok(Sequences { vector: Vector::new(tx)?, queue: Queue::new(tx)? })
         });
-        let empty = store.pool().usage().unwrap().objects;
+        let empty = store.usage().unwrap().objects;
         let (mut vector, mut queue) = (Vec::new(), VecDeque::new());
         for step in steps {
             store.update(|tx, root| {
@@ -600,6 +600,6 @@ proptest! {
             own.clear(tx)?;
             own_queue.clear(tx)
         }).unwrap();
-        prop_assert_eq!(store.pool().usage().unwrap().objects, empty);
+        prop_assert_eq!(store.usage().unwrap().objects, empty);
     }
 }

@@ -188,9 +188,9 @@ impl State {
                     drop(self.store()?.update_later(|tx, root| change(tx, root, number(1)))?);
                 }
             }
-            "checkpoint" => self.store()?.pool().checkpoint()?,
+            "checkpoint" => self.store()?.checkpoint()?,
             "backup" => {
-                self.store()?.pool().backup(words[1])?;
+                self.store()?.backup(words[1])?;
             }
             "repair" => {
                 let report =

@@ -165,7 +165,7 @@ fn look(path: &Path, domain: Domain, how: How) -> Result<Result<Counts, Error>, 
             Err(error) => return Ok(Err(error)),
         };
         let found = contents(&store)?;
-        store.pool().usage().map_err(|error| format!("usage: {error}"))?;
+        store.usage().map_err(|error| format!("usage: {error}"))?;
         store.close().map_err(|error| format!("close: {error}"))?;
         Ok(Ok(found))
     };
