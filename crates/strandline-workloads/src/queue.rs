@@ -140,7 +140,7 @@ impl Collection for Typed<'static> {
 
     fn operation<'p>(root: &Typed<'p>, tx: &Tx<'p>, _: &Sizes, random: &mut Rng) -> Result<()> {
         let number = random.u64(..);
-        if number % 2 == 0 || root.queue.pop(tx)?.is_none() {
+        if number.is_multiple_of(2) || root.queue.pop(tx)?.is_none() {
             return root.queue.push(tx, &number);
         }
         Ok(())
