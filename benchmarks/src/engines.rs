@@ -94,7 +94,7 @@ impl Engine for Strandline {
         });
     }
     fn settle(&self) {
-        self.0.pool().checkpoint().expect("a checkpoint");
+        self.0.checkpoint().expect("a checkpoint");
     }
 }
 

@@ -3,9 +3,7 @@
 //! ```
 //! use strandline_core::{Options, Pool, Read, Runner, Transaction};
 //!
-//! # fn main() -> strandline_core::Result<()> {
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let path = folder.path().join("pool");
+//! # let path = strandline_core::example::path();
 //! let pool = Pool::create(&path, &Options::default())?;
 //! let mut worker = pool.worker()?;
 //! // Durable when `run` returns; nothing of it happens if the closure returns an error.
@@ -16,8 +14,7 @@
 //!     Ok(visits)
 //! })?;
 //! assert_eq!(visits, 1);
-//! # Ok(())
-//! # }
+//! # Ok::<(), strandline_core::Error>(())
 //! ```
 //!
 //! A [`Pool`] holds the data, a [`Worker`](engine::Worker) runs transactions for one thread, and a [`Domain`] says what

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use strandline_core::memory::WriteBackInstruction;
 use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{
-    Length, Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadKind,
+    Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadKind,
 };
 
 use crate::measurements::{Key, Measurements, Spread};
-use crate::session::{Error, Session};
+use crate::session::{Error, Pace, Session};
 use crate::simulated;
 
 /// Transactions per second of processor time.
@@ -94,19 +94,15 @@ impl Cell {
         let pace = session.pace();
         let run = Run {
             threads: self.threads,
-            length: Length::Time { warm_up: pace.warm_up, timed: pace.duration },
+            length: pace.length(),
             seed: session.seed.wrapping_add(repetition),
             idle_percent: self.idle_percent,
         };
         let selection = Selection::new(self.workload, &self.sizes)?;
         if pool.take_fresh() {
             // Otherwise the first system of each turn would map the pool's pages for all others.
-            let mapping = Run {
-                threads: 1,
-                length: Length::Time { warm_up: MAPPING * pace.warm_up, timed: pace.warm_up },
-                idle_percent: 0,
-                ..run
-            };
+            let mapping = Pace { warm_up: MAPPING * pace.warm_up, duration: pace.warm_up, ..pace };
+            let mapping = Run { threads: 1, length: mapping.length(), idle_percent: 0, ..run };
             let nobody = SchemeName { kind: Some(&strandline_schemes::NP), concurrency: Concurrency::Stm };
             selection.measure(pool.pool(), self.domain(), nobody, &mapping)?;
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::Description;
-use strandline_workloads::{Place, Sizes};
+use strandline_workloads::{Length, Place, Sizes};
 
 use crate::claim::Claim;
 use crate::measurements::Measurements;
@@ -52,6 +52,17 @@ pub struct Pace {
     pub duration: Duration,
     /// Repetitions, interleaved with those of everything that is compared.
     pub repetitions: u64,
+}
+
+impl Pace {
+    /// When a native run ends; where it has no time, after a few transactions.
+    pub fn length(&self) -> Length {
+        if self.duration.is_zero() {
+            Length::Transactions(30)
+        } else {
+            Length::Time { warm_up: self.warm_up, timed: self.duration }
+        }
+    }
 }
 
 /// What to reproduce, and how.
@@ -126,7 +137,7 @@ impl Session {
         let (warm_up, duration, repetitions) = match self.effort {
             Effort::Full => (60, 240, 7),
             Effort::Quick => (30, 70, 3),
-            Effort::Trial => (1, 1, 2),
+            Effort::Trial => (0, 0, 2),
         };
         let (warm_up, duration) = (Duration::from_millis(warm_up), Duration::from_millis(duration));
         Pace { warm_up, duration, repetitions }

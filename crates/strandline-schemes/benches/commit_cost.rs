@@ -83,8 +83,11 @@ fn time_bare(memory: &Native, lines: f64) -> f64 {
     since.elapsed().as_nanos() as f64 / TRANSACTIONS as f64
 }
 
+/// What is measured, by name.
+type Works = [(&'static str, Work); 2];
+
 /// A pool with what the transactions work on.
-fn filled<C: Control<Native>>(setup: Setup<C>, path: &Path) -> Result<(Pool<C>, [(&'static str, Work); 2])> {
+fn filled<C: Control<Native>>(setup: Setup<C>, path: &Path) -> Result<(Pool<C>, Works)> {
     let options = Options { domain: Domain::Flush, assume_persistent: true, ..Options::default() };
     let pool = setup.create(path, &options)?;
     let mut filler = strandline_schemes::VolatileWorker::in_pool(&pool, 0)?;

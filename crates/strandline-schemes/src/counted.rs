@@ -30,7 +30,7 @@ use strandline_core::transaction::Concurrency;
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::Abort;
-/// use strandline_core::scheme::BPPM_COUNTED;
+/// use strandline_schemes::BPPM_COUNTED;
 ///
 /// let mut worker = Worker::lease_of(view, &BPPM_COUNTED, Concurrency::Stm, None)?;
 /// let given_up = worker.run(|tx| {

@@ -16,7 +16,7 @@ use strandline_core::transaction::Concurrency;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::NP;
+/// use strandline_schemes::NP;
 ///
 /// let mut worker = Worker::lease_of(view, &NP, Concurrency::Stm, None)?;
 /// let before = worker.statistics().total;

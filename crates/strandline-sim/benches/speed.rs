@@ -13,7 +13,8 @@ use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::{Contents, Description, Machine, scheme};
 use strandline_workloads::{HASH, SPS, Sizes, WorkloadKind};
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/all/support.rs"]
+#[allow(dead_code, reason = "the tests use all of it")]
 mod support;
 
 /// Seconds of processor time of this process so far.

@@ -15,7 +15,7 @@ use strandline_core::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, Wor
 use strandline_core::scheme::{RecoveryReport, SchemeMemory};
 use strandline_core::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics};
 use strandline_core::{Concurrency, Result};
-use strandline_schemes::VolatileWorker;
+use strandline_schemes::{VolatileWorker, laboratory};
 use strandline_workloads::{AnyTransactions, SchemeName, Selection, Sizes, WorkloadKind};
 
 use crate::controller::Regions;
@@ -347,7 +347,10 @@ impl Driver<'_> {
         let (view, scheme) = (self.prepared.view(memory), self.run.scheme);
         match scheme.kind {
             None => Ok(AnyRunner::new(VolatileWorker::new(view, index as u64))),
-            Some(kind) => Worker::lease_of(view, kind, scheme.concurrency, None).map(AnyRunner::new),
+            Some(kind) => {
+                // The structure was filled under another scheme.
+                Worker::lease_of(view, kind, laboratory(scheme.concurrency), None).map(AnyRunner::new)
+            }
         }
     }
 

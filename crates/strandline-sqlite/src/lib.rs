@@ -10,9 +10,8 @@
 //! use strandline_core::file::{Options, Pool};
 //! use strandline_sqlite::Vfs;
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let folder = tempfile::tempdir()?;
-//! let pool = Pool::create(folder.path().join("accounts.pool"), &Options::default())?;
+//! # let path = strandline_core::example::path();
+//! let pool = Pool::create(&path, &Options::default())?;
 //! let vfs = Vfs::new(pool.worker()?, 0)?;
 //! let database = vfs.open("accounts")?;
 //! database.execute_batch("CREATE TABLE account (name TEXT PRIMARY KEY, cents INTEGER)")?;
@@ -21,8 +20,7 @@
 //! let cents: i64 = database.query_row("SELECT cents FROM account", [], |row| row.get(0))?;
 //! assert_eq!(cents, 100);
 //! # drop(database);
-//! # Ok(())
-//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! The connections of one VFS exclude each other by SQLite's own locks. Databases have rollback journals, no

@@ -1,5 +1,6 @@
 //! A process that works on a database is killed at any time: SQLite finds its database whole, and every commit that
-//! was acknowledged.
+//! was acknowledged. In a program apart from `sqlite.rs`: a process that is being started holds for a moment the locks of the pools that
+//! other tests of the same program have open.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -148,7 +148,7 @@ fn connections_exclude_each_other() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let database = vfs.open("test").unwrap();
-                database.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
+                database.busy_timeout(std::time::Duration::from_secs(600)).unwrap();
                 for _ in 0..50 {
                     database.execute_batch("BEGIN IMMEDIATE; UPDATE t SET v = v + 1; COMMIT").unwrap();
                 }

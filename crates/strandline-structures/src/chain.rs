@@ -106,7 +106,7 @@ impl<V: Value> Chains<V> {
     ) -> Result<(u64, Option<Node>), Abort> {
         let head = tx.read(cell)?;
         let mut at = PersistentAddress::new(head);
-        let mut guard = CircleGuard::new();
+        let mut guard = CircleGuard::default();
         while !at.is_null() {
             let mut words = [0; 3];
             tx.read_range(at, &mut words)?;
@@ -245,7 +245,7 @@ impl<V: Value> Chains<V> {
         mut visit: impl FnMut(u64, V) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
         let mut at = PersistentAddress::new(tx.read(self.cell(index))?);
-        let mut guard = CircleGuard::new();
+        let mut guard = CircleGuard::default();
         while !at.is_null() {
             if guard.closes(at) {
                 return Err(self.damaged(tx, at, "a chain that runs in a circle"));

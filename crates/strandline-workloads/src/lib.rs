@@ -166,7 +166,7 @@ pub struct Sizes {
 }
 
 impl Default for Sizes {
-    /// The sizes of DESIGN §9: a million array words, keys below a million in 500,000 buckets and in the B+
+    /// Those of Blurred Persistence: a million array words, keys below a million in 500,000 buckets and in the B+
     /// tree, below 200,000 in the red-black tree, values of 8 bytes, one operation in a transaction. Beyond
     /// it: 65,536 queue entries, 131,072 vertices with 500,000 candidate edges, 100,000 subscribers, one
     /// warehouse.

@@ -123,7 +123,7 @@ pub unsafe trait Persist<'p>: Sized {
 ///
 /// // Code for every store.
 /// fn bytes_in_use<R: Root>(store: &Store<R>) -> strandline::Result<u64> {
-///     Ok(store.pool().usage()?.allocated_bytes)
+///     Ok(store.usage()?.allocated_bytes)
 /// }
 /// ```
 #[diagnostic::on_unimplemented(

@@ -305,15 +305,18 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         Checker::run(tx, |checker| Persist::visit(&self, checker))
     }
 
+    #[inline(always)]
     fn read(self, tx: &mut impl Read, words: &mut [u64]) -> Result<(), Abort> {
         tx.read_range(self.raw.at, words)?;
         if words[0] == Self::TAG { Ok(()) } else { Err(dangling(tx, self.raw.at, T::NAME)) }
     }
 
+    #[inline(always)]
     fn decode(self, tx: &mut impl Read, words: &[u64]) -> Result<T, Abort> {
         T::load(&words[1..], Stored::new()).map_err(|_| invalid(tx, self.raw.at, T::NAME))
     }
 
+    #[inline(always)]
     fn load(self, tx: &mut impl Read) -> Result<T, Abort> {
         with_buffer(Self::BLOCK_WORDS as u64, |words| {
             self.read(tx, words)?;

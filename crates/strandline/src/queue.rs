@@ -55,7 +55,7 @@ persist_handle!('p, Queue<T: Item<'p>>, "Queue");
 /// Whether the links from `node` on come back to one of the nodes that they have led to.
 #[cold]
 fn runs_in_a_circle(tx: &mut impl Read, mut node: PersistentAddress, tag: u64) -> Result<bool, Abort> {
-    let mut guard = CircleGuard::new();
+    let mut guard = CircleGuard::default();
     while !node.is_null() {
         if guard.closes(node) {
             return Ok(true);
@@ -220,7 +220,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
             let at = self.tagged(words)?;
             words.read(at.word(FIRST))
         })?;
-        Ok(Iter { tx, queue: self, next: PersistentAddress::new(next), guard: CircleGuard::new() })
+        Ok(Iter { tx, queue: self, next: PersistentAddress::new(next), guard: CircleGuard::default() })
     }
 
     /// Removes all items.

@@ -10,7 +10,8 @@ use super::root::{self, Migrations};
 use super::transaction::{self, Control, Tx, View, WorkerOf};
 use strandline_core::engine::{Setup, Stm};
 use strandline_core::error::{Error, Result};
-use strandline_core::file::{BoxedWorker, Options, Pool, Ticket};
+use strandline_core::file::{BackupReport, BoxedWorker, Options, Pool, Recovery, Ticket};
+use strandline_core::heap::HeapUsage;
 use strandline_core::memory::{Native, PersistentAddress};
 use strandline_core::transaction::{Runner, Statistics};
 
@@ -392,7 +393,43 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Ok(Session { store: self, worker: Some(self.pool.borrow_worker()?) })
     }
 
-    /// The pool: its recovery, usage and sizes.
+    /// What opening it had to do after a crash.
+    pub fn recovery(&self) -> &Recovery {
+        self.pool.recovery()
+    }
+
+    /// How full it is, in bytes and objects. It looks through the whole heap's tables.
+    ///
+    /// # Errors
+    /// The tables are damaged; [`Error::Forked`].
+    pub fn usage(&self) -> Result<HeapUsage> {
+        self.pool.usage()
+    }
+
+    /// The file's path, absolute and without symbolic links.
+    pub fn path(&self) -> &Path {
+        self.pool.path()
+    }
+
+    /// Brings everything that is committed home now, in the `Sync` domain, so that recovery after a crash has little to do;
+    /// elsewhere it does nothing.
+    ///
+    /// # Errors
+    /// As [`Pool::checkpoint`].
+    pub fn checkpoint(&self) -> Result<()> {
+        self.pool.checkpoint()
+    }
+
+    /// Copies the store as it is at one time to a new file, while transactions run: [`Pool::backup`].
+    ///
+    /// # Errors
+    /// As [`Pool::backup`].
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
+        self.pool.backup(to)
+    }
+
+    /// The pool, for who works on its words.
+    #[doc(hidden)]
     pub fn pool(&self) -> &Pool<C::Engine> {
         &self.pool
     }

@@ -6,14 +6,16 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use strandline_core::Error;
+use strandline_core::Runner;
 use strandline_core::memory::coroutines::{Thread, run};
 use strandline_core::memory::{Hosted, Memory, World};
 use strandline_core::sync::SyncParameters;
+use strandline_structures::model::Structure;
 
 use super::faulty_device::{EIO, ENOSPC, Fault};
 use super::journal::Journal;
 use super::oracle::Oracle;
-use super::transactions::{self, FIRST_VALUE, MIX_CHUNKS};
+use super::transactions::{self, ACCOUNTS, FIRST_VALUE, MIX_CHUNKS};
 use super::world::{DeviceWorld, Pool, THREADS};
 use super::{Case, Counts, Size};
 use crate::explore::Workload;
@@ -179,10 +181,13 @@ impl History {
                 checked.map(|_| ()).map_err(|error| format!("the structure's check: {error}"))
             }
             Some(_) => Ok(()),
-            None => match transactions::sum(&self.pool.layout, &world.contents()) {
-                0 => Ok(()),
-                sum => Err(format!("the accounts sum up to {sum}")),
-            },
+            None => {
+                let memory = Hosted::new(world.clone(), 0);
+                let worker = self.pool.worker(&memory);
+                let accounts = self.pool.layout.root(0);
+                let checked = worker.and_then(|mut worker| worker.view(|tx| ACCOUNTS.contents(tx, accounts)));
+                checked.map(drop).map_err(|error| format!("the accounts: {error}"))
+            }
         }
     }
 

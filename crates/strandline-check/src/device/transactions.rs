@@ -6,27 +6,28 @@ use std::cell::Cell;
 use fastrand::Rng;
 use strandline_core::layout::Layout;
 use strandline_core::memory::PersistentAddress;
-use strandline_core::{Abort, Error, Read, Result, Runner, Transaction};
+use strandline_core::{Abort, Error, Result, Runner};
+use strandline_structures::model::{Invariant, Operation, Structure, Words};
 
 use crate::explore::worker::AnyWorker;
 use crate::explore::{Plan, Workload};
 
-const CELLS: u64 = 30;
-const ACCOUNTS: u64 = 8;
+/// The words of the mix that unique values are written to, from the first chunk on: neighbours in a line, in five pages.
+const CELLS: Words = Words {
+    count: 30,
+    byte: |cell| cell / 6 % 5 * 4096 + cell % 6 / 3 * 640 + cell % 3 * 8,
+    invariant: Invariant::None,
+};
+/// The accounts of the mix, from the first root on.
+pub(super) const ACCOUNTS: Words = Words { count: 8, byte: |account| 8 * account, invariant: Invariant::Sum };
 /// Values from here to 2^63 are written once.
 pub(super) const FIRST_VALUE: u64 = 1 << 32;
 /// Chunks that the mix needs.
 pub(super) const MIX_CHUNKS: u64 = 8;
 
-/// The words that unique values are written to: neighbours in a line, in five pages.
+/// Where a cell of the mix lies.
 pub(super) fn cell(layout: &Layout, number: u64) -> PersistentAddress {
-    layout.chunks.byte(number / 6 % 5 * 4096 + number % 6 / 3 * 640 + number % 3 * 8)
-}
-
-/// What the accounts of the mix sum up to, which transfers leave 0.
-pub(super) fn sum(layout: &Layout, contents: &[u64]) -> u64 {
-    let account = |number| contents[(layout.root(number).offset() / 8) as usize];
-    (0..ACCOUNTS).fold(0, |sum, number| sum.wrapping_add(account(number)))
+    layout.chunks.byte((CELLS.byte)(number))
 }
 
 /// Runs one transaction on a structure; in a life of `large` ones many are longer than a block.
@@ -69,47 +70,60 @@ pub(super) fn mix(
         next_value.set(next_value.get() + 1);
         next_value.get()
     };
-    let cell = |number| cell(layout, number);
+    let count = CELLS.count;
+    let (cells, accounts) = (layout.chunks, layout.root(0));
     match rng.u8(if large { 20..60 } else { 0..40 }) {
         0..20 => {
-            let cells: Vec<_> = (0..rng.u64(1..=6)).map(|_| rng.u64(..CELLS)).collect();
-            worker.run(|tx| cells.iter().try_for_each(|&number| tx.write(cell(number), fresh())))?;
-            Ok(Vec::new())
-        }
-        20..28 => {
-            let (from, to) = (rng.u64(..ACCOUNTS), rng.u64(..ACCOUNTS));
-            let amount = rng.u64(..100);
+            let written: Vec<_> = (0..rng.u64(1..=6)).map(|_| rng.u64(..count)).collect();
             worker.run(|tx| {
-                let (from, to) = (tx.root(from), tx.root(to));
-                let value = tx.read(from)?;
-                tx.write(from, value.wrapping_sub(amount))?;
-                let value = tx.read(to)?;
-                tx.write(to, value.wrapping_add(amount))
+                written
+                    .iter()
+                    .try_for_each(|&cell| CELLS.apply(tx, cells, &Operation::Write(cell, fresh())).map(drop))
             })?;
             Ok(Vec::new())
         }
+        20..28 => {
+            let transfer = Operation::Transfer {
+                from: rng.u64(..ACCOUNTS.count),
+                to: rng.u64(..ACCOUNTS.count),
+                amount: rng.u64(..100),
+            };
+            worker.run(|tx| ACCOUNTS.apply(tx, accounts, &transfer))?;
+            Ok(Vec::new())
+        }
         28..34 => {
-            let (one, other) = (rng.u64(..CELLS), rng.u64(..CELLS));
-            worker.view(|tx| Ok(vec![tx.read(cell(one))?, tx.read(cell(other))?]))
+            let read = [Operation::Get(rng.u64(..count)), Operation::Get(rng.u64(..count))];
+            worker.view(|tx| {
+                let mut seen = Vec::new();
+                for operation in &read {
+                    seen.extend(CELLS.apply(tx, cells, operation)?);
+                }
+                Ok(seen)
+            })
         }
         34..38 => {
             // Reads beside what it has written, tells, and gives up.
-            let line = rng.u64(..CELLS) / 3 * 3;
-            let mut read = 0;
+            let line = rng.u64(..count) / 3 * 3;
+            let mut seen = None;
             let aborted = worker.run(|tx| {
-                tx.write(cell(line), fresh())?;
-                read = tx.read(cell(line + 1))?;
+                CELLS.apply(tx, cells, &Operation::Write(line, fresh()))?;
+                seen = CELLS.apply(tx, cells, &Operation::Get(line + 1))?;
                 Err::<(), _>(Abort::User)
             });
             match aborted {
-                Ok(()) | Err(Error::Aborted) => Ok(vec![read]),
+                Ok(()) | Err(Error::Aborted) => Ok(seen.into_iter().collect()),
                 Err(error) => Err(error),
             }
         }
         _ => {
             // Larger than a block.
-            let (first, writes) = (rng.u64(..CELLS), rng.u64(200..500));
-            worker.run(|tx| (0..writes).try_for_each(|i| tx.write(cell(first + i % 7), fresh())))?;
+            let (first, writes) = (rng.u64(..count), rng.u64(200..500));
+            worker.run(|tx| {
+                (0..writes).try_for_each(|i| {
+                    let cell = (first + i % 7) % count;
+                    CELLS.apply(tx, cells, &Operation::Write(cell, fresh())).map(drop)
+                })
+            })?;
             Ok(Vec::new())
         }
     }

@@ -10,10 +10,11 @@ use strandline_core::layout::Layout;
 use strandline_core::log::RECORD_BLOCKS;
 use strandline_core::memory::{Hosted, World};
 use strandline_core::scheme::recover;
+use strandline_structures::model::Contents;
 
 use super::life::{Ground, Life, contents, in_recovery};
 use super::oracle::Expectation;
-use super::workload::{Model, apply};
+use super::workload::apply;
 use crate::x86::crash::{CrashMemory, Decision};
 use crate::x86::missing::{Trial, missing};
 use crate::x86::story;
@@ -85,7 +86,7 @@ pub struct Explorer<'a> {
     /// Sets S for which the structure has been checked.
     checked: HashSet<u64>,
     /// The structure's contents when threads began, and a number for the memory in which they are.
-    began_with: Option<(u64, Model)>,
+    began_with: Option<(u64, Contents)>,
     /// Crash points already explored, by everything that matters, with the number of further power failures
     /// that were allowed there.
     seen: HashMap<u64, usize>,
@@ -259,7 +260,7 @@ impl<'a> Explorer<'a> {
         Ok(())
     }
 
-    fn contents(&self, world: Rc<dyn World>) -> Result<Model, String> {
+    fn contents(&self, world: Rc<dyn World>) -> Result<Contents, String> {
         let view = Hosted::new(world, 0);
         catch_unwind(AssertUnwindSafe(|| contents(self.ground, &view)))
             .map_err(|panic| format!("the structure's check panics: {}", panic_text(&*panic)))?

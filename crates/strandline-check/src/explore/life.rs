@@ -11,11 +11,12 @@ use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::{Hosted, Memory, Space, Step, World, coroutines};
 use strandline_core::scheme::{SchemeMemory, recover};
 use strandline_core::{Concurrency, Result, Runner};
+use strandline_structures::model::Contents;
 
 use super::oracle::{Home, MOST_IN_COMMIT};
 use super::scheme::CheckedScheme;
 use super::worker::AnyWorker;
-use super::workload::{Effect, Model, Plan, Workload};
+use super::workload::{Effect, Plan, Workload};
 use crate::Setting;
 use crate::x86::schedule::{ChoicePoint, Policy};
 use crate::x86::trace::Trace;
@@ -329,7 +330,7 @@ fn create(ground: &Ground, memory: &Hosted) -> Result<()> {
 }
 
 /// Checks the structure; returns its contents.
-pub(crate) fn contents(ground: &Ground, memory: &Hosted) -> Result<Model> {
+pub(crate) fn contents(ground: &Ground, memory: &Hosted) -> Result<Contents> {
     ground.case.workload.check(&mut worker(ground, memory)?)
 }
 

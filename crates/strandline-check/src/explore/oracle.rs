@@ -1,4 +1,4 @@
-//! The oracle (`DESIGN.md` §7), on every word that transactions may write.
+//! The oracle, on every word that transactions may write.
 //!
 //! After recovery the words equal the execution, in the order of TxIDs, of a set S of transactions that entered
 //! commit, where S holds every acknowledged transaction and everything it read from (acknowledged readers
@@ -7,6 +7,7 @@
 //! every closed S is tried.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::workload::Effect;
 use crate::x86::trace::{Trace, Update};
@@ -106,10 +107,9 @@ fn change(update: &Update, effects: &[Effect]) -> u64 {
         .writes
         .iter()
         .fold(mix(update.id, 1), |hash, &(word, value)| mix(mix(hash, word.into()), value));
-    let number = |value: Option<u64>| value.map_or(1, |value| mix(value, 2));
-    effects
-        .iter()
-        .fold(words, |hash, effect| mix(mix(mix(hash, effect.key), number(effect.old)), number(effect.new)))
+    let mut hasher = DefaultHasher::new();
+    effects.hash(&mut hasher);
+    mix(words, hasher.finish())
 }
 
 /// Transactions that may be in commit at once, of all threads.

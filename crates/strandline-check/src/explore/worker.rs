@@ -10,32 +10,24 @@ use strandline_core::memory::{Hosted, Memory};
 use strandline_core::sync::SharedLog;
 use strandline_core::transaction::Statistics;
 use strandline_core::{Abort, Concurrency, Error, Result, Runner, Transaction};
-
-use super::workload::{Effect, Everything, Model};
+use strandline_structures::model::typed::Everything;
+use strandline_structures::model::{Contents, Operation, Outcome};
 
 /// A transaction with the operations of the typed workload.
 pub(crate) trait CheckedTx: Transaction {
-    /// [`Everything::operate`].
-    fn operate(&mut self, which: u64, key: u64, new: u64) -> Result<Vec<Effect>, Abort>;
-    /// [`Everything::model`], after [`Everything::check`] if it `is_checked`.
-    fn model(&mut self, is_checked: bool) -> Result<Model, Abort>;
+    /// [`Everything::apply`].
+    fn apply(&mut self, operation: &Operation) -> Result<Outcome, Abort>;
+    /// [`Everything::contents`].
+    fn contents(&mut self) -> Result<Contents, Abort>;
 }
 
 impl<M: Memory, C: Control<M> + Default> CheckedTx for Tx<M, C> {
-    fn operate(&mut self, which: u64, key: u64, new: u64) -> Result<Vec<Effect>, Abort> {
-        with_root::<Everything, _, Over<C, M>>(self, |tx, root| {
-            Everything::operate(tx, root, which, key, new)
-        })
+    fn apply(&mut self, operation: &Operation) -> Result<Outcome, Abort> {
+        with_root::<Everything, _, Over<C, M>>(self, |tx, root| Everything::apply(tx, root, operation))
     }
 
-    fn model(&mut self, is_checked: bool) -> Result<Model, Abort> {
-        with_root::<Everything, _, Over<C, M>>(self, |tx, root| {
-            let all = root.get(tx)?;
-            if is_checked {
-                all.check(tx)?;
-            }
-            all.model(tx)
-        })
+    fn contents(&mut self) -> Result<Contents, Abort> {
+        with_root::<Everything, _, Over<C, M>>(self, |tx, root| Everything::contents(tx, root))
     }
 }
 

@@ -1,35 +1,30 @@
-//! Small histories over each structure: what their transactions do, what they did to the structure's abstract
-//! contents, and the structure's own check.
+//! Small histories over each structure: what their transactions do, and what they did to the structure's contents.
 //!
 //! Every value written is unique, so that an old version is never taken for a new one.
 
-use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use fastrand::Rng;
-use strandline::{Control, HashMap, OrderedMap, Persist, Ptr, Queue, Text, Tx, Vector};
 use strandline_core::memory::PersistentAddress;
-use strandline_core::structures::{BPlusTree, KeyValueStore, NodeShape};
+use strandline_core::structures::NodeShape;
+use strandline_core::transaction::AnyRunner;
 use strandline_core::{Abort, Error, Read, Result, Runner, Transaction};
-use strandline_structures::{HashTable, RedBlackTree};
+use strandline_structures::model::typed::Everything;
+use strandline_structures::model::{
+    BPlusTree, Blocks, Choices, Contents, HashTable, Invariant, KeyValueStore, Operation, Outcome,
+    RedBlackTree, Structure, Words,
+};
 
 use super::worker::{AnyWorker, CheckedTx};
 
-/// A structure's abstract contents.
-pub type Model = BTreeMap<u64, u64>;
-
-/// What a transaction did to one key: its value before and after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a transaction did to the structure, and what it was told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Effect {
-    /// The key.
-    pub key: u64,
-    /// The value that the transaction found.
-    pub old: Option<u64>,
-    /// The value that it left.
-    pub new: Option<u64>,
+    operation: Operation,
+    outcome: Outcome,
 }
 
-/// What the transactions of a history do.
+/// The workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Workload {
     /// Swaps among a few words.
@@ -49,7 +44,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All workloads, in the order in which they are checked.
+    /// All workloads.
     pub const ALL: [Self; 7] =
         [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore, Self::Allocator, Self::Typed];
 
@@ -139,63 +134,68 @@ impl Plan {
     }
 }
 
-const WORDS: u64 = 6;
+const WORDS: Words = Words {
+    count: 6,
+    // Two on a line.
+    byte: |place| 256 + 32 * place,
+    invariant: Invariant::Permutation,
+};
 const KEYS: u64 = 6;
 const SLOTS: u64 = 5;
 /// A third of the words of fillers that write no word twice: they begin at one of the thirds. All of them end within
 /// the page of the roots.
 const SPREAD_WORDS: u64 = 116;
 
-/// Word `i` of sps: two on a line.
-fn word(tx: &impl Read, i: u64) -> PersistentAddress {
-    tx.root(0).byte(256 + 32 * i)
-}
-
 /// The word that filler goes to; not the model's.
 fn scratch(tx: &impl Read, which: u64) -> PersistentAddress {
     tx.root(0).byte(1024 + 64 * which)
 }
 
-fn key_bytes(key: u64) -> [u8; 16] {
-    let mut bytes = [7; 16];
-    bytes[..8].copy_from_slice(&key.to_le_bytes());
-    bytes
+/// The choices of one transaction's operations.
+struct Chance {
+    random: Rng,
+    /// The last value's number.
+    unique: u64,
 }
 
-fn word_of(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    let count = bytes.len().min(8);
-    word[..count].copy_from_slice(&bytes[..count]);
-    u64::from_le_bytes(word)
+impl Choices for Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random.u64(..bound)
+    }
+
+    fn key(&mut self) -> u64 {
+        self.below(KEYS)
+    }
+
+    fn value(&mut self) -> u64 {
+        self.unique += 1;
+        // Lengths that leave room in short logs.
+        self.unique << 8 | self.below(12)
+    }
 }
 
 impl Workload {
+    /// The structure; `None`: the typed collections.
+    fn structure(self) -> Option<&'static dyn Structure> {
+        Some(match self {
+            Self::Sps => &WORDS,
+            Self::Hash => &HashTable { buckets: 3, value_words: 1 },
+            Self::RbTree => &RedBlackTree,
+            Self::BPlusTree => const { &BPlusTree(NodeShape::of_pairs(4)) },
+            Self::KvStore => &KeyValueStore { buckets: 3 },
+            Self::Allocator => &Blocks { slots: SLOTS },
+            Self::Typed => return None,
+        })
+    }
+
     /// Makes the structure.
     ///
     /// # Errors
     /// The pool is too small.
     pub(crate) fn create(self, runner: &mut AnyWorker) -> Result<()> {
-        let root = |runner: &mut _| Self::root(runner);
-        match self {
-            Self::Sps => runner.run(|tx| (0..WORDS).try_for_each(|i| tx.write(word(tx, i), i + 1))),
-            Self::Hash => {
-                let root = root(runner)?;
-                HashTable::<u64, u64>::create(runner, root, 3, 1).map(|_| ())
-            }
-            Self::RbTree => runner.run(|tx| RedBlackTree::<u64, u64>::create(tx, tx.root(0)).map(|_| ())),
-            Self::BPlusTree => runner
-                .run(|tx| BPlusTree::<u64, u64>::create(tx, tx.root(0), NodeShape::of_pairs(4)).map(|_| ())),
-            Self::KvStore => {
-                let root = root(runner)?;
-                KeyValueStore::create(runner, root, 3).map(|_| ())
-            }
-            Self::Allocator => Ok(()),
-            Self::Typed => runner.make_everything(),
-        }
-    }
-
-    fn root(runner: &mut AnyWorker) -> Result<PersistentAddress> {
-        runner.view(|tx| Ok(tx.root(0)))
+        let Some(structure) = self.structure() else { return runner.make_everything() };
+        let root = runner.view(|tx| Ok(tx.root(0)))?;
+        structure.create(&mut AnyRunner::new(runner), root)
     }
 
     /// Carries out `plan`; returns what it did if it committed, `None` if its caller gave it up.
@@ -218,17 +218,18 @@ impl Workload {
     }
 
     fn body(self, tx: &mut &mut dyn CheckedTx, plan: Plan, effects: &mut Vec<Effect>) -> Result<(), Abort> {
-        let mut random = Rng::with_seed(plan.seed);
-        let mut unique = plan.unique << 12 | 1 << 11;
-        let mut fresh = || {
-            unique += 1;
-            unique << 8
-        };
+        let unique = plan.unique << 12 | 1 << 11;
+        let mut choices = Chance { random: Rng::with_seed(plan.seed), unique };
         for _ in 0..plan.operations {
             if plan.reads_only {
-                self.look_up(tx, random.u64(..KEYS))?;
+                self.look_up(tx, &mut choices)?;
             } else {
-                self.operate(tx, &mut random, &mut fresh, effects)?;
+                let operation = match self.structure() {
+                    Some(structure) => structure.change(&mut choices),
+                    None => Everything::change(&mut choices),
+                };
+                let outcome = self.apply(tx, &operation)?;
+                effects.push(Effect { operation, outcome });
             }
         }
         if !plan.reads_only {
@@ -248,325 +249,48 @@ impl Workload {
         if plan.gives_up { Err(Abort::User) } else { Ok(()) }
     }
 
-    fn look_up(self, tx: &mut &mut dyn CheckedTx, key: u64) -> Result<(), Abort> {
-        let root = tx.root(0);
-        match self {
-            Self::Sps => tx.read(word(tx, key % WORDS)).map(|_| ()),
-            Self::Hash => HashTable::<u64, u64>::open(tx, root)?.get(tx, key).map(|_| ()),
-            Self::RbTree => RedBlackTree::<u64, u64>::open(tx, root)?.get(tx, key).map(|_| ()),
-            Self::BPlusTree => BPlusTree::<u64, u64>::open(tx, root)?.get(tx, key).map(|_| ()),
-            Self::KvStore => KeyValueStore::open(tx, root)?.get(tx, &key_bytes(key)).map(|_| ()),
-            Self::Allocator => tx.read(tx.root(1 + key % SLOTS)).map(|_| ()),
-            Self::Typed => tx.model(false).map(drop),
+    fn look_up(self, tx: &mut &mut dyn CheckedTx, choices: &mut Chance) -> Result<(), Abort> {
+        match self.structure() {
+            Some(structure) => self.apply(tx, &structure.look_up(choices)).map(drop),
+            None => self.contents(tx).map(drop),
         }
     }
 
-    fn operate(
-        self,
-        tx: &mut &mut dyn CheckedTx,
-        random: &mut Rng,
-        fresh: &mut impl FnMut() -> u64,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Abort> {
+    fn apply(self, tx: &mut &mut dyn CheckedTx, operation: &Operation) -> Result<Outcome, Abort> {
         let root = tx.root(0);
-        let key = random.u64(..KEYS);
-        let new = fresh();
-        let (old, new) = match self {
-            Self::Sps => {
-                let (one, other) = (key % WORDS, (key + 1 + random.u64(..WORDS - 1)) % WORDS);
-                let (a, b) = (tx.read(word(tx, one))?, tx.read(word(tx, other))?);
-                // The low byte is what is swapped; the rest makes the value unique.
-                let (to_one, to_other) = (new | b & 0xff, fresh() | a & 0xff);
-                tx.write(word(tx, one), to_one)?;
-                tx.write(word(tx, other), to_other)?;
-                effects.push(Effect { key: other, old: Some(b), new: Some(to_other) });
-                effects.push(Effect { key: one, old: Some(a), new: Some(to_one) });
-                return Ok(());
-            }
-            Self::Hash => {
-                let table = HashTable::<u64, u64>::open(tx, root)?;
-                match table.remove(tx, key)? {
-                    Some(old) => (Some(old), None),
-                    None => (table.insert(tx, key, &new)?, Some(new)),
-                }
-            }
-            Self::RbTree => {
-                let tree = RedBlackTree::<u64, u64>::open(tx, root)?;
-                match tree.remove(tx, key)? {
-                    Some(old) => (Some(old), None),
-                    None => (tree.insert(tx, key, new)?, Some(new)),
-                }
-            }
-            Self::BPlusTree => {
-                let tree = BPlusTree::<u64, u64>::open(tx, root)?;
-                match tree.remove(tx, key)? {
-                    Some(old) => (Some(old), None),
-                    None => (tree.insert(tx, key, new)?, Some(new)),
-                }
-            }
-            Self::KvStore => {
-                let store = KeyValueStore::open(tx, root)?;
-                let old = store.get(tx, &key_bytes(key))?.map(|bytes| word_of(&bytes));
-                if old.is_some() && random.bool() {
-                    store.remove(tx, &key_bytes(key))?;
-                    (old, None)
-                } else {
-                    let mut value = new.to_le_bytes().to_vec();
-                    value.resize(8 + random.usize(..12), 1);
-                    store.insert(tx, &key_bytes(key), &value)?;
-                    (old, Some(new))
-                }
-            }
-            Self::Allocator => {
-                let slot = tx.root(1 + key % SLOTS);
-                let at = PersistentAddress::new(tx.read(slot)?);
-                let effect = if at.is_null() {
-                    let words = [3, 5, 9, 40, 520, 1200][random.usize(..6)];
-                    let block = tx.alloc(8 * words)?;
-                    tx.write(block, words)?;
-                    tx.write(block.word(words - 1), new)?;
-                    tx.write(slot, block.offset())?;
-                    (None, Some(new))
-                } else {
-                    let words = tx.read(at)?;
-                    let old = tx.read(at.word(words - 1))?;
-                    tx.free(at)?;
-                    tx.write(slot, 0)?;
-                    (Some(old), None)
-                };
-                effects.push(Effect { key: key % SLOTS, old: effect.0, new: effect.1 });
-                return Ok(());
-            }
-            Self::Typed => {
-                let which = random.u64(..Everything::OPERATIONS);
-                effects.extend(tx.operate(which, key, new)?);
-                return Ok(());
-            }
-        };
-        effects.push(Effect { key, old, new });
-        Ok(())
+        match self.structure() {
+            Some(structure) => structure.apply(tx, root, operation),
+            None => tx.apply(operation),
+        }
+    }
+
+    fn contents(self, tx: &mut &mut dyn CheckedTx) -> Result<Contents, Abort> {
+        let root = tx.root(0);
+        match self.structure() {
+            Some(structure) => structure.contents(tx, root),
+            None => tx.contents(),
+        }
     }
 
     /// Checks the structure's invariants; returns its contents.
     ///
     /// # Errors
     /// One does not hold.
-    pub(crate) fn check(self, runner: &mut AnyWorker) -> Result<Model> {
-        runner.view(|tx| {
-            let mut model = Model::new();
-            let root = tx.root(0);
-            let mut add = |key, value| {
-                model.insert(key, value);
-                Ok(())
-            };
-            match self {
-                Self::Sps => {
-                    let mut seen = 0u64;
-                    for i in 0..WORDS {
-                        let value = tx.read(word(tx, i))?;
-                        seen |= 1 << (value & 0x3f);
-                        add(i, value)?;
-                    }
-                    if seen != ((1 << WORDS) - 1) << 1 {
-                        return Err(tx.fail(Error::Damaged("the words are no permutation".into())));
-                    }
-                }
-                Self::Hash => {
-                    let table = HashTable::<u64, u64>::open(tx, root)?;
-                    table.check(tx)?;
-                    table.for_each(tx, add)?;
-                }
-                Self::RbTree => {
-                    let tree = RedBlackTree::<u64, u64>::open(tx, root)?;
-                    tree.check(tx)?;
-                    tree.for_each(tx, add)?;
-                }
-                Self::BPlusTree => {
-                    let tree = BPlusTree::<u64, u64>::open(tx, root)?;
-                    tree.check(tx)?;
-                    tree.for_each(tx, add)?;
-                }
-                Self::KvStore => {
-                    let store = KeyValueStore::open(tx, root)?;
-                    store.check(tx)?;
-                    store.for_each(tx, |key, value| add(word_of(key), word_of(value)))?;
-                }
-                Self::Allocator => {
-                    let mut blocks = Vec::new();
-                    for slot in 0..SLOTS {
-                        let at = PersistentAddress::new(tx.read(tx.root(1 + slot))?);
-                        if !at.is_null() {
-                            let words = tx.read(at)?;
-                            blocks.push((at.offset(), at.word(words).offset()));
-                            add(slot, tx.read(at.word(words.wrapping_sub(1)))?)?;
-                        }
-                    }
-                    blocks.sort_unstable();
-                    if blocks.windows(2).any(|two| two[0].1 > two[1].0) {
-                        return Err(tx.fail(Error::Damaged("two allocations overlap".into())));
-                    }
-                }
-                Self::Typed => model = tx.model(true)?,
-            }
-            Ok(model)
-        })
+    pub(crate) fn check(self, runner: &mut AnyWorker) -> Result<Contents> {
+        runner.view(|tx| self.contents(tx))
     }
 }
 
-/// What the typed workload's pool holds: each collection, and a value behind a pointer.
-#[derive(Persist)]
-pub(super) struct Everything<'p> {
-    hashed: HashMap<'p, String, u64>,
-    ordered: OrderedMap<'p, u64, Text<'p>>,
-    queue: Queue<'p, u64>,
-    vector: Vector<'p, (u32, u64)>,
-    pointed: Option<Ptr<'p, (u64, u64)>>,
-}
-
-impl<'p> Everything<'p> {
-    /// Kinds of operation, one for each field.
-    const OPERATIONS: u64 = 5;
-    /// Where the keys of each field begin in the model.
-    const FIELD: u64 = 16;
-
-    pub(super) fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
-        Ok(Self {
-            hashed: HashMap::with_capacity(tx, 4)?,
-            ordered: OrderedMap::new(tx)?,
-            queue: Queue::new(tx)?,
-            vector: Vector::new(tx)?,
-            pointed: None,
-        })
-    }
-
-    /// Changes the field `which`, at `key` where it has keys; `new` is what is stored.
-    pub(super) fn operate(
-        tx: &Tx<'p, impl Control>,
-        root: Ptr<'p, Self>,
-        which: u64,
-        key: u64,
-        new: u64,
-    ) -> Result<Vec<Effect>> {
-        let all = root.get(tx)?;
-        let effect = |key, old, new| Effect { key: which * Self::FIELD + key, old, new };
-        Ok(match which {
-            0 => {
-                let name = format!("the key {key}");
-                let old = all.hashed.remove(tx, name.as_str())?;
-                if old.is_none() {
-                    all.hashed.insert(tx, &name, &new)?;
-                }
-                vec![effect(key, old, old.is_none().then_some(new))]
-            }
-            1 => match all.ordered.remove(tx, &key)? {
-                Some(text) => {
-                    let old = number(&text.get(tx)?)?;
-                    text.destroy(tx)?;
-                    vec![effect(key, Some(old), None)]
-                }
-                None => {
-                    all.ordered.insert(tx, &key, &Text::new(tx, format!("{new} at {key}"))?)?;
-                    vec![effect(key, None, Some(new))]
-                }
-            },
-            // The queue goes round: two items, whose places are the keys.
-            2 => {
-                let second = all.queue.iter(tx)?.nth(1).transpose()?;
-                let first = if second.is_some() { all.queue.pop(tx)? } else { None };
-                let before = all.queue.front(tx)?;
-                all.queue.push(tx, &new)?;
-                match (first, before) {
-                    (Some(first), _) => vec![effect(0, Some(first), second), effect(1, second, Some(new))],
-                    (None, Some(_)) => vec![effect(1, None, Some(new))],
-                    (None, None) => vec![effect(0, None, Some(new))],
-                }
-            }
-            3 => {
-                let length = all.vector.len(tx)?;
-                if key + 1 == length {
-                    let old = all.vector.pop(tx)?.map(|(_, old)| old);
-                    vec![effect(key, old, None)]
-                } else if key < length {
-                    let (_, old) = all.vector.set(tx, key, &(7, new))?;
-                    vec![effect(key, Some(old), Some(new))]
-                } else {
-                    all.vector.push(tx, &(7, new))?;
-                    vec![effect(length, None, Some(new))]
-                }
-            }
-            _ => match all.pointed {
-                Some(pointer) if key.is_multiple_of(2) => {
-                    let old = pointer.update(tx, |(count, value)| {
-                        *count += 1;
-                        std::mem::replace(value, new)
-                    })?;
-                    vec![effect(0, Some(old), Some(new))]
-                }
-                Some(pointer) => {
-                    let (_, old) = pointer.free(tx)?;
-                    root.update(tx, |all| all.pointed = None)?;
-                    vec![effect(0, Some(old), None)]
-                }
-                None => {
-                    let pointer = Ptr::new(tx, &(1, new))?;
-                    root.update(tx, |all| all.pointed = Some(pointer))?;
-                    vec![effect(0, None, Some(new))]
-                }
-            },
-        })
-    }
-
-    pub(super) fn check(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
-        match [self.hashed.check(tx)?, self.ordered.check(tx)?].concat().pop() {
-            Some(damage) => Err(Error::Damaged(damage)),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn model(&self, tx: &Tx<'p, impl Control>) -> Result<Model> {
-        let mut model = Model::new();
-        let mut add = |field: u64, key: u64, value| model.insert(field * Self::FIELD + key, value);
-        for pair in self.hashed.iter(tx) {
-            let (name, value) = pair?;
-            add(0, number(name.trim_start_matches("the key "))?, value);
-        }
-        for pair in self.ordered.iter(tx) {
-            let (key, text) = pair?;
-            add(1, key, number(&text.get(tx)?)?);
-        }
-        for (place, item) in (0..).zip(self.queue.iter(tx)?) {
-            add(2, place, item?);
-        }
-        for (index, pair) in (0..).zip(self.vector.iter(tx)?) {
-            add(3, index, pair?.1);
-        }
-        if let Some(pointer) = self.pointed {
-            add(4, 0, pointer.get(tx)?.1);
-        }
-        Ok(model)
-    }
-}
-
-/// The number that `text` begins with.
-fn number(text: &str) -> Result<u64> {
-    let digits = text.split(' ').next().unwrap_or_default();
-    digits.parse().map_err(|_| Error::Damaged(format!("{text:?} begins with no number")))
-}
-
-/// `model` after `effects`.
+/// `contents` after `effects`.
 ///
 /// # Errors
 /// A transaction found what nobody had left.
-pub fn apply(model: &mut Model, effects: &[Effect]) -> Result<(), String> {
-    for effect in effects {
-        let found = model.get(&effect.key).copied();
-        if found != effect.old {
-            return Err(format!("key {} was found with {:?} instead of {found:?}", effect.key, effect.old));
+pub fn apply(contents: &mut Contents, effects: &[Effect]) -> Result<(), String> {
+    for Effect { operation, outcome } in effects {
+        let expected = contents.apply(operation);
+        if expected != *outcome {
+            return Err(format!("{operation:?} found {outcome:?} instead of {expected:?}"));
         }
-        match effect.new {
-            Some(value) => model.insert(effect.key, value),
-            None => model.remove(&effect.key),
-        };
     }
     Ok(())
 }

@@ -13,11 +13,12 @@ use strandline_core::memory::{Event, Hosted, Operation, World};
 use strandline_core::scheme::recover;
 use strandline_sim::scheme::{Entry, Setup};
 use strandline_sim::{Description, Note, Noted};
+use strandline_structures::model::Contents;
 
 use super::{Beginning, Left, trace};
 use crate::explore::life::{Ground, contents, effects};
 use crate::explore::oracle::{Expectation, Home, Survival};
-use crate::explore::workload::{Effect, Model, apply};
+use crate::explore::workload::{Effect, apply};
 use crate::explore::{Counts, Violation};
 use crate::x86::Recovered;
 use crate::x86::mix;
@@ -55,7 +56,7 @@ pub struct Judge<'a> {
     ground: &'a Ground,
     hardware: &'static Entry,
     /// What the present life began with, and the structure's contents then.
-    began: (Beginning, Model),
+    began: (Beginning, Contents),
     /// Sets of transactions for which the structure has been checked.
     checked: HashSet<u64>,
     until: Cell<Option<Instant>>,
@@ -72,7 +73,7 @@ impl<'a> Judge<'a> {
         let mut judge = Self {
             ground,
             hardware,
-            began: (Beginning { pool: ground.image.clone(), reserved: Vec::new() }, Model::new()),
+            began: (Beginning { pool: ground.image.clone(), reserved: Vec::new() }, Contents::default()),
             checked: HashSet::new(),
             until: Cell::new(None),
             counts: Counts::default(),
@@ -277,7 +278,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    fn contents(&self, words: &[u64]) -> Result<Model, String> {
+    fn contents(&self, words: &[u64]) -> Result<Contents, String> {
         let world: Rc<dyn World> = self.plain(words);
         let view = Hosted::new(world, 0);
         catch_unwind(AssertUnwindSafe(|| contents(self.ground, &view)))

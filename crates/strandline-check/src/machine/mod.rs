@@ -1,4 +1,4 @@
-//! The simulated machine's world (`DESIGN.md` §7.3): power fails at any cycle, and what memory, persistence domain and
+//! The simulated machine's world: power fails at any cycle, and what memory, persistence domain and
 //! the hardware scheme's own hardware hold is there afterwards. The hardware's recovery runs on it, then the software
 //! scheme's, and the oracle of [`explore`](crate::explore) judges.
 //!

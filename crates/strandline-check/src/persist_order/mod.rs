@@ -1,5 +1,5 @@
 //! Exploration of crashes under a persistency model: what may survive are the down-closed sets of the persist
-//! order (`DESIGN.md` §7, way 2).
+//! order.
 //!
 //! Threads run in a recorder; their stream becomes a [`PersistGraph`](strandline_persistency::PersistGraph) and,
 //! for the oracle, a trace of transactions. At a crash a set of persists survives that holds, with each, all that

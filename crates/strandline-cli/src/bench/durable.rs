@@ -69,7 +69,7 @@ fn floor_row(name: &str, beside: &Row, floor: f64) -> Row {
 
 /// What a system runs on.
 enum Filled<'s> {
-    Pool(Prepared),
+    Pool(Box<Prepared>),
     Product(PreparedProduct<'s>),
 }
 
@@ -83,7 +83,7 @@ impl<'s> Filled<'s> {
     ) -> strandline_core::Result<Option<Self>> {
         let setting = plan.setting(system.concurrency());
         if let System::Scheme(_) = system {
-            return Prepared::new(path, selection, setting).map(|pool| Some(Self::Pool(pool)));
+            return Prepared::new(path, selection, setting).map(|pool| Some(Self::Pool(Box::new(pool))));
         }
         let product = PreparedProduct::new(path, selection, system == System::Types, setting)?;
         Ok(product.map(Self::Product))

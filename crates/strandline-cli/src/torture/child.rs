@@ -2,11 +2,12 @@
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
-use strandline_schemes::laboratory;
+use std::sync::mpsc::{Sender, channel};
 
 use strandline_core::error::Error;
 use strandline_core::file::Pool;
 use strandline_core::transaction::{Abort, Concurrency, Runner};
+use strandline_schemes::laboratory;
 use strandline_workloads::SchemeName;
 
 use super::acknowledged::Acknowledged;
@@ -15,7 +16,8 @@ use super::operation::Operation;
 use super::setting::{Setting, worker};
 use crate::failure::{Failure, Outcome};
 
-/// What the child says when it has opened the pool and its threads run.
+/// What the child says when it has opened the pool and, unless it does no more, a transaction is acknowledged: then a life has
+/// something to lose, however busy the machine is.
 pub const RUNNING: &str = "running";
 
 /// What the parent tells its child.
@@ -58,14 +60,19 @@ pub fn run_child(arguments: &ChildArguments) -> Result<Outcome, Failure> {
     let acknowledged =
         Acknowledged::open(&arguments.acknowledged).map_err(Failure::io("open the acknowledgements"))?;
     let data = Data::open(&mut worker(&pool, arguments.scheme)?)?;
+    let (say, hear) = channel();
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..setting.threads)
             .map(|thread| {
-                let (pool, data, acknowledged) = (&pool, &data, &acknowledged);
-                scope.spawn(move || operate(pool, data, acknowledged, arguments, thread))
+                let (pool, data, acknowledged, say) = (&pool, &data, &acknowledged, say.clone());
+                scope.spawn(move || operate(pool, data, acknowledged, arguments, thread, say))
             })
             .collect();
-        report_running()?;
+        drop(say);
+        // Or all of them have failed, and say so below.
+        if hear.recv().is_ok() {
+            report_running()?;
+        }
         for thread in running {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         }
@@ -78,17 +85,19 @@ fn report_running() -> Result<(), Failure> {
     writeln!(out, "{RUNNING}").and_then(|()| out.flush()).map_err(Failure::io("tell the parent"))
 }
 
-/// One thread's operations, from where the pool says it was.
+/// One thread's operations, from where the pool says it was; after the first it says so.
 fn operate(
     pool: &Pool<Concurrency>,
     data: &Data,
     acknowledged: &Acknowledged,
     arguments: &ChildArguments,
     thread: u64,
+    say: Sender<()>,
 ) -> Result<(), Failure> {
     let setting = &arguments.setting;
     let mut worker = worker(pool, arguments.scheme)?;
     let mut number = worker.view(|tx| data.counter(tx, thread))?;
+    let mut say = Some(say);
     loop {
         number += 1;
         let operation = Operation::new(setting.seed, setting.threads, thread, number);
@@ -107,5 +116,9 @@ fn operate(
         }
         worker.run(|tx| data.apply(tx, &operation, thread, number))?;
         acknowledged.store(thread, number).map_err(Failure::io("note an acknowledgement"))?;
+        if let Some(say) = say.take() {
+            // Nobody listens any more when another thread was first.
+            let _ = say.send(());
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! What the pool should hold: the parent's own copy, in standard collections.
 
-use std::collections::{BTreeMap, BTreeSet};
+use strandline_structures::model::Contents;
 
-use super::data::{Contents, NAMES};
-use super::operation::{ACCOUNTS, BALANCE, Operation, STRUCTURES};
+use super::data::Found;
+use super::operation::{BANK, BANK_NUMBER, Operation, STRUCTURES};
 
 /// Violations shown of one verification; the first few tell the story.
 const SHOWN: usize = 20;
@@ -11,8 +11,7 @@ const SHOWN: usize = 20;
 /// The pool's contents after a number of operations of each thread.
 pub struct Model {
     seed: u64,
-    maps: [BTreeMap<u64, u64>; STRUCTURES],
-    balances: Vec<u64>,
+    structures: Vec<Contents>,
     /// The last operation of each thread.
     pub counters: Vec<u64>,
 }
@@ -22,19 +21,23 @@ impl Model {
     pub fn new(seed: u64, threads: u64) -> Self {
         Self {
             seed,
-            maps: Default::default(),
-            balances: vec![BALANCE; ACCOUNTS as usize],
+            structures: STRUCTURES.iter().map(|structure| structure.empty()).collect(),
             counters: vec![0; threads as usize],
         }
     }
 
     /// Pairs in hash table, red-black tree and key-value store: each has one heap object.
     pub fn single_objects(&self) -> u64 {
-        [0, 1, 3].iter().map(|&structure: &usize| self.maps[structure].len() as u64).sum()
+        [0, 1, 3].iter().map(|&structure: &usize| self.structures[structure].len()).sum()
+    }
+
+    /// Pairs in the B+ tree.
+    pub fn tree_pairs(&self) -> u64 {
+        self.structures[2].len()
     }
 
     /// Goes on to what the pool's counters say was done, and compares. Returns what is wrong.
-    pub fn follow(&mut self, acknowledged: &[u64], found: &Contents) -> Vec<String> {
+    pub fn follow(&mut self, acknowledged: &[u64], found: &Found) -> Vec<String> {
         let mut wrong = Vec::new();
         let threads = self.counters.len() as u64;
         for thread in 0..threads {
@@ -64,45 +67,31 @@ impl Model {
     }
 
     fn apply(&mut self, operation: &Operation) {
-        for change in &operation.changes {
-            let map = &mut self.maps[change.structure];
-            match change.value {
-                Some(value) => drop(map.insert(change.key, value)),
-                None => drop(map.remove(&change.key)),
-            }
-        }
-        if let Some(transfer) = operation.transfer {
-            let (from, to) = (transfer.from as usize, transfer.to as usize);
-            self.balances[from] = self.balances[from].wrapping_sub(transfer.amount);
-            self.balances[to] = self.balances[to].wrapping_add(transfer.amount);
+        for (structure, step) in &operation.steps {
+            self.structures[*structure].apply(step);
         }
     }
 
-    fn compare(&self, found: &Contents, wrong: &mut Vec<String>) {
+    fn compare(&self, found: &Found, wrong: &mut Vec<String>) {
         let threads = self.counters.len() as u64;
-        for (structure, (expected, found)) in self.maps.iter().zip(&found.maps).enumerate() {
-            let keys: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
-            for key in keys {
-                let (should, is) = (expected.get(key), found.get(key));
-                if should != is {
-                    let thread = key % threads;
-                    wrong.push(format!(
-                        "TORN: {} key {key} should be {should:?} and is {is:?} (thread {thread} at operation {})",
-                        NAMES[structure], self.counters[thread as usize]
-                    ));
-                }
+        for (number, structure) in STRUCTURES.iter().enumerate() {
+            for difference in self.structures[number].differences(&found.structures[number]) {
+                let (name, place) = (structure.name(), difference.place);
+                let (should, is) = (difference.expected, difference.found);
+                let whose = match number {
+                    BANK_NUMBER => String::new(),
+                    _ => {
+                        let thread = place % threads;
+                        format!(" (thread {thread} at operation {})", self.counters[thread as usize])
+                    }
+                };
+                wrong.push(format!("TORN: {name} at {place} should be {should:?} and is {is:?}{whose}"));
             }
         }
-        let sum = |balances: &[u64]| balances.iter().fold(0u64, |sum, balance| sum.wrapping_add(*balance));
-        if sum(&found.balances) != BALANCE * ACCOUNTS {
-            wrong.push(format!(
-                "TORN: the accounts add up to {} instead of {}",
-                sum(&found.balances),
-                BALANCE * ACCOUNTS
-            ));
-        }
-        if self.balances != found.balances {
-            wrong.push(format!("TORN: balances should be {:?} and are {:?}", self.balances, found.balances));
+        let sum = |balances: Vec<u64>| balances.into_iter().fold(0, u64::wrapping_add);
+        let (should, is) = (BANK.first * BANK.length, sum(found.structures[BANK_NUMBER].values()));
+        if should != is {
+            wrong.push(format!("TORN: the accounts add up to {is} instead of {should}"));
         }
     }
 }
@@ -110,14 +99,6 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn contents(model: &Model) -> Contents {
-        Contents {
-            maps: model.maps.clone(),
-            balances: model.balances.clone(),
-            counters: model.counters.clone(),
-        }
-    }
 
     #[test]
     fn tells_lost_torn_and_impossible_from_sound() {
@@ -128,21 +109,25 @@ mod tests {
             }
         }
         ahead.counters = vec![50, 50];
-        let follow = |acknowledged: [u64; 2], change: &dyn Fn(&mut Contents)| {
-            let mut found = contents(&ahead);
+        let follow = |acknowledged: [u64; 2], change: &dyn Fn(&mut Found)| {
+            let mut found = Found { structures: ahead.structures.clone(), counters: ahead.counters.clone() };
             change(&mut found);
             Model::new(3, 2).follow(&acknowledged, &found)
+        };
+        let change = |structure: usize| {
+            move |found: &mut Found| {
+                let Contents::Map(map) = &mut found.structures[structure] else { unreachable!() };
+                *map.values_mut().next().unwrap() += 1;
+            }
         };
         assert!(follow([50, 49], &|_| {}).is_empty());
         assert!(follow([51, 50], &|_| {})[0].starts_with("LOST"));
         assert!(follow([48, 50], &|_| {})[0].starts_with("IMPOSSIBLE"));
-        assert!(follow([50, 50], &|found| found.balances[3] += 1)[0].starts_with("TORN"));
+        assert!(follow([50, 50], &change(BANK_NUMBER))[0].starts_with("TORN: array at 0"));
         assert!(follow([50, 50], &|found| found.counters[0] = 51).iter().any(|w| w.starts_with("TORN")));
-        assert!(
-            follow([50, 50], &|found| {
-                found.maps[2].pop_first();
-            })[0]
-                .starts_with("TORN: B+ tree")
-        );
+        for (number, structure) in STRUCTURES.iter().enumerate() {
+            let wrong = &follow([50, 50], &change(number))[0];
+            assert!(wrong.starts_with(&format!("TORN: {}", structure.name())), "{wrong}");
+        }
     }
 }

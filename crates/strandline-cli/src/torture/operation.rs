@@ -2,77 +2,74 @@
 //! had done from its counter alone.
 
 use fastrand::Rng;
+use strandline_core::structures::NodeShape;
+use strandline_structures::model::{
+    self, Array, BPlusTree, Choices, HashTable, KeyValueStore, RedBlackTree, Structure,
+};
 
 /// Keys of each thread in each structure.
-pub const KEYS: u64 = 64;
-/// Accounts of the bank that all threads use.
-pub const ACCOUNTS: u64 = 16;
-/// What each account holds at first.
-pub const BALANCE: u64 = 1_000_000;
-/// Structures that threads own keys in: hash table, red-black tree, B+ tree, key-value store.
-pub const STRUCTURES: usize = 4;
+const KEYS: u64 = 64;
+/// The accounts that all threads use.
+pub const BANK: Array = Array { length: 16, first: 1_000_000 };
+/// Number of the bank among the structures.
+pub const BANK_NUMBER: usize = 4;
+
+/// The structures, each under the root of its number: the bank, and before it those in which threads own keys. Few buckets,
+/// so that chains are long.
+pub const STRUCTURES: [&dyn Structure; 5] = [
+    &HashTable { buckets: 61, value_words: 1 },
+    &RedBlackTree,
+    const { &BPlusTree(NodeShape::of_pairs(8)) },
+    &KeyValueStore { buckets: 61 },
+    &BANK,
+];
 
 /// What one transaction does, besides storing its number in its thread's counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Changes of the thread's own keys.
-    pub changes: Vec<Change>,
-    /// From one account to another; transfers of different threads conflict.
-    pub transfer: Option<Transfer>,
+    /// Operations on structures, by number: on keys of the thread's own, or a transfer between two accounts. Transfers of
+    /// different threads conflict, but their order does not matter for the outcome.
+    pub steps: Vec<(usize, model::Operation)>,
     /// Whether a transaction that gives up comes first.
     pub abort_first: bool,
 }
 
-/// A key is inserted, or removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// Number of the structure, below [`STRUCTURES`].
-    pub structure: usize,
-    /// The key.
-    pub key: u64,
-    /// The new value; `None` removes.
-    pub value: Option<u64>,
+/// A thread's choices. Key k belongs to thread k mod `threads`.
+struct Chance {
+    random: Rng,
+    threads: u64,
+    thread: u64,
 }
 
-/// Money that moves. Balances wrap, so that the order of transfers does not matter for their outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transfer {
-    /// The account that gives.
-    pub from: u64,
-    /// The account that takes; another one.
-    pub to: u64,
-    /// How much.
-    pub amount: u64,
+impl Choices for Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random.u64(..bound)
+    }
+
+    fn key(&mut self) -> u64 {
+        self.below(KEYS) * self.threads + self.thread
+    }
 }
 
 impl Operation {
     /// Operation `number` of thread `thread` of `threads`.
     pub fn new(seed: u64, threads: u64, thread: u64, number: u64) -> Self {
-        let mut random = Rng::with_seed(mix(mix(seed ^ mix(thread)) ^ number));
-        let changes = (0..random.u64(1..=3))
-            .map(|_| Change {
-                structure: random.usize(..STRUCTURES),
-                // Key k belongs to thread k mod `threads`.
-                key: random.u64(..KEYS) * threads + thread,
-                value: (random.u8(..) < 150).then(|| random.u64(..)),
+        let random = Rng::with_seed(mix(mix(seed ^ mix(thread)) ^ number));
+        let mut choices = Chance { random, threads, thread };
+        let mut steps: Vec<_> = (0..1 + choices.below(3))
+            .map(|_| {
+                let structure = choices.below(BANK_NUMBER as u64) as usize;
+                (structure, STRUCTURES[structure].draw(&mut choices))
             })
             .collect();
-        let transfer = (random.u8(..) < 64).then(|| {
-            let from = random.u64(..ACCOUNTS);
-            Transfer { from, to: (from + random.u64(1..ACCOUNTS)) % ACCOUNTS, amount: random.u64(1..100) }
-        });
-        Self { changes, transfer, abort_first: random.u8(..) < 16 }
+        if choices.below(4) == 0 {
+            let from = choices.below(BANK.length);
+            let to = (from + 1 + choices.below(BANK.length - 1)) % BANK.length;
+            let transfer = model::Operation::Transfer { from, to, amount: 1 + choices.below(99) };
+            steps.push((BANK_NUMBER, transfer));
+        }
+        Self { steps, abort_first: choices.below(16) == 0 }
     }
-}
-
-/// The bytes that stand for `value` in the key-value store: of many lengths, so of many size classes.
-pub fn value_bytes(value: u64) -> Vec<u8> {
-    value.to_le_bytes().into_iter().cycle().take(8 + (value % 300) as usize).collect()
-}
-
-/// The bytes of a key of the key-value store.
-pub fn key_bytes(key: u64) -> Vec<u8> {
-    format!("key {key}").into_bytes()
 }
 
 /// The finaliser of SplitMix64: nearby numbers give unrelated ones.

@@ -96,13 +96,13 @@ impl Verifier {
     ) -> strandline_core::Result<()> {
         let mut worker = worker(pool, scheme)?;
         let data = Data::open(&mut worker)?;
-        let found = worker.view(|tx| data.contents(tx, self.setting.threads))?;
+        let found = worker.view(|tx| data.read_all(tx, self.setting.threads))?;
         wrong.extend(self.model.follow(acknowledged, &found));
         // The B+ tree has at most a node for each key and some above them; everything else has one object
         // for each pair. What leaks adds up from kill to kill.
         let usage = pool.usage()?;
         let least = self.first_objects + self.model.single_objects();
-        let most = least + found.maps[2].len() as u64 + 8;
+        let most = least + self.model.tree_pairs() + 8;
         if wrong.is_empty() && !(least..=most).contains(&usage.objects) {
             wrong.push(format!(
                 "LEAK: the heap holds {} objects; the structures account for {least} to {most}",

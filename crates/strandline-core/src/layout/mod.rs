@@ -196,9 +196,9 @@ impl Layout {
 ///
 /// ```
 /// use strandline_core::layout::PoolState;
-/// use strandline_core::scheme::NP;
+/// use strandline_core::scheme::BPPM;
 ///
-/// let in_use = PoolState { domain: 4, scheme: NP.code, ..PoolState::default() };
+/// let in_use = PoolState { domain: 4, scheme: BPPM.code, ..PoolState::default() };
 /// assert_eq!(PoolState::decode(in_use.encode()), in_use);
 /// // A cleanly closed pool.
 /// assert_eq!(PoolState::default().encode(), 0);
@@ -243,7 +243,7 @@ impl PoolState {
 /// assert_eq!(shared.lock_index(one), shared.lock_index(other));
 /// assert_ne!(shared.lock_index(one), shared.lock_index(one.word(8)));
 /// // The clock is the last TxID.
-/// let mut worker = Worker::<_, strandline_core::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, strandline_core::engine::Stm, None)?;
 /// worker.run(|tx| tx.write(one, 5))?;
 /// assert_eq!(worker.memory().load(SharedLayout::CLOCK), 1);
 /// # Ok::<(), strandline_core::Error>(())
@@ -411,7 +411,7 @@ pub fn unpack(word: u64) -> (u32, u32) {
 /// # let (recorder, view, layout) = recorded();
 /// assert!(view.fits());
 /// // A worker owns its view.
-/// let mut worker = Worker::<_, strandline_core::scheme::Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, strandline_core::engine::Stm, None)?;
 /// worker.run(|tx| tx.write(layout.root(0), 5))?;
 /// assert_eq!(worker.memory().load(layout.root(0)), 5);
 /// # Ok::<(), strandline_core::Error>(())

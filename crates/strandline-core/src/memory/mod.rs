@@ -39,9 +39,9 @@ use crate::error::Result;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::Blurred;
+/// use strandline_core::engine::Stm;
 ///
-/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, Stm, None)?;
 /// let before = worker.memory().counters();
 /// worker.run(|tx| tx.write(tx.root(0), 5))?;
 /// let cost = worker.memory().counters() - before;

@@ -213,9 +213,9 @@ impl Step {
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::memory::{Event, Operation};
-/// use strandline_core::scheme::Blurred;
+/// use strandline_core::engine::Stm;
 ///
-/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, Stm, None)?;
 /// recorder.take_stream();
 /// worker.run(|tx| tx.write(tx.root(0), 5))?;
 /// let mut events = recorder.take_stream().into_iter().filter_map(|recorded| match recorded.operation {

@@ -49,9 +49,9 @@ use crate::transaction::{Concurrency, Statistics, WriteSet};
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::Blurred;
+/// use strandline_core::engine::Stm;
 ///
-/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, Stm, None)?;
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
 /// let cost = worker.statistics().total - before;

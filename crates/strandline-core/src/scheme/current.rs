@@ -26,10 +26,11 @@ use crate::memory::{Memory, PersistentAddress, Step};
 /// ```
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
-/// use strandline_core::scheme::{Blurred, Schemes, recover};
+/// use strandline_core::engine::Stm;
+/// use strandline_core::scheme::{Schemes, recover};
 ///
 /// let shared = view.shared;
-/// let mut worker = Worker::<_, Blurred>::lease(view, Concurrency::Stm, None)?;
+/// let mut worker = Worker::lease(view, Stm, None)?;
 /// (1..=3).try_for_each(|value| worker.run(|tx| tx.write(tx.root(0), value)))?;
 ///
 /// // The machine stops: the volatile words are lost, the pool's are not.

@@ -144,13 +144,15 @@ pub struct CircleGuard {
     limit: u32,
 }
 
-impl CircleGuard {
+impl Default for CircleGuard {
     /// At the beginning of a chain.
     #[inline(always)]
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self { mark: PersistentAddress::NULL, steps: 0, limit: 16 }
     }
+}
 
+impl CircleGuard {
     /// Tells of the next node; whether the chain has been there before, which is noticed a while later.
     #[inline(always)]
     pub fn closes(&mut self, node: PersistentAddress) -> bool {

@@ -247,7 +247,7 @@ impl KeyValueStore {
         mut accept: impl FnMut(&mut T, &Node) -> Result<bool, Abort>,
     ) -> Result<Option<Node>, Abort> {
         let (mut word, mut at) = (cell.at, PersistentAddress::new(cell.head));
-        let mut guard = CircleGuard::new();
+        let mut guard = CircleGuard::default();
         while !at.is_null() {
             let node = Self::node(tx, word, at)?;
             if accept(tx, &node)? {

@@ -13,15 +13,19 @@ use super::{Abort, Lock, Read, Runner, Statistics, Transaction};
 ///
 /// ```
 /// # use strandline_core::example::*;
-/// # let pool = pool();
-/// use strandline_core::scheme::BPPM_COUNTED;
+/// # let (path, options) = path_and_options();
+/// use strandline_core::engine::{Setup, SingleWriter, Stm};
 /// use strandline_core::transaction::AnyRunner;
 ///
-/// let counted = std::env::args().any(|argument| argument == "--counted");
+/// let alone = std::env::args().any(|argument| argument == "--one-writer");
+/// let (shared, single);
 /// // Two types, one runner.
-/// let mut runner = match counted {
-///     true => AnyRunner::new(pool.worker_of(&BPPM_COUNTED)?),
-///     false => AnyRunner::new(pool.worker()?),
+/// let mut runner = if alone {
+///     single = Setup::from(SingleWriter).create(&path, &options)?;
+///     AnyRunner::new(single.worker()?)
+/// } else {
+///     shared = Setup::from(Stm).create(&path, &options)?;
+///     AnyRunner::new(shared.worker()?)
 /// };
 /// runner.run(|tx| tx.write(tx.root(0), 5))?;
 /// assert_eq!(runner.view(|tx| tx.read(tx.root(0)))?, 5);

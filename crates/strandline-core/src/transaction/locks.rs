@@ -31,13 +31,11 @@ const GRANULE_BYTES: u64 = 256;
 ///
 /// ```
 /// # use strandline_core::example::*;
-/// # let (path, options) = path_and_options();
+/// # let (pool, mut worker) = pool_and_worker();
 /// use strandline_core::Lock;
-/// use strandline_core::scheme::{NP, Setup};
 ///
-/// let pool = Setup::from(Concurrency::Locks).create(&path, &options)?;
 /// let (from, to) = (pool.layout().root(0), pool.layout().root(1));
-/// let mut worker = pool.worker_of(&NP)?;
+/// // Taken in order before the transaction begins where isolation is by locks; under STM, as here, nobody needs them.
 /// worker.run_locked(&[Lock::word(from), Lock::word(to)], |tx| {
 ///     tx.write(from, 1)?;
 ///     tx.write(to, 2)

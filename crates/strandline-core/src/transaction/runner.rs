@@ -7,8 +7,10 @@ use crate::error::Result;
 ///
 /// ```
 /// # use strandline_core::example::*;
-/// # let (path, options) = path_and_options();
-/// // Runs on any scheme's worker.
+/// # let (recorder, view, layout) = recorded();
+/// use strandline_core::engine::Stm;
+///
+/// // Runs on any scheme's worker, in any memory.
 /// fn count(runner: &mut impl Runner) -> strandline_core::Result<u64> {
 ///     runner.run(|tx| {
 ///         let count = tx.read(tx.root(0))? + 1;
@@ -17,9 +19,8 @@ use crate::error::Result;
 ///     })
 /// }
 ///
-/// let pool = Pool::create(&path, &options)?;
-/// assert_eq!(count(&mut pool.worker()?)?, 1);
-/// assert_eq!(count(&mut pool.worker_of(&strandline_core::scheme::BPPM_COUNTED)?)?, 2);
+/// assert_eq!(count(&mut pool().worker()?)?, 1);
+/// assert_eq!(count(&mut Worker::lease(view, Stm, None)?)?, 1);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Runner {
@@ -71,5 +72,37 @@ pub trait Runner {
     /// which has no transactions.
     fn rolls_back(&self) -> bool {
         true
+    }
+}
+
+impl<R: Runner> Runner for &mut R {
+    type Tx<'t> = R::Tx<'t>;
+
+    fn run<T>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>) -> Result<T> {
+        R::run(self, body)
+    }
+
+    fn run_locked<T>(
+        &mut self,
+        locks: &[Lock],
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>,
+    ) -> Result<T> {
+        R::run_locked(self, locks, body)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        R::drain(self)
+    }
+
+    fn view<T>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>) -> Result<T> {
+        R::view(self, body)
+    }
+
+    fn statistics(&self) -> Statistics {
+        R::statistics(self)
+    }
+
+    fn rolls_back(&self) -> bool {
+        R::rolls_back(self)
     }
 }

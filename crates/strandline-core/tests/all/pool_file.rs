@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use strandline_core::engine::{Control, Setup, SingleWriter, Stm};
+use strandline_core::engine::{Control, Setup, SingleWriter, Stm, Worker};
 use strandline_core::file::inspect;
 use strandline_core::layout::Geometry;
 use strandline_core::memory::Native;
@@ -396,7 +396,7 @@ fn checkpoint_while_threads_work<C: Control<Native>>(setup: Setup<C>) {
     Pool::open(&path, &sync_options()).unwrap();
 }
 
-/// The bank of TinySTM's tests: transfers keep the sum, and a reader never sees another one.
+/// The bank of TinySTM's tests: transfers keep the sum, and neither a reader nor a copy has another one.
 #[test]
 fn transfers_keep_the_sum() {
     transfer(Setup::from(Stm));
@@ -408,6 +408,10 @@ fn transfer<C: Control<Native>>(setup: Setup<C>) {
     let folder = TempDir::new().unwrap();
     let pool = setup.create(folder.path().join("pool"), &options()).unwrap();
     let base = pool.layout().root(0).byte(256);
+    let copy = |round: u32| folder.path().join(format!("copy-{round}"));
+    let sum = |worker: &mut Worker<Native, C>| -> u64 {
+        worker.view(|tx| (0..ACCOUNTS).try_fold(0, |sum, i| Ok(sum + tx.read(base.word(i))?))).unwrap()
+    };
     let start = |tx: &mut _| (0..ACCOUNTS).try_for_each(|i| Transaction::write(tx, base.word(i), 1000));
     pool.worker().unwrap().run(start).unwrap();
     std::thread::scope(|scope| {
@@ -430,18 +434,21 @@ fn transfer<C: Control<Native>>(setup: Setup<C>) {
                 }
             });
         }
-        let pool = &pool;
-        scope.spawn(move || {
+        scope.spawn(|| {
             let mut worker = pool.worker().unwrap();
-            for _ in 0..3000 {
-                let sum: u64 = worker
-                    .view(|tx| (0..ACCOUNTS).try_fold(0, |sum, i| Ok(sum + tx.read(base.word(i))?)))
-                    .unwrap();
-                assert_eq!(sum, ACCOUNTS * 1000);
+            for round in 0..3000 {
+                assert_eq!(sum(&mut worker), ACCOUNTS * 1000);
+                if round % 1000 == 0 {
+                    pool.backup(copy(round)).unwrap();
+                }
             }
         });
     });
     assert_eq!(pool.usage().unwrap().objects, 0);
+    for round in [0, 1000, 2000] {
+        let restored = setup.open(copy(round), &options()).unwrap();
+        assert_eq!(sum(&mut restored.worker().unwrap()), ACCOUNTS * 1000);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use strandline_core::{Concurrency, Domain};
 use strandline_persistency::Model;
 use strandline_sim::run::PoolSizes;
 use strandline_sim::scheme;
-use strandline_workloads::{ALL, Length, PoolSetting, Prepared, Run, SchemeName, Selection, WorkloadKind};
+use strandline_workloads::{ALL, PoolSetting, Prepared, Run, SchemeName, Selection, WorkloadKind};
 
 use super::curves::{
     ANY, DESIGNS, EPOCHS, FIGURE, MODELS, RECORDED, Rates, WORKLOADS, latencies_us, setting, x,
@@ -103,7 +103,7 @@ fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measureme
             let scheme: SchemeName = name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
             let run = Run {
                 threads: THREADS,
-                length: Length::Time { warm_up: pace.warm_up, timed: pace.duration },
+                length: pace.length(),
                 seed: session.seed.wrapping_add(repetition),
                 idle_percent: 0,
             };

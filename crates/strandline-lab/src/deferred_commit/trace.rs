@@ -11,7 +11,7 @@ use strandline_core::memory::{Hosted, Memory, World};
 use strandline_core::scheme::SchemeKind;
 use strandline_core::transaction::{AnyRunner, Concurrency, Runner};
 use strandline_persistency::{CriticalPath, Model};
-use strandline_schemes::VolatileWorker;
+use strandline_schemes::{VolatileWorker, laboratory};
 use strandline_workloads::AnyWorkload;
 
 use crate::session::Error;
@@ -118,7 +118,8 @@ fn trace(
         Box::new(move |memory: &Hosted| {
             let run = || -> strandline_core::Result<()> {
                 let view = View { memory, layout, shared };
-                let mut worker = AnyRunner::new(Worker::lease_of(view, scheme, concurrency, None)?);
+                let mut worker =
+                    AnyRunner::new(Worker::lease_of(view, scheme, laboratory(concurrency), None)?);
                 let mut part = workload.thread(&mut worker, seed ^ (thread + 1) << 32)?;
                 let all_reach = |count: &Cell<u64>| {
                     count.set(count.get() + 1);

@@ -1,6 +1,6 @@
 //! A core: its clock, its store queue, its reorder buffer, its write-combining buffers.
 //!
-//! Coroutines carry no register dependences, so the rule of `DESIGN.md` §6 says what overlaps: a single-word load
+//! Coroutines carry no register dependences, so a rule says what overlaps: a single-word load
 //! ends before anything after it begins; the loads of one range overlap, up to MSHRs and reorder buffer; stores
 //! retire into the store queue and stall nothing until it is full; atomic operations and fences wait
 //! for it to drain.

@@ -1,16 +1,12 @@
 //! Property tests of the structures against the standard library's, on every runner, in small pools whose
 //! logs overflow; and what damage, interruption and deletion leave.
 
-mod graph;
-mod queue;
-mod set;
-
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::{Contents, Invariant, Numbers, Operation, Structure};
 use strandline_core::engine::Worker;
 use strandline_core::error::{Error, Result};
 use strandline_core::heap::usage;
@@ -18,7 +14,7 @@ use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, PersistentAddress, World, coroutines};
 use strandline_core::scheme::{Schemes, recover};
-use strandline_core::transaction::{Abort, Concurrency, Read, Runner, Statistics, Transaction};
+use strandline_core::transaction::{Abort, AnyRunner, Concurrency, Read, Runner, Statistics, Transaction};
 use strandline_schemes::VolatileWorker;
 
 const KILOBYTE: u64 = 1024;
@@ -72,300 +68,252 @@ impl Pool {
     }
 }
 
-/// What the three maps have in common.
-trait Map: Copy {
-    fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort>;
-    fn get(&self, tx: &mut impl Read, key: i64) -> Result<Option<u64>, Abort>;
-    fn insert(&self, tx: &mut impl Transaction, key: i64, value: u64) -> Result<Option<u64>, Abort>;
-    fn remove(&self, tx: &mut impl Transaction, key: i64) -> Result<Option<u64>, Abort>;
-    fn check(&self, tx: &mut impl Read) -> Result<u64, Abort>;
-    fn count(&self, tx: &mut impl Read) -> Result<u64, Abort>;
-    /// All pairs, sorted where the map itself does not sort.
-    fn all(&self, tx: &mut impl Read) -> Result<Vec<(i64, u64)>, Abort>;
-    fn between(&self, tx: &mut impl Read, from: i64, to: i64) -> Result<Vec<(i64, u64)>, Abort>;
-    /// The first of those between.
-    fn first_in(&self, tx: &mut impl Read, from: i64, to: i64) -> Result<Option<(i64, u64)>, Abort> {
-        Ok(self.between(tx, from, to)?.first().copied())
-    }
-}
+/// What each transaction does, and whether it gives up at the end.
+type Script = Vec<(Vec<Operation>, bool)>;
 
-macro_rules! ordered_map {
-    ($type:ty) => {
-        impl Map for $type {
-            fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
-                <$type>::open(tx, root)
-            }
-            fn get(&self, tx: &mut impl Read, key: i64) -> Result<Option<u64>, Abort> {
-                <$type>::get(self, tx, key)
-            }
-            fn insert(&self, tx: &mut impl Transaction, key: i64, value: u64) -> Result<Option<u64>, Abort> {
-                <$type>::insert(self, tx, key, value)
-            }
-            fn remove(&self, tx: &mut impl Transaction, key: i64) -> Result<Option<u64>, Abort> {
-                <$type>::remove(self, tx, key)
-            }
-            fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
-                <$type>::check(self, tx)
-            }
-            fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
-                <$type>::count(self, tx)
-            }
-            fn all(&self, tx: &mut impl Read) -> Result<Vec<(i64, u64)>, Abort> {
-                let mut all = Vec::new();
-                self.for_each(tx, |key, value| {
-                    all.push((key, value));
-                    Ok(())
-                })?;
-                Ok(all)
-            }
-            fn between(&self, tx: &mut impl Read, from: i64, to: i64) -> Result<Vec<(i64, u64)>, Abort> {
-                let mut all = Vec::new();
-                self.range(tx, from..to, |key, value| {
-                    all.push((key, value));
-                    Ok(())
-                })?;
-                Ok(all)
-            }
-            fn first_in(&self, tx: &mut impl Read, from: i64, to: i64) -> Result<Option<(i64, u64)>, Abort> {
-                self.first(tx, from..to)
-            }
-        }
-    };
-}
-
-ordered_map!(RedBlackTree<i64, u64>);
-ordered_map!(BPlusTree<i64, u64>);
-ordered_map!(BTree<i64, u64>);
-
-impl Map for HashTable<i64, u64> {
-    fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
-        HashTable::open(tx, root)
-    }
-    fn get(&self, tx: &mut impl Read, key: i64) -> Result<Option<u64>, Abort> {
-        let value = HashTable::get(self, tx, key)?;
-        assert_eq!(self.contains_key(tx, key)?, value.is_some());
-        Ok(value)
-    }
-    fn insert(&self, tx: &mut impl Transaction, key: i64, value: u64) -> Result<Option<u64>, Abort> {
-        HashTable::insert(self, tx, key, &value)
-    }
-    fn remove(&self, tx: &mut impl Transaction, key: i64) -> Result<Option<u64>, Abort> {
-        HashTable::remove(self, tx, key)
-    }
-    fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
-        HashTable::check(self, tx)
-    }
-    fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
-        HashTable::count(self, tx)
-    }
-    fn all(&self, tx: &mut impl Read) -> Result<Vec<(i64, u64)>, Abort> {
-        let mut all = Vec::new();
-        self.for_each(tx, |key, value| {
-            all.push((key, value));
-            Ok(())
-        })?;
-        all.sort_unstable();
-        Ok(all)
-    }
-    fn between(&self, tx: &mut impl Read, from: i64, to: i64) -> Result<Vec<(i64, u64)>, Abort> {
-        let all = self.all(tx)?;
-        Ok(all.into_iter().filter(|(key, _)| (from..to).contains(key)).collect())
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Op {
-    Get(i64),
-    Insert(i64, u64),
-    Remove(i64),
-}
-
-/// A transaction's operations, and whether it gives up at the end.
-type Script = Vec<(Vec<Op>, bool)>;
-
-/// Phases in which insertions or removals prevail, so that trees grow and shrink.
-fn script(keys: i64, transactions: usize) -> impl Strategy<Value = Script> {
-    let key = move || -keys / 2..keys / 2;
-    let op = move |growing: bool| {
-        let (insert, remove) = if growing { (6, 2) } else { (1, 7) };
-        prop_oneof![
-            1 => key().prop_map(Op::Get),
-            insert => (key(), 0..3u64).prop_map(|(key, value)| Op::Insert(key, value)),
-            remove => key().prop_map(Op::Remove),
-        ]
-    };
-    let phase = move |growing| {
-        let transaction = (proptest::collection::vec(op(growing), 1..6), proptest::bool::weighted(0.1));
+/// Scripts for drawn structures: phases in which insertions or removals prevail, so that trees grow and shrink.
+fn scripts<S: Structure + Copy + 'static>(
+    structures: impl Strategy<Value = S>,
+    keys: u64,
+    transactions: usize,
+) -> impl Strategy<Value = (S, Script)> {
+    let phase = move |structure: S, growth| {
+        let operation = proptest::array::uniform6(any::<u32>())
+            .prop_map(move |numbers| structure.draw(&mut Numbers::new(numbers, keys).growing(growth)));
+        let transaction = (proptest::collection::vec(operation, 1..6), proptest::bool::weighted(0.1));
         proptest::collection::vec(transaction, 0..transactions)
     };
-    (phase(true), phase(false), phase(true), phase(false)).prop_map(|(a, b, c, d)| [a, b, c, d].concat())
+    structures.prop_flat_map(move |structure| {
+        [7, 2, 7, 1]
+            .map(|growth| phase(structure, growth))
+            .prop_map(move |phases| (structure, phases.concat()))
+    })
 }
 
-fn model_apply(model: &mut BTreeMap<i64, u64>, op: Op) -> Option<u64> {
-    match op {
-        Op::Get(key) => model.get(&key).copied(),
-        Op::Insert(key, value) => model.insert(key, value),
-        Op::Remove(key) => model.remove(&key),
-    }
+fn verify(
+    runner: &mut AnyRunner<'_>,
+    structure: &dyn Structure,
+    root: PersistentAddress,
+    expected: &Contents,
+) {
+    assert_eq!(&runner.view(|tx| structure.contents(tx, root)).unwrap(), expected);
 }
 
-fn map_apply(map: &impl Map, tx: &mut impl Transaction, op: Op) -> Result<Option<u64>, Abort> {
-    match op {
-        Op::Get(key) => map.get(tx, key),
-        Op::Insert(key, value) => map.insert(tx, key, value),
-        Op::Remove(key) => map.remove(tx, key),
-    }
-}
-
-fn verify<M: Map>(runner: &mut impl Runner, root: PersistentAddress, model: &BTreeMap<i64, u64>) {
-    let (all, counts, middle, first) = runner
-        .view(|tx| {
-            let map = M::open(tx, root)?;
-            Ok((
-                map.all(tx)?,
-                [map.check(tx)?, map.count(tx)?],
-                map.between(tx, -7, 23)?,
-                map.first_in(tx, -7, 23)?,
-            ))
-        })
-        .unwrap();
-    assert_eq!(all, model.iter().map(|(&k, &v)| (k, v)).collect::<Vec<_>>());
-    assert_eq!(counts, [model.len() as u64; 2]);
-    assert_eq!(first, model.range(-7..23).next().map(|(&k, &v)| (k, v)));
-    assert_eq!(middle, model.range(-7..23).map(|(&k, &v)| (k, v)).collect::<Vec<_>>());
-}
-
-/// Runs a script on a map and on its model; then removes everything.
-fn follow<M: Map>(
-    runner: &mut impl Runner,
+/// Runs a script on a structure and on its model.
+fn follow(
+    runner: &mut AnyRunner<'_>,
+    structure: &dyn Structure,
     root: PersistentAddress,
     script: &Script,
-    aborts: bool,
-) -> BTreeMap<i64, u64> {
-    let map = runner.view(|tx| M::open(tx, root)).unwrap();
-    let mut model = BTreeMap::new();
-    for (number, (ops, gives_up)) in script.iter().enumerate() {
-        let gives_up = *gives_up && aborts;
+) -> Contents {
+    let mut model = structure.empty();
+    for (number, (operations, gives_up)) in script.iter().enumerate() {
+        let gives_up = *gives_up && runner.rolls_back();
         let result = runner.run(|tx| {
-            let mut results = Vec::new();
-            for &op in ops {
-                results.push(map_apply(&map, tx, op)?);
+            let mut outcomes = Vec::new();
+            for operation in operations {
+                outcomes.push(structure.apply(tx, root, operation)?);
             }
-            if gives_up { Err(Abort::User) } else { Ok(results) }
+            if gives_up { Err(Abort::User) } else { Ok(outcomes) }
         });
         if gives_up {
             assert!(matches!(result, Err(Error::Aborted)), "{result:?}");
         } else {
-            let expected: Vec<_> = ops.iter().map(|&op| model_apply(&mut model, op)).collect();
-            assert_eq!(result.unwrap(), expected);
+            let expected: Vec<_> = operations.iter().map(|operation| model.apply(operation)).collect();
+            assert_eq!(result.unwrap(), expected, "{operations:?}");
         }
         if number % 16 == 0 {
-            verify::<M>(runner, root, &model);
+            verify(runner, structure, root, &model);
         }
     }
-    verify::<M>(runner, root, &model);
+    verify(runner, structure, root, &model);
     model
 }
 
-fn clear<M: Map>(runner: &mut impl Runner, root: PersistentAddress, model: &BTreeMap<i64, u64>) {
-    let map = runner.view(|tx| M::open(tx, root)).unwrap();
-    for (&key, &value) in model {
-        assert_eq!(runner.run(|tx| map.remove(tx, key)).unwrap(), Some(value));
-    }
-    verify::<M>(runner, root, &BTreeMap::new());
-}
-
-/// Creates a map.
-trait Create {
-    type Map: Map;
-    fn create(&self, runner: &mut impl Runner, root: PersistentAddress) -> Result<Self::Map>;
-}
-
-struct Hash(u64);
-struct RedBlack;
-struct BPlus(NodeShape);
-struct Textbook(u64);
-
-impl Create for Hash {
-    type Map = HashTable<i64, u64>;
-    fn create(&self, runner: &mut impl Runner, root: PersistentAddress) -> Result<Self::Map> {
-        HashTable::create(runner, root, self.0, 1)
+/// Operations that leave nothing.
+fn clear(structure: &dyn Structure, contents: &Contents) -> Vec<Operation> {
+    match contents {
+        Contents::Map(_) if structure.empty() != Contents::default() => Vec::new(),
+        Contents::Map(map) => map
+            .iter()
+            .flat_map(|(&key, &value)| match structure.name() {
+                "multiset" => vec![Operation::Take(key); value as usize],
+                "allocator" => vec![Operation::Toggle(key, 0)],
+                _ => vec![Operation::Remove(key)],
+            })
+            .collect(),
+        Contents::Sequence { items, .. } => vec![Operation::PopFirst; items.len()],
+        Contents::Several(_) => unreachable!("a structure is one"),
     }
 }
 
-impl Create for RedBlack {
-    type Map = RedBlackTree<i64, u64>;
-    fn create(&self, runner: &mut impl Runner, root: PersistentAddress) -> Result<Self::Map> {
-        runner.run(|tx| RedBlackTree::create(tx, root))
-    }
-}
-
-impl Create for BPlus {
-    type Map = BPlusTree<i64, u64>;
-    fn create(&self, runner: &mut impl Runner, root: PersistentAddress) -> Result<Self::Map> {
-        runner.run(|tx| BPlusTree::create(tx, root, self.0))
-    }
-}
-
-impl Create for Textbook {
-    type Map = BTree<i64, u64>;
-    fn create(&self, runner: &mut impl Runner, root: PersistentAddress) -> Result<Self::Map> {
-        runner.run(|tx| BTree::create(tx, root, self.0))
-    }
-}
-
-/// Runs a script on all runners: results, contents, heap balance, recovery.
-fn everywhere<C: Create>(create: &C, log_bytes: u64, script: &Script) {
+/// Runs a script on all runners: results, contents, heap balance, recovery. Objects of `kept` bytes, 0 for none, may stay
+/// when everything is removed.
+fn everywhere(structure: &dyn Structure, log_bytes: u64, script: &Script, kept: u64) {
+    let on = |runner: &mut AnyRunner<'_>, pool: &Pool, root| {
+        structure.create(runner, root).unwrap();
+        let empty = pool.used();
+        let contents = follow(runner, structure, root, script);
+        if runner.rolls_back() {
+            let recovered = pool.recovered();
+            verify(&mut AnyRunner::new(recovered.worker(Concurrency::Stm)), structure, root, &contents);
+        }
+        // Creating what is there opens it.
+        structure.create(runner, root).unwrap();
+        for operation in clear(structure, &contents) {
+            runner.run(|tx| structure.apply(tx, root, &operation)).unwrap();
+        }
+        if structure.empty() != Contents::default() && structure.name() != "queue" {
+            return;
+        }
+        verify(runner, structure, root, &structure.empty());
+        let (objects, bytes) = pool.used();
+        assert_eq!(bytes - empty.1, kept * (objects - empty.0));
+    };
     for mode in MODES {
         let pool = Pool::new(log_bytes);
-        let mut worker = pool.worker(mode);
-        let root = pool.root(1);
-        create.create(&mut worker, root).unwrap();
-        let empty = pool.used();
-        let model = follow::<C::Map>(&mut worker, root, script, true);
-        let recovered = pool.recovered();
-        verify::<C::Map>(&mut recovered.worker(mode), root, &model);
-        // Creating what is there opens it.
-        create.create(&mut worker, root).unwrap();
-        clear::<C::Map>(&mut worker, root, &model);
-        assert_eq!(pool.used(), empty);
+        on(&mut AnyRunner::new(pool.worker(mode)), &pool, pool.root(1));
     }
     let pool = Pool::new(log_bytes);
-    let mut worker = VolatileWorker::new(pool.view(), 0);
-    let root = pool.root(1);
-    create.create(&mut worker, root).unwrap();
-    let empty = pool.used();
-    let model = follow::<C::Map>(&mut worker, root, script, false);
-    clear::<C::Map>(&mut worker, root, &model);
-    assert_eq!(pool.used(), empty);
+    on(&mut AnyRunner::new(VolatileWorker::new(pool.view(), 0)), &pool, pool.root(1));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn hash_table_is_a_map(script in script(100, 60), buckets in 1..40u64) {
-        everywhere(&Hash(buckets), 4 * KILOBYTE, &script);
+    fn hash_table_is_a_map(
+        (table, script) in scripts(
+            (1..40u64, 1..10u64).prop_map(|(buckets, value_words)| model::HashTable { buckets, value_words }),
+            100, 60,
+        ),
+    ) {
+        everywhere(&table, 8 * KILOBYTE, &script, 0);
     }
 
     #[test]
-    fn red_black_tree_is_a_map(script in script(200, 120)) {
-        everywhere(&RedBlack, 4 * KILOBYTE, &script);
+    fn red_black_tree_is_a_map((tree, script) in scripts(Just(model::RedBlackTree), 200, 120)) {
+        everywhere(&tree, 4 * KILOBYTE, &script, 0);
     }
 
     #[test]
-    fn b_tree_is_a_map(script in script(200, 120), half in 1..9u64) {
-        everywhere(&Textbook(2 * half + 1), 16 * KILOBYTE, &script);
+    fn b_tree_is_a_map(
+        (tree, script) in scripts((1..9u64).prop_map(|half| model::BTree(2 * half + 1)), 200, 120),
+    ) {
+        everywhere(&tree, 16 * KILOBYTE, &script, 0);
     }
 
     #[test]
-    fn b_plus_tree_is_a_map(script in script(300, 120), pairs in 4..9u64) {
-        everywhere(&BPlus(NodeShape::of_pairs(pairs)), 8 * KILOBYTE, &script);
+    fn b_plus_tree_is_a_map(
+        (tree, script) in
+            scripts((4..9u64).prop_map(|pairs| model::BPlusTree(NodeShape::of_pairs(pairs))), 300, 120),
+    ) {
+        everywhere(&tree, 8 * KILOBYTE, &script, 0);
     }
 
     #[test]
-    fn b_plus_tree_with_groups_is_a_map(script in script(1000, 200), pairs in 10..60u64) {
-        everywhere(&BPlus(NodeShape::of_pairs(pairs)), 16 * KILOBYTE, &script);
+    fn b_plus_tree_with_groups_is_a_map(
+        (tree, script) in
+            scripts((10..60u64).prop_map(|pairs| model::BPlusTree(NodeShape::of_pairs(pairs))), 1000, 200),
+    ) {
+        everywhere(&tree, 16 * KILOBYTE, &script, 0);
+    }
+
+    #[test]
+    fn key_value_store_is_a_map(
+        (store, script) in scripts((1..20u64).prop_map(|buckets| model::KeyValueStore { buckets }), 150, 40),
+    ) {
+        // Further tables stay until the store goes.
+        everywhere(&store, 16 * KILOBYTE, &script, 512);
+    }
+
+    #[test]
+    fn array_is_a_vector(
+        (array, script) in
+            scripts((1..3000u64, any::<u64>()).prop_map(|(length, first)| model::Array { length, first }), 3000, 30),
+    ) {
+        everywhere(&array, 4 * KILOBYTE, &script, 0);
+    }
+
+    #[test]
+    fn queue_is_a_deque(
+        (queue, script) in scripts(
+            (2..9u64, 1..12u64).prop_map(|(capacity, entry_words)| model::Queue { capacity, entry_words }),
+            1, 60,
+        ),
+    ) {
+        everywhere(&queue, 4 * KILOBYTE, &script, 0);
+    }
+
+    #[test]
+    fn graph_is_a_map_of_edges(
+        (graph, script) in scripts(
+            (1..12u64, 1..4u64).prop_map(|(vertices, value_words)| model::Graph { vertices, value_words }),
+            144, 60,
+        ),
+    ) {
+        everywhere(&graph, 8 * KILOBYTE, &script, 0);
+    }
+
+    #[test]
+    fn set_is_a_set((set, script) in scripts(Just(model::Set), 40, 60)) {
+        everywhere(&set, 4 * KILOBYTE, &script, 0);
+    }
+
+    #[test]
+    fn multiset_counts((set, script) in scripts(Just(model::MultiSet), 40, 60)) {
+        everywhere(&set, 4 * KILOBYTE, &script, 0);
+    }
+
+    #[test]
+    fn blocks_keep_what_is_in_them((blocks, script) in scripts(Just(model::Blocks { slots: 6 }), 6, 40)) {
+        everywhere(&blocks, 4 * KILOBYTE, &script, 0);
+    }
+
+    #[test]
+    fn words_keep_their_invariant(
+        (words, script) in scripts(
+            prop_oneof![Just(Invariant::None), Just(Invariant::Sum), Just(Invariant::Permutation)]
+                .prop_map(|invariant| model::Words { count: 6, byte: |place| 16 * place, invariant }),
+            6, 30,
+        ),
+    ) {
+        everywhere(&words, 4 * KILOBYTE, &script, 0);
+    }
+
+    #[test]
+    fn trees_are_read_in_ranges(
+        keys in proptest::collection::btree_set(-50..50i64, 0..60),
+        from in -60..60i64,
+        length in 0..60i64,
+    ) {
+        let pool = Pool::new(16 * KILOBYTE);
+        let mut worker = pool.worker(Concurrency::Stm);
+        let expected: Vec<i64> = keys.range(from..from + length).copied().collect();
+        macro_rules! read {
+            ($root:expr, |$tx:ident, $at:ident| $create:expr) => {{
+                let root = pool.root($root);
+                let tree = worker.run(|$tx| { let $at = root; $create }).unwrap();
+                for &key in &keys {
+                    worker.run(|tx| tree.insert(tx, key, !key as u64)).unwrap();
+                }
+                let (found, first, count) = worker.view(|tx| {
+                    let mut found = Vec::new();
+                    tree.range(tx, from..from + length, |key, value| {
+                        found.push((key, value));
+                        Ok(())
+                    })?;
+                    Ok((found, tree.first(tx, from..from + length)?, tree.count(tx)?))
+                }).unwrap();
+                prop_assert!(found.iter().map(|pair| pair.0).eq(expected.iter().copied()));
+                prop_assert!(found.iter().all(|&(key, value)| value == !key as u64));
+                prop_assert_eq!(first, found.first().copied());
+                prop_assert_eq!(count, keys.len() as u64);
+            }};
+        }
+        read!(0, |tx, root| RedBlackTree::<i64, u64>::create(tx, root));
+        read!(1, |tx, root| BPlusTree::<i64, u64>::create(tx, root, NodeShape::of_pairs(4)));
+        read!(2, |tx, root| BTree::<i64, u64>::create(tx, root, 3));
     }
 }
 
@@ -378,69 +326,66 @@ fn random(seed: &mut u64) -> u64 {
 }
 
 /// Fills a tree in some order, checks, and empties it in another.
-fn fill_and_empty<C: Create>(create: &C, keys: &[i64], removal: &[i64]) {
+fn fill_and_empty(tree: &dyn Structure, keys: &[u64], removal: &[u64]) {
     let pool = Pool::new(64 * KILOBYTE);
-    let mut worker = pool.worker(Concurrency::Stm);
+    let mut runner = AnyRunner::new(pool.worker(Concurrency::Stm));
     let root = pool.root(0);
-    let map = create.create(&mut worker, root).unwrap();
+    tree.create(&mut runner, root).unwrap();
     let empty = pool.used();
-    let mut model = BTreeMap::new();
-    for (number, &key) in keys.iter().enumerate() {
-        let old = worker.run(|tx| map.insert(tx, key, number as u64)).unwrap();
-        assert_eq!(old, model.insert(key, number as u64));
-        if number % 500 == 0 {
-            worker.view(|tx| map.check(tx)).unwrap();
+    let mut model = tree.empty();
+    let mut run = |operation: Operation| {
+        assert_eq!(runner.run(|tx| tree.apply(tx, root, &operation)).unwrap(), model.apply(&operation));
+        if runner.statistics().commits.is_multiple_of(500) {
+            verify(&mut runner, tree, root, &model);
         }
+    };
+    for (number, &key) in (0..).zip(keys) {
+        run(Operation::Insert(key, number));
     }
-    verify::<C::Map>(&mut worker, root, &model);
-    for (number, &key) in removal.iter().enumerate() {
-        assert_eq!(worker.run(|tx| map.remove(tx, key)).unwrap(), model.remove(&key));
-        if number % 500 == 0 {
-            worker.view(|tx| map.check(tx)).unwrap();
-        }
+    for &key in removal.iter().chain(keys) {
+        run(Operation::Remove(key));
     }
-    clear::<C::Map>(&mut worker, root, &model);
+    verify(&mut runner, tree, root, &tree.empty());
     assert_eq!(pool.used(), empty);
 }
 
-fn orders<C: Create>(create: &C, count: i64) {
-    let ascending: Vec<i64> = (-count / 2..count / 2).collect();
-    let descending: Vec<i64> = ascending.iter().rev().copied().collect();
+fn orders(tree: &dyn Structure, count: u64) {
+    let ascending: Vec<u64> = (0..count).collect();
+    let descending: Vec<u64> = ascending.iter().rev().copied().collect();
     let mut seed = 42;
-    let shuffled: Vec<i64> =
-        (0..count).map(|_| (random(&mut seed) % count as u64) as i64 - count / 2).collect();
+    let shuffled: Vec<u64> = (0..count).map(|_| random(&mut seed) % count).collect();
     for keys in [&ascending, &descending, &shuffled] {
         for removal in [&ascending, &descending, &shuffled] {
-            fill_and_empty(create, keys, removal);
+            fill_and_empty(tree, keys, removal);
         }
     }
 }
 
 #[test]
 fn red_black_trees_of_all_orders() {
-    orders(&RedBlack, 4000);
+    orders(&model::RedBlackTree, 4000);
 }
 
 #[test]
 fn b_trees_of_all_orders() {
-    orders(&Textbook(3), 1500);
-    orders(&Textbook(15), 3000);
-    orders(&Textbook(63), 3000);
+    orders(&model::BTree(3), 1500);
+    orders(&model::BTree(15), 3000);
+    orders(&model::BTree(63), 3000);
 }
 
 #[test]
 fn b_plus_trees_of_the_paper_of_all_orders() {
-    orders(&BPlus(NodeShape::PAPER), 8000);
+    orders(&model::BPlusTree(NodeShape::PAPER), 8000);
 }
 
 #[test]
 fn b_plus_trees_of_the_largest_nodes_of_all_orders() {
-    orders(&BPlus(NodeShape::of_pairs(255)), 3000);
+    orders(&model::BPlusTree(NodeShape::of_pairs(255)), 3000);
 }
 
 #[test]
 fn b_plus_trees_of_the_smallest_nodes_of_all_orders() {
-    orders(&BPlus(NodeShape::of_pairs(4)), 1500);
+    orders(&model::BPlusTree(NodeShape::of_pairs(4)), 1500);
 }
 
 /// Insertions and removals in a node with room write few words.
@@ -501,166 +446,17 @@ fn a_hash_table_takes_values_of_any_size() {
     assert!(matches!(wrong, Err(Error::Parameter(_))));
 }
 
-fn bytes() -> impl Strategy<Value = Vec<u8>> {
-    prop_oneof![proptest::collection::vec(0..3u8, 0..4), proptest::collection::vec(any::<u8>(), 0..700),]
-}
-
-/// A key, its new value (none: it is removed), and whether the transaction gives up.
-type StoreStep = (Vec<u8>, Option<Vec<u8>>, bool);
-/// Two indices each, to be swapped or else the second stored at the first, and whether the transaction gives up.
-type ArrayStep = (Vec<(u64, u64, bool)>, bool);
-
-fn follow_store(
-    runner: &mut impl Runner,
-    root: PersistentAddress,
-    buckets: u64,
-    script: &[StoreStep],
-    aborts: bool,
-) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let store = KeyValueStore::create(runner, root, buckets).unwrap();
-    let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-    for (key, value, gives_up) in script {
-        let gives_up = *gives_up && aborts;
-        let result = runner.run(|tx| {
-            let was = match value {
-                Some(value) => store.insert(tx, key, value)?,
-                None => store.remove(tx, key)?,
-            };
-            assert_eq!(store.get(tx, key)?.as_ref(), value.as_ref());
-            assert_eq!(store.contains_key(tx, key)?, value.is_some());
-            if gives_up { Err(Abort::User) } else { Ok(was) }
-        });
-        if gives_up {
-            assert!(matches!(result, Err(Error::Aborted)), "{result:?}");
-        } else {
-            let old = match value {
-                Some(value) => model.insert(key.clone(), value.clone()),
-                None => model.remove(key),
-            };
-            assert_eq!(result.unwrap(), old.is_some());
-        }
-        assert_eq!(runner.view(|tx| store.get(tx, key)).unwrap().as_ref(), model.get(key));
+#[test]
+fn a_destroyed_key_value_store_leaves_its_header() {
+    let pool = Pool::new(16 * KILOBYTE);
+    let mut worker = pool.worker(Concurrency::Stm);
+    let store = KeyValueStore::create(&mut worker, pool.root(3), 2).unwrap();
+    for number in 0..200u32 {
+        let bytes = number.to_le_bytes().repeat(number as usize % 40);
+        worker.run(|tx| store.insert(tx, &bytes, &bytes)).unwrap();
     }
-    verify_store(runner, root, &model);
-    model
-}
-
-fn verify_store(runner: &mut impl Runner, root: PersistentAddress, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
-    let (all, counts) = runner
-        .view(|tx| {
-            let store = KeyValueStore::open(tx, root)?;
-            let mut all = BTreeMap::new();
-            store.for_each(tx, |key, value| {
-                all.insert(key.to_vec(), value.to_vec());
-                Ok(())
-            })?;
-            Ok((all, [store.check(tx)?, store.count(tx)?]))
-        })
-        .unwrap();
-    assert_eq!(&all, model);
-    assert_eq!(counts, [model.len() as u64; 2]);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn key_value_store_is_a_map(
-        script in proptest::collection::vec(
-            (bytes(), proptest::option::weighted(0.7, bytes()), proptest::bool::weighted(0.1)), 0..150),
-        buckets in 1..20u64,
-    ) {
-        for mode in MODES {
-            let pool = Pool::new(4 * KILOBYTE);
-            let mut worker = pool.worker(mode);
-            let root = pool.root(3);
-            KeyValueStore::create(&mut worker, root, buckets).unwrap();
-            let empty = pool.used();
-            let model = follow_store(&mut worker, root, buckets, &script, true);
-            verify_store(&mut pool.recovered().worker(mode), root, &model);
-            let store = worker.view(|tx| KeyValueStore::open(tx, root)).unwrap();
-            for key in model.keys() {
-                prop_assert!(worker.run(|tx| store.remove(tx, key)).unwrap());
-            }
-            // Further tables stay until the store goes.
-            let (objects, bytes) = pool.used();
-            prop_assert_eq!(bytes - empty.1, 512 * (objects - empty.0));
-            worker.run(|tx| store.destroy(tx)).unwrap();
-            prop_assert_eq!(pool.used().0, empty.0 - 1);
-        }
-        let pool = Pool::new(4 * KILOBYTE);
-        follow_store(&mut VolatileWorker::new(pool.view(), 0), pool.root(3), buckets, &script, false);
-    }
-
-    #[test]
-    fn array_is_a_vector(
-        length in 1..3000u64,
-        script in proptest::collection::vec(
-            (proptest::collection::vec((any::<u64>(), any::<u64>(), any::<bool>()), 1..20), any::<bool>()),
-            0..60),
-    ) {
-        for mode in MODES {
-            let pool = Pool::new(4 * KILOBYTE);
-            let mut worker = pool.worker(mode);
-            follow_array(&mut worker, pool.root(0), length, &script, true);
-        }
-        let pool = Pool::new(4 * KILOBYTE);
-        follow_array(&mut VolatileWorker::new(pool.view(), 0), pool.root(0), length, &script, false);
-    }
-}
-
-fn follow_array(
-    runner: &mut impl Runner,
-    root: PersistentAddress,
-    length: u64,
-    script: &[ArrayStep],
-    aborts: bool,
-) {
-    let array = Array::<i32>::create(runner, root, length, |i| -(i as i32)).unwrap();
-    let mut model: Vec<i32> = (0..length).map(|i| -(i as i32)).collect();
-    for (steps, gives_up) in script {
-        let gives_up = *gives_up && aborts;
-        let mut next = model.clone();
-        for &(one, other, swaps) in steps {
-            let (one, other) = (one % length, other % length);
-            if swaps {
-                next.swap(one as usize, other as usize);
-            } else {
-                next[one as usize] = other as i32;
-            }
-        }
-        let result = runner.run(|tx| {
-            for &(one, other, swaps) in steps {
-                let (one, other) = (one % length, other % length);
-                if swaps {
-                    array.swap(tx, one, other)?;
-                } else {
-                    array.set(tx, one, other as i32)?;
-                }
-            }
-            let (one, expected) = (steps[0].0 % length, next[(steps[0].0 % length) as usize]);
-            assert_eq!(array.get(tx, one)?, expected);
-            if gives_up { Err(Abort::User) } else { Ok(()) }
-        });
-        assert_eq!(result.is_err(), gives_up);
-        if !gives_up {
-            model = next;
-        }
-    }
-    let array = runner.view(|tx| Array::<i32>::open(tx, root)).unwrap();
-    let mut all = Vec::new();
-    runner
-        .view(|tx| {
-            all.clear();
-            array.for_each(tx, |index, value| {
-                assert_eq!(index, all.len() as u64);
-                all.push(value);
-                Ok(())
-            })
-        })
-        .unwrap();
-    assert_eq!(all, model);
-    assert!(matches!(runner.view(|tx| array.get(tx, length)), Err(Error::Parameter(_))));
+    worker.run(|tx| store.destroy(tx)).unwrap();
+    assert_eq!(pool.used().0, 1);
 }
 
 /// A chunk that becomes one of small blocks has the contents of a former object where its bitmap will be.
@@ -771,14 +567,14 @@ fn a_structure_is_not_taken_for_another() {
 }
 
 /// Whatever is in the heap, reading ends, with a result or an error.
-fn survive<C: Create>(create: &C, seed: &mut u64) {
+fn survive(structure: &dyn Structure, seed: &mut u64) {
     let pool = Pool::new(16 * KILOBYTE);
-    let mut worker = pool.worker(Concurrency::Stm);
+    let mut worker = AnyRunner::new(pool.worker(Concurrency::Stm));
     let root = pool.root(0);
-    let map = create.create(&mut worker, root).unwrap();
+    structure.create(&mut worker, root).unwrap();
     for _ in 0..300 {
-        let key = (random(seed) % 500) as i64;
-        worker.run(|tx| map.insert(tx, key, 1)).unwrap();
+        let operation = Operation::Insert(random(seed) % 500, 1);
+        worker.run(|tx| structure.apply(tx, root, &operation)).unwrap();
     }
     // Words of the structure's chunks, some of which become others, addresses for instance.
     let first = pool.layout.chunks;
@@ -811,14 +607,12 @@ fn survive<C: Create>(create: &C, seed: &mut u64) {
             "{error:?}"
         )
     };
-    let _ = worker.view(|tx| map.all(tx).map(drop)).map_err(accept);
-    let _ = worker.view(|tx| map.count(tx).map(drop)).map_err(accept);
-    let _ = worker.view(|tx| map.check(tx).map(drop)).map_err(accept);
-    let _ = worker.view(|tx| C::Map::open(tx, root).map(drop)).map_err(accept);
+    let _ = worker.view(|tx| structure.read(tx, root).map(drop)).map_err(accept);
+    let _ = worker.view(|tx| structure.check(tx, root).map(drop)).map_err(accept);
     for key in 0..500 {
-        let _ = worker.view(|tx| map.get(tx, key)).map_err(accept);
-        let _ = worker.run(|tx| map.remove(tx, key)).map_err(accept);
-        let _ = worker.run(|tx| map.insert(tx, key, 2)).map_err(accept);
+        for operation in [Operation::Get(key), Operation::Remove(key), Operation::Insert(key, 2)] {
+            let _ = worker.run(|tx| structure.apply(tx, root, &operation)).map_err(accept);
+        }
     }
 }
 
@@ -826,12 +620,13 @@ fn survive<C: Create>(create: &C, seed: &mut u64) {
 fn damage_is_an_error() {
     let mut seed = 99;
     for _ in 0..40 {
-        survive(&Hash(20), &mut seed);
-        survive(&RedBlack, &mut seed);
-        survive(&Textbook(3), &mut seed);
-        survive(&Textbook(9), &mut seed);
-        survive(&BPlus(NodeShape::of_pairs(4)), &mut seed);
-        survive(&BPlus(NodeShape::of_pairs(30)), &mut seed);
+        survive(&model::HashTable { buckets: 20, value_words: 1 }, &mut seed);
+        survive(&model::RedBlackTree, &mut seed);
+        survive(&model::BTree(3), &mut seed);
+        survive(&model::BTree(9), &mut seed);
+        survive(&model::BPlusTree(NodeShape::of_pairs(4)), &mut seed);
+        survive(&model::BPlusTree(NodeShape::of_pairs(30)), &mut seed);
+        survive(&model::KeyValueStore { buckets: 20 }, &mut seed);
     }
 }
 
@@ -870,50 +665,146 @@ fn a_damaged_store_is_an_error() {
 }
 
 /// Several threads, each with keys of its own, whose transactions interleave.
-fn together<C: Create>(create: &C, mode: Concurrency, seed: u64) {
+fn together(structure: &dyn Structure, mode: Concurrency, seed: u64) {
     const THREADS: u64 = 3;
     let geometry = Geometry { size: 4 << 20, logs: 4, log_bytes: 8 * KILOBYTE, chunk_bytes: 4 * KILOBYTE };
     let pool = Pool::of(geometry, vec![0; (4 << 20) / 8], 40);
     let root = pool.root(0);
-    let map = create.create(&mut pool.worker(mode), root).unwrap();
-    let finals = std::cell::RefCell::new(BTreeMap::new());
+    structure.create(&mut AnyRunner::new(pool.worker(mode)), root).unwrap();
+    let all = std::cell::RefCell::new(structure.empty());
     let threads = (0..THREADS)
         .map(|thread| {
-            let (pool, finals) = (&pool, &finals);
+            let (pool, all) = (&pool, &all);
             Box::new(move |memory: &Hosted| {
                 let view = View { memory, layout: pool.layout, shared: pool.shared };
                 let mut worker = Worker::lease(view, mode, None).unwrap();
                 let mut seed = seed * THREADS + thread + 1;
-                let mut model = BTreeMap::new();
                 for number in 0..150 {
-                    let key = (random(&mut seed) % 40 * THREADS + thread) as i64;
-                    let old = if random(&mut seed).is_multiple_of(2) {
-                        let old = worker.run(|tx| map.insert(tx, key, number)).unwrap();
-                        (old, model.insert(key, number))
-                    } else {
-                        (worker.run(|tx| map.remove(tx, key)).unwrap(), model.remove(&key))
+                    let key = random(&mut seed) % 40 * THREADS + thread;
+                    let operation = match random(&mut seed).is_multiple_of(2) {
+                        true => Operation::Insert(key, number),
+                        false => Operation::Remove(key),
                     };
-                    assert_eq!(old.0, old.1);
+                    let outcome = worker.run(|tx| structure.apply(tx, root, &operation)).unwrap();
+                    // What others do meanwhile, they do to other keys.
+                    assert_eq!(outcome, all.borrow_mut().apply(&operation));
                 }
-                finals.borrow_mut().extend(model);
             }) as coroutines::Thread<'_>
         })
         .collect();
     let mut choice = seed + 1;
     coroutines::run(&pool.world, threads, |running| (random(&mut choice) % running.len() as u64) as usize);
-    verify::<C::Map>(&mut pool.worker(mode), root, &finals.borrow());
-    verify::<C::Map>(&mut pool.recovered().worker(mode), root, &finals.borrow());
+    verify(&mut AnyRunner::new(pool.worker(mode)), structure, root, &all.borrow());
+    verify(&mut AnyRunner::new(pool.recovered().worker(mode)), structure, root, &all.borrow());
 }
 
 #[test]
 fn threads_work_together() {
     for seed in 0..6 {
         for mode in MODES {
-            together(&Hash(16), mode, seed);
-            together(&RedBlack, mode, seed);
-            together(&Textbook(5), mode, seed);
-            together(&BPlus(NodeShape::of_pairs(4)), mode, seed);
-            together(&BPlus(NodeShape::of_pairs(20)), mode, seed);
+            together(&model::HashTable { buckets: 16, value_words: 1 }, mode, seed);
+            together(&model::RedBlackTree, mode, seed);
+            together(&model::BTree(5), mode, seed);
+            together(&model::BPlusTree(NodeShape::of_pairs(4)), mode, seed);
+            together(&model::BPlusTree(NodeShape::of_pairs(20)), mode, seed);
+            together(&model::KeyValueStore { buckets: 16 }, mode, seed);
         }
     }
+}
+
+#[test]
+fn what_is_no_vertex_is_an_error() {
+    let pool = Pool::new(4 * KILOBYTE);
+    let mut worker = pool.worker(Concurrency::Stm);
+    assert!(matches!(Graph::<u64>::create(&mut worker, pool.root(0), 0, 1), Err(Error::Parameter(_))));
+    assert!(matches!(Graph::<u64>::create(&mut worker, pool.root(0), 3, 2), Err(Error::Parameter(_))));
+    let graph = Graph::<u64>::create(&mut worker, pool.root(0), 3, 1).unwrap();
+    worker.run(|tx| graph.insert(tx, 1, 2, &7)).unwrap();
+    assert!(worker.run(|tx| graph.delete(tx, 1, 2)).unwrap());
+    assert!(!worker.run(|tx| graph.delete(tx, 1, 2)).unwrap());
+    for (from, to) in [(3, 0), (0, 3)] {
+        assert!(matches!(worker.run(|tx| graph.insert(tx, from, to, &1)), Err(Error::Parameter(_))));
+        assert!(matches!(worker.view(|tx| graph.get(tx, from, to)), Err(Error::Parameter(_))));
+    }
+    assert!(matches!(worker.view(|tx| graph.for_each_from(tx, 3, |_, _| Ok(()))), Err(Error::Parameter(_))));
+    let other = worker.view(|tx| HashTable::<u64, u64>::open(tx, tx.root(0))).map(drop);
+    assert!(matches!(other, Err(Error::WrongStructure { .. })));
+}
+
+#[test]
+fn wrong_sizes_and_damage_of_a_queue_are_errors() {
+    let pool = Pool::new(4 * KILOBYTE);
+    let mut worker = pool.worker(Concurrency::Stm);
+    let root = pool.root(0);
+    for (capacity, words) in [(0, 1), (1, 0), (1 << 41, 1), (1 << 39, 1 << 23)] {
+        let outcome = worker.run(|tx| Queue::<Vec<u64>>::create(tx, root, capacity, words));
+        assert!(matches!(outcome, Err(Error::Parameter(_))));
+    }
+    let queue = worker.run(|tx| Queue::<u64>::create(tx, root, 4, 1)).unwrap();
+    assert!(matches!(
+        worker.run(|tx| Queue::<u64>::create(tx, root, 5, 1)).map(drop),
+        Err(Error::WrongStructure { .. })
+    ));
+    assert!(matches!(
+        worker.view(|tx| Queue::<i64>::open(tx, root)).map(drop),
+        Err(Error::WrongStructure { .. })
+    ));
+    assert!(matches!(
+        worker.view(|tx| Queue::<u64>::open(tx, tx.root(1))).map(drop),
+        Err(Error::Missing { .. })
+    ));
+    worker.run(|tx| queue.push(tx, &7)).unwrap();
+    // The tail lies on the second line of the header.
+    worker
+        .run(|tx| {
+            let header = PersistentAddress::new(tx.read(root)?);
+            tx.write(header.word(8), 9)
+        })
+        .unwrap();
+    assert!(matches!(worker.run(|tx| queue.pop(tx)), Err(Error::Damaged(_))));
+    assert!(matches!(worker.view(|tx| queue.check(tx)), Err(Error::Damaged(_))));
+}
+
+#[test]
+fn a_multiset_is_not_a_map() {
+    let pool = Pool::new(4 * KILOBYTE);
+    let mut worker = pool.worker(Concurrency::Stm);
+    worker.run(|tx| MultiSet::<u64>::create(tx, tx.root(0)).map(drop)).unwrap();
+    let map = worker.view(|tx| RedBlackTree::<u64, u64>::open(tx, tx.root(0))).map(drop);
+    let set = worker.view(|tx| Set::<u64>::open(tx, tx.root(0))).map(drop);
+    assert!(
+        matches!(map, Err(Error::WrongStructure { .. })) && matches!(set, Err(Error::WrongStructure { .. }))
+    );
+}
+
+#[test]
+fn sets_are_read_in_ranges() {
+    let pool = Pool::new(4 * KILOBYTE);
+    let mut worker = pool.worker(Concurrency::Stm);
+    let (set, multi) = worker
+        .run(|tx| {
+            let (set, multi) = (Set::create(tx, tx.root(0))?, MultiSet::create(tx, tx.root(1))?);
+            for key in [5, -7, 3, 3] {
+                set.insert(tx, key)?;
+                multi.insert(tx, key)?;
+            }
+            Ok((set, multi))
+        })
+        .unwrap();
+    let (keys, first, times) = worker
+        .view(|tx| {
+            let (mut keys, mut times) = (Vec::new(), Vec::new());
+            set.range(tx, -5.., |key: i32| {
+                keys.push(key);
+                Ok(())
+            })?;
+            multi.range(tx, ..5, |key: i32, count| {
+                times.push((key, count));
+                Ok(())
+            })?;
+            assert_eq!((set.count(tx)?, multi.count(tx)?), (3, 4));
+            Ok((keys, set.first(tx, 4..)?, times))
+        })
+        .unwrap();
+    assert_eq!((keys, first, times), (vec![3, 5], Some(5), vec![(-7, 1), (3, 2)]));
 }

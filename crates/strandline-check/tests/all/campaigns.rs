@@ -1,0 +1,58 @@
+//! Sampled campaigns over some of the schemes. `STRANDLINE_CASES` sets how many histories of each combination.
+
+use super::HANG;
+use strandline_check::Setting;
+use strandline_check::explore::{Case, CheckedScheme, Sampling, Workload, sample};
+use strandline_core::memory::Step;
+
+/// The schemes whose names fit.
+pub fn schemes(fits: impl Fn(&str) -> bool) -> Vec<CheckedScheme> {
+    let schemes: Vec<_> =
+        strandline_check::explore::schemes().into_iter().filter(|scheme| fits(scheme.name)).collect();
+    assert!(!schemes.is_empty());
+    schemes
+}
+
+/// No sampled crash breaks them, with all workloads and these settings.
+pub fn none_is_broken(schemes: &[CheckedScheme], settings: &[Setting], histories: u64) {
+    let cases = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok());
+    let histories = cases.unwrap_or(histories);
+    for &scheme in schemes {
+        for workload in Workload::ALL {
+            for &setting in settings {
+                for threads in 1..=3 {
+                    let case = Case { scheme, workload, threads, setting, omitted: None };
+                    let sampling = Sampling { histories, seed: 1, transactions: 20, limit: HANG };
+                    let outcome = sample(case, sampling, |_| ()).unwrap();
+                    if let Some(violation) = outcome.violation {
+                        panic!(
+                            "{} {} {setting} {threads} threads, seed {}: {violation:#?}",
+                            scheme.name,
+                            workload.name(),
+                            outcome.seed
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every step but those named and the redundant ones is missed when it is left out.
+pub fn missing_steps_are_found(schemes: &[CheckedScheme], threads: usize, slow: &[Step]) {
+    let mut unnoticed = Vec::new();
+    for &scheme in schemes {
+        let redundant = |step: &Step| scheme.redundant.iter().any(|(other, _)| other == step);
+        for step in scheme.steps().filter(|step| !redundant(step) && !slow.contains(step)) {
+            let setting = Setting::Word;
+            let case = Case { scheme, workload: Workload::Sps, threads, setting, omitted: Some(step) };
+            let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit: HANG };
+            let outcome = sample(case, sampling, |_| ()).unwrap();
+            println!("{} {step:?}: {:?}, {}", scheme.name, outcome.counts, outcome.violation.is_some());
+            if outcome.violation.is_none() {
+                unnoticed.push((scheme.name, step));
+            }
+        }
+    }
+    assert!(unnoticed.is_empty(), "these can be left out unnoticed: {unnoticed:?}");
+}

@@ -1,0 +1,131 @@
+//! No life's leavings complete another's records: what a power failure leaves of a record means nothing to the next life,
+//! though that begins with the same numbers in the same places.
+
+use std::rc::Rc;
+
+use super::HANG;
+use strandline_check::Setting;
+use strandline_check::explore::{Case, Sampling, Workload, sample, schemes};
+use strandline_core::engine::Worker;
+use strandline_core::layout::{Geometry, Layout, PoolState, SharedLayout, View};
+use strandline_core::memory::recorder::Recorder;
+use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
+use strandline_core::scheme::recover;
+use strandline_core::{Concurrency, Runner, Transaction};
+use strandline_schemes::{UndoLog, recover_undo};
+
+const GEOMETRY: Geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
+
+/// A machine that begins with this memory.
+fn begin(words: Vec<u64>) -> (Rc<Recorder>, View<Hosted>) {
+    let layout = Layout::new(GEOMETRY).unwrap();
+    let shared = SharedLayout::new(&layout, 10, 0);
+    let recorder = Rc::new(Recorder::new(words, shared.bytes(), 0, 1, None));
+    (recorder.clone(), View { memory: Hosted::new(recorder, 0), layout, shared })
+}
+
+/// What `after` has of these words, and otherwise what `before` has.
+fn only(before: &[u64], after: &[u64], survives: impl Fn(PersistentAddress) -> bool) -> Vec<u64> {
+    let words = before.iter().zip(after).enumerate();
+    words
+        .map(|(at, (&old, &new))| if survives(PersistentAddress::new(8 * at as u64)) { new } else { old })
+        .collect()
+}
+
+/// An entry of SCT and DCT: its head is missing in one life, and in the next nothing but its head is there.
+#[test]
+fn an_undo_entry_is_not_completed_by_the_next_lifes() {
+    let (recorder, view) = begin(vec![0; GEOMETRY.size as usize / 8]);
+    let (one, other) = (view.layout.root(0), view.layout.root(1));
+    let lease = |view: &View<Hosted>| UndoLog::lease(view, 0, 4);
+    let mut log = lease(&view);
+    let before = recorder.contents();
+    let (first, _) = log.prepare_log_entry(&view, 1, &[(one, 5)]);
+    // Generation and timestamp are lost.
+    let torn = only(&before, &recorder.contents(), |at| at >= first.at.word(2));
+
+    let (recorder, view) = begin(torn);
+    assert_eq!(recover_undo(&view, &mut |_| ()).unwrap().undone, 0);
+    // Somebody else commits; then a transaction uses the same entry, with the same numbers, for another word.
+    view.memory.store(one, 6);
+    let mut log = lease(&view);
+    let before = recorder.contents();
+    let (second, _) = log.prepare_log_entry(&view, 1, &[(other, 7)]);
+    assert_eq!(second, first);
+    // Of which nothing else is there.
+    let torn = only(&before, &recorder.contents(), |at| at < second.at.word(2));
+
+    let (_, view) = begin(torn);
+    assert_eq!(recover_undo(&view, &mut |_| ()).unwrap().undone, 0);
+    assert_eq!(view.memory.load(one), 6);
+}
+
+/// A record of the undo log: its checksum is all that one life leaves, and the next leaves no more than its address.
+#[test]
+fn an_undo_record_is_not_completed_by_the_next_lifes() {
+    let (recorder, view) = begin(vec![0; GEOMETRY.size as usize / 8]);
+    let (root, layout) = (view.layout.root(0), view.layout);
+    let state = PoolState { scheme: strandline_schemes::UNDO_LOG.code, ..PoolState::default() };
+    view.memory.store(Layout::STATE, state.encode());
+    let record = layout.log(0).byte(64);
+    let before_and_after = |recorder: &Recorder, view: View<Hosted>| {
+        let mut worker =
+            Worker::lease_of(view, &strandline_schemes::UNDO_LOG, Concurrency::SingleWriter, None).unwrap();
+        let before = recorder.contents();
+        // Stored, not committed: what is looked at is the record.
+        let mut after = Vec::new();
+        let given_up = worker.run(|tx| {
+            tx.write(root, 5)?;
+            after = recorder.contents();
+            Err::<(), _>(strandline_core::Abort::User)
+        });
+        assert!(given_up.is_err());
+        (before, after)
+    };
+    let (before, after) = before_and_after(&recorder, view);
+    let torn = only(&before, &after, |at| at == record.word(1) || at == record.word(2));
+
+    let (recorder, view) = begin(torn);
+    assert_eq!(recover(&view, strandline_schemes::ALL, |_| ()).unwrap().undone, 0);
+    // Another log's transaction commits.
+    view.memory.store(root, 6);
+    let (before, after) = before_and_after(&recorder, view);
+    let torn = only(&before, &after, |at| at == record);
+
+    let (_, view) = begin(torn);
+    assert_eq!(recover(&view, strandline_schemes::ALL, |_| ()).unwrap().undone, 0);
+    assert_eq!(view.memory.load(root), 6);
+}
+
+/// The schemes without one of these steps, of which each has the first that it knows: those in which nothing shows.
+fn missed(steps: &[Step], fits: impl Fn(&str) -> bool) -> Vec<(&'static str, Option<Step>)> {
+    let mut missed = Vec::new();
+    for scheme in schemes().into_iter().filter(|scheme| fits(scheme.name)) {
+        let step = steps.iter().copied().find(|step| scheme.steps().any(|own| own == *step));
+        assert!(step.is_some(), "{} has none of {steps:?}", scheme.name);
+        let (workload, setting) = (Workload::Sps, Setting::Word);
+        let case = Case { scheme, workload, threads: 2, setting, omitted: step };
+        let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit: HANG };
+        let found = sample(case, sampling, |_| ()).unwrap();
+        println!("{} {step:?}: {:?}", scheme.name, found.counts);
+        if found.violation.is_none() {
+            missed.push((scheme.name, step));
+        }
+    }
+    missed
+}
+
+/// What makes the leavings of each kind of log harmless, left out: the zeroing, the number that counts up, the watermark.
+#[test]
+fn leavings_are_found_where_nothing_makes_them_harmless() {
+    let steps = [Step::RecoveryZero, Step::RecoveryTruncationPartial, Step::RecoveryWatermarkFilter];
+    assert_eq!(missed(&steps, |_| true), []);
+}
+
+#[test]
+#[ignore = "up to a minute each"]
+fn a_life_that_begins_before_the_logs_are_durably_zeroed() {
+    for step in [Step::RecoveryZeroWriteBack, Step::RecoveryZeroFence] {
+        assert_eq!(missed(&[step], |name| name.ends_with("-eager-sync")), []);
+    }
+}

@@ -1,0 +1,159 @@
+//! The machine world: every scheme survives power failures at any cycle, and mutants do not.
+
+use super::HANG;
+use strandline_check::explore::Workload;
+use strandline_check::machine::{
+    Bounds, Case, Omitted, Subject, attempts, exhaust, sample, subjects, without_mutant,
+};
+use strandline_core::memory::Step;
+use strandline_sim::scheme::{BETWEEN_LIVES, Mutant, SCHEMES};
+
+fn bounds(histories: u64, transactions: u32) -> Bounds {
+    Bounds { histories, seed: 1, transactions, limit: HANG }
+}
+
+fn subject(name: &str) -> Subject {
+    subjects().into_iter().find(|subject| subject.name() == name).unwrap()
+}
+
+fn case(name: &str, omitted: Option<Omitted>) -> Case {
+    Case { subject: subject(name), workload: Workload::Hash, threads: 2, omitted }
+}
+
+/// What the crash checker finds in these schemes.
+fn losses(schemes: impl Iterator<Item = Subject>, alone: u32) -> Vec<String> {
+    let mut losses = Vec::new();
+    for subject in schemes {
+        for (workload, threads, transactions) in
+            [(Workload::Sps, 1, alone), (Workload::Hash, 3, 8), (Workload::Allocator, 2, 8)]
+        {
+            let case = Case { subject, workload, threads, omitted: None };
+            let found = match sample(case, bounds(2, transactions), |_| ()) {
+                Ok(found) => found,
+                // A hardware scheme may refuse what it cannot be on.
+                Err(strandline_core::Error::Unsupported(_)) => continue,
+                Err(error) => panic!("{}: {error}", subject.name()),
+            };
+            let name = format!("{} {}", subject.name(), workload.name());
+            match found.violation {
+                Some(violation) => losses.push(format!("{name}: {}", violation.what)),
+                None if found.counts.states > 5 => {}
+                None => losses.push(format!("{name}: too few states: {:?}", found.counts)),
+            }
+        }
+    }
+    losses
+}
+
+#[test]
+fn every_scheme_survives_power_failures() {
+    // One thread's must fill Loose-Ordering's windows of up to 32 transactions, or nothing ever leaves the caches.
+    assert_eq!(losses(subjects().into_iter(), 200), Vec::<String>::new());
+}
+
+/// A power failure in the hardware's recovery may leave some words of the new log head.
+#[test]
+fn a_torn_log_head_is_no_head() {
+    let case = Case {
+        subject: subject("loc-wal/hardware+single-writer"),
+        workload: Workload::Allocator,
+        threads: 1,
+        omitted: None,
+    };
+    let found = sample(case, Bounds { seed: 5, ..bounds(1, 800) }, |_| ()).unwrap();
+    assert!(found.violation.is_none(), "{:?}", found.violation);
+    assert!(found.counts.recovery_points > 0, "{:?}", found.counts);
+}
+
+#[test]
+fn a_missing_step_is_found() {
+    for (name, step) in [
+        ("bppm", Step::CommitFence),
+        ("base", Step::LogWriteBack),
+        ("dct-eager-sync", Step::PrepareWriteBack),
+    ] {
+        let case = Case { workload: Workload::Sps, ..case(name, Some(Omitted::Step(step))) };
+        let found = sample(case, bounds(400, 12), |_| ()).unwrap();
+        assert!(found.violation.is_some(), "{name} without {step:?}: {:?}", found.counts);
+    }
+}
+
+/// Rules whose histories take seconds each, left to [`every_mutant_of_every_hardware_scheme_is_found`] and to
+/// `strandline check --world machine --mutants`.
+const SLOW: [&str; 12] = [
+    "end-flag",
+    "data-fence",
+    "victim-last-writer",
+    "victim-value-equality",
+    "tx-count",
+    "pair-commit",
+    "recount",
+    "in-order-commit",
+    "window-order",
+    "group-order",
+    "truncate-after-home",
+    "copied-durable",
+];
+
+/// Rules that want what no shape has: tests of `strandline-sim` show them, in `loose_ordering.rs`, `atom/recovery.rs` and
+/// `wrap/tests.rs`.
+const ELSEWHERE: [&str; 3] = ["recount", "grant-life", "stale-entries"];
+
+/// Those of the hardware schemes' rules that `chosen` takes and that no history shows.
+fn missed(chosen: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut missed = Vec::new();
+    for entry in SCHEMES.iter().filter(|entry| entry.make.is_some()) {
+        let beside: Vec<_> =
+            subjects().into_iter().filter(|subject| subject.hardware.name == entry.name).collect();
+        let harmful = |mutant: &&Mutant| mutant.redundant.is_none() && chosen(mutant.name);
+        for mutant in entry.mutants.iter().filter(harmful) {
+            let mut tried = attempts(&beside, Omitted::Rule(mutant)).into_iter();
+            let found = tried.find_map(|(case, shape)| {
+                let found = sample(case, bounds(shape.histories, shape.transactions), |_| ()).ok()?;
+                found.violation.as_ref()?;
+                let own = without_mutant(case, &found).unwrap();
+                assert!(
+                    own.is_none(),
+                    "{}: {:?}",
+                    case.subject.name(),
+                    own.and_then(|(_, own)| own.violation)
+                );
+                Some((case.subject.name(), shape, found.counts.histories))
+            });
+            println!("{} {} {found:?}", entry.name, mutant.name);
+            if found.is_none() {
+                missed.push(format!("{} without {}", entry.name, mutant.name));
+            }
+        }
+    }
+    missed
+}
+
+#[test]
+fn mutants_of_hardware_schemes_are_found() {
+    let chosen = |rule: &str| !SLOW.contains(&rule) && !BETWEEN_LIVES.contains(&rule);
+    assert_eq!(missed(chosen), Vec::<String>::new());
+}
+
+/// The machine begins anew on what recovery has left, the hardware's own words included.
+#[test]
+fn leavings_are_found_where_nothing_makes_them_harmless() {
+    assert_eq!(
+        missed(|rule| BETWEEN_LIVES.contains(&rule) && !ELSEWHERE.contains(&rule)),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+#[ignore = "minutes; the quick rules are in mutants_of_hardware_schemes_are_found"]
+fn every_mutant_of_every_hardware_scheme_is_found() {
+    assert_eq!(missed(|rule| !ELSEWHERE.contains(&rule)), Vec::<String>::new());
+}
+
+#[test]
+fn every_cycle_of_a_short_history_is_survived() {
+    let found = exhaust(case("bppm", None), bounds(1, 1), |_| ()).unwrap();
+    assert!(found.violation.is_none(), "{}", found.violation.unwrap().what);
+    assert_eq!(found.counts.cut_short, 0);
+    assert!(found.counts.points > 100, "{:?}", found.counts);
+}

@@ -1,0 +1,14 @@
+//! One program, so that the checker is linked once.
+
+use std::time::Duration;
+
+mod campaigns;
+mod deferred;
+mod explore;
+mod leavings;
+mod machine;
+mod persist_order;
+mod wrap;
+
+/// Explorations end by the numbers that they are given, whatever the machine; this ends one that hangs.
+const HANG: Duration = Duration::from_secs(1800);

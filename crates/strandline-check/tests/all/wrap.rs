@@ -1,0 +1,22 @@
+//! WrAP in software and the undo log it is compared with: no crash breaks them, and each step left out is noticed.
+
+use super::campaigns;
+use strandline_check::Setting;
+use strandline_check::explore::CheckedScheme;
+use strandline_core::memory::Step;
+
+fn schemes() -> Vec<CheckedScheme> {
+    campaigns::schemes(|name| name.starts_with("wrap") || name.starts_with("undo-log"))
+}
+
+#[test]
+fn no_sampled_crash_breaks_them() {
+    campaigns::none_is_broken(&schemes(), &Setting::ALL, 3);
+}
+
+/// Steps whose omission shows at once; the others take longer (`strandline check --mutants`).
+#[test]
+fn missing_steps_are_found() {
+    let slow = [Step::WatermarkFence, Step::WatermarkFenceLate];
+    campaigns::missing_steps_are_found(&schemes(), 2, &slow);
+}

@@ -1,0 +1,9 @@
+//! One program, so that the simulator is linked once.
+
+mod atom;
+mod cache_reference;
+mod coherence;
+mod loose_ordering;
+mod software;
+mod support;
+mod timing;

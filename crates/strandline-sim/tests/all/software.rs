@@ -1,0 +1,170 @@
+//! The software schemes on the machine.
+
+use std::rc::Rc;
+
+use super::support;
+use strandline_core::Concurrency;
+use strandline_core::engine::Worker;
+use strandline_core::memory::recorder::Recorder;
+use strandline_core::memory::{Event, Hosted, World};
+use strandline_core::transaction::{Read, Runner};
+use strandline_schemes::laboratory;
+use strandline_sim::description::PersistenceDomain;
+use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
+use strandline_sim::scheme;
+use strandline_structures::Array;
+use strandline_workloads::{ALL, HASH, SPS, SchemeName, Selection, Sizes};
+
+fn sizes() -> PoolSizes {
+    PoolSizes { log_bytes: 65536, chunk_bytes: 16384, lock_bits: 12 }
+}
+
+fn run(scheme: &str, threads: usize, transactions: u64) -> Run {
+    Run { scheme: scheme.parse().unwrap(), threads, transactions, warm_up: 20, seed: 7 }
+}
+
+#[test]
+fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
+    let none = scheme::find("none").unwrap();
+    for workload in ALL.iter() {
+        let prepared = Prepared::new(workload, &Sizes::small(), sizes(), 4).unwrap();
+        let shares = Selection::new(workload, &Sizes::small()).unwrap().allow(4).is_ok();
+        // All of all of them takes minutes.
+        let all = workload == &SPS;
+        let chosen = |scheme: &SchemeName| all || scheme.name() == "bppm";
+        for scheme in SchemeName::all().filter(chosen) {
+            for machine in [support::small(4), support::three_levels(), support::mesh(4)] {
+                let domains =
+                    [PersistenceDomain::Adr, PersistenceDomain::Media, PersistenceDomain::FlushOnFail];
+                for domain in domains.into_iter().take(if all { 3 } else { 1 }) {
+                    let mut machine = machine.clone();
+                    machine.persistence.domain = domain;
+                    let threads = machine.cores.count.min(if shares { 4 } else { 1 });
+                    let run = Run { scheme, ..run("np", threads, 100) };
+                    let finished = prepared.run(&machine, none, &run, Vec::new()).unwrap();
+                    let outcome = finished.outcome;
+                    assert!(outcome.tx_per_s > 0.0);
+                    assert!(outcome.statistics.accesses > 100);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn two_runs_with_one_seed_are_equal_to_the_byte() {
+    let none = scheme::find("none").unwrap();
+    let machine = support::mesh(4);
+    let prepared = Prepared::new(&HASH, &Sizes::small(), sizes(), 4).unwrap();
+    let json = |seed| {
+        let run = Run { seed, ..run("bppm", 4, 200) };
+        serde_json::to_string(&prepared.run(&machine, none, &run, Vec::new()).unwrap().outcome).unwrap()
+    };
+    let first = json(1);
+    assert_eq!(first, json(1));
+    assert_ne!(first, json(2));
+}
+
+/// Swaps keep the array a permutation, so a swap that is half there shows; and what was acknowledged is there.
+#[test]
+fn power_may_fail_at_any_cycle() {
+    let none = scheme::find("none").unwrap();
+    let sizes = Sizes { array_words: 64, ..Sizes::small() };
+    let pool = PoolSizes { log_bytes: 4096, chunk_bytes: 4096, lock_bits: 8 };
+    let prepared = Prepared::new(&SPS, &sizes, pool, 3).unwrap();
+    let mut judged = 0;
+    for scheme in ["bppm", "bppm+single-writer"] {
+        for domain in [PersistenceDomain::Media, PersistenceDomain::Adr, PersistenceDomain::FlushOnFail] {
+            for mut machine in [support::small(3), support::mesh(3)] {
+                machine.persistence.domain = domain;
+                // A small first level evicts what is not committed.
+                machine.caches[0].bytes = 64 * 4 * machine.caches[0].ways as u64;
+                let crash_at = (1..400).map(|i| i * 997).collect();
+                let finished = prepared.run(&machine, none, &run(scheme, 3, 100), crash_at).unwrap();
+                for crash in finished.crashes {
+                    judged += 1;
+                    let acknowledged = finished.events[..crash.events].iter().filter_map(|e| match e.event {
+                        Event::Acknowledged(transaction) => Some(transaction),
+                        _ => None,
+                    });
+                    let highest = acknowledged.max().unwrap_or(0);
+                    let (image, report) =
+                        recover(&prepared, &machine, scheme.parse().unwrap(), none, crash.image).unwrap();
+                    assert!(
+                        report.watermark >= highest,
+                        "{scheme} {domain:?} at {}: {highest} is lost",
+                        crash.at
+                    );
+                    assert_eq!(
+                        sorted_array(&prepared, image, 64),
+                        (0..64).collect::<Vec<_>>(),
+                        "at {}",
+                        crash.at
+                    );
+                }
+            }
+        }
+    }
+    assert!(judged > 1000, "{judged}");
+}
+
+/// Without the commit's fence something must be lost: the machine can tell.
+#[test]
+fn np_does_not_survive() {
+    let none = scheme::find("none").unwrap();
+    let sizes = Sizes { array_words: 64, ..Sizes::small() };
+    let pool = PoolSizes { log_bytes: 4096, chunk_bytes: 4096, lock_bits: 8 };
+    let prepared = Prepared::new(&SPS, &sizes, pool, 1).unwrap();
+    let mut machine = support::small(1);
+    machine.caches[0].bytes = 256;
+    let crash_at = (1..400).map(|i| i * 997).collect();
+    let finished = prepared.run(&machine, none, &run("np", 1, 400), crash_at).unwrap();
+    let torn = finished
+        .crashes
+        .into_iter()
+        .filter(|crash| sorted_array(&prepared, crash.image.clone(), 64) != (0..64).collect::<Vec<_>>());
+    assert!(torn.count() > 0);
+}
+
+fn sorted_array(prepared: &Prepared, image: Vec<u64>, length: u64) -> Vec<u64> {
+    let recorder = Rc::new(Recorder::new(image, 1 << 20, 0, 0, None));
+    let world: Rc<dyn World> = recorder;
+    let view = prepared.view(Hosted::new(world, 0));
+    let mut worker =
+        Worker::lease_of(view, &strandline_schemes::NP, laboratory(Concurrency::SingleWriter), None).unwrap();
+    let mut words = worker
+        .view(|tx| {
+            let root = tx.root(0);
+            let array = Array::<u64>::open(tx, root)?;
+            (0..length).map(|i| array.get(tx, i)).collect::<Result<Vec<_>, _>>()
+        })
+        .unwrap();
+    words.sort_unstable();
+    words
+}
+
+/// With warm caches less is read from memory, and what a power failure leaves is as good.
+#[test]
+fn a_structure_that_is_cached_is_read_from_there() {
+    let none = scheme::find("none").unwrap();
+    let machine = support::mesh(4);
+    let words = 1 << 15;
+    let sizes = Sizes { array_words: words, ..Sizes::small() };
+    // Logs that do not fill: bulk persistence empties the caches (wbinvd).
+    let pool = PoolSizes { log_bytes: 1 << 16, chunk_bytes: 1 << 16, lock_bits: 8 };
+    let run = Run { warm_up: 0, ..run("bppm", 4, 200) };
+    let reads = |prepared: &Prepared| {
+        let crash_at = (1..10).map(|i| i * 9970).collect();
+        let finished = prepared.run(&machine, none, &run, crash_at).unwrap();
+        for crash in finished.crashes {
+            let (image, _) = recover(prepared, &machine, run.scheme, none, crash.image).unwrap();
+            assert!(sorted_array(prepared, image, words).into_iter().eq(0..words), "at {}", crash.at);
+        }
+        finished.outcome.statistics.channels.iter().map(|channel| channel.reads).sum::<u64>()
+    };
+    let prepared = Prepared::new(&SPS, &sizes, pool, 4).unwrap();
+    let cold = reads(&prepared);
+    let warm = reads(&prepared.cached(4));
+    // What is left is the logs' lines, each stored to for the first time.
+    assert!(warm + 400 < cold, "{warm} and {cold} lines are read");
+}

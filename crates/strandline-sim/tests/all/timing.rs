@@ -1,0 +1,352 @@
+//! Each rule of time by itself.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::support;
+use strandline_core::memory::coroutines::Thread;
+use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
+use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
+use strandline_sim::description::{CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackKind};
+use strandline_sim::nvm::Banks;
+use strandline_sim::{Contents, Machine, Statistics};
+
+const LINES: usize = 4096;
+
+/// Runs one thread; what it measured, and what the machine counted. `measure` gets the view and a clock.
+fn run(
+    description: &Description,
+    measure: impl Fn(&Hosted, &dyn Fn() -> u64) -> Vec<u64>,
+) -> (Vec<u64>, Statistics, Rc<Machine>) {
+    let contents =
+        Contents { persistent: vec![0; 8 * LINES], volatile_bytes: 4096, regions: Regions::default() };
+    let machine = Rc::new(Machine::new(description, contents, None, None).unwrap());
+    let found = RefCell::new(Vec::new());
+    let clock = || machine.clock(0);
+    let body = |memory: &Hosted| *found.borrow_mut() = measure(memory, &clock);
+    machine.run(vec![Box::new(body) as Thread<'_>]);
+    let statistics = machine.statistics();
+    (found.into_inner(), statistics, machine)
+}
+
+fn line(number: u64) -> PersistentAddress {
+    PersistentAddress::new(64 * number)
+}
+
+/// How long each of some steps takes.
+fn times(clock: &dyn Fn() -> u64, steps: &[&dyn Fn()]) -> Vec<u64> {
+    steps
+        .iter()
+        .map(|step| {
+            let before = clock();
+            step();
+            clock() - before
+        })
+        .collect()
+}
+
+fn channel(change: impl Fn(&mut Description)) -> (Channel, Medium) {
+    let mut description = support::small(1);
+    description.nvm.banks = 2;
+    change(&mut description);
+    let banks = Banks::new(&description.nvm, &description);
+    let medium = Medium { words: vec![0; 8 * LINES], held: vec![NOT_HELD; LINES] };
+    (Channel::new("0.0".into(), &description.controllers, banks), medium)
+}
+
+#[test]
+fn a_bank_is_busy_to_the_cycle() {
+    let (mut channel, mut medium) = channel(|_| ());
+    let mut read = |line: u32, at| channel.read(line, u64::from(line), at, &mut medium).0;
+    assert_eq!(read(0, 1000), 1100);
+    assert_eq!(read(2, 1099), 1200, "one cycle early: it waits one cycle");
+    assert_eq!(read(4, 1200), 1300, "on time");
+    assert_eq!(read(1, 1200), 1300, "the other bank is free");
+}
+
+#[test]
+fn a_row_buffer_hit_is_short() {
+    let (mut channel, mut medium) = channel(|machine| {
+        machine.nvm.row_buffer_bytes = 256;
+        machine.nvm.row_hit_ns = 20.0;
+    });
+    let mut read = |line: u32, at| channel.read(line, u64::from(line), at, &mut medium).0 - at;
+    assert_eq!(read(0, 1000), 100);
+    assert_eq!(read(3, 2000), 20, "the same row");
+    assert_eq!(read(8, 3000), 100, "another row of the same bank");
+    assert_eq!(read(0, 4000), 100, "its row was closed");
+    assert_eq!(read(4, 5000), 100, "the other bank");
+}
+
+#[test]
+fn the_bus_carries_one_line_at_a_time() {
+    let (mut channel, mut medium) = channel(|machine| machine.nvm.gigabytes_per_s = 6.4);
+    let mut read = |line: u32, at| channel.read(line, u64::from(line), at, &mut medium).0;
+    assert_eq!(read(0, 1000), 1110, "100 ns, then 64 bytes at 6.4 GB/s");
+    assert_eq!(read(1, 1000), 1120, "the other bank, after the first line");
+}
+
+#[test]
+fn reads_go_before_writes_that_have_not_begun_and_every_write_reaches_memory() {
+    let (mut channel, mut medium) = channel(|_| ());
+    let data = [7; 8];
+    // The write arrives with a read of the same bank: the read is first.
+    assert_eq!(channel.write((0, 0), (&data, 0xff), 0, 1000, &mut medium).0, 1000);
+    assert_eq!(channel.read(2, 2, 1000, &mut medium).0, 1100);
+    assert_eq!(channel.read(4, 4, 1100, &mut medium).0, 1200, "and so is the next");
+    // Now the bank is idle from 1200 on, far below any watermark.
+    channel.advance(1202, &mut medium);
+    assert_eq!(channel.read(6, 6, 1203, &mut medium).0, 1600, "a write under way is not interrupted");
+    channel.advance(1500, &mut medium);
+    assert_eq!(medium.words[0], 0, "it ends at 1500");
+    channel.advance(1501, &mut medium);
+    assert_eq!(medium.words[0], 7);
+    assert_eq!(channel.held(), 0);
+}
+
+#[test]
+fn a_read_is_answered_by_the_write_queue_and_writes_join() {
+    let (mut channel, mut medium) = channel(|machine| machine.controllers.match_latency = 3);
+    channel.write((0, 0), (&[7; 8], 0xff), 0, 1000, &mut medium);
+    channel.write((0, 0), (&[9; 8], 0x01), 0, 1000, &mut medium);
+    assert_eq!((channel.statistics.coalesced, channel.held()), (1, 1));
+    let (at, data) = channel.read(0, 0, 1000, &mut medium);
+    assert_eq!((at, data[0], data[1]), (1003, 9, 7));
+    assert_eq!(channel.statistics.forwarded, 1);
+}
+
+#[test]
+fn the_high_watermark_drains_to_the_low_one_before_later_reads() {
+    let (mut channel, mut medium) = channel(|machine| {
+        machine.controllers.high_watermark = 4;
+        machine.controllers.low_watermark = 2;
+    });
+    // A read keeps bank 0 busy, so that the writes stay.
+    channel.read(100, 100, 990, &mut medium);
+    for i in 0..3 {
+        channel.write((2 * i, u64::from(2 * i)), (&[1; 8], 0xff), 0, 1000, &mut medium);
+    }
+    assert_eq!(channel.statistics.drains, 0);
+    channel.write((6, 6), (&[1; 8], 0xff), 0, 1000, &mut medium);
+    assert_eq!(channel.statistics.drains, 1);
+    // Two writes of 300 after the read that ends at 1090.
+    assert_eq!(channel.read(8, 8, 1001, &mut medium).0, 1090 + 600 + 100);
+    assert_eq!(channel.held(), 4);
+}
+
+#[test]
+fn a_full_write_queue_makes_writes_wait_for_the_medium() {
+    let (mut channel, mut medium) = channel(|machine| {
+        machine.controllers.write_queue = 2;
+        machine.controllers.high_watermark = 2;
+        machine.controllers.low_watermark = 1;
+    });
+    let mut write =
+        |line: u32| channel.write((line, u64::from(line)), (&[1; 8], 0xff), 0, 1000, &mut medium).0;
+    assert_eq!((write(0), write(2)), (1000, 1000));
+    assert_eq!(write(4), 1300, "when the first write has ended");
+}
+
+#[test]
+fn lookups_add_up_and_a_hit_is_a_hit() {
+    let mut machine = support::three_levels();
+    machine.cores.instructions_per_access = 0.0;
+    let (found, statistics, _) = run(&machine, |memory, clock| {
+        times(
+            clock,
+            &[
+                &|| assert_eq!(memory.load(line(0)), 0),
+                &|| assert_eq!(memory.load(line(0).word(7)), 0),
+                &|| memory.store(line(0), 1),
+            ],
+        )
+    });
+    assert_eq!(found, [1 + 8 + 21 + 168, 1, 1]);
+    assert_eq!((statistics.levels[0].total.hits, statistics.levels[0].total.misses), (2, 1));
+    assert_eq!(statistics.traffic.reads.total(), 1);
+}
+
+#[test]
+fn a_dirty_victim_is_written_back_and_a_clean_one_is_not() {
+    let machine = support::small(1);
+    // 16 sets of 2: three lines of one set.
+    for (dirty, writes) in [(false, 0), (true, 1)] {
+        let (_, statistics, machine) = run(&machine, |memory, _| {
+            if dirty {
+                memory.store(line(0), 5);
+            } else {
+                memory.load(line(0));
+            }
+            memory.load(line(16));
+            memory.load(line(32));
+            Vec::new()
+        });
+        assert_eq!(statistics.traffic.eviction.total(), writes);
+        assert_eq!(statistics.levels[0].total.dirty_evictions, writes);
+        machine.idle(1000);
+        assert_eq!(machine.survivors()[0], 5 * writes);
+    }
+}
+
+#[test]
+fn a_fence_waits_for_the_persistence_domain() {
+    for (domain, write_back, fence) in [
+        // Accepted at once; the medium takes 300, beginning after the core has looked.
+        (PersistenceDomain::Adr, WriteBackKind::Clwb, 0..=1),
+        (PersistenceDomain::Media, WriteBackKind::Clwb, 299..=301),
+        (PersistenceDomain::FlushOnFail, WriteBackKind::Clwb, 0..=0),
+        (PersistenceDomain::Media, WriteBackKind::Clflushopt, 299..=301),
+    ] {
+        let mut machine = support::small(1);
+        machine.persistence.domain = domain;
+        machine.persistence.write_back = write_back;
+        let (found, statistics, machine) = run(&machine, |memory, clock| {
+            memory.store(line(3), 9);
+            times(
+                clock,
+                &[
+                    &|| memory.write_back(line(3), Step::CommitWriteBack),
+                    &|| memory.fence(Step::CommitFence),
+                    &|| memory.fence(Step::CommitFence),
+                    &|| assert_eq!(memory.load(line(3)), 9),
+                ],
+            )
+        });
+        assert!(fence.contains(&found[1]), "{domain:?}: {found:?}");
+        assert_eq!(found[2], 0, "nothing is left to wait for");
+        assert_eq!(machine.survivors()[24], 9);
+        let evicted = write_back != WriteBackKind::Clwb;
+        assert_eq!(statistics.levels[0].total.misses, 1 + u64::from(evicted));
+        let writes = u64::from(domain != PersistenceDomain::FlushOnFail);
+        assert_eq!(statistics.traffic.forced_write_back.total(), writes);
+    }
+}
+
+#[test]
+fn loads_of_a_range_overlap_up_to_the_mshrs() {
+    let time = |overlap, mshrs| {
+        let mut machine = support::small(1);
+        machine.cores.kind = CoreKind::OutOfOrder;
+        machine.cores.store_queue = 4;
+        machine.cores.load_overlap = overlap;
+        machine.cores.mshrs = mshrs;
+        let (found, statistics, _) = run(&machine, |memory, clock| {
+            memory.load_range(line(0), &mut [0; 64]);
+            // An atomic operation waits for all loads, whatever overlaps.
+            memory.fetch_add(line(1), 0);
+            vec![clock()]
+        });
+        (found[0], statistics.cores[0])
+    };
+    let (one_by_one, _) = time(LoadOverlap::None, 16);
+    assert!((8 * 101..8 * 101 + 70).contains(&one_by_one), "{one_by_one}");
+    let (together, statistics) = time(LoadOverlap::Range, 16);
+    assert!((101..120).contains(&together), "eight banks at once: {together}");
+    assert_eq!(statistics.mshr_merges, 56, "seven words of each line join its miss");
+    let (two, statistics) = time(LoadOverlap::Range, 2);
+    assert!((4 * 100..4 * 101 + 20).contains(&two), "two at a time: {two}");
+    assert!(statistics.mshr_full > 0);
+    assert_eq!(time(LoadOverlap::All, 16).0, together);
+}
+
+#[test]
+fn stores_stall_only_when_the_queue_is_full() {
+    let mut machine = support::small(1);
+    machine.cores.kind = CoreKind::OutOfOrder;
+    machine.cores.store_queue = 4;
+    let (found, statistics, _) = run(&machine, |memory, clock| {
+        let stores: Vec<u64> = (0..6).flat_map(|i| times(clock, &[&|| memory.store(line(i), i)])).collect();
+        let forwarded = memory.load(line(5));
+        stores.into_iter().chain([forwarded]).collect()
+    });
+    assert_eq!(found[..4], [0; 4], "four places");
+    assert_eq!(found[4..6], [101, 101], "then each store waits for a miss");
+    assert_eq!(found[6], 5, "a load sees the queue");
+    assert_eq!(statistics.cores[0].stalls.store_queue_full, 202);
+    assert_eq!(statistics.cores[0].forwarded, 1);
+}
+
+#[test]
+fn non_temporal_stores_combine_and_bypass() {
+    let mut machine = support::small(1);
+    machine.persistence.domain = PersistenceDomain::Adr;
+    let (_, statistics, machine) = run(&machine, |memory, _| {
+        memory.store(line(1).word(7), 3);
+        (0..16).for_each(|i| memory.store_non_temporal(line(0).word(i), i + 1));
+        memory.store_non_temporal(line(2), 1);
+        memory.fence(Step::CommitFence);
+        Vec::new()
+    });
+    assert_eq!(statistics.traffic.non_temporal.total(), 3, "two whole lines and a part of one");
+    assert_eq!(statistics.levels[0].total.misses, 1);
+    let image = machine.survivors();
+    assert!((0..16).all(|i| image[i] == i as u64 + 1) && image[16] == 1);
+}
+
+#[test]
+fn a_fence_sends_non_temporal_stores_off_in_every_domain() {
+    for domain in [PersistenceDomain::Media, PersistenceDomain::Adr, PersistenceDomain::FlushOnFail] {
+        let mut description = support::small(1);
+        description.persistence.domain = domain;
+        let contents =
+            Contents { persistent: vec![0; 8 * LINES], volatile_bytes: 64, regions: Regions::default() };
+        let machine = Rc::new(Machine::new(&description, contents, None, None).unwrap());
+        machine.crash_at(vec![5_000, 15_000]);
+        machine.run(vec![Box::new(|memory: &Hosted| {
+            memory.store_non_temporal(line(3), 7);
+            memory.work(10_000);
+            memory.fence(Step::CommitFence);
+            memory.work(10_000);
+        })]);
+        let survived: Vec<u64> = machine.take_crashes().iter().map(|crash| crash.image[24]).collect();
+        assert_eq!(survived, [0, 7], "{domain:?}: in the core's buffer, and beyond it");
+    }
+}
+
+#[test]
+fn the_whole_cache_is_written_back() {
+    let (_, statistics, machine) = run(&support::three_levels(), |memory, _| {
+        (0..100).for_each(|i| memory.store(line(i), i));
+        assert!(memory.write_back_all(Step::BulkDataWriteBack));
+        memory.fence(Step::BulkDataFence);
+        Vec::new()
+    });
+    assert_eq!(statistics.traffic.write_back_all.total(), 100);
+    assert_eq!(machine.unsettled().0, 0);
+    let image = machine.survivors();
+    assert!((0..100).all(|i| image[8 * i] == i as u64));
+}
+
+/// A thread that waits for a latch is left alone until its line is lost, but not where a tape is told of each load: both
+/// take the same time and count the same.
+#[test]
+fn a_thread_left_alone_while_it_waits_takes_the_same_time() {
+    let run = |taped: bool| {
+        let description = support::mesh(2);
+        let contents =
+            Contents { persistent: vec![0; 8 * LINES], volatile_bytes: 4096, regions: Regions::default() };
+        let machine = Rc::new(Machine::new(&description, contents, None, None).unwrap());
+        if taped {
+            machine.record(Box::new(|_, _| ()));
+        }
+        let latch = VolatileAddress::new(64);
+        let body = |thread: u64| {
+            Box::new(move |memory: &Hosted| {
+                for i in 0..50 {
+                    memory.lock(latch);
+                    for number in 0..20 + 7 * thread {
+                        memory.store(line(number), memory.load(line(number + 40 * i)) + 1);
+                    }
+                    memory.fence(Step::HomeFence);
+                    memory.unlock(latch);
+                    memory.work(100 * thread as u32);
+                }
+            }) as Thread<'_>
+        };
+        machine.run(vec![body(0), body(1)]);
+        machine.statistics()
+    };
+    let (left_alone, taped) = (run(false), run(true));
+    assert!(taped.cores[1].stalls.pause > 50 * 64 * 10, "it waits longer than a latch spins: {taped:?}");
+    assert_eq!(left_alone, taped);
+}

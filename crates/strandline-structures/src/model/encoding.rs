@@ -1,0 +1,77 @@
+//! Keys and values made of numbers, and the numbers that they are made of.
+
+/// Signed keys on both sides of 0, in the order of their numbers.
+pub fn signed(number: u64) -> i64 {
+    (number as i64).wrapping_sub(SMALLEST)
+}
+
+const SMALLEST: i64 = 16;
+
+/// The number of a signed key.
+pub fn number_of(key: i64) -> u64 {
+    key.wrapping_add(SMALLEST) as u64
+}
+
+/// A value of so many words, at least one.
+pub fn words(value: u64, count: u64) -> Vec<u64> {
+    (0..count).map(|index| value.rotate_left(index as u32) ^ index).collect()
+}
+
+/// The value that `words` stand for; `None` if they stand for none.
+pub fn of_words(found: &[u64]) -> Option<u64> {
+    let value = *found.first()?;
+    (found == words(value, found.len() as u64)).then_some(value)
+}
+
+/// The bytes of a key, of several lengths: those of one number begin as those of another do. Number 0 is the empty string.
+pub fn key(number: u64) -> Vec<u8> {
+    if number == 0 {
+        return Vec::new();
+    }
+    let mut key = number.to_string().into_bytes();
+    key.resize(key.len() + 6 * (number % 5) as usize, b'-');
+    key
+}
+
+/// The number of a key.
+pub fn of_key(bytes: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let number = if text.is_empty() { 0 } else { text.trim_end_matches('-').parse().ok()? };
+    (bytes == key(number)).then_some(number)
+}
+
+/// The bytes of a value, of 8 to 771 bytes, as its low byte says. Value 0 is the empty string.
+pub fn bytes(value: u64) -> Vec<u8> {
+    if value == 0 {
+        return Vec::new();
+    }
+    let low = (value & 0xff) as usize;
+    value.to_le_bytes().into_iter().cycle().take(8 + low + low * low / 128).collect()
+}
+
+/// The value that bytes stand for.
+pub fn of_bytes(found: &[u8]) -> Option<u64> {
+    if found.is_empty() {
+        return Some(0);
+    }
+    let value = u64::from_le_bytes(*found.first_chunk()?);
+    (found == bytes(value)).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_of_a_number_leads_back_to_it() {
+        for number in (0..3000).chain([u64::MAX, u64::MAX - 77]) {
+            assert_eq!(number_of(signed(number)), number);
+            assert_eq!(of_words(&words(number, 1 + number % 9)), Some(number));
+            assert_eq!(of_key(&key(number)), Some(number));
+            assert_eq!(of_bytes(&bytes(number)), Some(number));
+        }
+        assert_eq!(of_words(&[5, 5]), None);
+        assert_eq!(of_key(b"7"), None);
+        assert_eq!(of_bytes(&[5, 0, 0, 0, 0, 0, 0, 0]), None);
+    }
+}

@@ -1,0 +1,297 @@
+//! Attacks on a pool, for property tests and for the fuzzer (`fuzz/`): damaged bytes, and kills amid operations.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use strandline::{Domain, Error, Geometry, Options, Result, Store, SyncParameters};
+use strandline_core::scheme::Schemes;
+use strandline_structures::model::typed::{All, Shelf, name};
+use strandline_structures::model::{Contents, Operation};
+
+fn options(domain: Domain) -> Options {
+    let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 13 };
+    let sync = SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2 };
+    Options { domain, geometry, sync, lock_bits: 8, ..Options::default() }
+}
+
+/// Takes all items, and more even after an error: an iteration must end, with no more items than the pool has words.
+fn drain<T>(items: Result<impl Iterator<Item = Result<T>>>) -> Result<()> {
+    let mut failed = Ok(());
+    for (number, item) in items?.enumerate() {
+        assert!(number < 1 << 17, "more items than words");
+        if let Err(error) = item {
+            failed = Err(error);
+        }
+    }
+    failed
+}
+
+/// Does everything that a program may; errors are as good as results.
+fn use_everything(store: &Store<All>) {
+    let _ = store.check();
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.hashed.iter(tx))));
+    let _ = store.view(|tx, root| root.get(tx)?.hashed.count(tx));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.ordered.iter(tx))));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.ordered.iter(tx).rev())));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.numbers.iter(tx))));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.numbers.range(tx, 100..1000).rev())));
+    let _ = store.view(|tx, root| drain(root.get(tx)?.vector.iter(tx)));
+    let _ = store.view(|tx, root| drain(root.get(tx)?.vector.iter(tx).map(Iterator::rev)));
+    let _ = store.view(|tx, root| drain(root.get(tx)?.units.iter(tx)));
+    let _ = store.view(|tx, root| drain(root.get(tx)?.queue.iter(tx)));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.by_name.iter(tx))));
+    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.nested.iter(tx))));
+    let _ = store.view(|tx, root| root.get(tx)?.text.get(tx));
+    let _ = store.view(|tx, root| root.get(tx)?.bytes.get(tx));
+    let _ = store.view(|tx, root| root.get(tx)?.pointer.get(tx));
+    let _ = store.view(|tx, root| {
+        let friend = root.get(tx)?.graph.get(tx)?.friend;
+        friend.map_or(Ok(String::new()), |friend| friend.get(tx)?.name.get(tx))
+    });
+    for i in 0..20 {
+        let _ = store.view(|tx, root| root.get(tx)?.hashed.get(tx, &name(i)));
+        let _ = store.view(|tx, root| root.get(tx)?.ordered.get(tx, &name(i)));
+        let _ = store.view(|tx, root| root.get(tx)?.numbers.get(tx, &(i * i)));
+        let _ = store.view(|tx, root| root.get(tx)?.vector.get(tx, i));
+        let _ = store.view(|tx, root| match root.get(tx)?.nested.get(tx, &i)? {
+            Some(Shelf::Books(books)) => drain(books.iter(tx)),
+            Some(Shelf::Waiting { queue, .. }) => drain(queue.iter(tx)),
+            _ => Ok(()),
+        });
+    }
+    for i in 0..5 {
+        let _ = store.update(|tx, root| root.get(tx)?.hashed.insert(tx, &format!("new {i}"), &i));
+        let _ = store.update(|tx, root| root.get(tx)?.hashed.remove(tx, &name(i)));
+        let _ =
+            store.update(|tx, root| root.get(tx)?.ordered.insert(tx, &format!("a long {i}"), &vec![1; 50]));
+        let _ = store.update(|tx, root| root.get(tx)?.ordered.remove(tx, &name(i)));
+        let _ = store.update(|tx, root| root.get(tx)?.numbers.remove(tx, &(i * i)));
+        let _ = store.update(|tx, root| root.get(tx)?.vector.push(tx, &(i, true)));
+        let _ = store.update(|tx, root| root.get(tx)?.queue.pop(tx));
+        let _ = store.update(|tx, root| root.get(tx)?.text.set(tx, "another text"));
+        let _ = store.update(|tx, root| root.get(tx)?.vector.set(tx, 7 * i, &(i, true)));
+        let _ = store.update(|tx, root| root.get(tx)?.vector.pop(tx));
+        let _ = store.update(|tx, root| root.get(tx)?.units.push(tx, &()));
+        let _ = store.update(|tx, root| root.get(tx)?.queue.push(tx, &"one more".to_string()));
+        let _ = store.update(|tx, root| root.get(tx)?.bytes.append(tx, "and more"));
+        let _ = store.update(|tx, root| {
+            let all = root.get(tx)?;
+            all.by_name.insert(tx, &(format!("a name that is long {i}"), 77), &all.graph).map(drop)
+        });
+        let _ = store.update(|tx, root| root.get(tx)?.nested.remove(tx, &i).map(drop));
+    }
+    let _ = store.update(|tx, root| {
+        root.get(tx)?.graph.update(tx, |person| person.friend = None)?;
+        Ok(())
+    });
+    let _ = store.update(|tx, root| root.get(tx)?.pointer.free(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.vector.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.queue.clear(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.queue.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.hashed.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.ordered.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.numbers.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.by_name.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.nested.destroy(tx));
+    let _ = store.update(|tx, root| root.get(tx)?.bytes.destroy(tx));
+    let _ = store.check();
+    let _ = store.usage();
+}
+
+type Files = Vec<(&'static str, Vec<u8>)>;
+
+/// A pool's files, whole: closed, or as a kill would leave them.
+fn make_image(domain: Domain, clean: bool) -> Files {
+    let folder = folder();
+    let store =
+        Store::<All>::create(folder.path().join("pool"), &options(domain), |tx| All::new(tx)).unwrap();
+    All::fill(&store, 40).unwrap();
+    assert_eq!(store.check().unwrap(), [""; 0]);
+    let read = || {
+        let names = ["pool", "pool.log"].into_iter();
+        names.filter_map(|name| Some((name, std::fs::read(folder.path().join(name)).ok()?))).collect()
+    };
+    if clean {
+        store.close().unwrap();
+        read()
+    } else {
+        read()
+    }
+}
+
+pub fn image(domain: Domain, clean: bool) -> Files {
+    static IMAGES: LazyLock<[Files; 4]> = LazyLock::new(|| {
+        [(Domain::Sync, false), (Domain::Sync, true), (Domain::Process, false), (Domain::Process, true)]
+            .map(|(domain, clean)| make_image(domain, clean))
+    });
+    IMAGES[2 * usize::from(domain == Domain::Process) + usize::from(clean)].clone()
+}
+
+fn put(files: &[(&'static str, Vec<u8>)], folder: &Path) {
+    for (name, bytes) in files {
+        std::fs::write(folder.join(name), bytes).unwrap();
+    }
+}
+
+/// A folder of its own, in memory where there is such a place: nothing here needs a disk.
+fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+}
+
+/// Bytes that are overwritten.
+#[derive(Clone, Copy, Debug)]
+pub struct Damage {
+    /// Which file, of those that there are.
+    pub file: u32,
+    /// Which word, of those in use.
+    pub word: u32,
+    /// The new bytes.
+    pub value: u64,
+    /// How many of them, 1 to 8.
+    pub bytes: u8,
+}
+
+/// Opens a pool with damaged bytes, and uses it: an error or another value are as good as any, a panic or a wild read or
+/// write are not.
+pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
+    let mut files = image(domain, clean);
+    for &Damage { file, word, value, bytes } in damage {
+        let file = file as usize % files.len();
+        let contents = &mut files[file].1;
+        // Bytes that are in use: zeros of the heap say nothing.
+        let used = contents.len() - contents.iter().rev().take_while(|&&byte| byte == 0).count();
+        let at = word as usize % used.div_ceil(8).max(1) * 8;
+        let end = (at + usize::from(bytes.clamp(1, 8))).min(contents.len());
+        contents[at..end].copy_from_slice(&value.to_le_bytes()[..end - at]);
+    }
+    let folder = folder();
+    put(&files, folder.path());
+    let path = folder.path().join("pool");
+    let _ = strandline_core::file::check(&path, Schemes::default());
+    if let Ok(store) = Store::<All>::open_read_only(&path, &options(domain)) {
+        use_everything(&store);
+    }
+    if let Ok(store) = Store::<All>::open(&path, &options(domain)) {
+        use_everything(&store);
+    }
+}
+
+/// A word that is in use, and what becomes of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Aimed {
+    /// Which word, of those that hold something or lie beside one that does.
+    pub word: u32,
+    pub change: Change,
+}
+
+/// What a word is replaced by.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// 2^64 less so much.
+    FromTheEnd(u8),
+    /// The word plus so many eighths, up or down.
+    By(i8),
+    /// The address of the word so many words on, with the bit that marks tables, layers and colours.
+    Itself(i8, bool),
+    /// What another word in use holds.
+    Another(u32),
+    /// The address of another word in use.
+    AddressOf(u32),
+    /// One bit is inverted.
+    Bit(u8),
+    Value(u64),
+}
+
+/// The words of an image of the heap's file that lie behind its header and logs and hold something, or have a neighbour
+/// that does.
+fn in_use(heap: &[u8]) -> Vec<usize> {
+    let layout = strandline_core::layout::Layout::new(options(Domain::Process).geometry).unwrap();
+    let begin = layout.root(0).offset() as usize / 8;
+    let word = |number: usize| heap.get(8 * number..8 * number + 8).is_some_and(|word| word != [0; 8]);
+    (begin..heap.len() / 8).filter(|&number| (number - 1..number + 2).any(word)).collect()
+}
+
+/// As `open_damaged`, with the damage where structures are: tags, links, lengths, keys, bitmaps and the chunk table.
+pub fn open_aimed(damage: &[Aimed]) {
+    static WORDS: LazyLock<Vec<usize>> =
+        LazyLock::new(|| in_use(&image(Domain::Process, true).into_iter().next().unwrap().1));
+    let mut files = image(Domain::Process, true);
+    let heap = &mut files[0].1;
+    let place = |number: u32| WORDS[number as usize % WORDS.len()] * 8;
+    for &Aimed { word, change } in damage {
+        let at = place(word);
+        let read = |at: usize| u64::from_le_bytes(heap[at..at + 8].try_into().unwrap());
+        let new = match change {
+            Change::FromTheEnd(less) => u64::MAX - u64::from(less),
+            Change::By(eighths) => read(at).wrapping_add_signed(8 * i64::from(eighths)),
+            Change::Itself(words, marked) => {
+                (at as u64).wrapping_add_signed(8 * i64::from(words)) | u64::from(marked)
+            }
+            Change::Another(other) => read(place(other)),
+            Change::AddressOf(other) => place(other) as u64,
+            Change::Bit(bit) => read(at) ^ 1 << (bit % 64),
+            Change::Value(value) => value,
+        };
+        heap[at..at + 8].copy_from_slice(&new.to_le_bytes());
+    }
+    let folder = folder();
+    put(&files, folder.path());
+    let path = folder.path().join("pool");
+    let _ = strandline_core::file::check(&path, Schemes::default());
+    if let Ok(store) = Store::<All>::open(&path, &options(Domain::Process)) {
+        use_everything(&store);
+    }
+}
+
+/// One transaction: its operations, and whether it is given up in the end.
+pub type Transaction = (Vec<Operation>, bool);
+
+/// What a pool opened from a copy of the file, taken now, holds.
+fn after_a_kill(path: &Path, image: &Path) -> Contents {
+    std::fs::copy(path, image).unwrap();
+    let store = Store::<All>::open(image, &options(Domain::Process)).unwrap();
+    let found = store.update(|tx, root| root.get(tx)?.contents(tx));
+    store.usage().unwrap();
+    found.unwrap()
+}
+
+/// In the `Process` domain the file is what a kill leaves: after each transaction it holds all of it, and in the midst of one
+/// nothing of it. Bit n of `images` says whether transaction n, modulo 32, is looked at.
+///
+/// # Panics
+/// It is not so.
+pub fn operate_and_kill(transactions: &[Transaction], images: u32) {
+    let folder = folder();
+    let (path, image) = (folder.path().join("pool"), folder.path().join("image"));
+    let store = Store::<All>::create(&path, &options(Domain::Process), |tx| All::new(tx)).unwrap();
+    let mut expected = All::empty();
+    for (number, (operations, gives_up)) in transactions.iter().enumerate() {
+        let take = images >> (number % 32) & 1 == 1;
+        let done = store.update(|tx, root| {
+            let all = root.get(tx)?;
+            let mut outcomes = Vec::new();
+            for operation in operations {
+                outcomes.push(all.apply(tx, operation)?);
+                if take && outcomes.len() == 1 {
+                    assert_eq!(after_a_kill(&path, &image), expected, "in the midst of {operations:?}");
+                }
+            }
+            if *gives_up { Err(Error::Aborted) } else { Ok(outcomes) }
+        });
+        match done {
+            Ok(outcomes) => {
+                let right: Vec<_> = operations.iter().map(|operation| expected.apply(operation)).collect();
+                assert_eq!(outcomes, right, "{operations:?}");
+            }
+            // Nothing has happened.
+            Err(Error::Aborted | Error::Full(_)) => {}
+            Err(error) => panic!("{operations:?}: {error}"),
+        }
+        if take {
+            assert_eq!(after_a_kill(&path, &image), expected, "after {operations:?}");
+        }
+    }
+    drop(store);
+    assert_eq!(after_a_kill(&path, &image), expected, "at the end");
+}

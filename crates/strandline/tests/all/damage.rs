@@ -1,0 +1,565 @@
+//! Damage that is planted: lengths near 2^64, circles, links to other blocks. All that walks ends with an error, and the
+//! check names what is wrong.
+
+use strandline::{Store, Tx};
+use strandline_core::layout::Geometry;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::KeyValueStore;
+use strandline_core::{Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline_structures::HashTable;
+use strandline_structures::model::typed::{All, name};
+
+fn options() -> Options {
+    let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 13 };
+    Options { domain: Domain::Process, geometry, lock_bits: 10, ..Options::default() }
+}
+
+/// A store with everything in it, and a folder that must be kept.
+fn store() -> (Store<All<'static>>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::<All>::create(folder.path().join("pool"), &options(), |tx| All::new(tx)).unwrap();
+    All::fill(&store, 150).unwrap();
+    (store, folder)
+}
+
+/// Where a handle leads.
+fn address(handle: impl AsRef<str>) -> PersistentAddress {
+    let shown = handle.as_ref();
+    let digits: String =
+        shown.split("0x").nth(1).unwrap().chars().take_while(char::is_ascii_hexdigit).collect();
+    PersistentAddress::new(u64::from_str_radix(&digits, 16).unwrap())
+}
+
+fn peek(store: &Store<All>, at: PersistentAddress) -> u64 {
+    store.pool().worker().unwrap().view(|tx| tx.read(at)).unwrap()
+}
+
+fn follow(store: &Store<All>, at: PersistentAddress) -> PersistentAddress {
+    PersistentAddress::new(peek(store, at) & !1)
+}
+
+fn poke(store: &Store<All>, at: PersistentAddress, value: u64) {
+    store.pool().worker().unwrap().run(|tx| tx.write(at, value)).unwrap();
+}
+
+/// The address of one of the root's handles.
+macro_rules! at {
+    ($store:expr, $field:ident) => {
+        address($store.view(|tx, root| Ok(format!("{:?}", root.get(tx)?.$field))).unwrap())
+    };
+}
+
+type Walk = for<'p> fn(&Tx<'p>, All<'p>) -> Result<()>;
+
+/// Plants a word; the check must name `what`, `walk` must fail, and both find nothing once it is taken back.
+#[track_caller]
+fn plant(store: &Store<All>, at: PersistentAddress, value: u64, what: &str, walk: Walk) {
+    let before = peek(store, at);
+    assert_ne!(before, value);
+    poke(store, at, value);
+    let found = store.check().unwrap();
+    assert!(found.iter().any(|found| found.contains(what)), "{what}: {found:?}");
+    // Nothing of it stays, whatever comes of it.
+    let walked = store.update(|tx, root| {
+        walk(tx, root.get(tx)?)?;
+        Err::<(), _>(Error::Aborted)
+    });
+    assert!(
+        matches!(
+            walked,
+            Err(Error::Damaged(_)
+                | Error::Dangling { .. }
+                | Error::InvalidAddress(_)
+                | Error::InvalidFree(_))
+        ),
+        "{what}: {walked:?}"
+    );
+    poke(store, at, before);
+    assert_eq!(store.check().unwrap(), [""; 0]);
+}
+
+/// All items, of which there are no more than words in the pool.
+fn drain<T>(items: impl Iterator<Item = Result<T>>) -> Result<()> {
+    for (number, item) in items.enumerate() {
+        item?;
+        assert!(number < 1 << 17, "more items than words");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_healthy_store_of_all_types_is_found_healthy() {
+    let (store, _folder) = store();
+    assert_eq!(store.check().unwrap(), [""; 0]);
+    store
+        .update(|tx, root| {
+            let all = root.get(tx)?;
+            let found = [
+                all.hashed.check(tx)?,
+                all.ordered.check(tx)?,
+                all.numbers.check(tx)?,
+                all.vector.check(tx)?,
+                all.units.check(tx)?,
+                all.queue.check(tx)?,
+                all.text.check(tx)?,
+                all.bytes.check(tx)?,
+                all.graph.check(tx)?,
+                all.nested.check(tx)?,
+            ];
+            assert_eq!(found.concat(), [""; 0]);
+            // Empty ones, and ones that were more.
+            while all.queue.pop(tx)?.is_some() {}
+            all.vector.truncate(tx, 3)?;
+            all.bytes.set(tx, "")?;
+            all.text.set(tx, "more than before, ".repeat(20))?;
+            all.bytes.append(tx, "appended")
+        })
+        .unwrap();
+    assert_eq!(store.check().unwrap(), [""; 0]);
+    for i in 0..150u64 {
+        store
+            .update(|tx, root| {
+                let all = root.get(tx)?;
+                all.hashed.remove(tx, &name(i))?;
+                all.ordered.remove(tx, &name(i))?;
+                all.numbers.remove(tx, &(i * i)).map(drop)
+            })
+            .unwrap();
+    }
+    assert_eq!(store.check().unwrap(), [""; 0]);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_failure_before_is_not_forgiven() {
+    let (store, _folder) = store();
+    let nowhere = store.update(|tx, root| {
+        let all = root.get(tx)?;
+        all.vector.push(tx, &(1, true))?;
+        assert!(all.vector.set(tx, 1 << 40, &(1, true)).is_err());
+        assert!(all.text.check(tx).is_err(), "else what came before would be committed");
+        Ok(())
+    });
+    assert!(matches!(nowhere, Err(Error::Parameter(_))), "{nowhere:?}");
+    assert_eq!(store.view(|tx, root| root.get(tx)?.vector.len(tx)).unwrap(), 150);
+}
+
+#[test]
+fn queues() {
+    let (store, _folder) = store();
+    let queue = at!(store, queue);
+    let (last, first) = (queue.word(8), follow(&store, queue.word(16)));
+    let second = follow(&store, first.word(1));
+    let end = follow(&store, last);
+    let iterate: Walk = |tx, all| drain(all.queue.iter(tx)?);
+    // Circles: of one, of all but the first, of all.
+    for (from, to) in [(first, first), (second, second), (end, second), (end, first)] {
+        plant(&store, from.word(1), to.offset(), "found already", iterate);
+    }
+    for from in [first, second, end] {
+        plant(&store, from.word(1), first.offset(), "found already", |tx, all| all.queue.clear(tx));
+        plant(&store, from.word(1), first.offset(), "found already", |tx, all| all.queue.destroy(tx));
+    }
+    let text = at!(store, text);
+    plant(&store, second.word(1), text.offset(), "Queue item", iterate);
+    plant(&store, second.word(1), u64::MAX, "not an aligned word", iterate);
+    plant(&store, second.word(1), first.offset() + 4, "not an aligned word", iterate);
+    for length in [u64::MAX, u64::MAX - 7, 1 << 63, 1 << 40, 3000] {
+        plant(&store, second.word(2), length, "room for", iterate);
+        plant(&store, first.word(2), length, "room for", |tx, all| all.queue.pop(tx).map(drop));
+        plant(&store, first.word(2), length, "room for", |tx, all| all.queue.front(tx).map(drop));
+    }
+    plant(&store, queue, 0, "no value of type Queue", iterate);
+    // Cut short, which no reader can see.
+    poke(&store, second.word(1), 0);
+    let found = store.check().unwrap();
+    assert!(found[0].contains("ends at another item"), "{found:?}");
+}
+
+#[test]
+fn a_queue_may_be_turned_about_while_it_is_gone_through() {
+    let (store, _folder) = store();
+    store
+        .update(|tx, root| {
+            let queue = root.get(tx)?.queue;
+            // Popped nodes are used again for what is pushed: addresses recur, but not in a circle.
+            let mut items = queue.iter(tx)?;
+            for turn in 0..100 {
+                items.next().unwrap()?;
+                let job = queue.pop(tx)?.unwrap();
+                assert_eq!(job, name(turn));
+                queue.push(tx, &job)?;
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn byte_strings() {
+    let (store, _folder) = store();
+    let (bytes, text) = (at!(store, bytes), at!(store, text));
+    for length in [u64::MAX, u64::MAX - 7, 1 << 60, 1 << 30, 1 << 14] {
+        plant(&store, bytes.word(1), length, "room for", |tx, all| all.bytes.get(tx).map(drop));
+        plant(&store, bytes.word(1), length, "room for", |tx, all| all.bytes.append(tx, "more"));
+        plant(&store, text.word(1), length, "room for", |tx, all| all.text.get(tx).map(drop));
+    }
+    let content = follow(&store, text.word(2));
+    plant(&store, content.word(1), 0xff, "no UTF-8", |tx, all| all.text.get(tx).map(drop));
+    plant(&store, bytes.word(2), u64::MAX - 7, "where no block begins", |tx, all| {
+        all.bytes.get(tx).map(drop)
+    });
+    plant(&store, content, 7, "another tag", |tx, all| all.text.set(tx, "a text of another length"));
+    // Two strings with the same content.
+    poke(&store, bytes.word(2), content.offset());
+    poke(&store, bytes.word(1), 8);
+    let found = store.check().unwrap();
+    assert!(found[0].contains("found already"), "{found:?}");
+}
+
+#[test]
+fn vectors() {
+    let (store, _folder) = store();
+    let vector = at!(store, vector);
+    let directory = follow(&store, vector.word(2));
+    let iterate: Walk = |tx, all| drain(all.vector.iter(tx)?);
+    let back: Walk = |tx, all| drain(all.vector.iter(tx)?.rev());
+    plant(&store, vector.word(1), 1 << 50, "no value of type Vector", iterate);
+    plant(&store, vector.word(3), u64::MAX, "no value of type Vector", iterate);
+    plant(&store, vector.word(3), 47, "a vector's directory", iterate);
+    for segment in 0..4 {
+        for value in [u64::MAX, u64::MAX - 7, vector.offset(), directory.offset(), 64] {
+            plant(&store, directory.word(1 + segment), value, "a vector's segment", iterate);
+            plant(&store, directory.word(1 + segment), value, "a vector's segment", back);
+        }
+        plant(&store, directory.word(1 + segment), 0, "lacks segment", iterate);
+    }
+    plant(&store, vector.word(2), u64::MAX - 7, "a vector's directory", iterate);
+    // Values of no words: nothing is read that could fail, but for the segments.
+    let units = at!(store, units);
+    poke(&store, units.word(1), 8 * ((1 << 47) - 1) - 47);
+    let slots = peek(&store, units.word(3));
+    poke(&store, units.word(3), 47);
+    let walked = store.view(|tx, root| drain(root.get(tx)?.units.iter(tx)?));
+    assert!(matches!(walked, Err(Error::Damaged(_))), "{walked:?}");
+    assert!(!store.check().unwrap().is_empty());
+    poke(&store, units.word(3), slots);
+    let walked = store.view(|tx, root| root.get(tx)?.units.len(tx));
+    assert!(matches!(walked, Err(Error::Damaged(_))), "{walked:?}");
+}
+
+/// What a damaged link must not do: lead a write into a block of another kind. The link at `link` is set to `target`; `write` must fail, and
+/// the words at `target` stay as they are.
+#[track_caller]
+fn leads_no_write_to(store: &Store<All>, link: PersistentAddress, target: PersistentAddress, write: Walk) {
+    let before = peek(store, link);
+    poke(store, link, target.offset());
+    let words: Vec<u64> = (0..8).map(|word| peek(store, target.word(word))).collect();
+    let written = store.update(|tx, root| write(tx, root.get(tx)?));
+    assert!(
+        matches!(written, Err(Error::Dangling { .. } | Error::Damaged(_) | Error::InvalidAddress(_))),
+        "{written:?}"
+    );
+    assert_eq!((0..8).map(|word| peek(store, target.word(word))).collect::<Vec<_>>(), words);
+    poke(store, link, before);
+}
+
+#[test]
+fn no_damaged_link_leads_a_write_to_another_kind_of_block() {
+    let (store, _folder) = store();
+    let table = store.pool().layout().chunk_table;
+    let (vector, bytes, text) = (at!(store, vector), at!(store, bytes), at!(store, text));
+    let segment = follow(&store, vector.word(2)).word(1);
+    let content = follow(&store, text.word(2));
+    for target in [table, table.word(5), content, vector, bytes] {
+        leads_no_write_to(&store, segment, target, |tx, all| all.vector.set(tx, 0, &(1, true)).map(drop));
+        leads_no_write_to(&store, segment, target, |tx, all| all.vector.swap(tx, 0, 1));
+        leads_no_write_to(&store, vector.word(2), target, |tx, all| all.vector.clear(tx));
+        if target != content {
+            leads_no_write_to(&store, text.word(2), target, |tx, all| all.text.set(tx, "other"));
+            leads_no_write_to(&store, text.word(2), target, |tx, all| all.text.destroy(tx));
+        }
+    }
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+}
+
+/// A cell of the map with a chain of at least two nodes, and one with another chain.
+fn chains(store: &Store<All>, map: PersistentAddress) -> (PersistentAddress, PersistentAddress) {
+    let (cells, first) = (peek(store, map.word(2)), follow(store, map.word(3)));
+    let long = |&cell: &PersistentAddress| {
+        let head = peek(store, cell);
+        head != 0 && head & 1 == 0 && peek(store, PersistentAddress::new(head)) != 0
+    };
+    let mut tables = vec![(first, cells)];
+    let mut found = Vec::new();
+    while let Some((table, cells)) = tables.pop() {
+        for cell in (0..cells).map(|cell| table.word(cell)) {
+            if peek(store, cell) & 1 == 1 {
+                tables.push((follow(store, cell), 64));
+            } else if long(&cell) {
+                found.push(cell);
+            }
+        }
+    }
+    (found[0], found[1])
+}
+
+#[test]
+fn hash_maps() {
+    let (store, _folder) = store();
+    let map = at!(store, hashed);
+    let iterate: Walk = |tx, all| drain(all.hashed.iter(tx));
+    let count: Walk = |tx, all| all.hashed.count(tx).map(drop);
+    let destroy: Walk = |tx, all| all.hashed.destroy(tx);
+    let (cell, other) = chains(&store, map);
+    let node = follow(&store, cell);
+    let next = follow(&store, node);
+    for (from, to) in [(node, node), (next, node), (next, next)] {
+        plant(&store, from, to.offset(), "found already", iterate);
+        plant(&store, from, to.offset(), "found already", count);
+        plant(&store, from, to.offset(), "found already", destroy);
+    }
+    let strange = follow(&store, other);
+    plant(&store, cell, strange.offset(), "", iterate);
+    plant(&store, cell, strange.offset(), "", count);
+    for lengths in [u64::MAX, 1 << 32 | 0xffff_ffff, 6 << 32 | 1 << 20] {
+        plant(&store, node.word(2), lengths, "", iterate);
+    }
+    plant(&store, node.word(2), 24 << 32 | 2000, "room for", iterate);
+    plant(&store, node.word(1), 1, "wrong chain", iterate);
+    // Buckets: many more than there are.
+    let length = peek(&store, map.word(2));
+    for damaged in [length + 1000, 1 << 40, u64::MAX] {
+        poke(&store, map.word(2), damaged);
+        poke(&store, map.word(4), damaged);
+        assert!(!store.check().unwrap().is_empty());
+        for walk in [iterate, count] {
+            let walked = store.update(|tx, root| walk(tx, root.get(tx)?));
+            assert!(matches!(walked, Err(Error::Damaged(_))), "{walked:?}");
+        }
+    }
+}
+
+/// The addresses of a B+ tree node's pairs, in order, if it is of 28 pairs.
+fn pairs(store: &Store<All>, node: PersistentAddress) -> Vec<PersistentAddress> {
+    let numbers = (2..8).flat_map(|group| {
+        let bytes = peek(store, node.word(group)).to_le_bytes();
+        bytes[..usize::from(bytes[7])].to_vec()
+    });
+    numbers.map(|number| node.word(8 + 2 * u64::from(number))).collect()
+}
+
+#[test]
+fn trees_of_ordered_maps() {
+    let (store, _folder) = store();
+    let map = at!(store, numbers);
+    let forward: Walk = |tx, all| drain(all.numbers.iter(tx));
+    let back: Walk = |tx, all| drain(all.numbers.iter(tx).rev());
+    let destroy: Walk = |tx, all| all.numbers.destroy(tx);
+    let root = follow(&store, map.word(3));
+    assert_eq!(peek(&store, root) & 0xff, 1, "leaves below it");
+    let (leaf, keys) = (follow(&store, root.word(1)), pairs(&store, root));
+    // A child twice, a child that is its own parent, and one that is something else.
+    plant(&store, keys[0].word(1), leaf.offset(), "found already", destroy);
+    plant(&store, keys[0].word(1), root.offset(), "found already", back);
+    let text = at!(store, text);
+    for nowhere in [0, 8, text.offset(), u64::MAX, u64::MAX - 7, leaf.offset() + 8] {
+        plant(&store, keys[0].word(1), nowhere, "", back);
+        plant(&store, root.word(1), nowhere, "", forward);
+        plant(&store, root.word(1), nowhere, "", destroy);
+    }
+    // Leaves that are linked in a circle.
+    plant(&store, leaf.word(1), leaf.offset(), "neighbour", forward);
+    let second = follow(&store, leaf.word(1));
+    plant(&store, second.word(1), leaf.offset(), "neighbour", forward);
+    // Groups and levels that cannot be.
+    for value in [u64::MAX, 1 << 63, 7 << 56 | 0xffff] {
+        plant(&store, leaf.word(2), value, "", forward);
+        plant(&store, leaf.word(2), value, "", back);
+    }
+    plant(&store, leaf, peek(&store, leaf) | 0xff, "", forward);
+    let key = pairs(&store, leaf)[2];
+    plant(&store, key, u64::MAX, "out of order", forward);
+    // Nodes that are said to be larger than they are.
+    poke(&store, map.word(2), 1 << 29);
+    let found = store.check().unwrap();
+    assert!(found[0].contains("room for"), "{found:?}");
+}
+
+#[test]
+fn layers_of_ordered_maps() {
+    let (store, _folder) = store();
+    let map = at!(store, ordered);
+    let forward: Walk = |tx, all| drain(all.ordered.iter(tx));
+    let back: Walk = |tx, all| drain(all.ordered.iter(tx).rev());
+    let get: Walk = |tx, all| all.ordered.get(tx, "a long common prefix 077").map(drop);
+    let destroy: Walk = |tx, all| all.ordered.destroy(tx);
+    let top = pairs(&store, follow(&store, map.word(3)))[0];
+    let first = follow(&store, top.word(1));
+    let slot = pairs(&store, follow(&store, first.word(2)))[0].word(1);
+    // A layer that leads to itself, or to the one above.
+    plant(&store, slot, first.offset() | 1, "found already", forward);
+    plant(&store, slot, first.offset() | 1, "found already", back);
+    plant(&store, slot, first.offset() | 1, "found already", destroy);
+    plant(&store, slot, map.word(1).offset() | 1, "where no block begins", forward);
+    plant(&store, slot, u64::MAX, "where no block begins", get);
+    // An entry of another layer, and lengths of an entry.
+    let second = follow(&store, slot);
+    let mut node = follow(&store, second.word(2));
+    while peek(&store, node) & 0xff > 0 {
+        node = follow(&store, node.word(1));
+    }
+    let entries = pairs(&store, node);
+    let entry = follow(&store, entries[1].word(1));
+    plant(&store, entries[0].word(1), entry.offset(), "found already", forward);
+    plant(&store, entries[0].word(1), entry.offset(), "found already", back);
+    for lengths in [u64::MAX, 26 << 32 | 0xffff_ffff, 26 << 32 | 1 << 20, 4096 << 32, 5000 << 32] {
+        plant(&store, entry, lengths, "", forward);
+        plant(&store, entry, lengths, "", |tx, all| all.ordered.count(tx).map(drop));
+    }
+}
+
+#[test]
+fn pointers() {
+    let (store, _folder) = store();
+    let (graph, text) = (at!(store, graph), at!(store, text));
+    let follow_friend: Walk = |tx, all| all.graph.get(tx)?.friend.unwrap().get(tx).map(drop);
+    for nowhere in [8, 12, text.offset(), graph.offset() + 8, u64::MAX, u64::MAX - 7] {
+        plant(&store, graph.word(1), nowhere, "Person", follow_friend);
+    }
+    // A field of the root's own, in an array in a tuple.
+    let root = address(store.view(|_, root| Ok(format!("{root:?}"))).unwrap());
+    let last = root.word(15);
+    assert_eq!(peek(&store, last), peek(&store, root.word(14)));
+    plant(&store, last, text.offset(), "found already", |tx, all| all.pair.1[1].unwrap().get(tx).map(drop));
+}
+
+/// A pool for structures of words.
+fn pool() -> (Pool, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (Pool::create(folder.path().join("pool"), &options()).unwrap(), folder)
+}
+
+#[test]
+fn queues_of_words() {
+    let (pool, _folder) = pool();
+    let (mut worker, root) = (pool.worker().unwrap(), pool.layout().root(0));
+    let queue = worker.run(|tx| strandline_structures::Queue::<Vec<u64>>::create(tx, root, 4, 3)).unwrap();
+    worker.run(|tx| queue.push(tx, &vec![1, 2, 3]).map(drop)).unwrap();
+    let header = PersistentAddress::new(worker.view(|tx| tx.read(root)).unwrap());
+    // The end of all numbers.
+    worker
+        .run(|tx| {
+            tx.write(header.word(8), u64::MAX)?;
+            tx.write(header.word(16), u64::MAX - 1)
+        })
+        .unwrap();
+    let pushed = worker.run(|tx| queue.push(tx, &vec![1, 2, 3]));
+    assert!(matches!(pushed, Err(Error::Damaged(_))), "{pushed:?}");
+    // Entries of 128 MB.
+    worker
+        .run(|tx| {
+            let tag = tx.read(header)?;
+            tx.write(header, tag | 0xff_ffff)?;
+            tx.write(header.word(8), 1)?;
+            tx.write(header.word(16), 0)
+        })
+        .unwrap();
+    let queue = worker.view(|tx| strandline_structures::Queue::<Vec<u64>>::open(tx, root)).unwrap();
+    let popped = worker.run(|tx| queue.pop(tx));
+    assert!(matches!(popped, Err(Error::Damaged(_))), "{popped:?}");
+    let checked = worker.view(|tx| queue.check(tx));
+    assert!(matches!(checked, Err(Error::Damaged(_))), "{checked:?}");
+}
+
+#[test]
+fn chains_of_words() {
+    let (pool, _folder) = pool();
+    let (mut worker, root) = (pool.worker().unwrap(), pool.layout().root(0));
+    let table = HashTable::<u64, Vec<u64>>::create(&mut worker, root, 1, 2).unwrap();
+    worker.run(|tx| (0..40).try_for_each(|key| table.insert(tx, key, &vec![key; 2]).map(drop))).unwrap();
+    let header = PersistentAddress::new(worker.view(|tx| tx.read(root)).unwrap());
+    let cell = PersistentAddress::new(worker.view(|tx| tx.read(header.word(2))).unwrap());
+    let head = worker.view(|tx| tx.read(cell)).unwrap();
+    // Values of 128 MB.
+    worker
+        .run(|tx| {
+            let tag = tx.read(header)?;
+            tx.write(header, tag | 0xff_ffff)
+        })
+        .unwrap();
+    let large = worker.view(|tx| HashTable::<u64, Vec<u64>>::open(tx, root)).unwrap();
+    let got = worker.view(|tx| large.get(tx, 7));
+    assert!(matches!(got, Err(Error::Damaged(_))), "{got:?}");
+    // The second node leads to the first.
+    worker
+        .run(|tx| {
+            let second = tx.read(PersistentAddress::new(head))?;
+            tx.write(PersistentAddress::new(second), head)
+        })
+        .unwrap();
+    for damaged in [
+        worker.view(|tx| table.count(tx)).map(drop),
+        worker.view(|tx| table.check(tx)).map(drop),
+        worker.view(|tx| table.get(tx, 1000)).map(drop),
+        worker.view(|tx| table.for_each(tx, |_, _| Ok(()))),
+    ] {
+        assert!(matches!(damaged, Err(Error::Damaged(_))), "{damaged:?}");
+    }
+}
+
+#[test]
+fn tables_of_a_key_value_store_that_share_tables() {
+    let (pool, _folder) = pool();
+    let (mut worker, root) = (pool.worker().unwrap(), pool.layout().root(0));
+    let store = KeyValueStore::create(&mut worker, root, 1).unwrap();
+    worker
+        .run(|tx| {
+            let header = PersistentAddress::new(tx.read(root)?);
+            let bucket = PersistentAddress::new(tx.read(header.word(2))?);
+            // 64^8 ways to the last one.
+            let mut below = 0;
+            for _ in 0..8 {
+                let table = tx.alloc(512)?;
+                tx.write_range(table, &[below; 64])?;
+                below = table.offset() | 1;
+            }
+            tx.write(bucket, below)
+        })
+        .unwrap();
+    let counted = worker.view(|tx| store.count(tx));
+    assert!(matches!(counted, Err(Error::Damaged(_))), "{counted:?}");
+    let listed = worker.view(|tx| store.for_each(tx, |_, _| Ok(())));
+    assert!(matches!(listed, Err(Error::Damaged(_))), "{listed:?}");
+}
+
+#[test]
+fn leaves_of_a_tree_that_all_ways_lead_to() {
+    use strandline_core::structures::{BPlusTree, NodeShape};
+    let (pool, _folder) = pool();
+    let (mut worker, root) = (pool.worker().unwrap(), pool.layout().root(0));
+    let shape = NodeShape::of_pairs(28);
+    let tree = worker.run(|tx| BPlusTree::<u64, u64>::create(tx, root, shape)).unwrap();
+    worker.run(|tx| tree.insert(tx, u64::MAX, 1)).unwrap();
+    worker
+        .run(|tx| {
+            let top = PersistentAddress::new(tx.read(root)?).word(2);
+            // 29^8 ways from the root to the only leaf, whose key is behind the range.
+            for level in 1..=8 {
+                let below = tx.read(top)?;
+                let node = tx.alloc(shape.bytes)?;
+                tx.write_range(node, &[0x5b_1e_af << 8 | level, below])?;
+                for group in 0..6u64 {
+                    let count = if group == 5 { 3 } else { 5 };
+                    let numbers = (0..count).fold(0, |word, i| word | (5 * group + i) << (8 * i));
+                    tx.write(node.word(2 + group), count << 56 | numbers)?;
+                }
+                (0..28).try_for_each(|i| tx.write_range(node.word(8 + 2 * i), &[i, below]))?;
+                tx.write(top, node.offset())?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    let walked = worker.view(|tx| tree.range_back(tx, ..=100, |_, _| Ok(())));
+    assert!(matches!(walked, Err(Error::Damaged(_))), "{walked:?}");
+}

@@ -1,0 +1,11 @@
+//! One program, so that the library is linked once. What starts processes is in `tests/processes`.
+
+mod attacks;
+mod backup;
+mod damage;
+mod durability;
+mod leases;
+mod protection;
+mod repair;
+mod robustness;
+mod typed;

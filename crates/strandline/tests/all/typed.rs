@@ -1,0 +1,605 @@
+//! The typed API on real pools: collections against the standard library's, pointers, roots, migrations.
+
+use std::collections::{BTreeMap, HashMap as StdHashMap, VecDeque};
+use std::ops::Bound;
+
+use proptest::prelude::*;
+use strandline::{
+    Bytes, HashMap, Key, Migrations, OrderedMap, Persist, Ptr, Queue, Root, Store, Text, Vector,
+};
+use strandline_core::file::Pool;
+use strandline_core::layout::Geometry;
+use strandline_core::{Domain, Error, Options, Result};
+
+/// Small pools that need no device: these tests are about what is in them.
+fn options() -> Options {
+    let geometry = Geometry { size: 16 << 20, logs: 4, log_bytes: 1 << 18, chunk_bytes: 1 << 15 };
+    Options { domain: Domain::Process, geometry, lock_bits: 16, ..Options::default() }
+}
+
+fn store<R: Root>(
+    init: impl for<'p> FnMut(&strandline::Tx<'p>) -> Result<R::At<'p>>,
+) -> (tempfile::TempDir, Store<R>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path().join("pool"), &options(), init).unwrap();
+    (folder, store)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Persist)]
+enum Shape {
+    Point,
+    Circle(f64),
+    Box { width: u32, height: u32 },
+}
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+struct Everything {
+    numbers: (i8, u16, i32, u64, i128),
+    shape: Shape,
+    option: Option<char>,
+    array: [Option<bool>; 3],
+    unit: (),
+}
+
+#[test]
+fn values_come_back_as_they_went() {
+    let (_folder, store) = store::<()>(|_| Ok(()));
+    let shapes = [Shape::Point, Shape::Circle(-0.5), Shape::Box { width: u32::MAX, height: 3 }];
+    for shape in shapes {
+        let value = Everything {
+            numbers: (i8::MIN, u16::MAX, -7, u64::MAX, i128::MIN + 5),
+            shape,
+            option: Some('ß'),
+            array: [None, Some(true), Some(false)],
+            unit: (),
+        };
+        store
+            .update(|tx, _| {
+                let at = Ptr::new(tx, &value)?;
+                assert_eq!(at.get(tx)?, value);
+                at.update(tx, |value| value.option = None)?;
+                assert_eq!(at.free(tx)?, Everything { option: None, ..value.clone() });
+                Ok(())
+            })
+            .unwrap();
+    }
+    assert_eq!(store.usage().unwrap().objects, 2, "the root and its description");
+}
+
+#[derive(Persist)]
+struct Node<'p> {
+    value: u64,
+    next: Option<Ptr<'p, Node<'p>>>,
+}
+
+#[derive(Persist)]
+struct List<'p> {
+    first: Option<Ptr<'p, Node<'p>>>,
+}
+
+#[test]
+fn a_list_of_pointers_and_what_dangling_ones_can_do() {
+    let (_folder, store) = store::<List>(|_| Ok(List { first: None }));
+    for value in 0..5 {
+        store
+            .update(|tx, root| {
+                let first = root.get(tx)?.first;
+                root.set(tx, &List { first: Some(Ptr::new(tx, &Node { value, next: first })?) })
+            })
+            .unwrap();
+    }
+    let values = store
+        .view(|tx, root| {
+            let (mut next, mut values) = (root.get(tx)?.first, Vec::new());
+            while let Some(node) = next {
+                let node = node.get(tx)?;
+                values.push(node.value);
+                next = node.next;
+            }
+            Ok(values)
+        })
+        .unwrap();
+    assert_eq!(values, [4, 3, 2, 1, 0]);
+
+    // A freed node remains the list's first.
+    store.update(|tx, root| root.get(tx)?.first.unwrap().free(tx).map(drop)).unwrap();
+    let dangles = |result: Result<()>| {
+        assert!(matches!(&result, Err(Error::Dangling { expected: "Node", .. })), "{result:?}");
+    };
+    dangles(store.view(|tx, root| root.get(tx)?.first.unwrap().get(tx).map(drop)));
+    dangles(store.update(|tx, root| root.get(tx)?.first.unwrap().free(tx).map(drop)));
+    dangles(store.update(|tx, root| root.get(tx)?.first.unwrap().set(tx, &Node { value: 1, next: None })));
+    // Nor can it be taken for a value of another type.
+    store
+        .update(|tx, root| {
+            let stale = root.get(tx)?.first.unwrap();
+            for _ in 0..8 {
+                let other = Ptr::new(tx, &[7u64, 7])?;
+                if format!("{other:?}") == format!("{stale:?}") {
+                    return Ok(());
+                }
+            }
+            panic!("the memory was not used again");
+        })
+        .unwrap();
+    dangles(store.view(|tx, root| root.get(tx)?.first.unwrap().get(tx).map(drop)));
+    store.usage().unwrap();
+}
+
+#[derive(Debug, PartialEq)]
+enum Refusal {
+    Value(u64),
+    Store(String),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Refusal::Store(error.to_string())
+    }
+}
+
+#[test]
+fn an_own_error_ends_a_transaction_without_effect() {
+    let (_folder, store) = store::<u64>(|_| Ok(3));
+    let refused: Result<(), Refusal> = store.try_update(|tx, root| {
+        root.set(tx, &4)?;
+        Err(Refusal::Value(root.get(tx)?))
+    });
+    assert_eq!(refused, Err(Refusal::Value(4)));
+    assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 3);
+    // What made the transaction fail counts, not what the closure made of it.
+    let swallowed: Result<(), Refusal> = store.try_update(|tx, root| {
+        root.free(tx)?;
+        let _ = root.get(tx);
+        Err(Refusal::Value(1))
+    });
+    assert!(matches!(swallowed, Err(Refusal::Store(text)) if text.contains("u64")));
+    assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 3);
+}
+
+#[derive(Persist)]
+struct Counted<'p> {
+    count: u64,
+    sums: HashMap<'p, u64, u64>,
+}
+
+#[test]
+fn threads_count_together() {
+    let (_folder, store) = store::<Counted>(|tx| Ok(Counted { count: 0, sums: HashMap::new(tx)? }));
+    // More threads than the pool has logs.
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let store = &store;
+            scope.spawn(move || {
+                for i in 0..100 {
+                    store
+                        .update(|tx, root| {
+                            let sums = root.update(tx, |root| {
+                                root.count += 1;
+                                root.sums
+                            })?;
+                            sums.entry(tx, i % 10)?.and_modify(|n| *n += thread)?.or_insert(thread)?;
+                            Ok(())
+                        })
+                        .unwrap();
+                }
+            });
+        }
+    });
+    let (count, sum) = store
+        .view(|tx, root| {
+            let Counted { count, sums } = root.get(tx)?;
+            let sum: u64 = sums.iter(tx).map(|pair| Ok(pair?.1)).sum::<Result<u64>>()?;
+            Ok((count, sum))
+        })
+        .unwrap();
+    assert_eq!((count, sum), (800, 28 * 100));
+}
+
+#[derive(Persist)]
+#[persist(name = "Settings")]
+struct SettingsV1 {
+    limit: u32,
+}
+
+#[derive(Persist)]
+#[persist(name = "Settings", version = 2)]
+struct SettingsV2<'p> {
+    limit: u64,
+    notes: Text<'p>,
+}
+
+#[test]
+fn a_root_is_checked_and_migrated() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    Store::<SettingsV1>::create(&path, &options(), |_| Ok(SettingsV1 { limit: 5 })).unwrap().close().unwrap();
+
+    let refused = Store::<SettingsV2>::open(&path, &options()).err().unwrap();
+    let shown = refused.to_string();
+    assert!(
+        shown.contains("Settings, version 1, 8 bytes") && shown.contains("version 2, 16 bytes"),
+        "{shown}"
+    );
+
+    let failing = Migrations::new().from::<SettingsV1>(|_, _| Err(Error::Parameter("not today".into())));
+    let failed = Store::<SettingsV2>::open_and_migrate(&path, &options(), &failing).err().unwrap();
+    assert_eq!(failed.to_string(), "not today");
+
+    let migrations = Migrations::new().from::<SettingsV1>(|tx, old| {
+        Ok(SettingsV2 { limit: u64::from(old.limit) << 32, notes: Text::new(tx, "grown")? })
+    });
+    for _ in 0..2 {
+        let store = Store::<SettingsV2>::open_and_migrate(&path, &options(), &migrations).unwrap();
+        let found = store.view(|tx, root| {
+            let root = root.get(tx)?;
+            Ok((root.limit, root.notes.get(tx)?))
+        });
+        assert_eq!(found.unwrap(), (5 << 32, "grown".into()));
+        store.close().unwrap();
+    }
+    let reader = Store::<SettingsV2>::open_read_only(&path, &options()).unwrap();
+    assert!(matches!(reader.update(|tx, root| root.update(tx, |root| root.limit = 1)), Err(Error::ReadOnly)));
+    drop(reader);
+    assert!(Store::<SettingsV1>::open(&path, &options()).is_err(), "no way back");
+}
+
+#[test]
+fn a_pool_without_a_root_or_with_a_foreign_one_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    Pool::create(&path, &options()).unwrap().close().unwrap();
+    assert!(matches!(Store::<u64>::open(&path, &options()), Err(Error::Missing { .. })));
+    // As a crash in the middle of `create` would leave it.
+    let store = Store::<u64>::open_or_create(&path, &options(), |_| Ok(9)).unwrap();
+    assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 9);
+    store.close().unwrap();
+
+    let other = folder.path().join("other");
+    let pool = Pool::create(&other, &options()).unwrap();
+    let mut worker = pool.worker().unwrap();
+    strandline_structures::Array::<u64>::create(&mut worker, pool.layout().root(0), 10, |i| i).unwrap();
+    drop(worker);
+    pool.close().unwrap();
+    assert!(matches!(Store::<u64>::open(&other, &options()), Err(Error::WrongStructure { .. })));
+}
+
+#[derive(Persist)]
+struct Strings<'p> {
+    bytes: Bytes<'p>,
+    text: Text<'p>,
+}
+
+#[test]
+fn bytes_and_text_of_any_size() {
+    let (_folder, store) =
+        store::<Strings>(|tx| Ok(Strings { bytes: Bytes::new(tx, [])?, text: Text::new(tx, "")? }));
+    let mut expected = Vec::new();
+    for step in 0..40usize {
+        let piece: Vec<u8> = (0..step * step).map(|i| (i * 7 + step) as u8).collect();
+        expected.extend_from_slice(&piece);
+        let found = store.update(|tx, root| {
+            let bytes = root.get(tx)?.bytes;
+            bytes.append(tx, &piece)?;
+            assert_eq!(bytes.len(tx)?, expected.len() as u64);
+            bytes.get(tx)
+        });
+        assert!(found.unwrap() == expected);
+    }
+    for text in ["", "a", "Strandlinie", "größer", "a", "b", ""] {
+        let found = store.update(|tx, root| {
+            let own = root.get(tx)?.text;
+            own.set(tx, text)?;
+            own.get(tx)
+        });
+        assert_eq!(found.unwrap(), text);
+    }
+    let objects = || store.usage().unwrap().objects;
+    let before = objects();
+    store.update(|tx, root| root.get(tx)?.bytes.destroy(tx)).unwrap();
+    assert_eq!(objects(), before - 2);
+    let gone = store.view(|tx, root| root.get(tx)?.bytes.get(tx));
+    assert!(matches!(gone, Err(Error::Dangling { .. })));
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Key)]
+enum Id {
+    Number(i32),
+    Name(String, bool),
+}
+
+/// Few words, often beginning alike, so that layers and chains are used.
+fn ids() -> impl Strategy<Value = Id> {
+    prop_oneof![
+        (-3..3).prop_map(Id::Number),
+        ("(abcdefgh){0,3}[\\x00ab]{0,3}", any::<bool>()).prop_map(|(name, flag)| Id::Name(name, flag)),
+    ]
+}
+
+#[derive(Clone, Debug)]
+enum MapStep {
+    Insert(Id, String),
+    Remove(Id),
+    Get(Id),
+    Range(Bound<Id>, Bound<Id>, Vec<bool>),
+}
+
+fn bounds() -> impl Strategy<Value = Bound<Id>> {
+    prop_oneof![Just(Bound::Unbounded), ids().prop_map(Bound::Included), ids().prop_map(Bound::Excluded)]
+}
+
+fn map_steps() -> impl Strategy<Value = Vec<MapStep>> {
+    let step = prop_oneof![
+        4 => (ids(), "[a-z]{0,20}").prop_map(|(id, value)| MapStep::Insert(id, value)),
+        2 => ids().prop_map(MapStep::Remove),
+        1 => ids().prop_map(MapStep::Get),
+        1 => (bounds(), bounds(), prop::collection::vec(any::<bool>(), 0..12))
+            .prop_map(|(from, to, ends)| MapStep::Range(from, to, ends)),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// A range as the standard library's, but empty where that would panic.
+fn std_range<'m>(
+    map: &'m BTreeMap<Id, String>,
+    from: &Bound<Id>,
+    to: &Bound<Id>,
+) -> Box<dyn DoubleEndedIterator<Item = (&'m Id, &'m String)> + 'm> {
+    let keys = match (from, to) {
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a.cmp(b),
+        _ => std::cmp::Ordering::Less,
+    };
+    let both_excluded = matches!((from, to), (Bound::Excluded(_), Bound::Excluded(_)));
+    if keys.is_gt() || (keys.is_eq() && both_excluded) {
+        return Box::new(std::iter::empty());
+    }
+    Box::new(map.range((from.clone(), to.clone())))
+}
+
+#[derive(Persist)]
+struct Maps<'p> {
+    ordered: OrderedMap<'p, Id, String>,
+    hashed: HashMap<'p, Id, String>,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn maps_do_what_the_standard_librarys_do(steps in map_steps()) {
+        let (_folder, store) = store::<Maps>(|tx| {
+            Ok(Maps { ordered: OrderedMap::new(tx)?, hashed: HashMap::new(tx)? })
+        });
+        let empty = store.usage().unwrap().objects;
+        let mut model = BTreeMap::new();
+        for step in steps {
+            store.update(|tx, root| {
+                let Maps { ordered, hashed } = root.get(tx)?;
+                match &step {
+                    MapStep::Insert(id, value) => {
+                        let before = model.get(id).cloned();
+                        assert_eq!(ordered.insert(tx, id, value)?, before);
+                        assert_eq!(hashed.insert(tx, id, value)?, before);
+                    }
+                    MapStep::Remove(id) => {
+                        let before = model.get(id).cloned();
+                        assert_eq!(ordered.remove(tx, id)?, before);
+                        assert_eq!(hashed.remove(tx, id)?, before);
+                    }
+                    MapStep::Get(id) => {
+                        assert_eq!(ordered.get(tx, id)?.as_ref(), model.get(id));
+                        assert_eq!(hashed.get(tx, id)?.as_ref(), model.get(id));
+                        assert_eq!(ordered.contains_key(tx, id)?, model.contains_key(id));
+                        assert_eq!(hashed.contains_key(tx, id)?, model.contains_key(id));
+                    }
+                    MapStep::Range(from, to, ends) => {
+                        let mut own = ordered.range(tx, (from.clone(), to.clone()));
+                        let mut theirs = std_range(&model, from, to);
+                        for &front in ends {
+                            let (own, theirs) = if front {
+                                (own.next(), theirs.next())
+                            } else {
+                                (own.next_back(), theirs.next_back())
+                            };
+                            let own = own.transpose()?;
+                            assert_eq!(own.as_ref().map(|(key, value)| (key, value)), theirs);
+                        }
+                        let rest = own.collect::<Result<Vec<_>>>()?;
+                        let expected: Vec<_> = theirs.map(|(k, v)| (k.clone(), v.clone())).collect();
+                        assert_eq!(rest, expected);
+                    }
+                }
+                Ok(())
+            }).unwrap();
+            match step {
+                MapStep::Insert(id, value) => drop(model.insert(id, value)),
+                MapStep::Remove(id) => drop(model.remove(&id)),
+                MapStep::Get(_) | MapStep::Range(..) => {}
+            }
+            store.view(|tx, root| {
+                let Maps { ordered, hashed } = root.get(tx)?;
+                assert_eq!((ordered.check(tx)?, ordered.count(tx)?), (vec![], model.len() as u64));
+                assert_eq!((hashed.check(tx)?, hashed.count(tx)?), (vec![], model.len() as u64));
+                Ok(())
+            }).unwrap();
+        }
+        let all = store.view(|tx, root| {
+            let Maps { ordered, hashed } = root.get(tx)?;
+            let mut all = hashed.iter(tx).collect::<Result<Vec<_>>>()?;
+            all.sort();
+            assert_eq!(all, ordered.iter(tx).collect::<Result<Vec<_>>>()?);
+            let mut backwards = ordered.iter(tx).rev().collect::<Result<Vec<_>>>()?;
+            backwards.reverse();
+            assert_eq!(all, backwards);
+            Ok(all)
+        }).unwrap();
+        prop_assert_eq!(all, model.clone().into_iter().collect::<Vec<_>>());
+        // Nothing is left of what was removed: neither entries nor layers.
+        store.update(|tx, root| {
+            let Maps { ordered, hashed } = root.get(tx)?;
+            for id in model.keys() {
+                ordered.remove(tx, id)?;
+            }
+            assert!(ordered.is_empty(tx)? && hashed.is_empty(tx)? == model.is_empty());
+            hashed.destroy(tx)?;
+            let fresh = HashMap::new(tx)?;
+            root.set(tx, &Maps { ordered, hashed: fresh })
+        }).unwrap();
+        prop_assert_eq!(store.usage().unwrap().objects, empty);
+    }
+}
+
+#[derive(Persist)]
+struct Large<'p> {
+    numbers: OrderedMap<'p, u64, u64>,
+    names: OrderedMap<'p, String, u64>,
+    table: HashMap<'p, u64, [u64; 3]>,
+}
+
+/// Large maps: trees of several levels, tables below tables.
+#[test]
+fn large_maps_keep_everything() {
+    let (_folder, store) = store::<Large>(|tx| {
+        Ok(Large { numbers: OrderedMap::new(tx)?, names: OrderedMap::new(tx)?, table: HashMap::new(tx)? })
+    });
+    let key = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let count = 20_000;
+    for first in (0..count).step_by(100) {
+        store
+            .update(|tx, root| {
+                let Large { numbers, names, table } = root.get(tx)?;
+                for i in first..first + 100 {
+                    numbers.insert(tx, &key(i), &i)?;
+                    names.insert(tx, &format!("user:{i:06}"), &i)?;
+                    table.insert(tx, &key(i), &[i, i + 1, i + 2])?;
+                }
+                Ok(())
+            })
+            .unwrap();
+    }
+    store
+        .view(|tx, root| {
+            let Large { numbers, names, table } = root.get(tx)?;
+            assert_eq!((numbers.check(tx)?, numbers.count(tx)?), (vec![], count));
+            assert_eq!((names.check(tx)?, names.count(tx)?), (vec![], count));
+            assert_eq!((table.check(tx)?, table.count(tx)?), (vec![], count));
+            for i in (0..count).step_by(37) {
+                assert_eq!(table.get(tx, &key(i))?, Some([i, i + 1, i + 2]));
+                assert_eq!(names.get(tx, format!("user:{i:06}").as_str())?, Some(i));
+            }
+            let range =
+                names.range::<str, _>(tx, (Bound::Included("user:000100"), Bound::Excluded("user:000200")));
+            assert!(range.map(|pair| pair.unwrap().1).eq(100..200));
+            assert!(names.iter(tx).rev().map(|pair| pair.unwrap().1).eq((0..count).rev()));
+            let seen: StdHashMap<u64, [u64; 3]> = table.iter(tx).collect::<Result<_>>()?;
+            assert_eq!(seen.len() as u64, count);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[derive(Clone, Debug)]
+enum SequenceStep {
+    Push(u32),
+    Pop,
+    Set(u64, u32),
+    SwapRemove(u64),
+    Truncate(u64),
+    Clear,
+}
+
+fn sequence_steps() -> impl Strategy<Value = Vec<SequenceStep>> {
+    let step = prop_oneof![
+        8 => any::<u32>().prop_map(SequenceStep::Push),
+        3 => Just(SequenceStep::Pop),
+        1 => (0..40u64, any::<u32>()).prop_map(|(i, value)| SequenceStep::Set(i, value)),
+        1 => (0..40u64).prop_map(SequenceStep::SwapRemove),
+        1 => (0..40u64).prop_map(SequenceStep::Truncate),
+        1 => Just(SequenceStep::Clear),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+#[derive(Persist)]
+struct Sequences<'p> {
+    vector: Vector<'p, (u32, u64)>,
+    queue: Queue<'p, String>,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn vectors_and_queues_do_what_the_standard_librarys_do(steps in sequence_steps()) {
+        let (_folder, store) = store::<Sequences>(|tx| {
+            Ok(Sequences { vector: Vector::new(tx)?, queue: Queue::new(tx)? })
+        });
+        let empty = store.usage().unwrap().objects;
+        let (mut vector, mut queue) = (Vec::new(), VecDeque::new());
+        for step in steps {
+            store.update(|tx, root| {
+                let Sequences { vector: own, queue: own_queue } = root.get(tx)?;
+                match step {
+                    SequenceStep::Push(value) => {
+                        own.push(tx, &(value, 7))?;
+                        own_queue.push(tx, &value.to_string())?;
+                    }
+                    SequenceStep::Pop => {
+                        assert_eq!(own.pop(tx)?, vector.last().copied());
+                        assert_eq!(own_queue.pop(tx)?.as_ref(), queue.front());
+                    }
+                    SequenceStep::Set(i, value) if i < vector.len() as u64 => {
+                        assert_eq!(own.set(tx, i, &(value, 8))?, vector[i as usize]);
+                    }
+                    SequenceStep::SwapRemove(i) if i < vector.len() as u64 => {
+                        assert_eq!(own.swap_remove(tx, i)?, vector[i as usize]);
+                    }
+                    SequenceStep::Truncate(length) => own.truncate(tx, length)?,
+                    SequenceStep::Clear => {
+                        own.clear(tx)?;
+                        own_queue.clear(tx)?;
+                    }
+                    SequenceStep::Set(..) | SequenceStep::SwapRemove(_) => {}
+                }
+                Ok(())
+            }).unwrap();
+            match step {
+                SequenceStep::Push(value) => {
+                    vector.push((value, 7));
+                    queue.push_back(value.to_string());
+                }
+                SequenceStep::Pop => {
+                    vector.pop();
+                    queue.pop_front();
+                }
+                SequenceStep::Set(i, value) if i < vector.len() as u64 => vector[i as usize] = (value, 8),
+                SequenceStep::SwapRemove(i) if i < vector.len() as u64 => {
+                    vector.swap_remove(i as usize);
+                }
+                SequenceStep::Truncate(length) => vector.truncate(length as usize),
+                SequenceStep::Clear => {
+                    vector.clear();
+                    queue.clear();
+                }
+                SequenceStep::Set(..) | SequenceStep::SwapRemove(_) => {}
+            }
+            store.view(|tx, root| {
+                let Sequences { vector: own, queue: own_queue } = root.get(tx)?;
+                assert_eq!(own.len(tx)?, vector.len() as u64);
+                assert_eq!(own.last(tx)?, vector.last().copied());
+                assert_eq!(own.get(tx, vector.len() as u64)?, None);
+                assert!(own.iter(tx)?.map(Result::unwrap).eq(vector.iter().copied()));
+                assert!(own.iter(tx)?.rev().map(Result::unwrap).eq(vector.iter().rev().copied()));
+                assert!(own_queue.iter(tx)?.map(Result::unwrap).eq(queue.iter().cloned()));
+                assert_eq!(own_queue.front(tx)?.as_ref(), queue.front());
+                Ok(())
+            }).unwrap();
+        }
+        store.update(|tx, root| {
+            let Sequences { vector: own, queue: own_queue } = root.get(tx)?;
+            own.clear(tx)?;
+            own_queue.clear(tx)
+        }).unwrap();
+        prop_assert_eq!(store.usage().unwrap().objects, empty);
+    }
+}

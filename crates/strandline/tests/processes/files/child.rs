@@ -1,0 +1,308 @@
+//! A process that uses pools as it is told, line by line, and says what it has done.
+//!
+//! Commands come on standard input, marks go to standard error, each in one system call: the recorder sees them among the
+//! writes to the files, in their exact order.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use strandline::{HashMap, Persist, Ptr, Store, Tx};
+use strandline_core::layout::Geometry;
+use strandline_core::scheme::Schemes;
+use strandline_core::sync::SyncParameters;
+use strandline_core::{Domain, Error, Options, Result};
+
+/// Names the process as one that takes commands.
+const CHILD: &str = "STRANDLINE_FILES_CHILD";
+/// Blobs that a pool holds at a time.
+const BLOBS: u64 = 40;
+
+/// What the pools hold: how many transactions there were, in all and of each process, and a blob of each of the last.
+#[derive(Persist)]
+pub struct Root<'p> {
+    count: u64,
+    keys: HashMap<'p, u64, u64>,
+    blobs: HashMap<'p, u64, Vec<u8>>,
+}
+
+/// How many transactions of each process, by its key, a pool holds.
+pub type Counts = BTreeMap<u64, u64>;
+
+pub fn make<'p>(tx: &Tx<'p>) -> Result<Root<'p>> {
+    Ok(Root { count: 0, keys: HashMap::new(tx)?, blobs: HashMap::new(tx)? })
+}
+
+/// Small, so that logs wrap, checkpoints run and the heap grows.
+pub fn options(domain: Domain) -> Options {
+    let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
+    let sync = SyncParameters { ring_blocks: 64, dirty_pages: 48, staging_blocks: 2 };
+    Options { geometry, domain, sync, lock_bits: 10, initial_size: Some(0), ..Options::default() }
+}
+
+/// The blob of transaction `number`, of process `key`: a few bytes, or more than a chunk. It begins with the key.
+fn blob(number: u64, key: u64) -> Vec<u8> {
+    let bytes = if (number + key) % 7 == 3 { 5000 } else { 40 + (number + 5 * key) * 131 % 1500 };
+    let rest = (0..bytes).map(|at| (number * 31 + key * 57 + at) as u8);
+    [key as u8].into_iter().chain(rest).collect()
+}
+
+/// What a transaction of process `key` does; how many it has done with it.
+fn change<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64> {
+    let number = root.update(tx, |root| {
+        root.count += 1;
+        root.count
+    })?;
+    let root = root.get(tx)?;
+    let done = root.keys.get(tx, &key)?.unwrap_or(0) + 1;
+    root.keys.insert(tx, &key, &done)?;
+    root.blobs.insert(tx, &(number % BLOBS), &blob(number, key))?;
+    Ok(done)
+}
+
+/// Runs so many transactions of process `key`, each of which it says is done when it is.
+fn update(store: &Store<Root>, key: u64, count: u64) -> Result<()> {
+    for _ in 0..count {
+        let done = store.update(|tx, root| change(tx, root, key))?;
+        mark(&format!("ack {key}={done}"));
+    }
+    Ok(())
+}
+
+/// Reads all that the store holds and holds it against itself.
+///
+/// # Errors
+/// What a transaction had done is there in part only; the library's own.
+pub fn contents(store: &Store<Root>) -> Result<Counts, String> {
+    let read = store.view(|tx, root| {
+        let root = root.get(tx)?;
+        let keys: Counts = root.keys.iter(tx).collect::<Result<_>>()?;
+        let mut wrong = None;
+        let from = root.count.saturating_sub(BLOBS - 1).max(1);
+        for number in from..=root.count {
+            let found = root.blobs.get(tx, &(number % BLOBS))?.unwrap_or_default();
+            if found.first().is_none_or(|&key| found != blob(number, key.into())) {
+                wrong =
+                    Some(format!("the blob of transaction {number} of {} is not what it was", root.count));
+            }
+        }
+        let blobs = root.blobs.iter(tx).count() as u64;
+        if blobs != (root.count + 1).saturating_sub(from) {
+            wrong = Some(format!("{blobs} blobs of {} transactions", root.count));
+        }
+        if keys.values().sum::<u64>() != root.count {
+            wrong = Some(format!("{} transactions in all, of each {keys:?}", root.count));
+        }
+        Ok((keys, wrong))
+    });
+    match read {
+        Ok((keys, None)) => Ok(keys),
+        Ok((_, Some(wrong))) => Err(wrong),
+        Err(error) => Err(format!("reading: {error}")),
+    }
+}
+
+/// Runs `open` again while the pool is locked: by another process, or for a moment by a fork of this one that has not become
+/// another program yet.
+pub fn patiently<T>(mut locked: impl FnMut(), mut open: impl FnMut() -> Result<T>) -> Result<T> {
+    let since = Instant::now();
+    loop {
+        match open() {
+            Err(Error::Locked { .. }) if since.elapsed() < Duration::from_secs(300) => {
+                locked();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Says one thing, in one write.
+fn mark(text: &str) {
+    // As long as a line: what an error says may have several.
+    let line = format!("{}\n", text.replace('\n', " "));
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+#[derive(Default)]
+struct State {
+    domain: Option<Domain>,
+    store: Option<Store<Root<'static>>>,
+}
+
+impl State {
+    fn store(&self) -> Result<&Store<Root<'static>>> {
+        self.store.as_ref().ok_or_else(|| Error::Parameter("no pool is open".into()))
+    }
+
+    fn opened(&mut self, store: Store<Root<'static>>) -> Result<()> {
+        let held = contents(&store).map_err(Error::Damaged)?;
+        let held: Vec<String> = held.iter().map(|(key, count)| format!("{key}={count}")).collect();
+        mark(&format!("opened {}", held.join(" ")));
+        self.store = Some(store);
+        Ok(())
+    }
+
+    fn run(&mut self, line: &str) -> Result<()> {
+        let options = options(self.domain.unwrap_or(Domain::Sync));
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse::<u64>().expect("a number");
+        match words[0] {
+            "begin" => mark("begin"),
+            // Waits for a time, to the microsecond.
+            "at" => {
+                let until = SystemTime::UNIX_EPOCH + Duration::from_nanos(number(1));
+                while SystemTime::now() < until {
+                    std::hint::spin_loop();
+                }
+            }
+            "domain" => self.domain = Some(if words[1] == "sync" { Domain::Sync } else { Domain::Process }),
+            "create" => self.opened(Store::<Root>::create(words[1], &options, make)?)?,
+            "open" => self.opened(Store::<Root>::open(words[1], &options)?)?,
+            "open_or_create" => {
+                let mut first = true;
+                let mut locked = || {
+                    if std::mem::take(&mut first) {
+                        mark("locked");
+                    }
+                };
+                let open = || Store::<Root>::open_or_create(words[1], &options, make);
+                self.opened(patiently(&mut locked, open)?)?;
+            }
+            "update" => update(self.store()?, number(1), number(2))?,
+            // By two threads, of which the second has the next key.
+            "together" => {
+                let (store, key, count) = (self.store()?, number(1), number(2));
+                std::thread::scope(|threads| {
+                    let other = threads.spawn(move || update(store, key + 1, count));
+                    update(store, key, count).and(other.join().expect("it does not panic"))
+                })?;
+            }
+            // Of which a power failure may take some.
+            "later" => {
+                mark(&format!("more {}={}", words[1], words[2]));
+                for _ in 0..number(2) {
+                    drop(self.store()?.update_later(|tx, root| change(tx, root, number(1)))?);
+                }
+            }
+            "checkpoint" => self.store()?.checkpoint()?,
+            "backup" => {
+                self.store()?.backup(words[1])?;
+            }
+            "repair" => {
+                let report =
+                    patiently(|| (), || strandline_core::file::repair(words[1], Schemes::default()))?;
+                mark(&format!("repaired {}", report.repaired.len()));
+            }
+            "close" => match self.store.take() {
+                Some(store) => store.close()?,
+                None => return Err(Error::Parameter("no pool is open".into())),
+            },
+            "kill" => nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap(),
+            other => panic!("no command {other}"),
+        }
+        Ok(())
+    }
+}
+
+/// Runs in the other process, and returns at once in the test.
+#[test]
+fn child() {
+    if std::env::var(CHILD).is_err() {
+        return;
+    }
+    let mut state = State::default();
+    for line in std::io::stdin().lock().lines() {
+        let line = line.unwrap();
+        match state.run(&line) {
+            Ok(()) => mark(&format!("done {line}")),
+            Err(error) => mark(&format!("error {line}: {error}")),
+        }
+    }
+}
+
+/// The command that starts such a process in `folder`.
+pub fn command(folder: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "files::child::child", "--test-threads=1", "--nocapture"]).env(CHILD, "1");
+    command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::null());
+    command
+}
+
+/// Such a process, which nobody traces.
+pub struct Process {
+    child: Child,
+    commands: Option<ChildStdin>,
+    marks: BufReader<ChildStderr>,
+}
+
+impl Process {
+    pub fn start(folder: &Path) -> Self {
+        let mut command = command(folder);
+        // A process group of its own: a terminal's signals are the test's.
+        let mut child = command.stderr(Stdio::piped()).process_group(0).spawn().unwrap();
+        let (commands, marks) = (child.stdin.take(), BufReader::new(child.stderr.take().unwrap()));
+        Self { child, commands, marks }
+    }
+
+    /// Gives it these commands.
+    pub fn tell(&mut self, script: &str) {
+        let lines: String = script.split(';').map(|line| format!("{}\n", line.trim())).collect();
+        // A process that is gone says so by its marks.
+        let _ = self.commands.as_mut().expect("not ended").write_all(lines.as_bytes());
+    }
+
+    /// The next thing that it says; `None`: it is gone.
+    pub fn next_mark(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.marks.read_line(&mut line).unwrap();
+        (read > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// What it says up to and with the first mark that `last` accepts.
+    pub fn marks_until(&mut self, last: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Some(mark) = self.next_mark() {
+            let ends = last(&mark);
+            all.push(mark);
+            if ends {
+                break;
+            }
+        }
+        all
+    }
+
+    /// Tells it that there is no more to do, and waits for its end; the rest of what it says.
+    pub fn end(mut self) -> Vec<String> {
+        self.commands = None;
+        let rest = self.marks_until(|_| false);
+        self.child.wait().unwrap();
+        rest
+    }
+
+    /// All that it says about this script, to its end.
+    pub fn run(folder: &Path, script: &str) -> Vec<String> {
+        let mut process = Self::start(folder);
+        process.tell(script);
+        process.end()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The counts in a mark `opened 1=3 2=4`, `ack 1=3` or `more 1=3`.
+pub fn counts(mark: &str) -> Counts {
+    let pair = |word: &str| {
+        let (key, count) = word.split_once('=')?;
+        Some((key.parse().ok()?, count.parse().ok()?))
+    };
+    mark.split(' ').filter_map(pair).collect()
+}

@@ -1,0 +1,222 @@
+//! Pools as files: what power failures, kills, races between processes and links do to them.
+//!
+//! The processes are this program again, told line by line what to do with a pool ([`child`]). [`trace`] stops one at its system calls,
+//! to hold it or kill it there; [`journal`] records all that it does to the files of a folder, in order; [`image`] makes of that what
+//! a power failure may leave. Each process says on its standard error what it has been promised, and whatever happens, the pool must
+//! open and hold that, and nothing of a transaction without the rest of it.
+//!
+//! Most tests run a few dozen or hundred cases; `STRANDLINE_CASES=20000 cargo test --release -p strandline --test processes power_failures_lose
+//! -- --nocapture` runs one for longer. It says its seed, and `STRANDLINE_SEED` draws the same numbers again; which thread or process
+//! comes first is the system's to say.
+
+mod child;
+mod image;
+mod journal;
+mod kills;
+mod links;
+mod power;
+mod races;
+mod trace;
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use child::{Counts, Root, contents, make, options, patiently};
+use strandline::Store;
+use strandline_core::scheme::Schemes;
+use strandline_core::{Domain, Error};
+
+/// How many cases a test runs.
+fn cases(usual: usize) -> usize {
+    std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+}
+
+/// Numbers that depend on `STRANDLINE_SEED` and on the test's name alone.
+fn random(test: &str) -> fastrand::Rng {
+    let seed = std::env::var("STRANDLINE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    println!("{test}: STRANDLINE_SEED={seed}");
+    fastrand::Rng::with_seed(test.bytes().fold(seed, |seed, byte| seed.wrapping_mul(31) + u64::from(byte)))
+}
+
+/// A folder in memory, where there is one.
+fn quick_folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+}
+
+/// The names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<String> = std::fs::read_dir(folder).unwrap().map(name).collect();
+    names.sort();
+    names
+}
+
+/// What went wrong in many cases: how often each kind of error, and the first of each.
+struct Failures {
+    test: String,
+    cases: usize,
+    wrong: BTreeMap<String, (usize, String)>,
+}
+
+impl Failures {
+    fn new(test: &str) -> Self {
+        Self { test: test.into(), cases: 0, wrong: BTreeMap::new() }
+    }
+
+    fn case<T>(&mut self, what: impl Display, result: Result<T, String>) {
+        self.cases += 1;
+        if let Err(error) = result {
+            // Of one kind are errors that differ in numbers and paths.
+            let words = error.split(' ').filter(|word| !word.contains('/'));
+            let kind =
+                words.flat_map(|word| word.chars().chain([' '])).filter(|letter| !letter.is_ascii_digit());
+            let kind = kind.take(60).collect();
+            let first = || (0, format!("case {}, {what}: {error}", self.cases));
+            self.wrong.entry(kind).or_insert_with(first).0 += 1;
+        }
+    }
+
+    /// # Panics
+    /// Something went wrong.
+    fn end(self) {
+        let wrong: usize = self.wrong.values().map(|(count, _)| count).sum();
+        println!("{}: {} cases, {wrong} wrong", self.test, self.cases);
+        let kinds: Vec<_> =
+            self.wrong.values().map(|(count, first)| format!("{count} times: {first}")).collect();
+        assert!(wrong == 0, "{}: {wrong} of {} cases wrong:\n{}", self.test, self.cases, kinds.join("\n"));
+    }
+}
+
+/// What a pool must hold: of each process's transactions at least and at most so many.
+#[derive(Clone, Debug, Default)]
+struct Bounds {
+    /// Some process has had it open.
+    made: bool,
+    least: Counts,
+    most: Counts,
+    /// Its last process closed it.
+    closed: bool,
+}
+
+impl Bounds {
+    /// Takes a mark of one process in account. It runs transactions one after the other.
+    fn hear(&mut self, mark: &str) {
+        let told = child::counts(mark);
+        if mark.starts_with("opened") {
+            (self.made, self.closed) = (true, false);
+            self.least.clone_from(&told);
+            self.most.clear();
+        } else if mark.starts_with("ack") {
+            self.least.extend(&told);
+        } else if mark.starts_with("more") {
+            for (key, more) in told {
+                *self.most.entry(key).or_default() += more;
+            }
+        } else if mark.starts_with("done close") {
+            self.closed = true;
+        }
+        if mark.starts_with("opened") || mark.starts_with("ack") {
+            // One more may be under way.
+            for (&key, &count) in &self.least {
+                let most = self.most.entry(key).or_default();
+                *most = (*most).max(count + 1);
+            }
+        }
+    }
+
+    /// Whether these contents are right.
+    fn admit(&self, found: &Counts) -> Result<(), String> {
+        for (key, &least) in &self.least {
+            if found.get(key).copied().unwrap_or(0) < least {
+                return Err(format!("LOST: {found:?}, and {:?} were acknowledged", self.least));
+            }
+        }
+        for (key, &count) in found {
+            if count > self.most.get(key).copied().unwrap_or(1) {
+                return Err(format!("from nowhere: {found:?}, and no more than {:?} were begun", self.most));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a pool is opened.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Open,
+    OpenOrCreate,
+}
+
+/// Opens a pool in this process, reads it and closes it. A panic is an error.
+fn look(path: &Path, domain: Domain, how: How) -> Result<Result<Counts, Error>, String> {
+    let open = || -> Result<Result<Counts, Error>, String> {
+        let opened = patiently(
+            || (),
+            || match how {
+                How::Open => Store::<Root>::open(path, &options(domain)),
+                How::OpenOrCreate => Store::<Root>::open_or_create(path, &options(domain), make),
+            },
+        );
+        let store = match opened {
+            Ok(store) => store,
+            Err(error) => return Ok(Err(error)),
+        };
+        let found = contents(&store)?;
+        store.usage().map_err(|error| format!("usage: {error}"))?;
+        store.close().map_err(|error| format!("close: {error}"))?;
+        Ok(Ok(found))
+    };
+    std::panic::catch_unwind(open).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        Err(format!("PANIC: {}", text.unwrap_or_else(|| "?".into())))
+    })
+}
+
+/// The pool at `path` opens, and holds what it must.
+fn holds(path: &Path, domain: Domain, how: How, bounds: &Bounds) -> Result<Counts, String> {
+    let found = look(path, domain, how)?.map_err(|error| format!("{how:?}: {error}"))?;
+    bounds.admit(&found)?;
+    Ok(found)
+}
+
+/// A new pool in the place of this one leaves no other file in the folder.
+fn leaves_nothing(path: &Path, domain: Domain) -> Result<(), String> {
+    let log = strandline_core::file::log_path(path);
+    for name in [path, &log] {
+        let _ = std::fs::remove_file(name);
+    }
+    look(path, domain, How::OpenOrCreate)?.map_err(|error| format!("creation: {error}"))?;
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let (found, expected) = (names(path.parent().unwrap()), [name(path), name(&log)]);
+    match found.iter().find(|name| !expected.contains(name)) {
+        Some(_) => Err(format!("files are left over: {found:?}")),
+        None => Ok(()),
+    }
+}
+
+/// A damaged pool whose repair was cut short is as damaged as it was, and can be repaired, or is whole; whole, when it is done.
+fn repaired_or_repairable(path: &Path, domain: Domain, bounds: &Bounds, is_done: bool) -> Result<(), String> {
+    match look(path, domain, How::Open)? {
+        Ok(found) => return bounds.admit(&found),
+        Err(error) if is_done => return Err(format!("after its repair: {error}")),
+        Err(_) => {}
+    }
+    // As the error of a repair says that finds them.
+    let folder = path.parent().unwrap();
+    for name in names(folder).iter().map(|name| folder.join(name)) {
+        if name != path && name != strandline_core::file::log_path(path) {
+            std::fs::remove_file(name).unwrap();
+        }
+    }
+    let repair = patiently(|| (), || strandline_core::file::repair(path, Schemes::default()));
+    repair.map_err(|error| format!("a repair after one that was cut short: {error}"))?;
+    holds(path, domain, How::Open, bounds).map(drop)
+}
+
+/// `pool` in the folder.
+fn pool_in(folder: &Path) -> PathBuf {
+    folder.join("pool")
+}

@@ -1,0 +1,294 @@
+//! What a forked child can do with its parent's pool: nothing.
+//!
+//! Each test runs itself again in a process of its own, with one thread beside those of the pools, which forks and then ends
+//! as a killed one does; the test looks at what it left.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use strandline::Store;
+use strandline_core::layout::{Geometry, Layout};
+use strandline_core::{Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline_schemes::laboratory;
+
+const FOLDER: &str = "STRANDLINE_FORK_FOLDER";
+
+fn options(domain: Domain) -> Options {
+    let geometry = Geometry { size: 4 << 20, logs: 4, log_bytes: 1 << 15, chunk_bytes: 1 << 14 };
+    Options { domain, geometry, assume_persistent: true, lock_bits: 10, ..Options::default() }
+}
+
+const DOMAINS: [Domain; 4] = [Domain::Process, Domain::Sync, Domain::Flush, Domain::FlushOnFail];
+
+fn path(folder: &Path, domain: Domain) -> PathBuf {
+    folder.join(domain.name())
+}
+
+/// Runs `forking` in a process of its own, which is the test of this `name` again, and `look` afterwards.
+fn in_process(name: &str, forking: impl FnOnce(&Path), look: impl FnOnce(&Path)) {
+    if let Ok(folder) = std::env::var(FOLDER) {
+        forking(Path::new(&folder));
+        // As if killed: nothing is closed.
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(0) }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", &format!("fork::{name}"), "--test-threads=1", "--nocapture"])
+        .env(FOLDER, folder.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    look(folder.path());
+}
+
+/// Runs `body` in a forked child, which must return from it within five minutes without a panic.
+fn in_child(body: impl FnOnce()) {
+    wait(fork(body));
+}
+
+fn fork(body: impl FnOnce()) -> i32 {
+    // SAFETY: no other thread runs that holds a lock which the child will want but the pools', which are what is tested;
+    // the allocator sees to its own.
+    match unsafe { libc::fork() } {
+        0 => {
+            // SAFETY: kills the child if it waits for ever.
+            unsafe { libc::alarm(300) };
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+            // SAFETY: ends the child, and leaves to the parent what is the parent's.
+            unsafe { libc::_exit(i32::from(outcome.is_err())) }
+        }
+        child => {
+            assert!(child > 0);
+            child
+        }
+    }
+}
+
+fn wait(child: i32) {
+    let mut status = 0;
+    // SAFETY: a child of ours that nobody else waits for.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child ended with {status:#x}");
+}
+
+fn refused<T>(result: Result<T>) {
+    assert!(matches!(result, Err(Error::Forked)), "{:?}", result.err());
+}
+
+fn increment(store: &Store<u64>) -> Result<()> {
+    store.update(|tx, root| root.update(tx, |count| *count += 1))
+}
+
+/// The pool was in use and holds `value`.
+fn recovers(path: &Path, domain: Domain, value: u64) {
+    let state = Layout::STATE.offset() as usize;
+    let state = &std::fs::read(path).unwrap()[state..state + 8];
+    assert_ne!(state, [0; 8], "{domain:?}: nobody has closed it");
+    let store = Store::<u64>::open(path, &options(domain)).unwrap();
+    assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), value, "{domain:?}");
+    store.close().unwrap();
+}
+
+#[test]
+fn everything_is_refused_and_nothing_closed() {
+    let forking = |folder: &Path| {
+        for domain in DOMAINS {
+            let store = Store::<u64>::create(path(folder, domain), &options(domain), |_| Ok(0)).unwrap();
+            increment(&store).unwrap();
+            let mut session = store.session().unwrap();
+            let mut worker = store.pool().worker().unwrap();
+            // Starts the thread that flushes.
+            let (_, ticket) = store.update_later(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
+            for closes in [false, true] {
+                // What the child drops are its own copies of these.
+                in_child(|| {
+                    refused(increment(&store));
+                    refused(store.view(|tx, root| root.get(tx)));
+                    refused(store.update_later(|tx, root| root.set(tx, &9)));
+                    refused(store.session());
+                    refused(session.update(|tx, root| root.set(tx, &9)));
+                    refused(session.view(|tx, root| root.get(tx)));
+                    refused(worker.run(|_| Ok(())));
+                    refused(worker.run_later(|_| Ok(())));
+                    refused(worker.drain());
+                    let pool = store.pool();
+                    refused(pool.worker());
+                    refused(pool.wait_for_worker());
+                    if domain != Domain::Sync {
+                        refused(strandline_schemes::VolatileWorker::in_pool(pool, 2));
+                    }
+                    refused(pool.checkpoint());
+                    refused(pool.backup(folder.join("copy")));
+                    refused(pool.usage());
+                    refused(pool.ticket(2));
+                    if domain == Domain::Sync {
+                        refused(ticket.is_durable());
+                        refused(ticket.wait());
+                    }
+                    // SAFETY: the child never returns to what owns the originals.
+                    let (store, session, worker, ticket) = unsafe {
+                        use std::ptr::read;
+                        (read(&store), read(&session), read(&worker), read(&ticket))
+                    };
+                    drop((session, worker, ticket.clone(), ticket));
+                    if closes {
+                        refused(store.close());
+                    } else {
+                        drop(store);
+                    }
+                });
+            }
+            assert!(!folder.join("copy").exists());
+            // The parent's leases are as they were.
+            increment(&store).unwrap();
+            session.update(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
+            ticket.wait().unwrap();
+            // Ends without closing.
+            std::mem::forget((session, worker));
+            std::mem::forget(store);
+        }
+    };
+    in_process("everything_is_refused_and_nothing_closed", forking, |folder| {
+        for domain in DOMAINS {
+            recovers(&path(folder, domain), domain, 4);
+        }
+    });
+}
+
+#[test]
+fn plain_stores_are_refused_too() {
+    let forking = |folder: &Path| {
+        let setup = laboratory(Concurrency::Stm);
+        let pool = setup.create(folder.join("pool"), &options(Domain::Process)).unwrap();
+        let mut worker = strandline_schemes::VolatileWorker::in_pool(&pool, 0).unwrap();
+        in_child(|| {
+            refused(pool.worker_of(&strandline_schemes::BPPM_COUNTED));
+            refused(worker.run(|tx| tx.write(tx.root(0), 1)));
+            refused(worker.view(|_| Ok(())));
+        });
+        assert_eq!(worker.run(|tx| tx.read(tx.root(0))).unwrap(), 0);
+    };
+    in_process("plain_stores_are_refused_too", forking, |_| {});
+}
+
+/// A worker that has deferred a commit makes good for it when it is dropped; not so in the child.
+#[test]
+fn dropping_in_a_child_writes_nothing() {
+    let forking = |folder: &Path| {
+        let setup = laboratory(Concurrency::Locks);
+        let pool = setup.create(folder.join("pool"), &options(Domain::Flush)).unwrap();
+        let mut worker = pool.worker_of(&strandline_schemes::DCT_EAGER_SYNC).unwrap();
+        worker.run(|tx| tx.write(tx.root(0), 1)).unwrap();
+        let contents = || std::fs::read(folder.join("pool")).unwrap();
+        let before = contents();
+        in_child(|| {
+            // SAFETY: the child never returns to what owns the originals.
+            drop(unsafe { (std::ptr::read(&worker), std::ptr::read(&pool)) });
+        });
+        assert!(before == contents());
+        drop(worker);
+        assert!(before != contents(), "it had something to write");
+        pool.close().unwrap();
+    };
+    in_process("dropping_in_a_child_writes_nothing", forking, |_| {});
+}
+
+#[test]
+fn a_child_of_a_closure_commits_nothing() {
+    let forking = |folder: &Path| {
+        for domain in DOMAINS {
+            let store = Store::<u64>::create(path(folder, domain), &options(domain), |_| Ok(0)).unwrap();
+            for ending in ["commits", "gives up", "panics"] {
+                let mut child = None;
+                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    store.update(|tx, root| {
+                        root.update(tx, |count| *count += 1)?;
+                        // SAFETY: as in `fork`; the child ends below.
+                        let id = unsafe { libc::fork() };
+                        child = Some(id);
+                        match ending {
+                            "panics" if id == 0 => panic!("the child's"),
+                            "gives up" if id == 0 => Err(Error::Aborted),
+                            _ => Ok(()),
+                        }
+                    })
+                }));
+                if child == Some(0) {
+                    let right = match outcome {
+                        Ok(result) => ending != "panics" && matches!(result, Err(Error::Forked)),
+                        Err(_) => ending == "panics",
+                    };
+                    // SAFETY: ends the child.
+                    unsafe { libc::_exit(i32::from(!right)) }
+                }
+                assert!(matches!(outcome, Ok(Ok(()))));
+                wait(child.unwrap());
+            }
+            std::mem::forget(store);
+        }
+    };
+    in_process("a_child_of_a_closure_commits_nothing", forking, |folder| {
+        for domain in DOMAINS {
+            recovers(&path(folder, domain), domain, 3);
+        }
+    });
+}
+
+#[test]
+fn a_child_has_pools_of_its_own() {
+    let forking = |folder: &Path| {
+        let parents =
+            Store::<u64>::create(folder.join("parent's"), &options(Domain::Sync), |_| Ok(0)).unwrap();
+        in_child(|| {
+            let own =
+                Store::<u64>::create(folder.join("child's"), &options(Domain::Sync), |_| Ok(0)).unwrap();
+            increment(&own).unwrap();
+            in_child(|| {
+                refused(increment(&own));
+                refused(increment(&parents));
+            });
+            refused(increment(&parents));
+            increment(&own).unwrap();
+            own.close().unwrap();
+        });
+        increment(&parents).unwrap();
+        parents.close().unwrap();
+    };
+    in_process("a_child_has_pools_of_its_own", forking, |folder| {
+        for (name, value) in [("parent's", 1), ("child's", 2)] {
+            let store = Store::<u64>::open(folder.join(name), &options(Domain::Sync)).unwrap();
+            assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), value);
+        }
+    });
+}
+
+/// What the documentation says of the lock.
+#[test]
+fn a_pool_stays_locked_while_a_child_lives() {
+    let forking = |folder: &Path| {
+        for domain in DOMAINS {
+            let store = Store::<u64>::create(path(folder, domain), &options(domain), |_| Ok(0)).unwrap();
+            let mut ends = [0; 2];
+            // SAFETY: it writes two numbers there.
+            assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+            let [read, write] = ends;
+            let child = fork(|| {
+                let mut byte = 0u8;
+                // SAFETY: a descriptor of the child's own, and room for the byte; the parent closes the other end.
+                unsafe {
+                    libc::close(write);
+                    libc::read(read, (&raw mut byte).cast(), 1);
+                }
+            });
+            store.close().unwrap();
+            let open = || Pool::open(path(folder, domain), &options(domain));
+            assert!(matches!(open(), Err(Error::Locked { .. })));
+            // SAFETY: our own descriptors.
+            unsafe { (libc::close(write), libc::close(read)) };
+            wait(child);
+            open().unwrap().close().unwrap();
+        }
+    };
+    in_process("a_pool_stays_locked_while_a_child_lives", forking, |_| {});
+}

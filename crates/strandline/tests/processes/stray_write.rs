@@ -1,0 +1,76 @@
+//! Protection against stray writes, seen from a process that makes one. Where processor or system have no keys there is nothing to see:
+//! `tests/all/protection.rs`.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+
+use strandline_core::layout::Geometry;
+use strandline_core::{Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+
+fn options(protect: bool) -> Options {
+    let geometry = Geometry { size: 16 << 20, logs: 4, log_bytes: 1 << 16, chunk_bytes: 1 << 14 };
+    Options { domain: Domain::Process, geometry, protect, lock_bits: 10, ..Options::default() }
+}
+
+/// Opens the pool, which a process that is being started by another test may hold for a moment.
+fn patiently(path: &Path, protect: bool) -> Result<Pool> {
+    loop {
+        match Pool::open(path, &options(protect)) {
+            Err(Error::Locked { .. }) => std::thread::yield_now(),
+            opened => return opened,
+        }
+    }
+}
+
+/// Where `path` is mapped in this process.
+fn mapped_at(path: &Path) -> *mut u64 {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.ends_with(path.to_str().unwrap())).unwrap();
+    usize::from_str_radix(line.split('-').next().unwrap(), 16).unwrap() as *mut u64
+}
+
+const CHILD: &str = "STRANDLINE_STRAY_WRITE";
+
+/// Run in a process of its own by the test below: writes past the library, within a transaction even.
+#[test]
+fn child() {
+    let Ok(path) = std::env::var(CHILD) else { return };
+    let protect = std::env::var("STRANDLINE_PROTECT").is_ok();
+    let pool = patiently(Path::new(&path), protect).unwrap();
+    let mut worker = pool.worker().unwrap();
+    let stray = mapped_at(Path::new(&path));
+    worker
+        .run(|tx| {
+            tx.write(tx.root(0), 1)?;
+            // SAFETY: none: this is the bug that the protection is for. The word is the header's, which nobody uses.
+            unsafe { stray.add(300).write_volatile(1) };
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_stray_write_is_a_segmentation_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("pool");
+    match Pool::create(&path, &options(true)) {
+        Err(Error::NoProtectionKey { .. }) => return,
+        pool => pool.unwrap().close().unwrap(),
+    }
+    let run = |protect: bool| {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "stray_write::child", "--test-threads=1"]).env(CHILD, &path);
+        if protect {
+            child.env("STRANDLINE_PROTECT", "1");
+        }
+        child.output().unwrap().status
+    };
+    assert_eq!(run(true).signal(), Some(11), "SIGSEGV");
+    let pool = patiently(&path, true).unwrap();
+    assert_eq!(pool.worker().unwrap().run(|tx| tx.read(tx.root(0))).unwrap(), 0, "nothing was committed");
+    pool.close().unwrap();
+    // Without protection the same write goes unnoticed until the header is next read.
+    assert!(run(false).success());
+    assert!(matches!(patiently(&path, true), Err(Error::DamagedHeader { .. })));
+}
