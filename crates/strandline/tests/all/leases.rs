@@ -5,11 +5,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use strandline::{Control, SingleWriter, Stm, Store};
-use strandline_core::engine::Worker;
+use strandline_core::engine::{Setup, Worker};
 use strandline_core::example::{SMALL, TestPool};
 use strandline_core::layout::{Geometry, SharedLayout};
 use strandline_core::memory::{Hosted, Memory, Native, coroutines};
-use strandline_core::scheme::Setup;
 use strandline_core::transaction::Statistics;
 use strandline_core::{Abort, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 
@@ -94,7 +93,7 @@ fn two_workers_of_a_thread_do_not_nest() {
             returning(move || {
                 let folder = tempfile::tempdir().unwrap();
                 let pool =
-                    Setup::from(C::Engine::default()).create(folder.path().join("pool"), &options).unwrap();
+                    Setup::<C::Engine>::default().create(folder.path().join("pool"), &options).unwrap();
                 let (mut outer, mut inner) = (pool.worker().unwrap(), pool.worker().unwrap());
                 let nested = outer.run(|tx| {
                     tx.write(tx.root(0), 1)?;
