@@ -28,7 +28,7 @@ use crate::write_ahead::{
 /// ```
 pub type ExecutionInLog = Redo<Executing, EachTransaction>;
 
-/// [`ExecutionInLog`].
+/// What is to be known of [`ExecutionInLog`].
 pub static XIL: SchemeDescriptor = SchemeDescriptor {
     code: 5,
     modes: &[
@@ -91,7 +91,7 @@ const PHASE_EARLY_EXECUTED: (Step, &str) = (
 /// ```
 pub type VolatileCheckpoint = Redo<Copying, BulkPersistence>;
 
-/// [`VolatileCheckpoint`].
+/// What is to be known of [`VolatileCheckpoint`].
 pub static VCBP: SchemeDescriptor = SchemeDescriptor {
     code: 6,
     modes: &[

@@ -46,7 +46,7 @@ use strandline_core::transaction::Concurrency;
 /// ```
 pub type Counted = Redo<Counting, BulkPersistence>;
 
-/// [`Counted`].
+/// What is to be known of [`Counted`].
 pub static BPPM_COUNTED: SchemeDescriptor = SchemeDescriptor {
     code: 7,
     modes: &[

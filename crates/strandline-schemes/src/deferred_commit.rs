@@ -220,7 +220,7 @@ pub type DeferredEagerSync = DeferredCommit<EagerSync>;
 /// ```
 pub type DeferredStrand = DeferredCommit<Strand>;
 
-/// [`DeferredStrict`].
+/// What is to be known of [`DeferredStrict`].
 pub static DCT_STRICT: SchemeDescriptor = SchemeDescriptor {
     code: 20,
     modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-strict", redundant: &[] }],
@@ -245,7 +245,7 @@ pub static DCT_STRICT: SchemeDescriptor = SchemeDescriptor {
     scheme: &Of::<DeferredStrict>::NEW,
 };
 
-/// [`DeferredEpoch`].
+/// What is to be known of [`DeferredEpoch`].
 pub static DCT_EPOCH: SchemeDescriptor = SchemeDescriptor {
     code: 21,
     modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-epoch", redundant: &[] }],
@@ -274,7 +274,7 @@ pub static DCT_EPOCH: SchemeDescriptor = SchemeDescriptor {
     scheme: &Of::<DeferredEpoch>::NEW,
 };
 
-/// [`DeferredEagerSync`].
+/// What is to be known of [`DeferredEagerSync`].
 pub static DCT_EAGER_SYNC: SchemeDescriptor = SchemeDescriptor {
     code: 22,
     modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-eager-sync", redundant: &[] }],
@@ -305,7 +305,7 @@ pub static DCT_EAGER_SYNC: SchemeDescriptor = SchemeDescriptor {
 
 // The barrier before the log entry's lock is released is not among those of strand persistency:
 // `docs/papers/deferred-commit.md` says why.
-/// [`DeferredStrand`].
+/// What is to be known of [`DeferredStrand`].
 pub static DCT_STRAND: SchemeDescriptor = SchemeDescriptor {
     code: 23,
     modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-strand", redundant: &[] }],

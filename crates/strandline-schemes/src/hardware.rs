@@ -58,7 +58,7 @@ pub type HardwareStores = InPlace<false>;
 /// ```
 pub type HardwareFlushed = InPlace<true>;
 
-/// [`HardwareStores`].
+/// What is to be known of [`HardwareStores`].
 pub static HARDWARE: SchemeDescriptor = SchemeDescriptor {
     code: 24,
     modes: &[
@@ -78,7 +78,7 @@ pub static HARDWARE: SchemeDescriptor = SchemeDescriptor {
     scheme: &Of::<HardwareStores>::NEW,
 };
 
-/// [`HardwareFlushed`].
+/// What is to be known of [`HardwareFlushed`].
 pub static HARDWARE_FLUSHED: SchemeDescriptor = SchemeDescriptor {
     code: 25,
     modes: &[

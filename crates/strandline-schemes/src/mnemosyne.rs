@@ -65,7 +65,7 @@ pub type MnemosyneSynchronous = Redo<Streaming, EachTransaction>;
 /// ```
 pub type MnemosyneAsynchronous = Redo<Streaming, Helper>;
 
-/// [`MnemosyneSynchronous`].
+/// What is to be known of [`MnemosyneSynchronous`].
 pub static MNE_SYNC: SchemeDescriptor = SchemeDescriptor {
     code: 3,
     modes: &[
@@ -99,7 +99,7 @@ pub static MNE_SYNC: SchemeDescriptor = SchemeDescriptor {
     scheme: &Of::<MnemosyneSynchronous>::NEW,
 };
 
-/// [`MnemosyneAsynchronous`].
+/// What is to be known of [`MnemosyneAsynchronous`].
 pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
     code: 4,
     modes: &[

@@ -30,7 +30,7 @@ use strandline_core::transaction::Concurrency;
 /// ```
 pub struct NoPersistence(ExecutionArea);
 
-/// [`NoPersistence`].
+/// What is to be known of [`NoPersistence`].
 pub static NP: SchemeDescriptor = SchemeDescriptor {
     code: 1,
     modes: &[

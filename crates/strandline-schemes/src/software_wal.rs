@@ -66,7 +66,7 @@ pub struct SoftwareWriteAhead {
     last: (u64, u32),
 }
 
-/// [`SoftwareWriteAhead`].
+/// What is to be known of [`SoftwareWriteAhead`].
 pub static S_WAL: SchemeDescriptor = SchemeDescriptor {
     code: 8,
     modes: &[

@@ -142,7 +142,7 @@ pub type SynchronousEagerSync = SynchronousCommit<EagerSync>;
 /// ```
 pub type SynchronousStrand = SynchronousCommit<Strand>;
 
-/// [`SynchronousStrict`].
+/// What is to be known of [`SynchronousStrict`].
 pub static SCT_STRICT: SchemeDescriptor = SchemeDescriptor {
     code: 16,
     modes: &[Mode { concurrency: Concurrency::Locks, name: "sct-strict", redundant: &[] }],
@@ -162,7 +162,7 @@ pub static SCT_STRICT: SchemeDescriptor = SchemeDescriptor {
     scheme: &Of::<SynchronousStrict>::NEW,
 };
 
-/// [`SynchronousEpoch`].
+/// What is to be known of [`SynchronousEpoch`].
 pub static SCT_EPOCH: SchemeDescriptor = SchemeDescriptor {
     code: 17,
     modes: &[Mode { concurrency: Concurrency::Locks, name: "sct-epoch", redundant: &[] }],
@@ -187,7 +187,7 @@ pub static SCT_EPOCH: SchemeDescriptor = SchemeDescriptor {
     scheme: &Of::<SynchronousEpoch>::NEW,
 };
 
-/// [`SynchronousEagerSync`].
+/// What is to be known of [`SynchronousEagerSync`].
 pub static SCT_EAGER_SYNC: SchemeDescriptor = SchemeDescriptor {
     code: 18,
     modes: &[Mode {
@@ -222,7 +222,7 @@ pub static SCT_EAGER_SYNC: SchemeDescriptor = SchemeDescriptor {
     scheme: &Of::<SynchronousEagerSync>::NEW,
 };
 
-/// [`SynchronousStrand`].
+/// What is to be known of [`SynchronousStrand`].
 pub static SCT_STRAND: SchemeDescriptor = SchemeDescriptor {
     code: 19,
     modes: &[Mode { concurrency: Concurrency::Locks, name: "sct-strand", redundant: &[] }],

@@ -76,7 +76,7 @@ pub struct UndoLogged {
     old: Vec<(PersistentAddress, u64)>,
 }
 
-/// [`UndoLogged`].
+/// What is to be known of [`UndoLogged`].
 pub static UNDO_LOG: SchemeDescriptor = SchemeDescriptor {
     code: 26,
     modes: &[

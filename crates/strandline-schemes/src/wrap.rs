@@ -60,7 +60,7 @@ use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 /// ```
 pub type Wrap = Redo<WriteAside, Copy>;
 
-/// [`Wrap`].
+/// What is to be known of [`Wrap`].
 pub static WRAP: SchemeDescriptor = SchemeDescriptor {
     code: 48,
     modes: &[

@@ -50,7 +50,7 @@ use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 /// ```
 pub type Base = Redo<Copying, EachTransaction>;
 
-/// [`Base`].
+/// What is to be known of [`Base`].
 pub static BASE: SchemeDescriptor = SchemeDescriptor {
     code: 2,
     modes: &[

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use strandline::{HashMap, Persist, Store};
+use strandline::{Control, HashMap, Persist, SingleWriter, Stm, Store};
 use strandline_core::file::{check, inspect, log_path};
 use strandline_core::layout::Geometry;
+use strandline_core::memory::Native;
 use strandline_core::scheme::Schemes;
 use strandline_core::sync::SyncParameters;
 use strandline_core::{Domain, Error, Options, Result, Runner, Transaction};
@@ -25,7 +26,7 @@ fn options() -> Options {
     }
 }
 
-fn total(store: &Store<Bank>) -> Result<(u64, u64)> {
+fn total<C: Control<Memory = Native>>(store: &Store<Bank, C>) -> Result<(u64, u64)> {
     store.view(|tx, root| {
         let Bank { accounts, transfers } = root.get(tx)?;
         let sum = accounts.iter(tx).map(|pair| Ok(pair?.1)).sum::<Result<u64>>()?;
@@ -35,17 +36,19 @@ fn total(store: &Store<Bank>) -> Result<(u64, u64)> {
 
 #[test]
 fn a_copy_is_consistent_while_transactions_run() {
-    copy_while_transactions_run(&options());
+    copy_while_transactions_run::<Stm>(&options());
 }
 
 #[test]
 fn a_copy_of_memory_is_consistent_while_transactions_run() {
-    copy_while_transactions_run(&Options { domain: Domain::Process, ..options() });
+    let options = Options { domain: Domain::Process, ..options() };
+    copy_while_transactions_run::<Stm>(&options);
+    copy_while_transactions_run::<SingleWriter>(&options);
 }
 
-fn copy_while_transactions_run(options: &Options) {
+fn copy_while_transactions_run<C: Control<Memory = Native>>(options: &Options) {
     let folder = tempfile::tempdir().unwrap();
-    let bank = Store::<Bank>::create(folder.path().join("pool"), options, |tx| {
+    let bank = Store::<Bank, C>::create(folder.path().join("pool"), options, |tx| {
         Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 })
     })
     .unwrap();

@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use strandline::Store;
-use strandline_core::engine::{Stm, Worker};
+use strandline::{Control, SingleWriter, Stm, Store};
+use strandline_core::engine::{Setup, Worker};
 use strandline_core::example::{SMALL, TestPool};
 use strandline_core::layout::{Geometry, SharedLayout};
-use strandline_core::memory::{Hosted, Memory, coroutines};
+use strandline_core::memory::{Hosted, Memory, Native, coroutines};
 use strandline_core::transaction::Statistics;
 use strandline_core::{Abort, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 
@@ -22,7 +22,15 @@ fn variants(logs: u64) -> impl Iterator<Item = Options> {
     [Domain::Process, Domain::Sync].map(|domain| Options { domain, ..options(logs) }).into_iter()
 }
 
-fn store(options: &Options) -> (tempfile::TempDir, Store<u64>) {
+/// Tests `body` under either control.
+macro_rules! under_both {
+    ($body:ident) => {
+        $body::<Stm>();
+        $body::<SingleWriter>();
+    };
+}
+
+fn store<C: Control<Memory = Native>>(options: &Options) -> (tempfile::TempDir, Store<u64, C>) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create(folder.path().join("pool"), options, |_| Ok(0)).unwrap();
     (folder, store)
@@ -35,7 +43,7 @@ fn returning<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T 
     result.recv_timeout(Duration::from_secs(600)).expect("it waits for ever, or has panicked")
 }
 
-fn increment(store: &Store<u64>) -> Result<()> {
+fn increment<C: Control<Memory = Native>>(store: &Store<u64, C>) -> Result<()> {
     store.update(|tx, root| root.update(tx, |count| *count += 1))
 }
 
@@ -45,64 +53,71 @@ fn is_nested<T>(result: Result<T>) -> bool {
 
 #[test]
 fn a_transaction_within_a_transaction_is_an_error() {
-    for options in variants(4) {
-        returning(move || {
-            let (folder, store) = store(&options);
-            store
-                .update(|tx, root| {
-                    root.set(tx, &7)?;
-                    assert!(is_nested(increment(&store)));
-                    assert!(is_nested(store.view(|tx, root| root.get(tx))));
-                    assert!(is_nested(store.update_later(|tx, root| root.set(tx, &8))));
-                    // A session is no transaction, but has none here.
-                    assert!(is_nested(store.session()?.update(|tx, root| root.set(tx, &8))));
-                    assert!(is_nested(store.pool().worker()?.run(|tx| tx.write(tx.root(5), 1))));
-                    assert!(is_nested(store.backup(folder.path().join("copy"))));
-                    root.update(tx, |value| *value += 1)
-                })
-                .unwrap();
-            assert!(!folder.path().join("copy").exists());
-            assert!(store.view(|_, _| Ok(is_nested(increment(&store)))).unwrap());
-            // Handed on, it ends the outer one.
-            assert!(is_nested(store.update(|tx, root| {
-                root.set(tx, &9)?;
-                increment(&store)
-            })));
-            increment(&store).unwrap();
-            assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 9);
-            store.close().unwrap();
-        });
+    fn body<C: Control<Memory = Native> + 'static>() {
+        for options in variants(4) {
+            returning(move || {
+                let (folder, store) = store::<C>(&options);
+                store
+                    .update(|tx, root| {
+                        root.set(tx, &7)?;
+                        assert!(is_nested(increment(&store)));
+                        assert!(is_nested(store.view(|tx, root| root.get(tx))));
+                        assert!(is_nested(store.update_later(|tx, root| root.set(tx, &8))));
+                        // A session is no transaction, but has none here.
+                        assert!(is_nested(store.session()?.update(|tx, root| root.set(tx, &8))));
+                        assert!(is_nested(store.pool().worker()?.run(|tx| tx.write(tx.root(5), 1))));
+                        assert!(is_nested(store.backup(folder.path().join("copy"))));
+                        root.update(tx, |value| *value += 1)
+                    })
+                    .unwrap();
+                assert!(!folder.path().join("copy").exists());
+                assert!(store.view(|_, _| Ok(is_nested(increment(&store)))).unwrap());
+                // Handed on, it ends the outer one.
+                assert!(is_nested(store.update(|tx, root| {
+                    root.set(tx, &9)?;
+                    increment(&store)
+                })));
+                increment(&store).unwrap();
+                assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 9);
+                store.close().unwrap();
+            });
+        }
     }
+    under_both!(body);
 }
 
 #[test]
 fn two_workers_of_a_thread_do_not_nest() {
-    for options in variants(4) {
-        returning(move || {
-            let folder = tempfile::tempdir().unwrap();
-            let pool = Pool::create(folder.path().join("pool"), &options).unwrap();
-            let (mut outer, mut inner) = (pool.worker().unwrap(), pool.worker().unwrap());
-            let nested = outer.run(|tx| {
-                tx.write(tx.root(0), 1)?;
-                Ok(is_nested(inner.view(|tx| tx.read(tx.root(0)))))
-            });
-            assert!(nested.unwrap());
-            inner.run(|tx| tx.write(tx.root(1), 2)).unwrap();
-            // Beside each other on two threads, they are two transactions.
-            outer
-                .view(|tx| {
-                    let inner = &mut inner;
-                    std::thread::scope(|threads| {
-                        threads.spawn(|| inner.view(|tx| tx.read(tx.root(1)))).join()
+    fn body<C: Control<Memory = Native> + 'static>() {
+        for options in variants(4) {
+            returning(move || {
+                let folder = tempfile::tempdir().unwrap();
+                let pool =
+                    Setup::<C::Engine>::default().create(folder.path().join("pool"), &options).unwrap();
+                let (mut outer, mut inner) = (pool.worker().unwrap(), pool.worker().unwrap());
+                let nested = outer.run(|tx| {
+                    tx.write(tx.root(0), 1)?;
+                    Ok(is_nested(inner.view(|tx| tx.read(tx.root(0)))))
+                });
+                assert!(nested.unwrap());
+                inner.run(|tx| tx.write(tx.root(1), 2)).unwrap();
+                // Beside each other on two threads, they are two transactions.
+                outer
+                    .view(|tx| {
+                        let inner = &mut inner;
+                        std::thread::scope(|threads| {
+                            threads.spawn(|| inner.view(|tx| tx.read(tx.root(1)))).join()
+                        })
+                        .unwrap()
+                        .map_err(|_| Abort::User)
+                        .and_then(|value| Ok((value, tx.read(tx.root(0))?)))
                     })
-                    .unwrap()
-                    .map_err(|_| Abort::User)
-                    .and_then(|value| Ok((value, tx.read(tx.root(0))?)))
-                })
-                .map(|found| assert_eq!(found, (2, 1)))
-                .unwrap();
-        });
+                    .map(|found| assert_eq!(found, (2, 1)))
+                    .unwrap();
+            });
+        }
     }
+    under_both!(body);
 }
 
 #[test]
@@ -122,29 +137,32 @@ fn without_transactions_they_do_not_nest_either() {
 
 #[test]
 fn a_session_beyond_the_logs_in_a_closure_is_an_error() {
-    for options in variants(2) {
-        returning(move || {
-            let (_folder, store) = store(&options);
-            let (mut session, worker) = (store.session().unwrap(), store.pool().worker().unwrap());
-            session
-                .update(|tx, root| {
-                    assert!(is_nested(store.session()));
-                    assert!(is_nested(increment(&store)));
-                    assert!(is_nested(store.pool().wait_for_worker()));
-                    assert!(matches!(store.pool().worker(), Err(Error::NoFreeLog(2))));
-                    root.set(tx, &1)
-                })
-                .unwrap();
-            drop((session, worker));
-            increment(&store).unwrap();
-            store.close().unwrap();
-        });
+    fn body<C: Control<Memory = Native> + 'static>() {
+        for options in variants(2) {
+            returning(move || {
+                let (_folder, store) = store::<C>(&options);
+                let (mut session, worker) = (store.session().unwrap(), store.pool().worker().unwrap());
+                session
+                    .update(|tx, root| {
+                        assert!(is_nested(store.session()));
+                        assert!(is_nested(increment(&store)));
+                        assert!(is_nested(store.pool().wait_for_worker()));
+                        assert!(matches!(store.pool().worker(), Err(Error::NoFreeLog(2))));
+                        root.set(tx, &1)
+                    })
+                    .unwrap();
+                drop((session, worker));
+                increment(&store).unwrap();
+                store.close().unwrap();
+            });
+        }
     }
+    under_both!(body);
 }
 
 #[test]
 fn transactions_on_different_pools_nest() {
-    let stores = [(); 3].map(|()| store(&options(2)));
+    let stores = [(); 3].map(|()| store::<Stm>(&options(2)));
     let [first, second, third] = [0, 1, 2].map(|i| &stores[i].1);
     first
         .update(|tx, root| {
@@ -167,7 +185,7 @@ fn transactions_on_different_pools_nest() {
 
 #[test]
 fn workers_and_sessions_move_between_threads() {
-    let (_folder, store) = store(&options(2));
+    let (_folder, store) = store::<Stm>(&options(2));
     let (mut session, mut worker) = (store.session().unwrap(), store.pool().worker().unwrap());
     let set = |session: &mut strandline::Session<'_, u64>| session.update(|tx, root| root.set(tx, &1));
     set(&mut session).unwrap();
@@ -186,22 +204,25 @@ fn workers_and_sessions_move_between_threads() {
 
 #[test]
 fn after_a_panic_the_thread_may_begin_again() {
-    for options in variants(2) {
-        returning(move || {
-            let (_folder, store) = store(&options);
-            for _ in 0..3 {
-                let panicked = catch_unwind(AssertUnwindSafe(|| {
-                    store.update(|tx, root| {
-                        root.set(tx, &5)?;
-                        if is_nested(increment(&store)) { panic!("in the closure") } else { Ok(()) }
-                    })
-                }));
-                assert!(panicked.is_err());
-                increment(&store).unwrap();
-            }
-            assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 3);
-        });
+    fn body<C: Control<Memory = Native> + 'static>() {
+        for options in variants(2) {
+            returning(move || {
+                let (_folder, store) = store::<C>(&options);
+                for _ in 0..3 {
+                    let panicked = catch_unwind(AssertUnwindSafe(|| {
+                        store.update(|tx, root| {
+                            root.set(tx, &5)?;
+                            if is_nested(increment(&store)) { panic!("in the closure") } else { Ok(()) }
+                        })
+                    }));
+                    assert!(panicked.is_err());
+                    increment(&store).unwrap();
+                }
+                assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 3);
+            });
+        }
     }
+    under_both!(body);
 }
 
 fn lease<'m>(pool: &TestPool, memory: &'m Hosted) -> Worker<&'m Hosted> {
@@ -264,7 +285,7 @@ fn who_waits_goes_on_whoever_gives_a_worker_back() {
     for take in takes {
         for giver in ["worker", "session"] {
             returning(move || {
-                let (_folder, store) = store(&options(2));
+                let (_folder, store) = store::<Stm>(&options(2));
                 let (session, worker) = (store.session().unwrap(), store.pool().worker().unwrap());
                 std::thread::scope(|threads| {
                     let waiters = [threads.spawn(|| take(&store)), threads.spawn(|| take(&store))];
@@ -293,35 +314,38 @@ fn who_waits_goes_on_whoever_gives_a_worker_back() {
 
 #[test]
 fn more_threads_than_logs_take_turns() {
-    const THREADS: u64 = 8;
-    const EACH: u64 = 200;
-    for options in variants(2).filter(|options| options.domain == Domain::Process) {
-        returning(move || {
-            let (_folder, store) = store(&options);
-            std::thread::scope(|threads| {
-                for thread in 0..THREADS {
-                    let store = &store;
-                    threads.spawn(move || {
-                        for turn in 0..EACH {
-                            match (thread + turn) % 4 {
-                                0 => drop(store.pool().wait_for_worker().unwrap()),
-                                1 => drop(store.pool().worker()),
-                                _ => {}
+    fn body<C: Control<Memory = Native> + 'static>() {
+        const THREADS: u64 = 8;
+        const EACH: u64 = 200;
+        for options in variants(2).filter(|options| options.domain == Domain::Process) {
+            returning(move || {
+                let (_folder, store) = store::<C>(&options);
+                std::thread::scope(|threads| {
+                    for thread in 0..THREADS {
+                        let store = &store;
+                        threads.spawn(move || {
+                            for turn in 0..EACH {
+                                match (thread + turn) % 4 {
+                                    0 => drop(store.pool().wait_for_worker().unwrap()),
+                                    1 => drop(store.pool().worker()),
+                                    _ => {}
+                                }
+                                increment(store).unwrap();
                             }
-                            increment(store).unwrap();
-                        }
-                    });
-                }
+                        });
+                    }
+                });
+                assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), THREADS * EACH);
+                store.close().unwrap();
             });
-            assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), THREADS * EACH);
-            store.close().unwrap();
-        });
+        }
     }
+    under_both!(body);
 }
 
 #[test]
 fn idle_workers_give_up_their_logs() {
-    let (_folder, store) = store(&options(2));
+    let (_folder, store) = store::<Stm>(&options(2));
     drop((store.session().unwrap(), store.session().unwrap()));
     let workers = [store.pool().worker().unwrap(), store.pool().worker().unwrap()];
     // Fresh ones.
