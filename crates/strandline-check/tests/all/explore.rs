@@ -7,8 +7,9 @@ use strandline_check::explore::{
 use strandline_check::{Options, Setting, check};
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 
-fn bppm() -> CheckedScheme {
-    schemes().into_iter().find(|scheme| scheme.name == "bppm").unwrap()
+/// What applications get, on their own path.
+fn product() -> CheckedScheme {
+    schemes().into_iter().find(|scheme| scheme.name == "strandline").unwrap()
 }
 
 fn none_violated(case: Case, outcome: &Outcome) {
@@ -31,7 +32,7 @@ fn bounds(preemptions: u32, transactions: u32, recovery_crashes: usize) -> Bound
 }
 
 fn exhausted(workload: Workload, setting: Setting, bounds: Bounds) -> Outcome {
-    let case = Case { scheme: bppm(), workload, threads: 2, setting, omitted: None };
+    let case = Case { scheme: product(), workload, threads: 2, setting, omitted: None };
     let outcome = exhaust(case, bounds, |_| ()).unwrap();
     none_violated(case, &outcome);
     assert_eq!(outcome.counts.cut_short, 0, "not exhausted within the bounds");
@@ -78,7 +79,8 @@ fn the_reduction_loses_nothing() {
 #[test]
 fn a_violation_is_replayed_by_its_seed() {
     let omitted = Some(Step::BulkDataFenceLate);
-    let case = Case { scheme: bppm(), workload: Workload::Sps, threads: 2, setting: Setting::Word, omitted };
+    let case =
+        Case { scheme: product(), workload: Workload::Sps, threads: 2, setting: Setting::Word, omitted };
     let limit = HANG;
     let found =
         sample(case, Sampling { histories: u64::MAX, seed: 9, transactions: 24, limit }, |_| ()).unwrap();
@@ -97,7 +99,7 @@ fn no_sampled_crash_breaks_a_scheme() {
 /// All steps but one, which takes some seconds (`strandline check --mutants`).
 #[test]
 fn missing_steps_are_found() {
-    campaigns::missing_steps_are_found(&[bppm()], 2, &[Step::RestartPhaseEarly]);
+    campaigns::missing_steps_are_found(&[product()], 2, &[Step::RestartPhaseEarly]);
 }
 
 const DATA: PersistentAddress = PersistentAddress::new(0);
