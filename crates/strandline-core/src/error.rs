@@ -309,6 +309,7 @@ impl Error {
             }
             Self::Damaged(what) if !what.contains(&shown) => Self::Damaged(format!("{what} (in {shown})")),
             Self::Unprotected { path: None } => Self::Unprotected { path: Some(at.to_owned()) },
+            Self::OtherScheme { path: None, code } => Self::OtherScheme { path: Some(at.to_owned()), code },
             Self::NotPersistentMemory { path: None } => {
                 Self::NotPersistentMemory { path: Some(at.to_owned()) }
             }

@@ -4,6 +4,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
+use strandline_core::{Concurrency, Domain, Options, Pool, Read, Runner, Transaction};
+use strandline_schemes::{BASE, laboratory};
+
 /// The output of a run that ends with this exit code.
 #[track_caller]
 fn ends(arguments: &[&str], code: i32) -> String {
@@ -77,4 +80,24 @@ fn a_backup_is_a_pool_of_its_own() {
             !Path::new(&format!("{copy}.log")).exists() && !Path::new(&format!("{copy}.partial")).exists()
         );
     }
+}
+
+/// What an application refuses says how it is recovered, and that is true.
+#[test]
+fn a_pool_that_another_scheme_left_is_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = create(folder.path(), "process");
+    let options = Options { domain: Domain::Process, ..Options::default() };
+    let pool = laboratory(Concurrency::Stm).open(&path, &options).unwrap();
+    let mut worker = pool.worker_of(&BASE).unwrap();
+    worker.run(|tx| tx.write(tx.root(0), 5)).unwrap();
+    // It is dropped while a worker exists, and so not closed.
+    drop(pool);
+    drop(worker);
+
+    let refused = Pool::open(&path, &options).err().unwrap().to_string();
+    assert!(refused.contains(&path) && refused.contains("strandline pool recover"), "{refused}");
+    assert!(ends(&["recover", &path], 0).contains("the pool is closed"));
+    let pool = Pool::open(&path, &options).unwrap();
+    assert_eq!(pool.worker().unwrap().view(|tx| tx.read(tx.root(0))).unwrap(), 5);
 }
