@@ -31,7 +31,7 @@ use super::{Abort, Lock, Read, Runner, Statistics, Transaction};
 /// assert_eq!(runner.view(|tx| tx.read(tx.root(0)))?, 5);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct AnyRunner<'r>(Box<dyn Erased + 'r>);
+pub struct AnyRunner<'r>(Box<dyn RunnerObject + 'r>);
 
 impl<'r> AnyRunner<'r> {
     /// Forgets the type of `runner`.
@@ -64,14 +64,14 @@ enum How<'l> {
 type Body<'b> = dyn FnMut(&mut dyn Transaction) -> Result<(), Abort> + 'b;
 
 /// What [`Runner`] is, without generic methods.
-trait Erased {
+trait RunnerObject {
     fn execute(&mut self, how: How, body: &mut Body) -> Result<()>;
     fn drain(&mut self) -> Result<()>;
     fn statistics(&self) -> Statistics;
     fn rolls_back(&self) -> bool;
 }
 
-impl<R: Runner> Erased for R {
+impl<R: Runner> RunnerObject for R {
     fn execute(&mut self, how: How, body: &mut Body) -> Result<()> {
         match how {
             How::Run => self.run(|tx| body(tx)),
