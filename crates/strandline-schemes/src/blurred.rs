@@ -26,9 +26,6 @@ use crate::write_ahead::{
 /// assert_eq!((cost.lines_written_back, cost.fences), (3, 3));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub type ExecutionInLog = Redo<Executing, EachTransaction>;
-
-/// What is to be known of [`ExecutionInLog`].
 pub static XIL: SchemeDescriptor = SchemeDescriptor {
     code: 5,
     modes: &[
@@ -67,7 +64,7 @@ pub static XIL: SchemeDescriptor = SchemeDescriptor {
     leftover: leave_records,
     // The log lines, the home lines, the truncation mark: a fence after each.
     commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 0)),
-    scheme: &Of::<ExecutionInLog>::NEW,
+    scheme: &Of::<Redo<Executing, EachTransaction>>::NEW,
 };
 
 const PHASE_EARLY_EXECUTED: (Step, &str) = (
@@ -89,9 +86,6 @@ const PHASE_EARLY_EXECUTED: (Step, &str) = (
 /// assert_eq!((cost.lines_written_back, cost.fences), (2, 2));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub type VolatileCheckpoint = Redo<Copying, BulkPersistence>;
-
-/// What is to be known of [`VolatileCheckpoint`].
 pub static VCBP: SchemeDescriptor = SchemeDescriptor {
     code: 6,
     modes: &[
@@ -129,5 +123,5 @@ pub static VCBP: SchemeDescriptor = SchemeDescriptor {
     leftover: leave_records,
     // BASE's log, and no more.
     commit_cost: Some(|_, data_lines, _| (data_lines + 1, 2, 0)),
-    scheme: &Of::<VolatileCheckpoint>::NEW,
+    scheme: &Of::<Redo<Copying, BulkPersistence>>::NEW,
 };

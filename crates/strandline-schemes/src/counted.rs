@@ -44,9 +44,6 @@ use strandline_core::transaction::Concurrency;
 /// assert_eq!((worker.statistics().total - before).lines_written_back, 1);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub type Counted = Redo<Counting, BulkPersistence>;
-
-/// What is to be known of [`Counted`].
 pub static BPPM_COUNTED: SchemeDescriptor = SchemeDescriptor {
     code: 7,
     modes: &[
@@ -77,7 +74,7 @@ pub static BPPM_COUNTED: SchemeDescriptor = SchemeDescriptor {
     barriers: &[],
     leftover: leave_records,
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 0)),
-    scheme: &Of::<Counted>::NEW,
+    scheme: &Of::<Redo<Counting, BulkPersistence>>::NEW,
 };
 
 /// Execution in the log with counted commit records: a value's place is its record's position.

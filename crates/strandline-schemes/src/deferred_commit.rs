@@ -53,7 +53,7 @@
 //! the other models by the fence of `drain`. One that only reads is acknowledged when it returns: it waits for
 //! what it read.
 
-use crate::undo::{PAPER, UNDO_STEPS, leave_entry};
+use crate::undo::{ENTRIES, PAPER, UNDO_STEPS, leave_entry};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use strandline_core::Concurrency;
@@ -100,9 +100,9 @@ struct Lists {
 }
 
 /// The newest generation of each log entry of which this worker has seen that nobody has to wait for it any more.
-struct Seen<const ENTRIES: u64>(Vec<u64>);
+struct Seen(Vec<u64>);
 
-impl<const ENTRIES: u64> Seen<ENTRIES> {
+impl Seen {
     fn new(logs: u64) -> Self {
         Self(vec![0; (logs * ENTRIES) as usize])
     }
@@ -113,7 +113,72 @@ impl<const ENTRIES: u64> Seen<ENTRIES> {
     }
 }
 
-/// DCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
+/// DCT's state for one worker, under the persistency model `P`.
+struct DeferredCommit<P> {
+    worker: UndoWorker,
+    /// Transactions that are not settled, the oldest first. At most one for each log entry.
+    pending: VecDeque<Pending>,
+    /// The running transaction's.
+    lists: Lists,
+    /// Lists to be used again.
+    spare: Vec<Lists>,
+    seen: Seen,
+    /// Commits that are durable and not in the statistics yet.
+    acknowledged: u64,
+    model: PhantomData<P>,
+}
+
+/// What the designs under all models have in common.
+const COMMON: SchemeDescriptor = SchemeDescriptor {
+    code: 0,
+    modes: &[],
+    source: PAPER,
+    description: "",
+    durability: Durability::Software,
+    is_native: false,
+    in_sync: false,
+    persistency: None,
+    steps: &[
+        &[
+            Step::DeferredPrepareBarrier,
+            Step::DeferredMutateBarrier,
+            Step::DeferredSpinOnConflicts,
+            Step::DeferredCommitBarrier,
+        ],
+        UNDO_STEPS,
+    ],
+    barriers: &[],
+    leftover: leave_entry,
+    commit_cost: None,
+    scheme: &Of::<DeferredCommit<Strict>>::NEW,
+};
+
+/// DCT under strict persistency.
+pub static DCT_STRICT: SchemeDescriptor = SchemeDescriptor {
+    code: 20,
+    modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-strict", redundant: &[] }],
+    description: "undo log, commit after the locks are released; strict persistency (no barriers; not on real memory)",
+    persistency: Some(Persistency::Strict),
+    scheme: &Of::<DeferredCommit<Strict>>::NEW,
+    ..COMMON
+};
+
+/// DCT under epoch persistency.
+pub static DCT_EPOCH: SchemeDescriptor = SchemeDescriptor {
+    code: 21,
+    modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-epoch", redundant: &[] }],
+    description: "the same with two persist barriers, commits behind a later transaction's; epoch persistency (not on real memory)",
+    persistency: Some(Persistency::Epoch),
+    barriers: &[
+        Barrier { step: Step::DeferredLockBarrier, name: "PB1", within: true },
+        Barrier { step: Step::DeferredPrepareBarrier, name: "PB2", within: true },
+        Barrier { step: Step::DeferredMutateBarrier, name: "PBz", within: false },
+    ],
+    scheme: &Of::<DeferredCommit<Epoch>>::NEW,
+    ..COMMON
+};
+
+/// DCT under eager sync.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -131,210 +196,39 @@ impl<const ENTRIES: u64> Seen<ENTRIES> {
 /// assert_eq!(worker.statistics().acknowledged, 1);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct DeferredCommit<P, const ENTRIES: u64 = 4> {
-    worker: UndoWorker,
-    /// Transactions that are not settled, the oldest first. At most one for each log entry.
-    pending: VecDeque<Pending>,
-    /// The running transaction's.
-    lists: Lists,
-    /// Lists to be used again.
-    spare: Vec<Lists>,
-    seen: Seen<ENTRIES>,
-    /// Commits that are durable and not in the statistics yet.
-    acknowledged: u64,
-    model: PhantomData<P>,
-}
-
-/// DCT under strict persistency.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::Lock;
-/// use strandline_core::memory::{Event, Operation};
-///
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_STRICT, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
-/// let stream = recorder.take_stream();
-/// let is_barrier = |operation| {
-///     matches!(operation, Operation::Event(Event::PersistBarrier(_)) | Operation::Fence(_))
-/// };
-/// // Every store persists in order anyway.
-/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 0);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-pub type DeferredStrict = DeferredCommit<Strict>;
-/// DCT under epoch persistency.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::Lock;
-/// use strandline_core::memory::{Event, Operation};
-///
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_EPOCH, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
-/// let stream = recorder.take_stream();
-/// let is_barrier = |operation| matches!(operation, Operation::Event(Event::PersistBarrier(_)));
-/// // Persist barriers, which nobody waits for.
-/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 2);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-pub type DeferredEpoch = DeferredCommit<Epoch>;
-/// DCT under eager sync.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::Lock;
-/// use strandline_core::memory::{Event, Operation};
-///
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_EAGER_SYNC, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
-/// let stream = recorder.take_stream();
-/// let is_barrier = |operation| matches!(operation, Operation::Fence(_));
-/// // Sync barriers.
-/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 1);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-pub type DeferredEagerSync = DeferredCommit<EagerSync>;
-/// DCT under strand persistency.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::Lock;
-/// use strandline_core::memory::{Event, Operation};
-///
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::DCT_STRAND, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
-/// let stream = recorder.take_stream();
-/// let is_strand = |operation| matches!(operation, Operation::Event(Event::NewStrand(_)));
-/// // The transaction's strand, and the one of what follows.
-/// assert_eq!(stream.iter().filter(|recorded| is_strand(recorded.operation)).count(), 2);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-pub type DeferredStrand = DeferredCommit<Strand>;
-
-/// What is to be known of [`DeferredStrict`].
-pub static DCT_STRICT: SchemeDescriptor = SchemeDescriptor {
-    code: 20,
-    modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-strict", redundant: &[] }],
-    source: PAPER,
-    description: "undo log, commit after the locks are released; strict persistency (no barriers; not on real memory)",
-    durability: Durability::Software,
-    is_native: false,
-    in_sync: false,
-    persistency: Some(Persistency::Strict),
-    steps: &[
-        &[
-            Step::DeferredPrepareBarrier,
-            Step::DeferredMutateBarrier,
-            Step::DeferredSpinOnConflicts,
-            Step::DeferredCommitBarrier,
-        ],
-        UNDO_STEPS,
-    ],
-    barriers: &[],
-    leftover: leave_entry,
-    commit_cost: None,
-    scheme: &Of::<DeferredStrict>::NEW,
-};
-
-/// What is to be known of [`DeferredEpoch`].
-pub static DCT_EPOCH: SchemeDescriptor = SchemeDescriptor {
-    code: 21,
-    modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-epoch", redundant: &[] }],
-    source: PAPER,
-    description: "the same with two persist barriers, commits behind a later transaction's; epoch persistency (not on real memory)",
-    durability: Durability::Software,
-    is_native: false,
-    in_sync: false,
-    persistency: Some(Persistency::Epoch),
-    steps: &[
-        &[
-            Step::DeferredPrepareBarrier,
-            Step::DeferredMutateBarrier,
-            Step::DeferredSpinOnConflicts,
-            Step::DeferredCommitBarrier,
-        ],
-        UNDO_STEPS,
-    ],
-    barriers: &[
-        Barrier { step: Step::DeferredLockBarrier, name: "PB1", within: true },
-        Barrier { step: Step::DeferredPrepareBarrier, name: "PB2", within: true },
-        Barrier { step: Step::DeferredMutateBarrier, name: "PBz", within: false },
-    ],
-    leftover: leave_entry,
-    commit_cost: None,
-    scheme: &Of::<DeferredEpoch>::NEW,
-};
-
-/// What is to be known of [`DeferredEagerSync`].
 pub static DCT_EAGER_SYNC: SchemeDescriptor = SchemeDescriptor {
     code: 22,
     modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-eager-sync", redundant: &[] }],
-    source: PAPER,
     description: "the same with one sync barrier (clwb and sfence), commits behind later transactions'",
-    durability: Durability::Software,
     is_native: true,
-    in_sync: false,
     persistency: Some(Persistency::EagerSync),
-    steps: &[
-        &[
-            Step::DeferredPrepareBarrier,
-            Step::DeferredMutateBarrier,
-            Step::DeferredSpinOnConflicts,
-            Step::DeferredCommitBarrier,
-        ],
-        UNDO_STEPS,
-    ],
     barriers: &[
         Barrier { step: Step::DeferredPrepareBarrier, name: "SB1", within: true },
         Barrier { step: Step::DeferredMutateBarrier, name: "SBx", within: false },
         Barrier { step: Step::DeferredCommitBarrier, name: "SBy", within: false },
     ],
-    leftover: leave_entry,
-    commit_cost: None,
-    scheme: &Of::<DeferredEagerSync>::NEW,
+    scheme: &Of::<DeferredCommit<EagerSync>>::NEW,
+    ..COMMON
 };
 
 // The barrier before the log entry's lock is released is not among those of strand persistency:
 // `docs/papers/deferred-commit.md` says why.
-/// What is to be known of [`DeferredStrand`].
+/// DCT under strand persistency.
 pub static DCT_STRAND: SchemeDescriptor = SchemeDescriptor {
     code: 23,
     modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-strand", redundant: &[] }],
-    source: PAPER,
     description: "the same with each transaction on a strand of its own; strand persistency (not on real memory)",
-    durability: Durability::Software,
-    is_native: false,
-    in_sync: false,
     persistency: Some(Persistency::Strand),
-    steps: &[
-        &[
-            Step::DeferredPrepareBarrier,
-            Step::DeferredMutateBarrier,
-            Step::DeferredSpinOnConflicts,
-            Step::DeferredCommitBarrier,
-        ],
-        UNDO_STEPS,
-    ],
     barriers: &[
         Barrier { step: Step::DeferredLockBarrier, name: "PB1", within: true },
         Barrier { step: Step::DeferredPrepareBarrier, name: "PB2", within: true },
         Barrier { step: Step::DeferredMutateBarrier, name: "PBz", within: true },
     ],
-    leftover: leave_entry,
-    commit_cost: None,
-    scheme: &Of::<DeferredStrand>::NEW,
+    scheme: &Of::<DeferredCommit<Strand>>::NEW,
+    ..COMMON
 };
 
-impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
+impl<P: PersistencyModel> DeferredCommit<P> {
     /// Whether commits wait for barriers of later transactions.
     const DEFERS: bool = matches!(P::MODEL, Persistency::Epoch | Persistency::EagerSync);
 
@@ -353,7 +247,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
 
     /// `spinOnConflicts`, one look: whether `holder`'s transaction is settled.
     #[inline]
-    fn look<M: Memory>(view: &View<M>, seen: &mut Seen<ENTRIES>, holder: Holder) -> bool {
+    fn look<M: Memory>(view: &View<M>, seen: &mut Seen, holder: Holder) -> bool {
         let (entry, seen) = (UndoEntry::of(view, holder, ENTRIES), seen.of(holder));
         if P::MODEL == Persistency::Strand || *seen < entry.generation {
             *seen = Self::settled_generation(view, entry);
@@ -362,13 +256,13 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
     }
 
     /// One look at all predecessors: whether they are settled.
-    fn are_settled<M: Memory>(view: &View<M>, seen: &mut Seen<ENTRIES>, previous: &[Holder]) -> bool {
+    fn are_settled<M: Memory>(view: &View<M>, seen: &mut Seen, previous: &[Holder]) -> bool {
         view.memory.omitted(Step::DeferredSpinOnConflicts)
             || previous.iter().all(|&holder| Self::look(view, seen, holder))
     }
 
     /// Waits until `previous` are settled, and completes those that take long.
-    fn settle_all<M: Memory>(view: &View<M>, seen: &mut Seen<ENTRIES>, previous: &[Holder]) {
+    fn settle_all<M: Memory>(view: &View<M>, seen: &mut Seen, previous: &[Holder]) {
         if view.memory.omitted(Step::DeferredSpinOnConflicts) {
             return;
         }
@@ -571,7 +465,7 @@ impl<P: PersistencyModel, const ENTRIES: u64> DeferredCommit<P, ENTRIES> {
     }
 }
 
-impl<P: PersistencyModel, const ENTRIES: u64> Scheme for DeferredCommit<P, ENTRIES> {
+impl<P: PersistencyModel> Scheme for DeferredCommit<P> {
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
         Self {
             worker: UndoWorker::lease(P::MODEL, view, index, ENTRIES),

@@ -42,23 +42,6 @@ pub struct InPlace<const FLUSH: bool> {
 /// assert_eq!((cost.lines_written_back, cost.fences), (0, 0));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub type HardwareStores = InPlace<false>;
-/// Plain stores in place, written back before a commit.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::HARDWARE_FLUSHED, Concurrency::SingleWriter, None)?;
-/// let before = worker.statistics().total;
-/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
-/// let cost = worker.statistics().total - before;
-/// // The line of the data.
-/// assert_eq!((cost.lines_written_back, cost.fences), (1, 1));
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-pub type HardwareFlushed = InPlace<true>;
-
-/// What is to be known of [`HardwareStores`].
 pub static HARDWARE: SchemeDescriptor = SchemeDescriptor {
     code: 24,
     modes: &[
@@ -75,10 +58,22 @@ pub static HARDWARE: SchemeDescriptor = SchemeDescriptor {
     barriers: &[],
     leftover: |_, _, _| (),
     commit_cost: None,
-    scheme: &Of::<HardwareStores>::NEW,
+    scheme: &Of::<InPlace<false>>::NEW,
 };
 
-/// What is to be known of [`HardwareFlushed`].
+/// Plain stores in place, written back before a commit.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::HARDWARE_FLUSHED, Concurrency::SingleWriter, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // The line of the data.
+/// assert_eq!((cost.lines_written_back, cost.fences), (1, 1));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
 pub static HARDWARE_FLUSHED: SchemeDescriptor = SchemeDescriptor {
     code: 25,
     modes: &[
@@ -99,7 +94,7 @@ pub static HARDWARE_FLUSHED: SchemeDescriptor = SchemeDescriptor {
     barriers: &[],
     leftover: |_, _, _| (),
     commit_cost: None,
-    scheme: &Of::<HardwareFlushed>::NEW,
+    scheme: &Of::<InPlace<true>>::NEW,
 };
 
 const PAPERS: &str = "Loose-Ordering Consistency; ATOM; WrAP";

@@ -21,28 +21,22 @@ mod volatile;
 mod wrap;
 mod write_ahead;
 
-pub use blurred::{ExecutionInLog, VCBP, VolatileCheckpoint, XIL};
-pub use counted::{BPPM_COUNTED, Counted};
-pub use deferred_commit::{
-    DCT_EAGER_SYNC, DCT_EPOCH, DCT_STRAND, DCT_STRICT, DeferredCommit, DeferredEagerSync, DeferredEpoch,
-    DeferredStrand, DeferredStrict,
-};
-pub use hardware::{HARDWARE, HARDWARE_FLUSHED, HardwareFlushed, HardwareStores};
-pub use mnemosyne::{MNE_ASYNC, MNE_SYNC, MnemosyneAsynchronous, MnemosyneSynchronous};
-pub use no_persistence::{NP, NoPersistence};
-pub use persistency::{EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
-pub use software_wal::{S_WAL, SoftwareWriteAhead};
+pub use blurred::{VCBP, XIL};
+pub use counted::BPPM_COUNTED;
+pub use deferred_commit::{DCT_EAGER_SYNC, DCT_EPOCH, DCT_STRAND, DCT_STRICT};
+pub use hardware::{HARDWARE, HARDWARE_FLUSHED};
+pub use mnemosyne::{MNE_ASYNC, MNE_SYNC};
+pub use no_persistence::NP;
+pub use persistency::Persistency;
+pub use software_wal::S_WAL;
 pub use strandline_core::engine::Setup;
 pub use strandline_core::scheme::{BPPM, SchemeKind, Schemes};
-pub use synchronous_commit::{
-    SCT_EAGER_SYNC, SCT_EPOCH, SCT_STRAND, SCT_STRICT, SynchronousCommit, SynchronousEagerSync,
-    SynchronousEpoch, SynchronousStrand, SynchronousStrict,
-};
+pub use synchronous_commit::{SCT_EAGER_SYNC, SCT_EPOCH, SCT_STRAND, SCT_STRICT};
 pub use undo::{UndoEntry, UndoLog, recover_undo, undo_log_words};
-pub use undo_log::{UNDO_LOG, UndoLogged, undo_record_words};
+pub use undo_log::{UNDO_LOG, undo_record_words};
 pub use volatile::{VolatileTx, VolatileWorker};
-pub use wrap::{WRAP, Wrap};
-pub use write_ahead::{BASE, Base};
+pub use wrap::WRAP;
+pub use write_ahead::BASE;
 
 use strandline_core::Concurrency;
 

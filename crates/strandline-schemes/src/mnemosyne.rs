@@ -49,23 +49,6 @@ use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 /// assert_eq!((cost.non_temporal_bytes, cost.fences), (64, 3));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub type MnemosyneSynchronous = Redo<Streaming, EachTransaction>;
-/// MNE with asynchronous truncation.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::MNE_ASYNC, Concurrency::Stm, None)?;
-/// let before = worker.statistics().total;
-/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
-/// let cost = worker.statistics().total - before;
-/// // A line of the log past the cache; a helper does the rest.
-/// assert_eq!((cost.non_temporal_bytes, cost.fences), (64, 1));
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-pub type MnemosyneAsynchronous = Redo<Streaming, Helper>;
-
-/// What is to be known of [`MnemosyneSynchronous`].
 pub static MNE_SYNC: SchemeDescriptor = SchemeDescriptor {
     code: 3,
     modes: &[
@@ -96,10 +79,22 @@ pub static MNE_SYNC: SchemeDescriptor = SchemeDescriptor {
     leftover: leave_records,
     // All log lines past the cache, the home lines, the truncation mark: a fence after each.
     commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 64 * log_lines)),
-    scheme: &Of::<MnemosyneSynchronous>::NEW,
+    scheme: &Of::<Redo<Streaming, EachTransaction>>::NEW,
 };
 
-/// What is to be known of [`MnemosyneAsynchronous`].
+/// MNE with asynchronous truncation.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::MNE_ASYNC, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // A line of the log past the cache; a helper does the rest.
+/// assert_eq!((cost.non_temporal_bytes, cost.fences), (64, 1));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
 pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
     code: 4,
     modes: &[
@@ -136,7 +131,7 @@ pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
     leftover: leave_records,
     // All log lines past the cache, a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
-    scheme: &Of::<MnemosyneAsynchronous>::NEW,
+    scheme: &Of::<Redo<Streaming, Helper>>::NEW,
 };
 
 const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";

@@ -12,6 +12,9 @@ use strandline_core::scheme::{
 use strandline_core::transaction::Concurrency;
 
 /// The execution area of one worker.
+struct NoPersistence(ExecutionArea);
+
+/// NP: transactions without persistence.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -28,9 +31,6 @@ use strandline_core::transaction::Concurrency;
 /// assert_eq!(worker.statistics().total, before);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct NoPersistence(ExecutionArea);
-
-/// What is to be known of [`NoPersistence`].
 pub static NP: SchemeDescriptor = SchemeDescriptor {
     code: 1,
     modes: &[

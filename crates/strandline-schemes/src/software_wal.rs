@@ -43,6 +43,16 @@ const GROUP: u64 = 7;
 const COUNT_BITS: u32 = 20;
 
 /// S-WAL's state for one worker.
+struct SoftwareWriteAhead {
+    log: PersistentAddress,
+    capacity: u32,
+    /// The running transaction's blocks, by line.
+    blocks: HashMap<u64, u32>,
+    /// The line written last, and its block.
+    last: (u64, u32),
+}
+
+/// S-WAL: write-ahead logging of 64-byte blocks.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -57,16 +67,6 @@ const COUNT_BITS: u32 = 20;
 /// assert_eq!((worker.statistics().total - before).fences, 4);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct SoftwareWriteAhead {
-    log: PersistentAddress,
-    capacity: u32,
-    /// The running transaction's blocks, by line.
-    blocks: HashMap<u64, u32>,
-    /// The line written last, and its block.
-    last: (u64, u32),
-}
-
-/// What is to be known of [`SoftwareWriteAhead`].
 pub static S_WAL: SchemeDescriptor = SchemeDescriptor {
     code: 8,
     modes: &[

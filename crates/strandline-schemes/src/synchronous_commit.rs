@@ -31,7 +31,7 @@
 //! Under eager sync a transaction is acknowledged after SB3. The other models' barriers do not wait: that a commit
 //! is durable is only known after [`Runner::drain`](strandline_core::Runner::drain).
 
-use crate::undo::{PAPER, UNDO_STEPS, leave_entry};
+use crate::undo::{ENTRIES, PAPER, UNDO_STEPS, leave_entry};
 use std::marker::PhantomData;
 use strandline_core::Concurrency;
 use strandline_core::scheme::Barrier;
@@ -46,7 +46,59 @@ use strandline_core::memory::{Event, Memory, PersistentAddress, Step};
 use strandline_core::scheme::{Full, RecoveryReport, RecoveryStep, Scheme};
 use strandline_core::transaction::{LockSet, Statistics};
 
-/// SCT's state for one worker, under the persistency model `P`; its log has `ENTRIES` entries.
+/// SCT's state for one worker, under the persistency model `P`.
+struct SynchronousCommit<P> {
+    worker: UndoWorker,
+    model: PhantomData<P>,
+}
+
+/// What the designs under all models have in common.
+const COMMON: SchemeDescriptor = SchemeDescriptor {
+    code: 0,
+    modes: &[],
+    source: PAPER,
+    description: "",
+    durability: Durability::Software,
+    is_native: false,
+    in_sync: false,
+    persistency: None,
+    steps: &[
+        &[Step::SynchronousPrepareBarrier, Step::SynchronousMutateBarrier, Step::SynchronousCommitBarrier],
+        UNDO_STEPS,
+    ],
+    barriers: &[],
+    leftover: leave_entry,
+    commit_cost: None,
+    scheme: &Of::<SynchronousCommit<Strict>>::NEW,
+};
+
+/// SCT under strict persistency.
+pub static SCT_STRICT: SchemeDescriptor = SchemeDescriptor {
+    code: 16,
+    modes: &[Mode { concurrency: Concurrency::Locks, name: "sct-strict", redundant: &[] }],
+    description: "undo log, commit before the locks are released; strict persistency (no barriers; not on real memory)",
+    persistency: Some(Persistency::Strict),
+    scheme: &Of::<SynchronousCommit<Strict>>::NEW,
+    ..COMMON
+};
+
+/// SCT under epoch persistency.
+pub static SCT_EPOCH: SchemeDescriptor = SchemeDescriptor {
+    code: 17,
+    modes: &[Mode { concurrency: Concurrency::Locks, name: "sct-epoch", redundant: &[] }],
+    description: "the same with four persist barriers; epoch persistency (not on real memory)",
+    persistency: Some(Persistency::Epoch),
+    barriers: &[
+        Barrier { step: Step::SynchronousLockBarrier, name: "PB1", within: true },
+        Barrier { step: Step::SynchronousPrepareBarrier, name: "PB2", within: true },
+        Barrier { step: Step::SynchronousMutateBarrier, name: "PB3", within: true },
+        Barrier { step: Step::SynchronousCommitBarrier, name: "PB4", within: true },
+    ],
+    scheme: &Of::<SynchronousCommit<Epoch>>::NEW,
+    ..COMMON
+};
+
+/// SCT under eager sync.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -62,132 +114,6 @@ use strandline_core::transaction::{LockSet, Statistics};
 /// assert_eq!(worker.statistics().acknowledged, 1);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct SynchronousCommit<P, const ENTRIES: u64 = 4> {
-    worker: UndoWorker,
-    model: PhantomData<P>,
-}
-
-/// SCT under strict persistency.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::Lock;
-/// use strandline_core::memory::{Event, Operation};
-///
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_STRICT, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
-/// let stream = recorder.take_stream();
-/// let is_barrier = |operation| {
-///     matches!(operation, Operation::Event(Event::PersistBarrier(_)) | Operation::Fence(_))
-/// };
-/// // Every store persists in order anyway.
-/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 0);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-pub type SynchronousStrict = SynchronousCommit<Strict>;
-/// SCT under epoch persistency.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::Lock;
-/// use strandline_core::memory::{Event, Operation};
-///
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_EPOCH, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
-/// let stream = recorder.take_stream();
-/// let is_barrier = |operation| matches!(operation, Operation::Event(Event::PersistBarrier(_)));
-/// // Persist barriers, which nobody waits for.
-/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 4);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-pub type SynchronousEpoch = SynchronousCommit<Epoch>;
-/// SCT under eager sync.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::Lock;
-/// use strandline_core::memory::{Event, Operation};
-///
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_EAGER_SYNC, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
-/// let stream = recorder.take_stream();
-/// let is_barrier = |operation| matches!(operation, Operation::Fence(_));
-/// // Sync barriers.
-/// assert_eq!(stream.iter().filter(|recorded| is_barrier(recorded.operation)).count(), 3);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-pub type SynchronousEagerSync = SynchronousCommit<EagerSync>;
-/// SCT under strand persistency.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (recorder, view, layout) = recorded();
-/// use strandline_core::Lock;
-/// use strandline_core::memory::{Event, Operation};
-///
-/// let mut worker = Worker::lease_of(view, &strandline_schemes::SCT_STRAND, Concurrency::Locks, None)?;
-/// recorder.take_stream();
-/// worker.run_locked(&[Lock::word(layout.root(0))], |tx| tx.write(layout.root(0), 5))?;
-/// let stream = recorder.take_stream();
-/// let is_strand = |operation| matches!(operation, Operation::Event(Event::NewStrand(_)));
-/// // The transaction's strand, and the one of what follows.
-/// assert_eq!(stream.iter().filter(|recorded| is_strand(recorded.operation)).count(), 2);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-pub type SynchronousStrand = SynchronousCommit<Strand>;
-
-/// What is to be known of [`SynchronousStrict`].
-pub static SCT_STRICT: SchemeDescriptor = SchemeDescriptor {
-    code: 16,
-    modes: &[Mode { concurrency: Concurrency::Locks, name: "sct-strict", redundant: &[] }],
-    source: PAPER,
-    description: "undo log, commit before the locks are released; strict persistency (no barriers; not on real memory)",
-    durability: Durability::Software,
-    is_native: false,
-    in_sync: false,
-    persistency: Some(Persistency::Strict),
-    steps: &[
-        &[Step::SynchronousPrepareBarrier, Step::SynchronousMutateBarrier, Step::SynchronousCommitBarrier],
-        UNDO_STEPS,
-    ],
-    barriers: &[],
-    leftover: leave_entry,
-    commit_cost: None,
-    scheme: &Of::<SynchronousStrict>::NEW,
-};
-
-/// What is to be known of [`SynchronousEpoch`].
-pub static SCT_EPOCH: SchemeDescriptor = SchemeDescriptor {
-    code: 17,
-    modes: &[Mode { concurrency: Concurrency::Locks, name: "sct-epoch", redundant: &[] }],
-    source: PAPER,
-    description: "the same with four persist barriers; epoch persistency (not on real memory)",
-    durability: Durability::Software,
-    is_native: false,
-    in_sync: false,
-    persistency: Some(Persistency::Epoch),
-    steps: &[
-        &[Step::SynchronousPrepareBarrier, Step::SynchronousMutateBarrier, Step::SynchronousCommitBarrier],
-        UNDO_STEPS,
-    ],
-    barriers: &[
-        Barrier { step: Step::SynchronousLockBarrier, name: "PB1", within: true },
-        Barrier { step: Step::SynchronousPrepareBarrier, name: "PB2", within: true },
-        Barrier { step: Step::SynchronousMutateBarrier, name: "PB3", within: true },
-        Barrier { step: Step::SynchronousCommitBarrier, name: "PB4", within: true },
-    ],
-    leftover: leave_entry,
-    commit_cost: None,
-    scheme: &Of::<SynchronousEpoch>::NEW,
-};
-
-/// What is to be known of [`SynchronousEagerSync`].
 pub static SCT_EAGER_SYNC: SchemeDescriptor = SchemeDescriptor {
     code: 18,
     modes: &[Mode {
@@ -202,49 +128,32 @@ pub static SCT_EAGER_SYNC: SchemeDescriptor = SchemeDescriptor {
             (Step::RecoveryZeroEarly, UNDONE_AGAIN),
         ],
     }],
-    source: PAPER,
     description: "the same with three sync barriers: clwb and sfence",
-    durability: Durability::Software,
     is_native: true,
-    in_sync: false,
     persistency: Some(Persistency::EagerSync),
-    steps: &[
-        &[Step::SynchronousPrepareBarrier, Step::SynchronousMutateBarrier, Step::SynchronousCommitBarrier],
-        UNDO_STEPS,
-    ],
     barriers: &[
         Barrier { step: Step::SynchronousPrepareBarrier, name: "SB1", within: true },
         Barrier { step: Step::SynchronousMutateBarrier, name: "SB2", within: true },
         Barrier { step: Step::SynchronousCommitBarrier, name: "SB3", within: true },
     ],
-    leftover: leave_entry,
-    commit_cost: None,
-    scheme: &Of::<SynchronousEagerSync>::NEW,
+    scheme: &Of::<SynchronousCommit<EagerSync>>::NEW,
+    ..COMMON
 };
 
-/// What is to be known of [`SynchronousStrand`].
+/// SCT under strand persistency.
 pub static SCT_STRAND: SchemeDescriptor = SchemeDescriptor {
     code: 19,
     modes: &[Mode { concurrency: Concurrency::Locks, name: "sct-strand", redundant: &[] }],
-    source: PAPER,
     description: "the same with each transaction on a strand of its own; strand persistency (not on real memory)",
-    durability: Durability::Software,
-    is_native: false,
-    in_sync: false,
     persistency: Some(Persistency::Strand),
-    steps: &[
-        &[Step::SynchronousPrepareBarrier, Step::SynchronousMutateBarrier, Step::SynchronousCommitBarrier],
-        UNDO_STEPS,
-    ],
     barriers: &[
         Barrier { step: Step::SynchronousLockBarrier, name: "PB1", within: true },
         Barrier { step: Step::SynchronousPrepareBarrier, name: "PB2", within: true },
         Barrier { step: Step::SynchronousMutateBarrier, name: "PB3", within: true },
         Barrier { step: Step::SynchronousCommitBarrier, name: "PB4", within: true },
     ],
-    leftover: leave_entry,
-    commit_cost: None,
-    scheme: &Of::<SynchronousStrand>::NEW,
+    scheme: &Of::<SynchronousCommit<Strand>>::NEW,
+    ..COMMON
 };
 
 const UNDONE_APART: &str =
@@ -252,7 +161,7 @@ const UNDONE_APART: &str =
 const UNDONE_AGAIN: &str = "entries to be undone have no word in common, so that whichever of them a power failure in zeroing leaves may be undone \
      again; and what is zeroed is not undone in the next life, whatever its timestamp";
 
-impl<P: PersistencyModel, const ENTRIES: u64> Scheme for SynchronousCommit<P, ENTRIES> {
+impl<P: PersistencyModel> Scheme for SynchronousCommit<P> {
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
         Self { worker: UndoWorker::lease(P::MODEL, view, index, ENTRIES), model: PhantomData }
     }

@@ -41,6 +41,8 @@ use strandline_core::transaction::Holder;
 
 const MAGIC: u64 = 0x4f44_4e55;
 const HEADER_WORDS: u64 = 3;
+/// Entries in a worker's log, which its transactions use in turn.
+pub const ENTRIES: u64 = 4;
 
 /// An entry of a log, as one transaction uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -432,5 +434,5 @@ pub const UNDO_STEPS: &[Step] = &[
 /// A log with an entry that is not committed.
 pub fn leave_entry(layout: &Layout, random: &mut dyn FnMut(u64) -> u64, log: &mut [u64]) {
     let pairs = [(layout.word_near_roots(random), random(u64::MAX))];
-    log.copy_from_slice(&undo_log_words(layout, 4, random(40), &pairs));
+    log.copy_from_slice(&undo_log_words(layout, ENTRIES, random(40), &pairs));
 }

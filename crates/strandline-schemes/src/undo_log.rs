@@ -53,6 +53,16 @@ use strandline_core::transaction::{Concurrency, Statistics};
 const BYTES: u64 = 32;
 
 /// The undo log's state for one worker.
+struct UndoLogged {
+    log: PersistentAddress,
+    capacity: u64,
+    /// The running transaction's number.
+    number: u64,
+    /// The words stored to, in the order of their records, and what they held before.
+    old: Vec<(PersistentAddress, u64)>,
+}
+
+/// The undo log that WrAP compares itself with: each old value durable before its word is stored to.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -67,16 +77,6 @@ const BYTES: u64 = 32;
 /// assert_eq!((worker.statistics().total - before).fences, 4);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct UndoLogged {
-    log: PersistentAddress,
-    capacity: u64,
-    /// The running transaction's number.
-    number: u64,
-    /// The words stored to, in the order of their records, and what they held before.
-    old: Vec<(PersistentAddress, u64)>,
-}
-
-/// What is to be known of [`UndoLogged`].
 pub static UNDO_LOG: SchemeDescriptor = SchemeDescriptor {
     code: 26,
     modes: &[

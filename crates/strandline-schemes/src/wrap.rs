@@ -58,9 +58,6 @@ use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 /// assert_eq!((cost.non_temporal_bytes, cost.fences), (64, 1));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub type Wrap = Redo<WriteAside, Copy>;
-
-/// What is to be known of [`Wrap`].
 pub static WRAP: SchemeDescriptor = SchemeDescriptor {
     code: 48,
     modes: &[
@@ -99,7 +96,7 @@ pub static WRAP: SchemeDescriptor = SchemeDescriptor {
     leftover: leave_records,
     // All log lines past the cache, a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
-    scheme: &Of::<Wrap>::NEW,
+    scheme: &Of::<Redo<WriteAside, Copy>>::NEW,
 };
 
 /// The paper, for the descriptors of its schemes.

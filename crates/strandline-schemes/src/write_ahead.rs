@@ -48,9 +48,6 @@ use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 /// assert_eq!((cost.lines_written_back, cost.fences), (4, 4));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub type Base = Redo<Copying, EachTransaction>;
-
-/// What is to be known of [`Base`].
 pub static BASE: SchemeDescriptor = SchemeDescriptor {
     code: 2,
     modes: &[
@@ -89,7 +86,7 @@ pub static BASE: SchemeDescriptor = SchemeDescriptor {
     // The records' lines; the line with the commit record, which the last records may share and which is written back a second
     // time then; the home lines; the truncation mark: a fence after each.
     commit_cost: Some(|home, data_lines, _| (data_lines + 1 + home + 1, 4, 0)),
-    scheme: &Of::<Base>::NEW,
+    scheme: &Of::<Redo<Copying, EachTransaction>>::NEW,
 };
 
 /// Why [`Step::RecoverySort`] is redundant where each transaction is truncated.
