@@ -104,7 +104,7 @@ impl fmt::Debug for WorkloadDescriptor {
 pub struct Workloads(&'static [WorkloadKind]);
 
 impl Workloads {
-    /// These workloads.
+    /// A registry of these, in the order in which they are shown.
     pub const fn new(workloads: &'static [WorkloadKind]) -> Self {
         Self(workloads)
     }

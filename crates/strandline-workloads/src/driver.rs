@@ -15,7 +15,7 @@ use crate::{Client, SchemeName};
 pub struct Run {
     /// Threads that run transactions.
     pub threads: u64,
-    /// When it ends.
+    /// How long its threads run, by the clock or in transactions.
     pub length: Length,
     /// Seeds each thread's random numbers, together with the thread's number.
     pub seed: u64,
@@ -27,7 +27,7 @@ pub struct Run {
 /// How long a run goes on.
 #[derive(Clone, Copy, Debug)]
 pub enum Length {
-    /// For a time.
+    /// By the clock, for measuring.
     Time {
         /// How long the threads run before anything counts.
         warm_up: Duration,

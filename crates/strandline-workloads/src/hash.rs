@@ -9,7 +9,7 @@ use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::typed::{self, map_by_types};
 use crate::{Parameter, Sizes, Workload, WorkloadDescriptor, root};
 
-/// A hash table.
+/// Deletes or inserts random keys of a hash table.
 pub static HASH: WorkloadDescriptor = WorkloadDescriptor {
     name: "hash",
     source: "Blurred Persistence, Table I",

@@ -8,7 +8,7 @@ use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::typed::{self, map_by_types};
 use crate::{Parameter, Sizes, Workload, WorkloadDescriptor, root};
 
-/// A key-value store.
+/// Deletes or inserts random keys of a key-value store.
 pub static KVSTORE: WorkloadDescriptor = WorkloadDescriptor {
     name: "kvstore",
     source: "Blurred Persistence, Table I (there Tokyo Cabinet)",

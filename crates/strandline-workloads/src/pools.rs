@@ -196,7 +196,7 @@ impl Drop for Prepared {
 
 /// A pool on the product's path that is about to be created.
 pub struct NewPool {
-    /// Its file.
+    /// Where its file is to be.
     pub path: PathBuf,
     /// How it is created and filled: without durability of each step.
     pub filling: Options,

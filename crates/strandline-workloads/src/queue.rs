@@ -12,7 +12,7 @@ use crate::dictionary::batch;
 use crate::typed::{self, Collection};
 use crate::{Parameter, Sizes, Transactions, Workload, WorkloadDescriptor, root};
 
-/// A bounded queue.
+/// Inserts or deletes entries of a bounded queue (copy while locked).
 pub static QUEUE: WorkloadDescriptor = WorkloadDescriptor {
     name: "queue",
     source: "ATOM, Table II (copy while locked)",

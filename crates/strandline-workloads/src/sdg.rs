@@ -14,7 +14,7 @@ use strandline_structures::Graph;
 use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::{Parameter, Sizes, Workload, WorkloadDescriptor, root};
 
-/// A scale-free graph.
+/// Deletes or inserts edges of a scale-free graph.
 pub static SDG: WorkloadDescriptor = WorkloadDescriptor {
     name: "sdg",
     source: "Loose-Ordering Consistency, Table 2; ATOM, Table II",

@@ -30,7 +30,7 @@ impl Selection {
         Ok(Self { kind, sizes: *sizes, workload: (kind.make)(sizes)? })
     }
 
-    /// Which it is.
+    /// The workload's descriptor.
     pub fn kind(&self) -> WorkloadKind {
         self.kind
     }
@@ -40,12 +40,12 @@ impl Selection {
         self.kind.name
     }
 
-    /// Its sizes.
+    /// How large its structure is.
     pub fn sizes(&self) -> &Sizes {
         &self.sizes
     }
 
-    /// The workload.
+    /// The workload with these sizes.
     pub fn workload(&self) -> &dyn AnyWorkload {
         &*self.workload
     }

@@ -11,7 +11,7 @@ use strandline_structures::Array;
 use crate::typed::{self, Collection};
 use crate::{Parameter, Sizes, Transactions, Workload, WorkloadDescriptor, root};
 
-/// Random swaps.
+/// Swaps two random entries of an array.
 pub static SPS: WorkloadDescriptor = WorkloadDescriptor {
     name: "sps",
     source: "Blurred Persistence, Table I (from Mnemosyne/NV-Heaps)",

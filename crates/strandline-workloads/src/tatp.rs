@@ -15,7 +15,7 @@ use strandline_structures::{Array, HashTable};
 use crate::table::{Hash, Table, table};
 use crate::{Sizes, Transactions, Workload, WorkloadDescriptor, root};
 
-/// TATP's Update Location.
+/// TATP's Update Location: stores where a subscriber's handset is.
 pub static TATP_UPDATE_LOCATION: WorkloadDescriptor = WorkloadDescriptor {
     name: "tatp-update-location",
     source: "TATP; Deferred Commit, 7.1",

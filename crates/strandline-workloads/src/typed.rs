@@ -15,13 +15,13 @@ const BATCH: usize = 16;
 
 /// A root with the collection that a workload works on.
 pub(crate) trait Collection: Root + 'static {
-    /// Makes the collection.
+    /// The empty collection, with room for a structure of these sizes.
     fn create<'p>(tx: &Tx<'p>, sizes: &Sizes) -> Result<Self::At<'p>>;
 
     /// The items that are there at first, in the order in which they are added.
     fn initial(sizes: &Sizes) -> Vec<u64>;
 
-    /// Adds an item.
+    /// Adds one of the items that it begins with.
     fn add<'p>(root: &Self::At<'p>, tx: &Tx<'p>, item: u64) -> Result<()>;
 
     /// One operation of a transaction.

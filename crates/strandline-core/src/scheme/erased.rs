@@ -13,13 +13,15 @@ use crate::memory::{Hosted, Memory, Native, PersistentAddress};
 use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 
 macro_rules! scheme_object {
-    ($($(#[$doc:meta])* fn $name:ident[&$($mut:ident)?]($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
-        /// A worker's [`Scheme`] over one kind of memory, as the engine calls it. Every scheme is one.
+    ($(fn $name:ident[&$($mut:ident)?]($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        /// A worker's [`Scheme`] over one kind of memory, as the engine calls it. Every scheme is one; what the methods do
+        /// stands there.
         pub trait SchemeObject<M: Memory> {
-            /// [`Scheme::IN_PLACE`].
+            #[doc(hidden)]
             fn in_place(&self) -> bool;
-            $($(#[$doc])* fn $name(&$($mut)? self, view: &View<M>, $($argument: $type),*) $(-> $result)?;)*
-            /// As [`Scheme::running_records`].
+            $(#[doc(hidden)]
+            fn $name(&$($mut)? self, view: &View<M>, $($argument: $type),*) $(-> $result)?;)*
+            #[doc(hidden)]
             fn running_records(&self) -> (PersistentAddress, u64);
         }
 
@@ -61,45 +63,23 @@ macro_rules! scheme_object {
 }
 
 scheme_object! {
-    /// As [`Scheme::release`].
     fn release[&mut]();
-    /// As [`Scheme::begin`].
     fn begin[&mut]();
-    /// As [`Scheme::write`].
-    ///
-    /// # Errors
-    /// No room.
     fn write[&mut](at: PersistentAddress, value: u64, previous: Option<u32>) -> Result<u32, Full>;
-    /// As [`Scheme::value`].
     fn value[&](place: u32) -> u64;
-    /// As [`Scheme::executed`].
     fn executed[&mut](writes: &WriteSet);
-    /// As [`Scheme::commit`].
     fn commit[&mut](transaction: u64) -> u64;
-    /// As [`Scheme::stored_home`].
     fn stored_home[&mut](writes: &WriteSet, concurrency: Concurrency);
-    /// As [`Scheme::abort`].
     fn abort[&mut]();
-    /// As [`Scheme::make_room`].
-    ///
-    /// # Errors
-    /// The transaction had the whole log to itself.
     fn make_room[&mut](concurrency: Concurrency, statistics: &mut Statistics) -> Result<(), Error>;
-    /// As [`Scheme::locks_taken`].
     fn locks_taken[&mut]();
-    /// As [`Scheme::commit_locked`].
-    ///
-    /// # Errors
-    /// The transaction is too large.
     fn commit_locked[&mut](
         log: u64,
         locks: &mut LockSet,
         home: &[(PersistentAddress, u64)],
         statistics: &mut Statistics
     ) -> Result<(), Error>;
-    /// As [`Scheme::end_locked`].
     fn end_locked[&mut](locks: &mut LockSet);
-    /// As [`Scheme::settle`].
     fn settle[&mut](statistics: &mut Statistics);
 }
 
@@ -132,18 +112,15 @@ pub trait AnyScheme: Sync + OperationsOn<Native> + for<'m> OperationsOn<&'m Host
     fn has_helper(&self) -> bool;
 }
 
-/// See [`AnyScheme`].
+/// The part of [`AnyScheme`] for one kind of memory; what the methods do stands at [`SchemeMemory`].
 pub trait OperationsOn<M: Memory> {
-    /// See [`SchemeMemory::lease`].
+    #[doc(hidden)]
     fn lease(&self, view: &View<M>, index: u64) -> Erased;
-    /// See [`SchemeMemory::recover`].
-    ///
-    /// # Errors
-    /// A log is damaged. Nothing has been changed then.
+    #[doc(hidden)]
     fn recover(&self, view: &View<M>, begins: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport>;
-    /// See [`SchemeMemory::drain`].
+    #[doc(hidden)]
     fn drain(&self, view: &View<M>);
-    /// See [`SchemeMemory::help`].
+    #[doc(hidden)]
     fn help(&self, view: &View<M>, concurrency: Concurrency, stop: &dyn Fn() -> bool);
 }
 
@@ -170,7 +147,7 @@ pub trait SchemeMemory: Memory + Sized {
 pub struct Of<S>(PhantomData<fn() -> S>);
 
 impl<S> Of<S> {
-    /// The value.
+    /// What a descriptor borrows.
     pub const NEW: Self = Self(PhantomData);
 }
 

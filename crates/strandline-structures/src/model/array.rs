@@ -9,9 +9,9 @@ use super::{Choices, Contents, Operation, Outcome, Structure, refused};
 /// An array, all of whose values are the same at first.
 #[derive(Clone, Copy, Debug)]
 pub struct Array {
-    /// Values.
+    /// How many values it has, all from the beginning.
     pub length: u64,
-    /// Each of them.
+    /// What each of them is at first.
     pub first: u64,
 }
 

@@ -9,9 +9,9 @@ use super::{Operation, Outcome};
 pub enum Contents {
     /// Values at keys or at the indices of an array.
     Map(BTreeMap<u64, u64>),
-    /// Items in order.
+    /// A queue's or a vector's items, the first one first.
     Sequence {
-        /// The items.
+        /// What is in it, the item that leaves first in front.
         items: VecDeque<u64>,
         /// How many there is room for.
         capacity: u64,
@@ -34,7 +34,7 @@ pub struct Difference {
     pub place: u64,
     /// What should be there.
     pub expected: Option<u64>,
-    /// What is there.
+    /// What the structure has there; `None` if nothing.
     pub found: Option<u64>,
 }
 

@@ -10,7 +10,7 @@ use super::{Contents, Operation, Outcome, Structure, encoding};
 /// A graph. The edge between vertices `a` and `b` of `n` is key `a * n + b`.
 #[derive(Clone, Copy, Debug)]
 pub struct Graph {
-    /// Vertices.
+    /// How many vertices it has; edges go between their numbers.
     pub vertices: u64,
     /// Words of an edge's value.
     pub value_words: u64,

@@ -64,10 +64,10 @@ pub(super) fn read(
     Ok(Contents::Map(contents))
 }
 
-/// A hash table.
+/// A hash table of chains.
 #[derive(Clone, Copy, Debug)]
 pub struct HashTable {
-    /// Buckets.
+    /// How many chains it has; few make long ones.
     pub buckets: u64,
     /// Words of a value.
     pub value_words: u64,
@@ -123,7 +123,7 @@ impl Structure for HashTable {
     }
 }
 
-/// A red-black tree.
+/// A red-black tree of words.
 #[derive(Clone, Copy, Debug)]
 pub struct RedBlackTree;
 
@@ -189,10 +189,10 @@ tree!(RedBlackTree, "red-black tree", |self, tx, root| { crate::RedBlackTree::<i
 tree!(BPlusTree, "B+ tree", |self, tx, root| { crate::BPlusTree::<i64, u64>::create(tx, root, self.0) });
 tree!(BTree, "B-tree", |self, tx, root| crate::BTree::<i64, u64>::create(tx, root, self.0));
 
-/// A key-value store.
+/// A key-value store, whose keys and values are byte strings of several lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyValueStore {
-    /// Buckets.
+    /// How many chains it has; few make long ones.
     pub buckets: u64,
 }
 

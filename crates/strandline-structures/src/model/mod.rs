@@ -58,7 +58,7 @@ pub enum Operation {
     Insert(u64, u64),
     /// Stores a value at a place of words without reading what is there.
     Write(u64, u64),
-    /// Removes a key.
+    /// Removes a key with its value, if it is there.
     Remove(u64),
     /// Removes the key if it is there, and stores the value if not. In a sequence: removes the last item if the place is
     /// its, replaces an item before it, appends if there is none.
@@ -72,7 +72,7 @@ pub enum Operation {
     /// Swaps the low bytes of the values at two different places; the rest of each becomes that of the stamp, so that no
     /// value is ever stored twice.
     Exchange {
-        /// The places.
+        /// The two whose values are swapped.
         places: [u64; 2],
         /// For each of them. Their low bytes are 0.
         stamps: [u64; 2],
@@ -83,7 +83,7 @@ pub enum Operation {
         from: u64,
         /// The place that takes.
         to: u64,
-        /// How much.
+        /// What moves, modulo 2^64.
         amount: u64,
     },
     /// Appends to a sequence, if there is room.

@@ -8,7 +8,7 @@ use strandline_core::{Abort, Result};
 
 use super::{Choices, Contents, Operation, Outcome, Structure, damaged, encoding, refused};
 
-/// A queue.
+/// A queue with room for so many items.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
     /// Entries that there is room for.

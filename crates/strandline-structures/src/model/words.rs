@@ -11,7 +11,7 @@ use super::{Choices, Contents, Operation, Outcome, Structure, damaged, refused};
 /// Words at fixed places. The root is any address from which these are counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Words {
-    /// How many.
+    /// How many words it has.
     pub count: u64,
     /// The byte at which word `i` begins, from the root on.
     pub byte: fn(u64) -> u64,

@@ -25,7 +25,7 @@ use new_order::{Input, cancel_oldest, is_to_be_pruned, new_order};
 
 use crate::{Sizes, Transactions, Workload, WorkloadDescriptor, root};
 
-/// TPC-C's New Order.
+/// TPC-C's New Order: enters an order of 5 to 15 lines.
 pub static TPCC_NEW_ORDER: WorkloadDescriptor = WorkloadDescriptor {
     name: "tpcc-new-order",
     source: "TPC-C 5.11; Deferred Commit, 7.1; ATOM, V",

@@ -9,7 +9,7 @@ use super::{MAP, TreeWorkload, map_of_words};
 use crate::typed::{self, map_by_types};
 use crate::{Sizes, WorkloadDescriptor};
 
-/// A B+ tree.
+/// Deletes or inserts random keys of a B+ tree.
 pub static BPLUSTREE: WorkloadDescriptor = WorkloadDescriptor {
     name: "bplustree",
     source: "Blurred Persistence, Table I",

@@ -7,7 +7,7 @@ use strandline_structures::BTree;
 use super::{MAP, TreeWorkload, map_of_words};
 use crate::WorkloadDescriptor;
 
-/// A B-tree.
+/// Deletes or inserts random keys of a B-tree.
 pub static BTREE: WorkloadDescriptor = WorkloadDescriptor {
     name: "btree",
     source: "ATOM, Table II; WrAP, 4.2",

@@ -7,7 +7,7 @@ use strandline_structures::MultiSet;
 use super::{SETS, TreeWorkload, set_of_words};
 use crate::WorkloadDescriptor;
 
-/// An ordered multiset.
+/// Deletes or inserts random keys of an ordered multiset.
 pub static MULTISET: WorkloadDescriptor = WorkloadDescriptor {
     name: "multiset",
     source: "WrAP, 4.2 (std::multiset)",

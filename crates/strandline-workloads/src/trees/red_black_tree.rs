@@ -10,7 +10,7 @@ use crate::dictionary::batch;
 use crate::typed::{self, map_by_types};
 use crate::{Sizes, WorkloadDescriptor};
 
-/// A red-black tree.
+/// Deletes or inserts random keys of a red-black tree.
 pub static RBTREE: WorkloadDescriptor = WorkloadDescriptor {
     name: "rbtree",
     source: "Blurred Persistence, Table I",

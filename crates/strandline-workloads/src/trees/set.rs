@@ -7,7 +7,7 @@ use strandline_structures::Set;
 use super::{SETS, TreeWorkload, set_of_words};
 use crate::WorkloadDescriptor;
 
-/// An ordered set.
+/// Deletes or inserts random keys of an ordered set.
 pub static SET: WorkloadDescriptor = WorkloadDescriptor {
     name: "set",
     source: "WrAP, 4.2 (std::set)",
