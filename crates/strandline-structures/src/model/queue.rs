@@ -8,7 +8,7 @@ use strandline_core::{Abort, Result};
 
 use super::{Choices, Contents, Operation, Outcome, Structure, damaged, encoding, refused};
 
-/// A queue with room for so many items.
+/// A queue that is full at some length, with entries of several words.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
     /// Entries that there is room for.

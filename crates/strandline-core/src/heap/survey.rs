@@ -1,0 +1,247 @@
+//! Looking a heap over, past all transactions: how full it is, and whether its table of chunks contradicts itself.
+
+use super::{CLASSES, Chunk, Division, FREE, chunk_of, start, table};
+use crate::error::{Error, Result};
+use crate::layout::View;
+use crate::memory::{Memory, PersistentAddress};
+
+/// Whether no chunk that reaches beyond byte `from` of the pool's file is in use.
+pub fn is_free_from<M: Memory>(view: &View<M>, from: u64) -> bool {
+    let layout = &view.layout;
+    from >= layout.chunks.offset()
+        && (chunk_of(layout, PersistentAddress::new(from))..layout.chunk_count)
+            .all(|chunk| view.memory.load(table(layout, chunk)) == FREE)
+}
+
+/// Mends the words of large objects in a chunk table where the object's other words tell what they were; the chunks
+/// whose words were changed. Each object's first word says how many chunks it has, and each other one how far back the
+/// first is, so that first and last confirm each other; where they do not, one word alone must be at fault, and
+/// plainly.
+pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
+    let mut mended = Vec::new();
+    let rest = |back: usize| Chunk::LargeRest { back: back as u64 }.encode();
+    let mut first = 0;
+    while first < table.len() {
+        // As many further chunks follow in unbroken order.
+        let run = table[first + 1..].iter().zip(1..).take_while(|&(&word, back)| word == rest(back)).count();
+        let chunks = match Chunk::decode(table[first]) {
+            Some(Chunk::Large { chunks }) if (1..=(table.len() - first) as u64).contains(&chunks) => {
+                let chunks = chunks as usize;
+                let wrong: Vec<_> = (1..chunks).filter(|&back| table[first + back] != rest(back)).collect();
+                let confirmed = chunks > 1 && table[first + chunks - 1] == rest(chunks - 1);
+                let plainly = |back: usize| {
+                    matches!(Chunk::decode(table[first + back]), None | Some(Chunk::LargeRest { .. }))
+                };
+                if confirmed || (wrong.len() == 1 && plainly(wrong[0])) {
+                    for back in wrong {
+                        table[first + back] = rest(back);
+                        mended.push((first + back) as u64);
+                    }
+                }
+                // More words than one say that there are more chunks.
+                if run > chunks { run + 1 } else { chunks }
+            }
+            None | Some(Chunk::LargeRest { .. }) if run > 0 => run + 1,
+            // A run of further chunks without a first one.
+            _ if run > 1 => run + 1,
+            _ => {
+                first += 1;
+                continue;
+            }
+        };
+        let word = Chunk::Large { chunks: chunks as u64 }.encode();
+        if table[first] != word {
+            table[first] = word;
+            mended.push(first as u64);
+        }
+        first += chunks;
+    }
+    mended.sort_unstable();
+    mended
+}
+
+/// What the heap holds, from its table and bitmaps.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let pool = pool();
+/// let block = pool.worker()?.run(|tx| tx.alloc(5000))?;
+/// let usage = pool.usage()?;
+/// // More than a quarter of a chunk takes whole chunks, which are 4096 bytes here.
+/// assert_eq!((usage.objects, usage.allocated_bytes), (1, 8192));
+/// pool.worker()?.run(|tx| tx.free(block))?;
+/// assert_eq!(pool.usage()?.free_chunks, usage.free_chunks + 2);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeapUsage {
+    /// Bytes of all chunks.
+    pub total_bytes: u64,
+    /// Chunks that are free, whole.
+    pub free_chunks: u64,
+    /// Bytes in allocated blocks and large objects.
+    pub allocated_bytes: u64,
+    /// Bytes in free blocks of small chunks.
+    pub free_block_bytes: u64,
+    /// Allocated blocks and large objects.
+    pub objects: u64,
+}
+
+/// Walks the chunk table and all bitmaps. For a pool in which no transaction runs.
+///
+/// # Errors
+/// The table contradicts itself.
+pub fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
+    let (memory, layout) = (&view.memory, &view.layout);
+    let chunk_bytes = layout.geometry.chunk_bytes;
+    let mut usage = HeapUsage { total_bytes: layout.chunk_count * chunk_bytes, ..HeapUsage::default() };
+    let mut chunk = 0;
+    while chunk < layout.chunk_count {
+        let word = memory.load(table(layout, chunk));
+        let damaged = || Error::Damaged(format!("chunk {chunk} has the impossible table word {word:#x}"));
+        match Chunk::decode(word).ok_or_else(damaged)? {
+            Chunk::Free => usage.free_chunks += 1,
+            Chunk::Small { class, .. } => {
+                if CLASSES[class] > chunk_bytes / 4 {
+                    return Err(damaged());
+                }
+                let (division, base) = (Division::new(layout, class), start(layout, chunk));
+                for word in 0..division.words() {
+                    let used = memory.load(base.word(word));
+                    if used & !division.mask(word) != 0 {
+                        return Err(Error::Damaged(format!("chunk {chunk} has blocks past its end")));
+                    }
+                    let used = u64::from(used.count_ones());
+                    let here = u64::from(division.mask(word).count_ones());
+                    usage.objects += used;
+                    usage.allocated_bytes += used * division.block;
+                    usage.free_block_bytes += (here - used) * division.block;
+                }
+            }
+            Chunk::Large { chunks } => {
+                if chunks == 0 || chunks > layout.chunk_count - chunk {
+                    return Err(damaged());
+                }
+                for back in 1..chunks {
+                    let expected = Chunk::LargeRest { back }.encode();
+                    if memory.load(table(layout, chunk + back)) != expected {
+                        return Err(Error::Damaged(format!(
+                            "the large object at chunk {chunk} is cut short"
+                        )));
+                    }
+                }
+                usage.objects += 1;
+                usage.allocated_bytes += chunks * chunk_bytes;
+                chunk += chunks - 1;
+            }
+            Chunk::LargeRest { .. } => return Err(damaged()),
+        }
+        chunk += 1;
+    }
+    Ok(usage)
+}
+
+/// The chunks that hold blocks of one size.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// let pool = Pool::create(&path, &options)?;
+/// pool.worker()?.run(|tx| (0..3).try_for_each(|_| tx.alloc(64).map(drop)))?;
+/// pool.close()?;
+/// let report = strandline_core::file::check(&path, Default::default())?;
+/// let class = report.classes.iter().find(|class| class.block_bytes == 64).unwrap();
+/// assert_eq!((class.chunks, class.allocated, class.reclaimable_chunks), (1, 3, 0));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassUsage {
+    /// Bytes in a block.
+    pub block_bytes: u64,
+    /// Chunks that hold such blocks.
+    pub chunks: u64,
+    /// Blocks that fit in them.
+    pub blocks: u64,
+    /// Blocks that are allocated.
+    pub allocated: u64,
+    /// Chunks that would be free if the blocks were packed into as few as possible.
+    pub reclaimable_chunks: u64,
+}
+
+/// The small blocks by size, sizes that occur only. For a pool in which no transaction runs.
+///
+/// # Errors
+/// As [`usage`].
+pub fn classes<M: Memory>(view: &View<M>) -> Result<Vec<ClassUsage>> {
+    usage(view)?;
+    let (memory, layout) = (&view.memory, &view.layout);
+    let mut classes = [ClassUsage::default(); CLASSES.len()];
+    for chunk in 0..layout.chunk_count {
+        let Some(Chunk::Small { class, .. }) = Chunk::decode(memory.load(table(layout, chunk))) else {
+            continue;
+        };
+        let (division, base) = (Division::new(layout, class), start(layout, chunk));
+        let used = |word| u64::from(memory.load(base.word(word)).count_ones());
+        let usage = &mut classes[class];
+        usage.block_bytes = division.block;
+        usage.chunks += 1;
+        usage.blocks += division.blocks;
+        usage.allocated += (0..division.words()).map(used).sum::<u64>();
+    }
+    let used = classes.into_iter().filter(|class| class.chunks > 0).map(|class| {
+        let in_a_chunk = class.blocks / class.chunks;
+        let needed = class.allocated.div_ceil(in_a_chunk.max(1));
+        ClassUsage { reclaimable_chunks: class.chunks - needed, ..class }
+    });
+    Ok(used.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn large(chunks: u64) -> Vec<u64> {
+        let rest = (1..chunks).map(|back| Chunk::LargeRest { back }.encode());
+        std::iter::once(Chunk::Large { chunks }.encode()).chain(rest).collect()
+    }
+
+    #[test]
+    fn each_word_of_a_large_object_is_told_by_the_others() {
+        let small = Chunk::Small { class: 3, arena: 1 }.encode();
+        let whole: Vec<u64> = [vec![small], large(5), large(4), vec![FREE], large(3), large(1)].concat();
+        assert_eq!(mend_large_objects(&mut whole.clone()), []);
+        for chunk in (1..10).chain(11..14) {
+            for word in [0xff, Chunk::LargeRest { back: 77 }.encode()] {
+                let mut table = whole.clone();
+                table[chunk] = word;
+                assert_eq!(mend_large_objects(&mut table), [chunk as u64], "{word:#x}");
+                assert_eq!(table, whole);
+            }
+        }
+        // A line of the table, eight words of it: both ends of what is between them are known.
+        let mut table = large(20);
+        table[8..16].fill(FREE);
+        assert_eq!(mend_large_objects(&mut table).len(), 8);
+        assert_eq!(table, large(20));
+        // A first word that looks like another, and more than one word against it.
+        for word in [FREE, small, Chunk::Large { chunks: 2 }.encode()] {
+            let mut table = whole.clone();
+            table[1] = word;
+            assert_eq!(mend_large_objects(&mut table), [1], "{word:#x}");
+            assert_eq!(table, whole);
+        }
+    }
+
+    #[test]
+    fn where_two_words_disagree_and_none_is_plainly_wrong_nothing_is_done() {
+        let small = Chunk::Small { class: 3, arena: 1 }.encode();
+        // Large of three whose last looks like a small chunk: or large of two, and the count is wrong.
+        let mut table = large(3);
+        table[2] = small;
+        assert_eq!(mend_large_objects(&mut table), []);
+        // A single further chunk behind a small one: either may be wrong.
+        assert_eq!(mend_large_objects(&mut [small, Chunk::LargeRest { back: 1 }.encode(), FREE]), []);
+        // What a small chunk's word was, nobody knows.
+        assert_eq!(mend_large_objects(&mut [0xff, small]), []);
+    }
+}
