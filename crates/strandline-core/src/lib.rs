@@ -42,6 +42,7 @@
 mod domain;
 pub mod engine;
 pub mod error;
+#[cfg(feature = "worlds")]
 #[doc(hidden)]
 pub mod example;
 pub mod file;

@@ -93,6 +93,7 @@ extern crate self as strandline;
 mod bytes;
 mod check;
 mod entry;
+#[cfg(feature = "example")]
 #[doc(hidden)]
 pub mod example;
 mod hash_map;

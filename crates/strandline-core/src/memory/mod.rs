@@ -6,7 +6,7 @@
 //! operation to a [`World`]: the [`Recorder`](recorder::Recorder), the crash checker, the simulator.
 
 mod address;
-#[cfg(feature = "coroutines")]
+#[cfg(feature = "worlds")]
 pub mod coroutines;
 pub mod device;
 pub mod hosted;
