@@ -1,5 +1,6 @@
 //! What can go wrong, and what to do about it.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The result of an operation of this library.
@@ -19,11 +20,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// }
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
-    #[error("cannot {what}: {source}")]
     Io {
         /// What was attempted, as a verb and its object.
         what: String,
@@ -31,18 +31,13 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A parameter makes no sense.
-    #[error("{0}")]
     Parameter(String),
     /// The file does not begin with a pool's magic number.
-    #[error(
-        "{path} is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool elsewhere"
-    )]
     NotAPool {
         /// The file's path.
         path: PathBuf,
     },
     /// The pool was written in a later format, or with a feature that this library does not know and that must be known.
-    #[error("the pool {path} has {found}, this library knows {supported}; open it with a newer Strandline")]
     NewerFormat {
         /// The path of the pool's file.
         path: PathBuf,
@@ -52,9 +47,6 @@ pub enum Error {
         supported: String,
     },
     /// The pool was written in a format that is no longer read.
-    #[error(
-        "the pool {path} has format version {found}, this library reads version {supported}; read its data with the Strandline that wrote it, and put them into a new pool"
-    )]
     OlderFormat {
         /// The path of the pool's file.
         path: PathBuf,
@@ -64,7 +56,6 @@ pub enum Error {
         supported: u64,
     },
     /// The header's checksum does not match.
-    #[error("the header of the pool {path} is damaged ({problem}); restore the pool from a backup")]
     DamagedHeader {
         /// The path of the pool's file.
         path: PathBuf,
@@ -72,9 +63,6 @@ pub enum Error {
         problem: String,
     },
     /// The pool's file has several names, each of which would lead to a log of its own.
-    #[error(
-        "the pool {path} has {links} hard links; its log is found by its name, so that it must have one name only: remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`)"
-    )]
     SeveralLinks {
         /// The path of the pool's file.
         path: PathBuf,
@@ -82,9 +70,6 @@ pub enum Error {
         links: u64,
     },
     /// The file is shorter than its header says.
-    #[error(
-        "the pool {path} has {found} bytes but its header says {expected}: it was truncated; restore it from a backup"
-    )]
     Truncated {
         /// The path of the pool's file.
         path: PathBuf,
@@ -94,13 +79,10 @@ pub enum Error {
         found: u64,
     },
     /// A log, a table or a structure contradicts itself.
-    #[error("the pool is damaged: {0}; restore it from a backup")]
     Damaged(String),
     /// A repair would lose something, or something is lost already.
-    #[error("the pool cannot be repaired and is as it was: {0}; restore it from a backup")]
     Irreparable(String),
     /// A root word that holds 0 where a structure was expected.
-    #[error("no {what} hangs from the root at {root:#x}; create it first")]
     Missing {
         /// The structure asked for.
         what: &'static str,
@@ -108,9 +90,6 @@ pub enum Error {
         root: u64,
     },
     /// A root word that holds something else.
-    #[error(
-        "what hangs from the root at {root:#x} is not {what} of these types and sizes; use another root, or open it as what it is"
-    )]
     WrongStructure {
         /// The structure asked for.
         what: &'static str,
@@ -118,9 +97,6 @@ pub enum Error {
         root: u64,
     },
     /// The creation of a structure was cut short.
-    #[error(
-        "{what} at the root at {root:#x} was never created completely; create it again, which goes on where it ended"
-    )]
     Incomplete {
         /// The structure asked for.
         what: &'static str,
@@ -128,10 +104,6 @@ pub enum Error {
         root: u64,
     },
     /// Another process or handle has the pool open.
-    #[error(
-        "{path} is in use: it is open for {held} in {}; close it there first",
-        .by.as_deref().unwrap_or("another process, or elsewhere in this one")
-    )]
     Locked {
         /// The pool's file, or its log's.
         path: PathBuf,
@@ -141,9 +113,6 @@ pub enum Error {
         by: Option<String>,
     },
     /// The pool holds something else.
-    #[error(
-        "the layout of the pool {path} is named {found:?}, not {expected:?}: it belongs to another program"
-    )]
     WrongLayout {
         /// The path of the pool's file.
         path: PathBuf,
@@ -153,9 +122,6 @@ pub enum Error {
         found: String,
     },
     /// The pool was not closed, and what its last writes mean depends on the domain.
-    #[error(
-        "the pool {path} was not closed cleanly and was written under domain {wrote}; open it once under {wrote} to recover it (asked: {asked})"
-    )]
     WrongDomain {
         /// The path of the pool's file.
         path: PathBuf,
@@ -165,27 +131,16 @@ pub enum Error {
         asked: String,
     },
     /// The pool was used without persistence and not closed afterwards.
-    #[error(
-        "{} was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is undefined; restore it from a backup, or create it anew",
-        the_pool(.path)
-    )]
     Unprotected {
         /// The pool's file, where it was opened.
         path: Option<PathBuf>,
     },
     /// `Flush` and `FlushOnFail` need memory that is persistent.
-    #[error(
-        "{} is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system",
-        the_pool(.path)
-    )]
     NotPersistentMemory {
         /// The pool's file, where it was opened.
         path: Option<PathBuf>,
     },
     /// The log file that belongs to a `Sync` pool is absent, another pool's, or an older one of this pool.
-    #[error(
-        "the log file {path} {problem}; a pool and its log belong together: put the pool's own log back beside it"
-    )]
     LogFile {
         /// Where it should be.
         path: String,
@@ -193,25 +148,15 @@ pub enum Error {
         problem: String,
     },
     /// The processor has no such instruction.
-    #[error("this processor has no {0}; choose another write-back instruction or the Sync domain")]
     UnsupportedInstruction(&'static str),
     /// [`Options::protect`](crate::Options::protect) needs a memory protection key.
-    #[error(
-        "the pool cannot be protected against stray writes: there is no memory protection key to be had ({source}); the processor or the system has none, or all 15 are taken; open the pool without `protect`"
-    )]
     NoProtectionKey {
         /// What the operating system answered.
         source: std::io::Error,
     },
     /// The combination does not exist.
-    #[error("{0} is not possible in this domain")]
     Unsupported(String),
     /// The logs of the pool are of a scheme that this program does not know.
-    #[error(
-        "the pool{} was left by another scheme than bppm (number {code} in its state word), which this program does not have; \
-         `strandline pool recover FILE` recovers and closes it, and then every program can open it",
-        path.as_ref().map_or(String::new(), |path| format!(" {}", path.display()))
-    )]
     OtherScheme {
         /// The pool's file, where it is known.
         path: Option<PathBuf>,
@@ -219,42 +164,25 @@ pub enum Error {
         code: u64,
     },
     /// No room for an allocation.
-    #[error("the pool is full: no room for {0} bytes; free something or create a larger pool")]
     Full(u64),
     /// A transaction wrote more than a whole log holds.
-    #[error(
-        "the transaction is larger than its log of {records} records; split it or create the pool with larger logs"
-    )]
     TransactionTooLarge {
         /// Records that the log holds.
         records: u64,
     },
     /// A write to a word that none of the locks declared by its transaction protects.
-    #[error(
-        "the transaction writes address {0:#x}, which its lock set does not cover; declare a lock for it, or declare none and let them be found"
-    )]
     OutsideLockSet(u64),
     /// Every log is leased.
-    #[error("all {0} logs of the pool are in use; drop a worker or create the pool with more logs")]
     NoFreeLog(u64),
     /// A transaction within a transaction of the same pool, by the same thread.
-    #[error(
-        "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the closure has returned, or hand the closure's transaction on to what is to be a part of it"
-    )]
     Nested,
     /// The pool was opened by the process that this one was forked from.
-    #[error(
-        "the pool was opened by the process that this one was forked from, and only that one can use it; open it after the fork, in the process that is to use it"
-    )]
     Forked,
     /// An address that no allocation or root has.
-    #[error("address {0:#x} is not an aligned word of the pool's heap")]
     InvalidAddress(u64),
     /// A free of something that is not allocated there.
-    #[error("nothing is allocated at {0:#x}: it was freed twice or never allocated")]
     InvalidFree(u64),
     /// A pointer whose value is not there.
-    #[error("no value of type {expected} is at {at:#x}: it was freed, or another type's is there")]
     Dangling {
         /// Where the pointer points.
         at: u64,
@@ -262,9 +190,6 @@ pub enum Error {
         expected: &'static str,
     },
     /// The root of a store is of another type.
-    #[error(
-        "the pool's root is {found}; this program expects {expected}: open it with a migration from that type"
-    )]
     RootLayout {
         /// The type in the pool.
         found: String,
@@ -273,19 +198,167 @@ pub enum Error {
     },
     /// What an operation of a transaction returns when the transaction cannot go on: after a conflict it will run
     /// again, after an error its runner returns that error. Hand it up with `?`.
-    #[error("the transaction was interrupted; return this error from its closure")]
     Interrupted,
     /// A write in a read-only transaction.
-    #[error("a read-only transaction cannot write")]
     ReadOnly,
     /// The transaction's closure gave up; nothing happened.
-    #[error("the transaction was aborted by its caller")]
     Aborted,
     /// An earlier write or flush failed, so nothing can be promised any more.
-    #[error(
-        "the pool's device failed earlier ({0}); the outcome of unacknowledged transactions is unknown: close the pool, repair the device and open it again"
-    )]
     Poisoned(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { what, source } => write!(f, "cannot {what}: {source}"),
+            Self::Parameter(what) => f.write_str(what),
+            Self::NotAPool { path } => write!(
+                f,
+                "{} is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool elsewhere",
+                path.display()
+            ),
+            Self::NewerFormat { path, found, supported } => write!(
+                f,
+                "the pool {} has {found}, this library knows {supported}; open it with a newer Strandline",
+                path.display()
+            ),
+            Self::OlderFormat { path, found, supported } => write!(
+                f,
+                "the pool {} has format version {found}, this library reads version {supported}; read its data with the Strandline that wrote it, and put them into a new pool",
+                path.display()
+            ),
+            Self::DamagedHeader { path, problem } => write!(
+                f,
+                "the header of the pool {} is damaged ({problem}); restore the pool from a backup",
+                path.display()
+            ),
+            Self::SeveralLinks { path, links } => write!(
+                f,
+                "the pool {} has {links} hard links; its log is found by its name, so that it must have one name only: remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`)",
+                path.display()
+            ),
+            Self::Truncated { path, expected, found } => write!(
+                f,
+                "the pool {} has {found} bytes but its header says {expected}: it was truncated; restore it from a backup",
+                path.display()
+            ),
+            Self::Damaged(what) => write!(f, "the pool is damaged: {what}; restore it from a backup"),
+            Self::Irreparable(what) => write!(
+                f,
+                "the pool cannot be repaired and is as it was: {what}; restore it from a backup"
+            ),
+            Self::Missing { what, root } => {
+                write!(f, "no {what} hangs from the root at {root:#x}; create it first")
+            }
+            Self::WrongStructure { what, root } => write!(
+                f,
+                "what hangs from the root at {root:#x} is not {what} of these types and sizes; use another root, or open it as what it is"
+            ),
+            Self::Incomplete { what, root } => write!(
+                f,
+                "{what} at the root at {root:#x} was never created completely; create it again, which goes on where it ended"
+            ),
+            Self::Locked { path, held, by } => write!(
+                f,
+                "{} is in use: it is open for {held} in {}; close it there first",
+                path.display(),
+                by.as_deref().unwrap_or("another process, or elsewhere in this one")
+            ),
+            Self::WrongLayout { path, expected, found } => write!(
+                f,
+                "the layout of the pool {} is named {found:?}, not {expected:?}: it belongs to another program",
+                path.display()
+            ),
+            Self::WrongDomain { path, wrote, asked } => write!(
+                f,
+                "the pool {} was not closed cleanly and was written under domain {wrote}; open it once under {wrote} to recover it (asked: {asked})",
+                path.display()
+            ),
+            Self::Unprotected { path } => write!(
+                f,
+                "{} was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is undefined; restore it from a backup, or create it anew",
+                the_pool(path)
+            ),
+            Self::NotPersistentMemory { path } => write!(
+                f,
+                "{} is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system",
+                the_pool(path)
+            ),
+            Self::LogFile { path, problem } => write!(
+                f,
+                "the log file {path} {problem}; a pool and its log belong together: put the pool's own log back beside it"
+            ),
+            Self::UnsupportedInstruction(what) => write!(
+                f,
+                "this processor has no {what}; choose another write-back instruction or the Sync domain"
+            ),
+            Self::NoProtectionKey { source } => write!(
+                f,
+                "the pool cannot be protected against stray writes: there is no memory protection key to be had ({source}); the processor or the system has none, or all 15 are taken; open the pool without `protect`"
+            ),
+            Self::Unsupported(what) => write!(f, "{what} is not possible in this domain"),
+            Self::OtherScheme { path, code } => write!(
+                f,
+                "{} was left by another scheme than bppm (number {code} in its state word), which this program does not have; \
+                 `strandline pool recover FILE` recovers and closes it, and then every program can open it",
+                the_pool(path)
+            ),
+            Self::Full(bytes) => write!(
+                f,
+                "the pool is full: no room for {bytes} bytes; free something or create a larger pool"
+            ),
+            Self::TransactionTooLarge { records } => write!(
+                f,
+                "the transaction is larger than its log of {records} records; split it or create the pool with larger logs"
+            ),
+            Self::OutsideLockSet(address) => write!(
+                f,
+                "the transaction writes address {address:#x}, which its lock set does not cover; declare a lock for it, or declare none and let them be found"
+            ),
+            Self::NoFreeLog(logs) => write!(
+                f,
+                "all {logs} logs of the pool are in use; drop a worker or create the pool with more logs"
+            ),
+            Self::Nested => f.write_str(
+                "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the closure has returned, or hand the closure's transaction on to what is to be a part of it",
+            ),
+            Self::Forked => f.write_str(
+                "the pool was opened by the process that this one was forked from, and only that one can use it; open it after the fork, in the process that is to use it",
+            ),
+            Self::InvalidAddress(address) => {
+                write!(f, "address {address:#x} is not an aligned word of the pool's heap")
+            }
+            Self::InvalidFree(address) => {
+                write!(f, "nothing is allocated at {address:#x}: it was freed twice or never allocated")
+            }
+            Self::Dangling { at, expected } => write!(
+                f,
+                "no value of type {expected} is at {at:#x}: it was freed, or another type's is there"
+            ),
+            Self::RootLayout { found, expected } => write!(
+                f,
+                "the pool's root is {found}; this program expects {expected}: open it with a migration from that type"
+            ),
+            Self::Interrupted => {
+                f.write_str("the transaction was interrupted; return this error from its closure")
+            }
+            Self::ReadOnly => f.write_str("a read-only transaction cannot write"),
+            Self::Aborted => f.write_str("the transaction was aborted by its caller"),
+            Self::Poisoned(why) => write!(
+                f,
+                "the pool's device failed earlier ({why}); the outcome of unacknowledged transactions is unknown: close the pool, repair the device and open it again"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } | Self::NoProtectionKey { source } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 /// The pool, by its file's name if that is known.
@@ -349,4 +422,183 @@ pub enum Abort {
     User,
     /// An error that a retry would not cure; the worker keeps it and returns it.
     Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_errors_say() {
+        let path = || PathBuf::from("/a/bank.pool");
+        let system = || std::io::Error::from(ErrorKind::NotFound);
+        let said: &[(Error, &str)] = &[
+            (Error::io("open the pool", system()), "cannot open the pool: entity not found"),
+            (Error::Parameter("no \"name\"".into()), "no \"name\""),
+            (
+                Error::NotAPool { path: path() },
+                "/a/bank.pool is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool \
+                 elsewhere",
+            ),
+            (
+                Error::NewerFormat {
+                    path: path(),
+                    found: "format version 9".into(),
+                    supported: "version 2".into(),
+                },
+                "the pool /a/bank.pool has format version 9, this library knows version 2; open it with a newer Strandline",
+            ),
+            (
+                Error::OlderFormat { path: path(), found: 1, supported: 2 },
+                "the pool /a/bank.pool has format version 1, this library reads version 2; read its data with the Strandline \
+                 that wrote it, and put them into a new pool",
+            ),
+            (
+                Error::DamagedHeader { path: path(), problem: "its checksum does not match".into() },
+                "the header of the pool /a/bank.pool is damaged (its checksum does not match); restore the pool from a backup",
+            ),
+            (
+                Error::SeveralLinks { path: path(), links: 2 },
+                "the pool /a/bank.pool has 2 hard links; its log is found by its name, so that it must have one name only: \
+                 remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`)",
+            ),
+            (
+                Error::Truncated { path: path(), expected: 8192, found: 4096 },
+                "the pool /a/bank.pool has 4096 bytes but its header says 8192: it was truncated; restore it from a backup",
+            ),
+            (Error::Damaged("a log".into()), "the pool is damaged: a log; restore it from a backup"),
+            (
+                Error::Irreparable("a log".into()),
+                "the pool cannot be repaired and is as it was: a log; restore it from a backup",
+            ),
+            (
+                Error::Missing { what: "queue", root: 4096 },
+                "no queue hangs from the root at 0x1000; create it first",
+            ),
+            (
+                Error::WrongStructure { what: "a queue", root: 4096 },
+                "what hangs from the root at 0x1000 is not a queue of these types and sizes; use another root, or open it as \
+                 what it is",
+            ),
+            (
+                Error::Incomplete { what: "a queue", root: 4096 },
+                "a queue at the root at 0x1000 was never created completely; create it again, which goes on where it ended",
+            ),
+            (
+                Error::Locked { path: path(), held: "reading", by: Some("process 7 (x)".into()) },
+                "/a/bank.pool is in use: it is open for reading in process 7 (x); close it there first",
+            ),
+            (
+                Error::Locked { path: path(), held: "writing", by: None },
+                "/a/bank.pool is in use: it is open for writing in another process, or elsewhere in this one; close it there \
+                 first",
+            ),
+            (
+                Error::WrongLayout { path: path(), expected: "a".into(), found: "b\n".into() },
+                "the layout of the pool /a/bank.pool is named \"b\\n\", not \"a\": it belongs to another program",
+            ),
+            (
+                Error::WrongDomain { path: path(), wrote: "sync".into(), asked: "process".into() },
+                "the pool /a/bank.pool was not closed cleanly and was written under domain sync; open it once under sync to \
+                 recover it (asked: process)",
+            ),
+            (
+                Error::Unprotected { path: Some(path()) },
+                "the pool /a/bank.pool was used without persistence (scheme np or volatile) and not closed cleanly: what it \
+                 holds is undefined; restore it from a backup, or create it anew",
+            ),
+            (
+                Error::Unprotected { path: None },
+                "the pool was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is \
+                 undefined; restore it from a backup, or create it anew",
+            ),
+            (
+                Error::NotPersistentMemory { path: Some(path()) },
+                "the pool /a/bank.pool is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary \
+                 file system",
+            ),
+            (
+                Error::LogFile { path: "/a/bank.pool.log".into(), problem: "is missing".into() },
+                "the log file /a/bank.pool.log is missing; a pool and its log belong together: put the pool's own log back \
+                 beside it",
+            ),
+            (
+                Error::UnsupportedInstruction("clwb"),
+                "this processor has no clwb; choose another write-back instruction or the Sync domain",
+            ),
+            (
+                Error::NoProtectionKey { source: system() },
+                "the pool cannot be protected against stray writes: there is no memory protection key to be had (entity not \
+                 found); the processor or the system has none, or all 15 are taken; open the pool without `protect`",
+            ),
+            (Error::Unsupported("growth".into()), "growth is not possible in this domain"),
+            (
+                Error::OtherScheme { path: Some(path()), code: 7 },
+                "the pool /a/bank.pool was left by another scheme than bppm (number 7 in its state word), which this program \
+                 does not have; `strandline pool recover FILE` recovers and closes it, and then every program can open it",
+            ),
+            (
+                Error::OtherScheme { path: None, code: 7 },
+                "the pool was left by another scheme than bppm (number 7 in its state word), which this program does not \
+                 have; `strandline pool recover FILE` recovers and closes it, and then every program can open it",
+            ),
+            (
+                Error::Full(64),
+                "the pool is full: no room for 64 bytes; free something or create a larger pool",
+            ),
+            (
+                Error::TransactionTooLarge { records: 64 },
+                "the transaction is larger than its log of 64 records; split it or create the pool with larger logs",
+            ),
+            (
+                Error::OutsideLockSet(4096),
+                "the transaction writes address 0x1000, which its lock set does not cover; declare a lock for it, or declare \
+                 none and let them be found",
+            ),
+            (
+                Error::NoFreeLog(4),
+                "all 4 logs of the pool are in use; drop a worker or create the pool with more logs",
+            ),
+            (
+                Error::Nested,
+                "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the \
+                 closure has returned, or hand the closure's transaction on to what is to be a part of it",
+            ),
+            (
+                Error::Forked,
+                "the pool was opened by the process that this one was forked from, and only that one can use it; open it \
+                 after the fork, in the process that is to use it",
+            ),
+            (Error::InvalidAddress(4097), "address 0x1001 is not an aligned word of the pool's heap"),
+            (
+                Error::InvalidFree(4096),
+                "nothing is allocated at 0x1000: it was freed twice or never allocated",
+            ),
+            (
+                Error::Dangling { at: 4096, expected: "Book" },
+                "no value of type Book is at 0x1000: it was freed, or another type's is there",
+            ),
+            (
+                Error::RootLayout { found: "Bank".into(), expected: "Library".into() },
+                "the pool's root is Bank; this program expects Library: open it with a migration from that type",
+            ),
+            (Error::Interrupted, "the transaction was interrupted; return this error from its closure"),
+            (Error::ReadOnly, "a read-only transaction cannot write"),
+            (Error::Aborted, "the transaction was aborted by its caller"),
+            (
+                Error::Poisoned("flushing the heap: x".into()),
+                "the pool's device failed earlier (flushing the heap: x); the outcome of unacknowledged transactions is \
+                 unknown: close the pool, repair the device and open it again",
+            ),
+        ];
+        for (error, text) in said {
+            assert_eq!(error.to_string(), *text);
+            let has_source = matches!(error, Error::Io { .. } | Error::NoProtectionKey { .. });
+            let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+            assert_eq!(source.map(std::io::Error::kind), has_source.then_some(ErrorKind::NotFound), "{text}");
+        }
+    }
 }
