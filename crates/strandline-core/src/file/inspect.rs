@@ -4,8 +4,6 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use rustix::fs::FlockOperation;
-
 use super::lock::holders;
 use super::new_file::cannot;
 use super::open::{FoundLog, OpenFiles, decode_state, log_path, read_header, read_word, resolve};
@@ -108,7 +106,7 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
         in_use = Some(domain.name());
         scheme = Some(kind.modes[0].name);
     }
-    let open = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+    let open = file.try_lock_shared().is_err();
     let open_in = if open { holders(&file) } else { None };
     let mut logs = 0;
     for index in 0..header.geometry.logs {

@@ -4,8 +4,6 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::FlockOperation;
-
 use crate::error::{Error, Result};
 
 /// Locks `file`, found at `path`: for this process alone, or, to read, beside other readers.
@@ -13,24 +11,20 @@ use crate::error::{Error, Result};
 /// # Errors
 /// [`Error::Locked`] names who holds it, as far as the system tells.
 pub(super) fn lock(file: &File, path: &Path, read_only: bool) -> Result<()> {
-    let wanted = if read_only {
-        FlockOperation::NonBlockingLockShared
-    } else {
-        FlockOperation::NonBlockingLockExclusive
-    };
-    if rustix::fs::flock(file, wanted).is_ok() {
+    let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
+    if locked.is_ok() {
         return Ok(());
     }
     // Who holds it, before a lock of our own stands in the list, too.
     let by = holders(file);
-    let readers = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared).is_ok();
+    let readers = file.try_lock_shared().is_ok();
     Err(Error::Locked { path: path.to_owned(), held: if readers { "reading" } else { "writing" }, by })
 }
 
 /// The processes that hold a lock on `file`, in words; `None` where the system does not tell.
 pub(super) fn holders(file: &File) -> Option<String> {
     let about = file.metadata().ok()?;
-    let (major, minor) = (rustix::fs::major(about.dev()), rustix::fs::minor(about.dev()));
+    let (major, minor) = (libc::major(about.dev()), libc::minor(about.dev()));
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let mut holders: Vec<String> = locks
         .lines()

@@ -31,6 +31,7 @@ use crate::Domain;
 use crate::error::{Error, Result};
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES, PoolState};
+use crate::memory::system;
 use crate::scheme::{SchemeKind, Schemes, check_transaction};
 use crate::sync;
 use crate::sync::{FileDevice, LogIdentity, OwnLog};
@@ -74,7 +75,7 @@ pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
             Err(_) => return Ok(here),
         }
     }
-    Err(io::Error::from(rustix::io::Errno::LOOP))
+    Err(system::error(libc::ELOOP))
 }
 
 /// The files of a pool, locked.

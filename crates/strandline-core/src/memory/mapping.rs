@@ -1,16 +1,12 @@
 //! A mapped region of words: a file, or anonymous memory.
 
-use std::ffi::c_void;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
-
 use super::process::Process;
 use super::protection::{AllocatedKey, ProtectionKey};
+use super::system;
 use crate::error::{Error, FILE_GONE, Result};
 
 /// How a file's words are mapped.
@@ -69,24 +65,20 @@ impl Mapping {
     /// The system refuses; for [`MappingKind::SharedSynchronous`] that means that the file is not on
     /// persistent memory (DAX).
     pub fn file(file: &File, bytes: u64, kind: MappingKind) -> Result<Self> {
-        let flags = match kind {
-            MappingKind::Shared => MapFlags::SHARED,
-            MappingKind::SharedSynchronous => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
-            MappingKind::Private => MapFlags::PRIVATE,
-        };
         let length = mappable(bytes)?;
         let kept = file.try_clone().map_err(|e| Error::io("keep the pool's file open", e))?;
         let allocated = 512 * file.metadata().map_err(|e| Error::io("read the pool's size", e))?.blocks();
         let is_shared = kind != MappingKind::Private;
         let is_sparse = is_shared && allocated < bytes;
-        // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours. Other
-        // processes may change a shared file's words at any time, which is why they are atomics.
-        let base = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)
+        // Other processes may change a shared file's words at any time, which is why they are atomics.
+        let base = match kind {
+            MappingKind::Shared => system::map_shared(file, length),
+            MappingKind::SharedSynchronous => system::map_synchronous(file, length),
+            MappingKind::Private => system::map_private(file, length),
         };
         let base = base.map_err(|e| match kind {
             MappingKind::SharedSynchronous => Error::NotPersistentMemory { path: None },
-            _ => Error::io("map the pool", e.into()),
+            _ => Error::io("map the pool", e),
         })?;
         Ok(Self {
             base: base.cast(),
@@ -106,19 +98,10 @@ impl Mapping {
     /// The system has no memory left.
     pub fn anonymous(bytes: u64) -> Result<Self> {
         let length = mappable(bytes)?;
-        // SAFETY: as above, and the memory belongs to nobody else.
-        let base = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                length,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE,
-            )
-        }
-        .map_err(|e| Error::io("map volatile memory", e.into()))?;
+        let base = system::map_anonymous(length).map_err(|e| Error::io("map volatile memory", e))?;
         // The lock table is reached at random: large pages spare address translation, where there are any.
-        // SAFETY: the advice changes nothing that a program can observe, and the range is the new mapping.
-        let _ = unsafe { rustix::mm::madvise(base, length, Advice::LinuxHugepage) };
+        // SAFETY: the range is the new mapping.
+        unsafe { system::prefer_large_pages(base, length) };
         Ok(Self {
             base: base.cast(),
             words: length / 8,
@@ -196,16 +179,16 @@ impl Mapping {
     /// The device failed.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the range is exactly this mapping.
-        unsafe { rustix::mm::msync(self.base.cast::<c_void>(), self.words * 8, MsyncFlags::SYNC) }
-            .map_err(|e| Error::io("msync the pool", e.into()))
+        unsafe { system::synchronize(self.base.cast(), self.words * 8) }
+            .map_err(|e| Error::io("msync the pool", e))
     }
 }
 
 /// Takes disk space for a part of a file that has it already. Where the system cannot allocate ahead, who writes finds out.
 pub fn allocate(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, bytes) {
-        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-        Err(error) => Err(error.into()),
+    match system::allocate(file, offset, bytes) {
+        Err(error) if system::is_unsupported(&error) => Ok(()),
+        done => done,
     }
 }
 
@@ -219,7 +202,7 @@ fn mappable(bytes: u64) -> Result<usize> {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is exactly this mapping, and whoever holds references into it keeps it alive.
-        let _ = unsafe { rustix::mm::munmap(self.base.cast::<c_void>(), self.words * 8) };
+        unsafe { system::unmap(self.base.cast(), self.words * 8) };
         // `key` is given back after this.
     }
 }

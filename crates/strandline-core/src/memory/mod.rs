@@ -18,6 +18,7 @@ mod protection;
 pub mod recorder;
 mod running;
 mod step;
+pub(crate) mod system;
 mod write_back;
 
 pub use address::{

@@ -4,14 +4,12 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use rustix::thread::futex;
-
 use super::process::Process;
 use super::protection::ProtectionKey;
 use super::write_back::{self, WriteBackInstruction};
 use super::{
     Address, Counters, Event, Mapping, Memory, PersistentAddress, Space, Step, VolatileAddress, WORD_BYTES,
-    latch, running,
+    latch, running, system,
 };
 use crate::Domain;
 use crate::error::{Error, Result};
@@ -262,7 +260,7 @@ impl Memory for Native {
     fn notify(&self, at: VolatileAddress) {
         let word = futex_word(self.volatile.at(at.offset()));
         latch::notify(self, at, || {
-            let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
+            system::wake(word, 1);
         });
     }
 
@@ -365,14 +363,13 @@ impl Memory for Native {
     fn wait(&self, at: VolatileAddress, value: u64) {
         let word = self.volatile.at(at.offset());
         if word.load(Ordering::SeqCst) == value {
-            // Errors are the word having changed and signals: both mean to check again.
-            let _ = futex::wait(futex_word(word), futex::Flags::PRIVATE, value as u32, None);
+            system::wait(futex_word(word), value as u32);
         }
     }
 
     fn wake(&self, at: VolatileAddress) {
         let word = self.volatile.at(at.offset());
-        let _ = futex::wake(futex_word(word), futex::Flags::PRIVATE, i32::MAX as u32);
+        system::wake(futex_word(word), i32::MAX);
     }
 
     #[inline(always)]

@@ -7,8 +7,7 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags};
-
+use super::system;
 use crate::error::{Error, Result};
 
 const PAGE_BYTES: usize = 4096;
@@ -72,20 +71,16 @@ fn page() -> Option<&'static AtomicU64> {
     static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
     let mut page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
-        let both = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours.
-        let made =
-            unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), PAGE_BYTES, both, MapFlags::PRIVATE) }
-                .ok()?;
-        // SAFETY: the range is the new mapping, which holds nothing yet.
-        let wiped = unsafe { rustix::mm::madvise(made, PAGE_BYTES, Advice::LinuxWipeOnFork) };
+        let made = system::map_anonymous(PAGE_BYTES).ok()?;
+        // SAFETY: the range is the new mapping, which holds nothing yet, and in which a child is to find zeros.
+        let wiped = unsafe { system::clear_in_children(made, PAGE_BYTES) };
         let kept = wiped.is_ok().then(|| {
             let (null, made) = (std::ptr::null_mut(), made.cast());
             PAGE.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire)
         });
         if !matches!(kept, Some(Ok(_))) {
             // SAFETY: the range is the new mapping, to which nobody has a pointer.
-            let _ = unsafe { rustix::mm::munmap(made, PAGE_BYTES) };
+            unsafe { system::unmap(made, PAGE_BYTES) };
         }
         page = match kept? {
             Ok(_) => made.cast(),

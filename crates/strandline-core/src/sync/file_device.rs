@@ -11,17 +11,14 @@
 //! whatever is refused then is never used. Transfers that are not aligned go through the page cache.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
-use rustix::io::{Errno, ReadWriteFlags};
-
 use crate::layout::PAGE_BYTES;
-use crate::memory::allocate;
 use crate::memory::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
+use crate::memory::{allocate, system};
 
 /// The heap file and the log file of a pool.
 ///
@@ -89,11 +86,11 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    fn with_direct(buffered: File, writable: bool, flags: OFlags) -> Self {
+    fn with_direct(buffered: File, writable: bool, flags: i32) -> Self {
         let direct = OpenOptions::new()
             .read(true)
             .write(writable)
-            .custom_flags((OFlags::DIRECT | flags).bits() as i32)
+            .custom_flags(libc::O_DIRECT | flags)
             .open(format!("/proc/self/fd/{}", buffered.as_raw_fd()))
             .ok()
             // Some file systems accept the flag and refuse the transfer. An empty file reads as nothing.
@@ -132,15 +129,15 @@ fn write_direct(file: &File, offset: u64, from: &[u8]) -> io::Result<()> {
 /// Writes all of `from` with `RWF_DSYNC`. `false`: the system does not know that here.
 fn write_synchronously(file: &File, mut offset: u64, mut from: &[u8]) -> io::Result<bool> {
     while !from.is_empty() {
-        match rustix::io::pwritev2(file, &[IoSlice::new(from)], offset, ReadWriteFlags::DSYNC) {
+        match system::write_durable(file, offset, from) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => {
                 offset += written as u64;
                 from = &from[written..];
             }
-            Err(Errno::INTR) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if system::is_unsupported(&error) => return Ok(false),
+            Err(error) => return Err(error),
         }
     }
     Ok(true)
@@ -151,8 +148,8 @@ impl FileDevice {
     /// locked them.
     pub fn new(heap: File, log: File, writable: bool) -> Self {
         Self::over(
-            OpenFile::with_direct(heap, writable, OFlags::empty()),
-            OpenFile::with_direct(log, writable, OFlags::DSYNC),
+            OpenFile::with_direct(heap, writable, 0),
+            OpenFile::with_direct(log, writable, libc::O_DSYNC),
         )
     }
 
@@ -172,12 +169,9 @@ impl FileDevice {
     /// Fails if one of the files was deleted or cut short by somebody else: what is written to it would be lost.
     fn check_files(&self) -> io::Result<()> {
         for file in [DeviceFile::Heap, DeviceFile::Log] {
-            // Nothing else: a file system that has been asked for a file's times must keep them exactly at the next write,
-            // which costs more than the question.
-            let wanted = StatxFlags::NLINK | StatxFlags::SIZE;
-            let about = rustix::fs::statx(&self.file(file).buffered, "", AtFlags::EMPTY_PATH, wanted)?;
-            if about.stx_nlink == 0 || about.stx_size < self.sizes[file as usize].load(Ordering::Relaxed) {
-                return Err(Errno::STALE.into());
+            let (links, bytes) = system::links_and_bytes(&self.file(file).buffered)?;
+            if links == 0 || bytes < self.sizes[file as usize].load(Ordering::Relaxed) {
+                return Err(system::error(libc::ESTALE));
             }
         }
         Ok(())
@@ -306,9 +300,9 @@ impl Device for FileDevice {
         if size >= bytes {
             return Ok(());
         }
-        match rustix::fs::fallocate(buffered, FallocateFlags::empty(), size, bytes - size) {
+        match system::allocate(buffered, size, bytes - size) {
             Ok(()) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            Err(error) if system::is_unsupported(&error) => {
                 // Allocated by writing.
                 let zeros = vec![0; 1 << 20];
                 let mut at = size;
@@ -318,7 +312,7 @@ impl Device for FileDevice {
                     at += length;
                 }
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
         self.sizes[file as usize].store(bytes, Ordering::Relaxed);
         buffered.sync_all()

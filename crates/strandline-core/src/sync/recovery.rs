@@ -31,7 +31,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, PAGE_BYTES, SharedLayout, View};
 use crate::log::{Record, Write, merge};
-use crate::memory::{Memory, PersistentAddress, Step};
+use crate::memory::{Memory, PersistentAddress, Step, system};
 use crate::scheme::check_transaction;
 
 use super::block::{self, BLOCK_BYTES, CREATION, FIRST_BLOCK, Lives, LogIdentity};
@@ -261,10 +261,9 @@ impl SharedLog {
         memory.store(self.generation(), found.slot.generation);
         memory.store(self.newest_slot(), found.index);
         self.write_slot(view, device, next, found.report.watermark).map_err(|error| match error {
-            Error::Poisoned(what) => Error::io(
-                format!("end the recovery of the pool ({what})"),
-                io::Error::from(rustix::io::Errno::IO),
-            ),
+            Error::Poisoned(what) => {
+                Error::io(format!("end the recovery of the pool ({what})"), system::error(libc::EIO))
+            }
             other => other,
         })?;
         self.begin_at(memory, next, found.report.watermark);

@@ -44,7 +44,7 @@
 use crate::error::{Error, FILE_GONE, Result};
 use crate::layout::{Layout, PAGE_BYTES, SharedLayout, Slot, View};
 use crate::log::{RECORD_BLOCKS, Record};
-use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step, VolatileAddress, WORD_BYTES};
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step, VolatileAddress, WORD_BYTES, system};
 
 use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile, Page};
@@ -143,7 +143,7 @@ pub(super) enum Failure {
 
 impl Failure {
     fn poisoned(code: u64, error: &std::io::Error) -> Error {
-        let gone = error.raw_os_error() == Some(rustix::io::Errno::STALE.raw_os_error());
+        let gone = error.raw_os_error() == Some(libc::ESTALE);
         let why = if gone { FILE_GONE.to_owned() } else { error.to_string() };
         Error::Poisoned(format!("{}: {why}", Self::what(code)))
     }
@@ -333,7 +333,7 @@ impl SharedLog {
     /// Poisons the pool and wakes all who wait for anything.
     #[cold]
     pub(super) fn poison<M: Memory>(&self, memory: &M, what: Failure, error: &std::io::Error) -> Error {
-        let number = error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
+        let number = error.raw_os_error().unwrap_or(libc::EIO);
         let code = what as u64 | (u64::from(number as u32)) << 8;
         let _ = memory.compare_exchange(self.poison_word(), 0, code);
         for word in [self.flushes(), self.room()] {
@@ -346,7 +346,7 @@ impl SharedLog {
 
     /// Ends the log under workers that outlive their pool: nobody would run checkpoints for them.
     pub(crate) fn abandon<M: Memory>(&self, memory: &M) {
-        let _ = self.poison(memory, Failure::Dropped, &rustix::io::Errno::CANCELED.into());
+        let _ = self.poison(memory, Failure::Dropped, &system::error(libc::ECANCELED));
     }
 
     // ---- reservation ----

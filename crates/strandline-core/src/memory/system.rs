@@ -1,0 +1,197 @@
+//! The system calls that the standard library has no names for.
+//!
+//! Each function makes one call, or one with what stands in for it on systems that do not know it, and is safe where nothing that a
+//! caller passes can do harm. None tries again after a signal, unless it says so.
+
+use std::ffi::{CString, c_int, c_long, c_void};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::AtomicU32;
+
+/// What a call that returns 0 for success has returned.
+fn succeeded(returned: impl Into<c_long>) -> io::Result<()> {
+    if returned.into() == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The error with this number, one of `libc`'s.
+pub fn error(number: c_int) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+/// Whether the system, or the file system, does not know the call.
+pub fn is_unsupported(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS))
+}
+
+/// An offset or a length as the system counts them.
+fn offset(bytes: u64) -> io::Result<libc::off64_t> {
+    bytes.try_into().map_err(|_| error(libc::EINVAL))
+}
+
+// ---- memory ----
+
+/// Maps the first `bytes` bytes of `file`, or anonymous memory, for reading and writing, where the system likes.
+fn map(file: Option<&File>, bytes: usize, flags: c_int) -> io::Result<*mut c_void> {
+    let (both, descriptor) = (libc::PROT_READ | libc::PROT_WRITE, file.map_or(-1, AsRawFd::as_raw_fd));
+    // `MAP_FIXED`, which would replace what is mapped already, is for none of the callers.
+    // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours, and nothing is done with it here.
+    match unsafe { libc::mmap64(std::ptr::null_mut(), bytes, both, flags, descriptor, 0) } {
+        libc::MAP_FAILED => Err(io::Error::last_os_error()),
+        base => Ok(base),
+    }
+}
+
+/// Maps the first `bytes` bytes of `file`, shared with whoever else maps it.
+pub fn map_shared(file: &File, bytes: usize) -> io::Result<*mut c_void> {
+    map(Some(file), bytes, libc::MAP_SHARED)
+}
+
+/// The same, and only if stores then reach persistent memory itself.
+pub fn map_synchronous(file: &File, bytes: usize) -> io::Result<*mut c_void> {
+    map(Some(file), bytes, libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC)
+}
+
+/// Maps the first `bytes` bytes of `file`; stores stay in this process.
+pub fn map_private(file: &File, bytes: usize) -> io::Result<*mut c_void> {
+    map(Some(file), bytes, libc::MAP_PRIVATE)
+}
+
+/// Maps `bytes` bytes of zeros that belong to this process alone.
+pub fn map_anonymous(bytes: usize) -> io::Result<*mut c_void> {
+    map(None, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)
+}
+
+/// Removes a mapping.
+///
+/// # Safety
+/// The range is a mapping of the caller's, into which nothing points any more.
+pub unsafe fn unmap(base: *mut c_void, bytes: usize) {
+    // A whole mapping can always be removed.
+    // SAFETY: the caller's promise.
+    let _ = unsafe { libc::munmap(base, bytes) };
+}
+
+/// Asks for large pages. That is a matter of speed alone, so that it does not matter whether the system has any.
+///
+/// # Safety
+/// The range is a mapping of the caller's.
+pub unsafe fn prefer_large_pages(base: *mut c_void, bytes: usize) {
+    // SAFETY: the advice changes nothing that a program can observe; the range is the caller's promise.
+    let _ = unsafe { libc::madvise(base, bytes, libc::MADV_HUGEPAGE) };
+}
+
+/// Has a mapping's bytes be zeros in every child that is forked from now on.
+///
+/// # Safety
+/// The range is a mapping of the caller's, private and anonymous, of whose bytes any child may find zeros in place.
+pub unsafe fn clear_in_children(base: *mut c_void, bytes: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise; in this process nothing changes.
+    succeeded(unsafe { libc::madvise(base, bytes, libc::MADV_WIPEONFORK) })
+}
+
+/// Waits until every changed page of a shared mapping is in the file.
+///
+/// # Safety
+/// The range is a mapping of the caller's.
+pub unsafe fn synchronize(base: *mut c_void, bytes: usize) -> io::Result<()> {
+    // SAFETY: the call changes no memory; the range is the caller's promise.
+    succeeded(unsafe { libc::msync(base, bytes, libc::MS_SYNC) })
+}
+
+// ---- waiting ----
+
+/// Sleeps while `word` holds `value`, until somebody wakes who waits at it, until a signal, or for no reason at all.
+pub fn wait(word: &AtomicU32, value: u32) {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    let forever = std::ptr::null::<libc::timespec>();
+    // Its errors are the word having changed and signals, and mean what waking means: the caller looks again.
+    // SAFETY: the word is borrowed, and so lives, for the whole call, which reads it atomically and nothing else of ours.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, forever) };
+}
+
+/// Wakes up to `most` of the threads of this process that wait at `word`.
+pub fn wake(word: &AtomicU32, most: c_int) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the call takes the word's address for a name and does not read it.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, most) };
+}
+
+// ---- files ----
+
+/// Takes disk space for the `bytes` bytes of `file` at `at`, and makes it as long as that if it is shorter.
+pub fn allocate(file: &File, at: u64, bytes: u64) -> io::Result<()> {
+    let (at, bytes) = (offset(at)?, offset(bytes)?);
+    // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed.
+    succeeded(unsafe { libc::fallocate64(file.as_raw_fd(), 0, at, bytes) })
+}
+
+/// Writes some of `from` to `file` at `at`, durably; how many bytes.
+pub fn write_durable(file: &File, at: u64, from: &[u8]) -> io::Result<usize> {
+    let at = offset(at)?;
+    // The call reads what an `iovec`, which has no form for that, lets be written.
+    let part = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
+    // SAFETY: one part, whose bytes are borrowed for the whole call, which reads them; a descriptor that is open.
+    let written = unsafe { libc::pwritev2(file.as_raw_fd(), &part, 1, at, libc::RWF_DSYNC) };
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
+/// How many names `file` has, and how many bytes.
+///
+/// It asks for nothing else: a file system that has been asked for a file's times must keep them exactly at the next write, which
+/// costs more than the question.
+pub fn links_and_bytes(file: &File) -> io::Result<(u32, u64)> {
+    let wanted = libc::STATX_NLINK | libc::STATX_SIZE;
+    // SAFETY: a structure of numbers, for which zeros are values.
+    let mut about: libc::statx = unsafe { std::mem::zeroed() };
+    let name = c"".as_ptr();
+    // SAFETY: the name is an empty string, which with the flag means the descriptor's file, and `about` can be written for the
+    // whole call.
+    let asked = unsafe { libc::statx(file.as_raw_fd(), name, libc::AT_EMPTY_PATH, wanted, &mut about) };
+    succeeded(asked)?;
+    Ok((about.stx_nlink, about.stx_size))
+}
+
+/// Gives the file that is named `from` the name `to`, unless something has that name already.
+pub fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
+    let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(|_| error(libc::EINVAL));
+    let (old, new) = (c_string(from)?, c_string(to)?);
+    let (here, flags) = (libc::AT_FDCWD, libc::RENAME_NOREPLACE);
+    // SAFETY: both strings end in zeros and live for the whole call, which reads them.
+    let renamed =
+        unsafe { libc::syscall(libc::SYS_renameat2, here, old.as_ptr(), here, new.as_ptr(), flags) };
+    match succeeded(renamed) {
+        // The system, or the file system, does not know the flag. A link does not replace anything either.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) => {
+            std::fs::hard_link(from, to)?;
+            // It has its name; that it has another as well is no reason to say that it has not.
+            let _ = std::fs::remove_file(from);
+            Ok(())
+        }
+        renamed => renamed,
+    }
+}
+
+// ---- chance ----
+
+/// Random bytes that nobody can tell beforehand.
+pub fn random<const BYTES: usize>() -> io::Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    let mut done = 0;
+    while let rest @ [_, ..] = &mut bytes[done..] {
+        // SAFETY: the call writes at most so many bytes there, which are borrowed for it alone.
+        let drawn = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+        match usize::try_from(drawn) {
+            Ok(drawn) => done += drawn,
+            Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            // Where the call is unknown, or forbidden, there is a file.
+            Err(_) => {
+                File::open("/dev/urandom")?.read_exact(rest)?;
+                break;
+            }
+        }
+    }
+    Ok(bytes)
+}
