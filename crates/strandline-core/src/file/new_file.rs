@@ -5,19 +5,19 @@
 //! already. Whoever can lock a file under such a temporary name has found what a killed process left, and may
 //! remove it. So nothing is ever removed by a name under which another process works.
 
+use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
-use tempfile::NamedTempFile;
-
 use crate::error::{Error, Result};
-use crate::memory::Process;
+use crate::memory::{Process, system};
 
 const SUFFIX: &str = ".new";
 const RANDOM_CHARACTERS: usize = 8;
+/// Random names that are tried before it is said that none is free.
+const ATTEMPTS: usize = 1000;
 
 pub(super) fn cannot(what: &str, path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::io(format!("{what} {}", path.display()), source)
@@ -46,7 +46,7 @@ pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 
 /// Locks the file for this process alone; whether nobody else has it.
 pub(super) fn try_lock(file: &File) -> bool {
-    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    file.try_lock().is_ok()
 }
 
 /// Removes the file at `path`, if it is `file`, which the caller has locked: nobody else works with it then.
@@ -70,19 +70,39 @@ pub(super) fn create_like(path: &Path, like: Option<&Metadata>) -> io::Result<Fi
     Ok(file)
 }
 
+/// The temporary name of a file that will be `name`: an absolute one, for it has to be found wherever the process works by then.
+fn temporary_name(name: &Path) -> io::Result<PathBuf> {
+    const CHARACTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let own_name = name.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut number = u64::from_ne_bytes(system::random()?);
+    let mut temporary = OsString::from(".");
+    temporary.push(own_name);
+    temporary.push(".");
+    for _ in 0..RANDOM_CHARACTERS {
+        let character = char::from(CHARACTERS[(number % 62) as usize]);
+        temporary.push(character.encode_utf8(&mut [0; 4]));
+        number /= 62;
+    }
+    temporary.push(SUFFIX);
+    Ok(std::path::absolute(folder_of(name))?.join(temporary))
+}
+
 /// A file that nobody else can find yet. It is removed if it is dropped unpublished.
 pub(super) struct NewFile {
-    /// Taken when it is published.
-    file: Option<NamedTempFile>,
+    file: File,
+    temporary: PathBuf,
     name: PathBuf,
+    is_published: bool,
     /// Who makes it: a forked child leaves it alone.
     process: Process,
 }
 
 impl Drop for NewFile {
+    /// The file is still locked.
     fn drop(&mut self) {
-        if !self.process.is_current() {
-            std::mem::forget(self.file.take());
+        if !self.is_published && self.process.is_current() {
+            // Otherwise the next one who makes `name` does it.
+            let _ = std::fs::remove_file(&self.temporary);
         }
     }
 }
@@ -93,39 +113,33 @@ impl NewFile {
     /// # Errors
     /// It cannot be made, or not with this owner.
     pub fn create(name: &Path, like: Option<&Metadata>) -> Result<Self> {
-        let Some(own_name) = name.file_name() else {
+        if name.file_name().is_none() {
             return Err(Error::Parameter(format!("{} is not the name of a file", name.display())));
-        };
-        let mut prefix = std::ffi::OsString::from(".");
-        prefix.push(own_name);
-        prefix.push(".");
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(SUFFIX).rand_bytes(RANDOM_CHARACTERS);
-        loop {
-            let file = builder
-                .make_in(folder_of(name), |path| create_like(path, like))
-                .map_err(cannot("create", name))?;
+        }
+        for _ in 0..ATTEMPTS {
+            let temporary = temporary_name(name).map_err(cannot("create", name))?;
+            let file = match create_like(&temporary, like) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                made => made.map_err(cannot("create", name))?,
+            };
+            let process = Process::current();
+            let new = Self { file, temporary, name: name.to_owned(), is_published: false, process };
             // Somebody who looks for what killed processes left may have been quicker.
-            let is_ours = try_lock(file.as_file())
-                && is_at(file.as_file(), file.path()).map_err(cannot("create", name))?;
-            if is_ours {
-                return Ok(Self { file: Some(file), name: name.to_owned(), process: Process::current() });
+            if try_lock(&new.file) && is_at(&new.file, &new.temporary).map_err(cannot("create", name))? {
+                return Ok(new);
             }
         }
-    }
-
-    fn temporary(&self) -> &NamedTempFile {
-        self.file.as_ref().expect("only publishing takes it")
+        Err(cannot("create", name)(io::ErrorKind::AlreadyExists.into()))
     }
 
     /// The file; a duplicate of it holds its lock, too.
     pub fn file(&self) -> &File {
-        self.temporary().as_file()
+        &self.file
     }
 
     /// The temporary name.
     pub fn path(&self) -> &Path {
-        self.temporary().path()
+        &self.temporary
     }
 
     /// Gives the file its name, durably. `Some`: something has that name already, and keeps it.
@@ -134,17 +148,14 @@ impl NewFile {
     /// It cannot be given.
     pub fn publish(mut self) -> Result<Option<Self>> {
         self.process.check()?;
-        let file = self.file.take().expect("only publishing takes it");
-        match file.persist_noclobber(&self.name) {
-            Ok(_) => {
+        match system::rename_without_replacing(&self.temporary, &self.name) {
+            Ok(()) => {
+                self.is_published = true;
                 synchronize_folder(&self.name).map_err(cannot("name", &self.name))?;
                 Ok(None)
             }
-            Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
-                self.file = Some(refused.file);
-                Ok(Some(self))
-            }
-            Err(refused) => Err(cannot("name", &self.name)(refused.error)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Some(self)),
+            Err(error) => Err(cannot("name", &self.name)(error)),
         }
     }
 }
