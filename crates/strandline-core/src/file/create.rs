@@ -16,9 +16,6 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FallocateFlags;
-use uuid::Uuid;
-
 use super::new_file::{NewFile, cannot, remove_leavings, remove_locked};
 use super::open::{self, OpenFiles, OpenLog, log_path, resolve};
 use super::options::Options;
@@ -26,12 +23,16 @@ use crate::Domain;
 use crate::error::{Error, Result};
 use crate::layout::Header;
 use crate::layout::Layout;
+use crate::memory::system;
 use crate::sync;
 use crate::sync::{FileDevice, LogIdentity, SyncParameters};
 
 /// A number that was never drawn before.
-pub(super) fn random() -> u64 {
-    Uuid::new_v4().as_u64_pair().0 ^ Uuid::new_v4().as_u64_pair().1
+///
+/// # Errors
+/// The system has no random numbers.
+pub(super) fn random() -> Result<u64> {
+    system::random().map(u64::from_ne_bytes).map_err(|e| Error::io("draw a random number", e))
 }
 
 /// A pool's files under temporary names, complete and durable.
@@ -124,8 +125,8 @@ fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
     // What lies before the chunks is used from the beginning.
     let initial = initial_size.unwrap_or(size).max(Layout::new(header.geometry)?.chunks.offset()).min(size);
     file.set_len(size).map_err(|e| Error::io(format!("reserve {size} bytes for the pool"), e))?;
-    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, initial)
-        .map_err(|e| Error::io(format!("allocate {initial} bytes for the pool"), e.into()))?;
+    system::allocate(file, 0, initial)
+        .map_err(|e| Error::io(format!("allocate {initial} bytes for the pool"), e))?;
     let write = || {
         file.write_all_at(&header.encode(), 0)?;
         file.sync_all()
@@ -148,7 +149,7 @@ pub(super) fn new_log(
     let like = heap.metadata().map_err(cannot("look at the pool of", name))?;
     let new = NewFile::create(name, Some(&like))?;
     let keep = |file: &File| file.try_clone().map_err(cannot("keep open", name));
-    let identity = LogIdentity { pool: *header.uuid.as_bytes(), nonce: random() };
+    let identity = LogIdentity { pool: *header.uuid.as_bytes(), nonce: random()? };
     sync::create(&FileDevice::new(keep(heap)?, keep(new.file())?, true), identity, parameters, watermark)?;
     let log =
         OpenLog { file: keep(new.file())?, identity, ring_blocks: parameters.ring_blocks, remade: false };

@@ -223,7 +223,7 @@ impl<C: Control<Native>> Pool<C> {
     fn end_creation(&mut self) -> Result<()> {
         let view = self.native_view()?;
         match &self.sync {
-            Some(sync) => sync.log.end_creation(&view, random()),
+            Some(sync) => sync.log.end_creation(&view, random()?),
             None => Ok(()),
         }
     }
@@ -242,7 +242,7 @@ impl<C: Control<Native>> Pool<C> {
     fn map(files: OpenFiles, options: &Options, setup: Setup<C>, usage: Use) -> Result<Self> {
         options.check()?;
         let read_only = usage == Use::Reading;
-        let life = if usage == Use::Creation { 0 } else { random() | 1 << 63 };
+        let life = if usage == Use::Creation { 0 } else { random()? | 1 << 63 };
         let OpenFiles { path, heap: file, header, log } = files;
         let layout = Layout::new(header.geometry)?;
         let mut parameters = options.sync;

@@ -17,9 +17,7 @@
 
 use std::path::Path;
 
-use uuid::Uuid;
-
-use super::{Geometry, Layout, PAGE_BYTES};
+use super::{Geometry, Layout, PAGE_BYTES, PoolId};
 use crate::error::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"STRANDLN";
@@ -51,7 +49,7 @@ pub struct Header {
     /// The version of the pool format.
     pub version: u64,
     /// The pool's own number, which binds its files together.
-    pub uuid: Uuid,
+    pub uuid: PoolId,
     /// The name that the program which owns the data gave it.
     pub layout_name: String,
     /// The sizes that determine the layout.
@@ -66,7 +64,7 @@ impl Header {
     /// A header for a new pool.
     ///
     /// # Errors
-    /// The name is too long or holds a NUL, or the geometry is impossible.
+    /// The name is too long or holds a NUL, or the geometry is impossible; the system has no random numbers.
     pub fn new(layout_name: &str, geometry: Geometry) -> Result<Self> {
         if layout_name.len() > LAYOUT_NAME_BYTES || layout_name.contains('\0') {
             return Err(Error::Parameter(format!(
@@ -76,7 +74,7 @@ impl Header {
         Layout::new(geometry)?;
         Ok(Self {
             version: FORMAT_VERSION,
-            uuid: Uuid::new_v4(),
+            uuid: PoolId::random()?,
             layout_name: layout_name.to_owned(),
             geometry,
             required_features: 0,
@@ -186,7 +184,7 @@ impl Header {
         uuid.copy_from_slice(&page[16..32]);
         Ok(Self {
             version,
-            uuid: Uuid::from_bytes(uuid),
+            uuid: PoolId::from_bytes(uuid),
             layout_name: layout_name.to_owned(),
             geometry,
             required_features,

@@ -6,8 +6,10 @@ use crate::error::{Error, Result};
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, VolatileAddress};
 
 mod header;
+mod pool_id;
 
 pub use header::Header;
+pub use pool_id::PoolId;
 
 pub use crate::memory::PAGE_BYTES;
 /// Bytes in a record of a log.
