@@ -3,18 +3,21 @@
 //! A [`Memory`] is **one hardware thread's view** of two address spaces: the pool, whose words survive a
 //! power failure once they have been written back, and the volatile synchronisation words. Exactly two
 //! implementations exist: [`Native`], mapped memory at full speed, and [`Hosted`], which hands each
-//! operation to a [`World`]: the [`Recorder`](recorder::Recorder), the crash checker, the simulator.
+//! operation to a [`World`]: the [`Recorder`](recorder::Recorder), the crash checker, the simulator. An application has the
+//! former alone; the latter comes with the feature `worlds`.
 
 mod address;
 #[cfg(feature = "worlds")]
 pub mod coroutines;
 pub mod device;
+#[cfg(feature = "worlds")]
 pub mod hosted;
 pub mod latch;
 mod mapping;
 mod native;
 mod process;
 mod protection;
+#[cfg(feature = "worlds")]
 pub mod recorder;
 mod running;
 mod step;
@@ -25,6 +28,7 @@ pub use address::{
     Address, LINE_BYTES, LINE_WORDS, PAGE_BYTES, PersistentAddress, Space, VolatileAddress, WORD_BYTES,
 };
 pub use device::{AlignedBuffer, Device, DeviceFile};
+#[cfg(feature = "worlds")]
 pub use hosted::{Hosted, Operation, World};
 pub(crate) use mapping::allocate;
 pub use mapping::{Mapping, MappingKind};

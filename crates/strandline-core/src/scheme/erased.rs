@@ -9,7 +9,9 @@ use std::marker::PhantomData;
 use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::{Error, Result};
 use crate::layout::View;
-use crate::memory::{Hosted, Memory, Native, PersistentAddress};
+#[cfg(feature = "worlds")]
+use crate::memory::Hosted;
+use crate::memory::{Memory, Native, PersistentAddress};
 use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 
 macro_rules! scheme_object {
@@ -41,7 +43,9 @@ macro_rules! scheme_object {
         }
 
         scheme_object! { @erased Native, view => view, [$(fn $name[&$($mut)?]($($argument: $type),*) $(-> $result)?;)*] }
+        #[cfg(feature = "worlds")]
         scheme_object! { @erased &Hosted, view => view, [$(fn $name[&$($mut)?]($($argument: $type),*) $(-> $result)?;)*] }
+        #[cfg(feature = "worlds")]
         scheme_object! { @erased Hosted, view => &lent(view), [$(fn $name[&$($mut)?]($($argument: $type),*) $(-> $result)?;)*] }
     };
     (@erased $memory:ty, $view:ident => $lent:expr, [$(fn $name:ident[&$($mut:ident)?]($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*]) => {
@@ -84,12 +88,18 @@ scheme_object! {
 }
 
 /// A view of the same pool through a reference to its memory.
+#[cfg(feature = "worlds")]
 fn lent<M>(view: &View<M>) -> View<&M> {
     View { memory: &view.memory, layout: view.layout, shared: view.shared }
 }
 
 /// A worker's scheme over any of the memories.
+#[cfg(feature = "worlds")]
 trait Leased: SchemeObject<Native> + for<'m> SchemeObject<&'m Hosted> {}
+
+/// A worker's scheme over the one memory of an application.
+#[cfg(not(feature = "worlds"))]
+trait Leased: SchemeObject<Native> {}
 
 impl<S: Scheme> Leased for S {}
 
@@ -107,7 +117,7 @@ impl Erased {
 }
 
 /// What of a [`Scheme`] needs no worker, over any of the memories: [`SchemeMemory`] calls it.
-pub trait AnyScheme: Sync + OperationsOn<Native> + for<'m> OperationsOn<&'m Hosted> {
+pub trait AnyScheme: Sync + OperationsOnAll {
     /// Whether a helper should run [`SchemeMemory::help`] beside the workers.
     fn has_helper(&self) -> bool;
 }
@@ -124,7 +134,7 @@ pub trait OperationsOn<M: Memory> {
     fn help(&self, view: &View<M>, concurrency: Concurrency, stop: &dyn Fn() -> bool);
 }
 
-/// Memory on which schemes run that are known while the program runs: [`Native`] and [`Hosted`].
+/// Memory on which schemes run that are known while the program runs: [`Native`], and with the feature `worlds` `Hosted`.
 pub trait SchemeMemory: Memory + Sized {
     /// Begins to serve the worker that leases log `index`: [`Scheme::lease`].
     fn lease(kind: SchemeKind, view: &View<Self>, index: u64) -> Erased;
@@ -142,6 +152,14 @@ pub trait SchemeMemory: Memory + Sized {
     /// The work of a helper, until `stop` says so: [`Scheme::help`].
     fn help(kind: SchemeKind, view: &View<Self>, concurrency: Concurrency, stop: &dyn Fn() -> bool);
 }
+
+/// The operations over each of the memories.
+#[cfg(feature = "worlds")]
+pub trait OperationsOnAll: OperationsOn<Native> + for<'m> OperationsOn<&'m Hosted> {}
+
+/// The operations over the one memory of an application.
+#[cfg(not(feature = "worlds"))]
+pub trait OperationsOnAll: OperationsOn<Native> {}
 
 /// A scheme type as a value, for its descriptor.
 pub struct Of<S>(PhantomData<fn() -> S>);
@@ -165,6 +183,8 @@ impl<M: Memory, S: Scheme + Send + 'static> OperationsOn<M> for Of<S> {
         S::help(view, concurrency, stop);
     }
 }
+
+impl<S: Scheme + Send + 'static> OperationsOnAll for Of<S> {}
 
 impl<S: Scheme + Send + 'static> AnyScheme for Of<S> {
     fn has_helper(&self) -> bool {
@@ -197,6 +217,10 @@ macro_rules! scheme_memory {
 
 scheme_memory! {
     Native: view => view;
+}
+
+#[cfg(feature = "worlds")]
+scheme_memory! {
     &Hosted: view => view;
     Hosted: view => &lent(view);
 }

@@ -20,7 +20,7 @@ pub use current::{check_transaction, logs, recover, zero_logs};
 pub use descriptor::{
     Barrier, CommitCost, Durability, Leftover, Mode, Persistency, SchemeDescriptor, SchemeKind, Schemes,
 };
-pub use erased::{AnyScheme, Erased, Of, OperationsOn, SchemeMemory, SchemeObject};
+pub use erased::{AnyScheme, Erased, Of, OperationsOn, OperationsOnAll, SchemeMemory, SchemeObject};
 pub use line_set::LineSet;
 pub use recovery::{Reading, RecoveryReport, RecoveryStep};
 pub use redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
