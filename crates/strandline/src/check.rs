@@ -105,6 +105,7 @@ impl<'v, 'p> Checker<'v, 'p> {
 
     /// Notes that a pointer or handle leads to a value of type `name`, with `tag` in the first of its `words` words;
     /// `look` looks it over, once.
+    #[inline]
     pub(crate) fn pointer(
         &mut self,
         at: PersistentAddress,
@@ -127,6 +128,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         Ok(())
     }
 
+    #[inline]
     fn reach(
         &mut self,
         at: PersistentAddress,
@@ -157,6 +159,7 @@ impl<'v, 'p> Checker<'v, 'p> {
 
 impl<'v, 'p> Checker<'v, 'p> {
     /// Reaches a part that begins with a tag.
+    #[inline]
     pub(crate) fn tagged(
         &mut self,
         at: PersistentAddress,
@@ -179,6 +182,7 @@ impl<'v, 'p> Checker<'v, 'p> {
 }
 
 impl Survey for Checker<'_, '_> {
+    #[inline]
     fn block(&mut self, at: PersistentAddress, words: u64, what: &'static str) -> Result<bool> {
         self.reach(at, words, what, None)
     }
@@ -197,6 +201,7 @@ impl Survey for Checker<'_, '_> {
         Ok(None)
     }
 
+    #[inline]
     fn damaged(&mut self, what: String) {
         if self.damage.len() < LISTED {
             self.damage.push(what);

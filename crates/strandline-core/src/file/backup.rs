@@ -61,6 +61,7 @@ pub(super) enum Kind<'p> {
     Mapped(Concurrency),
 }
 
+#[inline]
 pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     let to = resolve(to).map_err(cannot("create the backup", to))?;
     let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
@@ -91,6 +92,7 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
 }
 
 /// Copies heap and log as they are; bytes and blocks copied.
+#[inline]
 fn copy_files(
     view: &View<Native>,
     device: &FileDevice,
@@ -137,6 +139,7 @@ fn copy_files(
 }
 
 /// Copies what is at home in memory, as of a time at which all of it is committed; bytes copied.
+#[inline]
 fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Result<u64> {
     let memory = &view.memory;
     let token = match concurrency {
@@ -176,6 +179,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Resu
 }
 
 /// Copies all but the logs, as a cleanly closed pool whose last TxID is `clock`; bytes copied.
+#[inline]
 fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64> {
     let layout = &view.layout;
     // What is not written is a hole, and so zero.
@@ -202,6 +206,7 @@ fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64
 }
 
 /// Recovers the copy and closes it; transactions replayed.
+#[inline]
 fn settle(source: &Source<'_>, heap: &NewFile, log: Option<&NewFile>) -> Result<u64> {
     let options = Options {
         layout_name: source.header.layout_name.clone(),

@@ -34,6 +34,7 @@ pub(super) struct Checkpointer {
 }
 
 impl Checkpointer {
+    #[inline]
     pub(super) fn start(view: View<Native>, log: SharedLog) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();

@@ -21,6 +21,7 @@ impl Helper {
     ///
     /// # Errors
     /// The system has no thread left.
+    #[inline]
     pub(super) fn start(kind: SchemeKind, view: View<Native>, concurrency: Concurrency) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();

@@ -73,6 +73,7 @@ pub enum LogFile {
 }
 
 impl LogFile {
+    #[inline]
     fn beside(files: &OpenFiles, is_clean: bool) -> Result<Self> {
         let name = log_path(&files.path);
         let log = match File::open(&name) {
@@ -140,6 +141,7 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
 }
 
 /// Opens a pool for reading under the domain that wrote it.
+#[inline]
 pub(super) fn open_to_look(path: &Path, header: &Header, schemes: Schemes) -> Result<Pool> {
     let file = File::open(path).map_err(cannot("open the pool", path))?;
     let state = read_word(&file, Layout::STATE.offset())?;

@@ -615,6 +615,7 @@ impl Pool<Concurrency> {
     /// # Errors
     /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone, or workers under another
     /// scheme exist.
+    #[inline]
     pub fn worker_of(&self, kind: SchemeKind) -> Result<Worker<Native, Concurrency>> {
         if self.options.domain == Domain::Sync && !kind.in_sync {
             return Err(Error::Unsupported(format!(

@@ -100,6 +100,7 @@ pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> 
 }
 
 /// Copies the pool to `copy` and repairs that; what was damaged.
+#[inline]
 fn mend_copy(path: &Path, file: &File, copy: &Path, schemes: Schemes) -> Result<Vec<String>> {
     copy_file(file, path, copy)?;
     let log = log_path(path);
@@ -133,6 +134,7 @@ fn mend_copy(path: &Path, file: &File, copy: &Path, schemes: Schemes) -> Result<
 }
 
 /// Puts the copy in the pool's place; returns where the files as they were are.
+#[inline]
 fn replace(path: &Path, copy: &Path, kept: &Path) -> Result<Vec<PathBuf>> {
     // The log first: beside the old pool it is as good as the old one, and the new pool, which is clean, needs neither.
     let mut all = Vec::new();
@@ -152,11 +154,13 @@ fn replace(path: &Path, copy: &Path, kept: &Path) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
+#[inline]
 fn open(path: &Path) -> Result<File> {
     OpenOptions::new().read(true).write(true).open(path).map_err(cannot("open", path))
 }
 
 /// A copy with the same owner and permissions; holes stay holes.
+#[inline]
 fn copy_file(from: &File, name: &Path, to: &Path) -> Result<()> {
     let copy = || {
         let about = from.metadata()?;
@@ -187,12 +191,14 @@ struct Mended<'p> {
 }
 
 impl Mended<'_> {
+    #[inline]
     fn write(&mut self, offset: u64, bytes: &[u8], what: String) -> Result<()> {
         open(self.path)?.write_all_at(bytes, offset).map_err(cannot("write", self.path))?;
         self.what.push(what);
         Ok(())
     }
 
+    #[inline]
     fn header(&mut self) -> Result<()> {
         let file = open(self.path)?;
         let length = file.metadata().map_err(cannot("look at", self.path))?.len();
@@ -214,6 +220,7 @@ impl Mended<'_> {
     }
 
     /// Gives a file that was cut short its length again; from where it was missing.
+    #[inline]
     fn length(&mut self) -> Result<Option<u64>> {
         let file = open(self.path)?;
         match read_header(&file, self.path) {
@@ -229,6 +236,7 @@ impl Mended<'_> {
 
     /// The log's header, and the checkpoint slots. A pool that was closed cleanly gets a new log where its own is damaged;
     /// otherwise a damaged slot is left to recovery, which writes both.
+    #[inline]
     fn log(&mut self) -> Result<()> {
         let (file, name) = (open(self.path)?, log_path(self.path));
         let state = read_word(&file, Layout::STATE.offset())?;
@@ -272,10 +280,12 @@ impl Mended<'_> {
         }
     }
 
+    #[inline]
     fn forget_log(&self, name: &Path) -> Result<()> {
         std::fs::remove_file(name).map_err(cannot("remove", name))
     }
 
+    #[inline]
     fn directory(&mut self) -> Result<()> {
         let file = open(self.path)?;
         let layout = Layout::new(read_header(&file, self.path)?.geometry)?;
@@ -295,6 +305,7 @@ impl Mended<'_> {
     }
 
     /// Recovers and closes the copy.
+    #[inline]
     fn recover(&mut self) -> Result<()> {
         let file = open(self.path)?;
         let header = read_header(&file, self.path)?;
@@ -322,6 +333,7 @@ impl Mended<'_> {
             .map_err(irreparable)
     }
 
+    #[inline]
     fn chunk_table(&mut self) -> Result<()> {
         let file = open(self.path)?;
         let layout = Layout::new(read_header(&file, self.path)?.geometry)?;
@@ -338,10 +350,12 @@ impl Mended<'_> {
 }
 
 /// Whether a pool with this state has a log that matters, if only to the next program that opens it.
+#[inline]
 fn needs_log(state: u64) -> bool {
     state == 0 || Domain::of_code(PoolState::decode(state).domain) == Some(Domain::Sync)
 }
 
+#[inline]
 fn irreparable(error: Error) -> Error {
     match error {
         Error::Damaged(what) => Error::Irreparable(what),

@@ -63,6 +63,7 @@ impl Ticket {
     ///
     /// # Errors
     /// [`Error::Poisoned`]: the device failed, and the outcome is unknown until the pool is opened again. [`Error::Forked`].
+    #[inline]
     pub fn is_durable(&self) -> Result<bool> {
         let Some((core, closed)) = &self.flusher else { return Ok(true) };
         match core.upgrade() {
@@ -76,6 +77,7 @@ impl Ticket {
     ///
     /// # Errors
     /// As [`Ticket::is_durable`].
+    #[inline]
     pub fn wait(&self) -> Result<()> {
         let core = self.flusher.as_ref().and_then(|(core, _)| core.upgrade());
         match core {
@@ -91,6 +93,7 @@ impl Future for Ticket {
     type Output = Result<()>;
 
     /// Ready when the transaction is durable; asks the pool's thread to flush at once.
+    #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let core = self.flusher.as_ref().and_then(|(core, _)| core.upgrade());
         if let Some(core) = core.filter(|core| core.process.is_current()) {
@@ -131,11 +134,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Core {
+    #[inline]
     fn fork(&self) -> View<Native> {
         let view = lock(&self.view);
         View { memory: view.memory.fork(), layout: view.layout, shared: view.shared }
     }
 
+    #[inline]
     fn is_durable(&self, transaction: u64) -> Result<bool> {
         self.process.check()?;
         let view = lock(&self.view);
@@ -145,6 +150,7 @@ impl Core {
         self.log.check_poison(&view.memory).map(|()| false)
     }
 
+    #[inline]
     fn ask(&self, urgent: bool, waker: Option<&Waker>) {
         let mut requests = lock(&self.requests);
         if let Some(waker) = waker
@@ -159,6 +165,7 @@ impl Core {
         }
     }
 
+    #[inline]
     fn run(&self) {
         let view = self.fork();
         loop {
@@ -198,6 +205,7 @@ impl Flusher {
     ///
     /// # Errors
     /// The system has no thread left.
+    #[inline]
     pub fn start(view: View<Native>, log: SharedLog, interval: Duration) -> Result<Self> {
         let core = Arc::new(Core {
             process: Process::current(),
@@ -216,12 +224,14 @@ impl Flusher {
     }
 
     /// A ticket for a transaction that has committed.
+    #[inline]
     pub fn ticket(&self, transaction: u64) -> Ticket {
         self.core.ask(false, None);
         Ticket { transaction, flusher: Some((Arc::downgrade(&self.core), self.closed.clone())) }
     }
 
     /// Stops it, when everything is durable or never will be, and wakes whoever still waits.
+    #[inline]
     pub fn stop(mut self, everything_is_durable: bool) {
         self.closed.store(everything_is_durable, Ordering::Release);
         lock(&self.core.requests).stop = true;

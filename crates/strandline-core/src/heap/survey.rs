@@ -17,6 +17,7 @@ pub fn is_free_from<M: Memory>(view: &View<M>, from: u64) -> bool {
 /// whose words were changed. Each object's first word says how many chunks it has, and each other one how far back the
 /// first is, so that first and last confirm each other; where they do not, one word alone must be at fault, and
 /// plainly.
+#[inline]
 pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
     let mut mended = Vec::new();
     let rest = |back: usize| Chunk::LargeRest { back: back as u64 }.encode();

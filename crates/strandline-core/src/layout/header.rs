@@ -102,6 +102,7 @@ impl Header {
     /// The page that `page` was before it was damaged, where it can be told: what is known otherwise is put in its place
     /// (magic, version, zeros, the size of a file of `file_bytes` bytes, the UUID that the pool's log names), and only if
     /// the checksum fits then, which another page's would once in 2^29 times.
+    #[inline]
     pub(crate) fn mend(page: &[u8], file_bytes: u64, log_uuid: Option<[u8; 16]>) -> Option<Vec<u8>> {
         if page.len() < PAGE_BYTES as usize {
             return None;

@@ -12,6 +12,7 @@ use crate::layout::{Layout, PAGE_BYTES};
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 
 /// The identity that a log's header names, if the header is whole.
+#[inline]
 pub(crate) fn log_identity(log: &File) -> Option<LogIdentity> {
     let mut header = vec![0; BLOCK_BYTES as usize];
     log.read_exact_at(&mut header, 0).ok()?;
@@ -73,6 +74,7 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
 ///
 /// # Errors
 /// The device's.
+#[inline]
 pub(crate) fn mend_log_header(
     device: &dyn Device,
     OwnLog { identity, life, .. }: OwnLog,
@@ -152,6 +154,7 @@ fn visit_blocks(
 ///
 /// # Errors
 /// The heap file cannot be read.
+#[inline]
 pub(crate) fn damaged_slots(device: &dyn Device, pool: &[u8; 16]) -> Result<Vec<String>> {
     let mut damaged = Vec::new();
     for index in 0..2 {
