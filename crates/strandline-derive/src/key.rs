@@ -1,90 +1,112 @@
 //! `#[derive(Key)]`.
 
-use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
-use syn::spanned::Spanned;
-use syn::{DeriveInput, Error, Result};
+use proc_macro::{Literal, TokenStream, TokenTree};
 
-use crate::fields::variants;
-use crate::refuse::refuse_volatile;
+use crate::input::{Input, Refused, Result};
+use crate::refuse::{refuse_volatile, ungrouped};
+use crate::template::{fill, fill_at, string, token};
 
-pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
-    if let Some(lifetime) = input.generics.lifetimes().next() {
-        return Err(Error::new_spanned(
-            lifetime,
+/// Strings and byte strings are keys, whatever their size.
+fn is_string(ty: &[TokenTree]) -> bool {
+    let words: Vec<String> = ungrouped(ty).iter().map(ToString::to_string).collect();
+    words == ["String"] || words == ["Vec", "<", "u8", ">"]
+}
+
+pub fn expand(input: &Input) -> Result<TokenStream> {
+    if let Some(lifetime) = input.lifetimes().next() {
+        return Err(Refused::new(
+            &lifetime.name,
             "a key is plain data: it cannot hold pointers or references",
         ));
     }
-    let (variants, is_enum) = variants(input)?;
-    let mut generics = input.generics.clone();
-    for parameter in generics.type_params_mut() {
-        parameter.bounds.push(syn::parse_quote!(::strandline::Key));
-    }
-    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
-    let (ident, name) = (&input.ident, input.ident.to_string());
-
-    let (mut layout, mut writes, mut reads) = (TokenStream::new(), Vec::new(), Vec::new());
-    for (number, variant) in variants.iter().enumerate() {
+    let (mut layout, mut writes, mut reads) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
+    for (number, variant) in input.variants.iter().enumerate() {
         let number = u16::try_from(number)
-            .map_err(|_| Error::new_spanned(variant.name, "a key has at most 65,536 variants"))?;
-        let pattern = variant.pattern();
-        if is_enum {
-            let variant = variant.name.to_string();
-            layout.extend(quote!(hash = ::strandline::layout::field(hash, #variant, 0);));
+            .map_err(|_| Refused::name(&variant.name, "a key has at most 65,536 variants"))?;
+        if input.is_enum {
+            let name = string(&variant.name.to_string());
+            layout.extend(fill("hash = ::strandline::layout::field(hash, $name, 0);", &[("name", &name)]));
         }
         let (mut write, mut read) = (TokenStream::new(), TokenStream::new());
         for field in &variant.fields {
-            // Strings and byte strings are keys, whatever their size.
-            let (variable, ty, name) = (&field.variable, field.ty, &field.name);
-            if !matches!(quote!(#ty).to_string().as_str(), "String" | "Vec < u8 >") {
-                refuse_volatile(ty)?;
+            if !is_string(&field.ty) {
+                refuse_volatile(&field.ty)?;
             }
-            let this = quote_spanned!(ty.span()=> <#ty as ::strandline::Key>);
-            let key_ref = quote_spanned!(ty.span()=> <#ty as ::strandline::KeyRef>);
-            layout.extend(quote!(hash = ::strandline::layout::field(hash, #name, #this::LAYOUT);));
-            write.extend(quote!(#key_ref::write_key(#variable, into);));
-            read.extend(quote!(let #variable = #this::read_key(from)?;));
+            let ty = field.ty();
+            let key = fill_at(field.span(), "< $type as ::strandline::Key >", &[("type", &ty)]);
+            let key_ref = fill_at(field.span(), "< $type as ::strandline::KeyRef >", &[("type", &ty)]);
+            let parts = [
+                ("name", &string(&field.name)),
+                ("variable", &field.variable),
+                ("key", &key),
+                ("key_ref", &key_ref),
+            ];
+            layout.extend(fill("hash = ::strandline::layout::field(hash, $name, $key::LAYOUT);", &parts));
+            write.extend(fill("$key_ref::write_key($variable, into);", &parts));
+            read.extend(fill("let $variable = $key::read_key(from)?;", &parts));
         }
-        if is_enum {
-            writes.push(quote!(#pattern => {
-                <u16 as ::strandline::KeyRef>::write_key(&#number, into);
-                #write
-            }));
-            reads.push(quote!(#number => { #read Ok(#pattern) }));
+        let parts = [
+            ("number", &token(Literal::u16_suffixed(number))),
+            ("pattern", &variant.pattern()),
+            ("write", &write),
+            ("read", &read),
+        ];
+        if input.is_enum {
+            writes.extend(fill(
+                "$pattern => {
+                    <u16 as ::strandline::KeyRef>::write_key(&$number, into);
+                    $write
+                }",
+                &parts,
+            ));
+            reads.extend(fill("$number => { $read Ok($pattern) }", &parts));
         } else {
-            writes.push(quote!(#pattern => { #write }));
-            reads.push(quote!({ #read Ok(#pattern) }));
+            writes.extend(fill("$pattern => { $write }", &parts));
+            reads.extend(fill("{ $read Ok($pattern) }", &parts));
         }
     }
-    let read = if is_enum {
-        quote!(match <u16 as ::strandline::Key>::read_key(from)? {
-            #(#reads)*
-            _ => Err(::strandline::Invalid),
-        })
+    let read = if input.is_enum {
+        fill(
+            "match <u16 as ::strandline::Key>::read_key(from)? {
+                $reads
+                _ => Err(::strandline::Invalid),
+            }",
+            &[("reads", &reads)],
+        )
     } else {
-        quote!(#(#reads)*)
+        reads
     };
-    Ok(quote! {
-        #[automatically_derived]
-        impl #impl_generics ::strandline::KeyRef for #ident #type_generics #where_clause {
+    let bound = fill("::strandline::Key", &[]);
+    Ok(fill(
+        "#[automatically_derived]
+        impl $declarations ::strandline::KeyRef for $self $where {
             fn write_key(&self, into: &mut ::strandline::KeyBytes) {
                 let _ = &into;
-                match self { #(#writes)* }
+                match self { $writes }
             }
         }
         // SAFETY: the fields' bytes one after another, each with its own layout.
         #[automatically_derived]
-        unsafe impl #impl_generics ::strandline::Key for #ident #type_generics #where_clause {
-            const NAME: &'static str = #name;
+        unsafe impl $declarations ::strandline::Key for $self $where {
+            const NAME: &'static str = $name;
             const LAYOUT: u64 = {
-                let mut hash = ::strandline::layout::begin(#name, 1);
-                #layout
+                let mut hash = ::strandline::layout::begin($name, 1);
+                $layout
                 hash
             };
             fn read_key(from: &mut &[u8]) -> ::core::result::Result<Self, ::strandline::Invalid> {
                 let _ = &from;
-                #read
+                $read
             }
-        }
-    })
+        }",
+        &[
+            ("declarations", &input.declarations(&TokenStream::new(), &bound)),
+            ("self", &input.self_type()),
+            ("where", &input.where_clause),
+            ("name", &string(&input.name.to_string())),
+            ("layout", &layout),
+            ("writes", &writes),
+            ("read", &read),
+        ],
+    ))
 }

@@ -1,13 +1,18 @@
 //! `#[derive(Persist)]` and `#[derive(Key)]` for strandline's typed API, which documents them: see
 //! `strandline`.
+//!
+//! Nothing but the compiler's own `proc_macro` stands below this: every application would wait for seconds until the usual crates
+//! for reading and writing Rust are compiled. What is read here is an item that the compiler has parsed already (`input`), of
+//! which names, parameters and fields matter; what is written are templates (`template`).
 
-mod fields;
+mod input;
 mod key;
 mod persist;
 mod refuse;
+mod template;
 
+use input::{Input, Refused};
 use proc_macro::TokenStream;
-use syn::{DeriveInput, parse_macro_input};
 
 /// Derives `Persist` for a structure or an enumeration: values of a fixed number of 64-bit words, stored field
 /// by field, so that no padding is ever written and no bit pattern becomes a value unchecked.
@@ -17,14 +22,12 @@ use syn::{DeriveInput, parse_macro_input};
 ///   otherwise than its Rust name. Both become a part of what is checked when a pool is opened.
 #[proc_macro_derive(Persist, attributes(persist))]
 pub fn derive_persist(input: TokenStream) -> TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    persist::expand(&input).unwrap_or_else(|error| error.to_compile_error()).into()
+    Input::read(input).and_then(|input| persist::expand(&input)).unwrap_or_else(Refused::into_tokens)
 }
 
 /// Derives `Key` for a structure or an enumeration whose fields are keys. Keys are ordered by their fields in
 /// the order of declaration, variants likewise: as by `#[derive(Ord)]`.
 #[proc_macro_derive(Key)]
 pub fn derive_key(input: TokenStream) -> TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    key::expand(&input).unwrap_or_else(|error| error.to_compile_error()).into()
+    Input::read(input).and_then(|input| key::expand(&input)).unwrap_or_else(Refused::into_tokens)
 }

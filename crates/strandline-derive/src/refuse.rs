@@ -1,68 +1,114 @@
 //! Types that can be refused by their looks, with advice. What else does not implement the trait is refused by
 //! the compiler.
 
-use syn::{Error, GenericArgument, PathArguments, Result, Type};
+use proc_macro::{Delimiter, TokenTree};
+
+use crate::input::{Depth, Refused, Result, is, is_word, split};
+
+/// The tokens of a type that came through a macro's `$type:ty` stand in a group without delimiters.
+pub fn ungrouped(ty: &[TokenTree]) -> Vec<TokenTree> {
+    match ty {
+        [TokenTree::Group(group)] if group.delimiter() == Delimiter::None => {
+            ungrouped(&group.stream().into_iter().collect::<Vec<_>>())
+        }
+        ty => ty.to_vec(),
+    }
+}
 
 /// Refuses a field's type that points into volatile memory, wherever it stands in it.
-pub fn refuse_volatile(ty: &Type) -> Result<()> {
-    let refuse = |message: &str| Err(Error::new_spanned(ty, message));
-    match ty {
-        Type::Reference(_) => refuse(
+pub fn refuse_volatile(ty: &[TokenTree]) -> Result<()> {
+    let inside = ungrouped(ty);
+    let refuse = |message: &str| Err(Refused::new(ty, message));
+    match inside.as_slice() {
+        [] => Ok(()),
+        [first, ..] if is(first, '&') => refuse(
             "a reference cannot be kept in a pool: what it points to is gone when the program ends; \
              keep the value itself, or a `Ptr<'p, T>` to a value in the pool",
         ),
-        Type::Ptr(_) => refuse(
+        [first, ..] if is(first, '*') => refuse(
             "a raw pointer cannot be kept in a pool: the address means nothing to the next process; \
              use a `Ptr<'p, T>` to a value in the pool",
         ),
-        Type::FnPtr(_) => refuse(
-            "a function pointer cannot be kept in a pool: the address means nothing to the next process; \
+        [first, ..] if ["fn", "unsafe", "extern", "for"].into_iter().any(|word| is_word(first, word)) => {
+            refuse(
+                "a function pointer cannot be kept in a pool: the address means nothing to the next process; \
              use an enumeration that names what to call",
-        ),
-        Type::TraitObject(_) | Type::ImplTrait(_) => refuse(
+            )
+        }
+        [first, ..] if is_word(first, "dyn") || is_word(first, "impl") => refuse(
             "a trait object cannot be kept in a pool: its table of functions lies in this process; \
              use an enumeration of the types that it can be",
         ),
-        Type::Array(array) => refuse_volatile(&array.elem),
-        Type::Tuple(tuple) => tuple.elems.iter().try_for_each(refuse_volatile),
-        Type::Paren(paren) => refuse_volatile(&paren.elem),
-        Type::Group(group) => refuse_volatile(&group.elem),
-        Type::Path(path) => {
-            let Some(last) = path.path.segments.last() else { return Ok(()) };
-            let arguments = match &last.arguments {
-                PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
-                _ => None,
-            };
-            let branded = arguments.is_some_and(|arguments| {
-                arguments.iter().any(|argument| matches!(argument, GenericArgument::Lifetime(_)))
-            });
-            match last.ident.to_string().as_str() {
-                "Box" | "Rc" | "Arc" | "Weak" => refuse(
-                    "a pointer into volatile memory cannot be kept in a pool; \
-                     use a `Ptr<'p, T>` to a value in the pool",
-                ),
-                "Vec" | "VecDeque" | "BinaryHeap" | "LinkedList" => refuse(
-                    "a volatile collection cannot be kept in a pool; \
-                     use a `Vector<'p, T>` or a `Queue<'p, T>` (for bytes, `Bytes<'p>`)",
-                ),
-                "String" => refuse(
-                    "a `String` has no fixed size and cannot be a field; \
-                     use a `Text<'p>`, or keep the string as a map's key or value",
-                ),
-                "HashMap" | "BTreeMap" | "HashSet" | "BTreeSet" if !branded => refuse(
-                    "a volatile collection cannot be kept in a pool; \
-                     use strandline's `HashMap<'p, K, V>` or `OrderedMap<'p, K, V>`",
-                ),
-                "Cell" | "RefCell" | "Mutex" | "RwLock" => refuse(
-                    "interior mutability has no place in a pool, where transactions isolate: \
-                     keep the value itself",
-                ),
-                _ => arguments.into_iter().flatten().try_for_each(|argument| match argument {
-                    GenericArgument::Type(ty) if !branded => refuse_volatile(ty),
-                    _ => Ok(()),
-                }),
+        [TokenTree::Group(group)] => {
+            let content: Vec<TokenTree> = group.stream().into_iter().collect();
+            match group.delimiter() {
+                // The element of an array, and not its length.
+                Delimiter::Bracket => refuse_volatile(&split(content, ';')[0]),
+                _ => split(content, ',').iter().try_for_each(|element| refuse_volatile(element)),
             }
         }
-        _ => Ok(()),
+        path => refuse_path(path, refuse),
     }
+}
+
+/// The last name of a path, and its arguments.
+fn last_name(path: &[TokenTree]) -> Option<(String, Vec<Vec<TokenTree>>)> {
+    let (mut name, mut arguments, mut depth) = (None, Vec::new(), Depth::default());
+    for token in path {
+        let was_inside = depth.is_inside();
+        depth.pass(token);
+        match token {
+            // A macro stands for a type that is not seen here.
+            token if is(token, '!') && !was_inside => return None,
+            TokenTree::Ident(ident) if !was_inside => {
+                name = Some(ident.to_string());
+                arguments.clear();
+            }
+            token if was_inside && depth.is_inside() => arguments.push(token.clone()),
+            _ => {}
+        }
+    }
+    Some((name?, split(arguments, ',')))
+}
+
+fn refuse_path(path: &[TokenTree], refuse: impl Fn(&str) -> Result<()>) -> Result<()> {
+    let Some((name, arguments)) = last_name(path) else { return Ok(()) };
+    let is_lifetime = |argument: &Vec<TokenTree>| argument.first().is_some_and(|first| is(first, '\''));
+    let branded = arguments.iter().any(is_lifetime);
+    match name.as_str() {
+        "Box" | "Rc" | "Arc" | "Weak" => refuse(
+            "a pointer into volatile memory cannot be kept in a pool; \
+             use a `Ptr<'p, T>` to a value in the pool",
+        ),
+        "Vec" | "VecDeque" | "BinaryHeap" | "LinkedList" => refuse(
+            "a volatile collection cannot be kept in a pool; \
+             use a `Vector<'p, T>` or a `Queue<'p, T>` (for bytes, `Bytes<'p>`)",
+        ),
+        "String" => refuse(
+            "a `String` has no fixed size and cannot be a field; \
+             use a `Text<'p>`, or keep the string as a map's key or value",
+        ),
+        "HashMap" | "BTreeMap" | "HashSet" | "BTreeSet" if !branded => refuse(
+            "a volatile collection cannot be kept in a pool; \
+             use strandline's `HashMap<'p, K, V>` or `OrderedMap<'p, K, V>`",
+        ),
+        "Cell" | "RefCell" | "Mutex" | "RwLock" => refuse(
+            "interior mutability has no place in a pool, where transactions isolate: \
+             keep the value itself",
+        ),
+        // A branded type says itself what it takes.
+        _ if branded => Ok(()),
+        _ => arguments.iter().filter(|argument| is_type(argument)).try_for_each(|ty| refuse_volatile(ty)),
+    }
+}
+
+/// Whether an argument is a type, and neither a value nor what an associated type is to be.
+fn is_type(argument: &[TokenTree]) -> bool {
+    let is_value = match argument.first() {
+        Some(TokenTree::Literal(_)) => true,
+        Some(TokenTree::Group(group)) => group.delimiter() == Delimiter::Brace,
+        Some(first) => is(first, '-'),
+        None => true,
+    };
+    !is_value && split(argument.to_vec(), '=').len() == 1
 }

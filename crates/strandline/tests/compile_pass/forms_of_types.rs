@@ -1,0 +1,94 @@
+//! Every form of a type that the derives take: fields with and without names, attributes, visibility, parameters, where clauses,
+//! numbers of variants, and what macros make of them.
+
+#![allow(dead_code)]
+
+use strandline::{HashMap, Key, Persist, Ptr, Text, Vector};
+
+#[derive(Persist)]
+struct Unit;
+#[derive(Persist)]
+struct Empty {}
+#[derive(Persist)]
+struct EmptyTuple();
+/// Documented.
+#[derive(Clone, Copy, Persist)]
+#[repr(C)]
+#[persist(name = "Other \"name\"", version = 1_2)]
+#[must_use]
+pub(crate) struct Plain {
+    /// A field.
+    pub a: u64,
+    pub(crate) r#type: [u32; 3 + 1],
+    pub(crate) c: (u8, (i64, bool)),
+    d: Option<core::time::Duration>,
+    e: (),
+}
+#[derive(Persist)]
+pub struct Tuple<'p>(pub u64, pub(crate) Text<'p>, pub (u8, u8), Ptr<'p, Tuple<'p>>);
+#[derive(Persist)]
+struct Generic<'p, T: Copy, U, const N: usize>
+where
+    T: Clone + 'p,
+    U: ::core::fmt::Debug,
+{
+    one: T,
+    two: [U; N],
+    map: HashMap<'p, String, Vector<'p, u64>>,
+}
+#[derive(Persist)]
+struct Bare<T>(T)
+where
+    T: Copy;
+#[derive(Persist)]
+struct Default2<T: ::core::marker::Copy = u64, const N: usize = 4> {
+    t: [T; N],
+}
+#[derive(Clone, Persist)]
+enum Choice<'p> {
+    #[allow(unused)]
+    None,
+    One(u64),
+    Two {
+        text: Text<'p>,
+        number: i8,
+    },
+    Pair(u8, Option<Ptr<'p, u64>>),
+}
+#[derive(Persist)]
+enum Numbered {
+    A = 1 << 3,
+    B = (1 < 2) as isize,
+    C = 5,
+}
+macro_rules! made {
+    ($(#[$a:meta])* $v:vis $n:ident $f:ident $t:ty) => {
+        #[derive(Persist)]
+        $v struct $n { $f: $t, $v other: Option<$t> }
+        pub mod inner { use super::*; #[derive(Persist)] pub struct InTuple($v $t, $t); }
+    };
+}
+made!(pub Made field (u64, u8));
+mod quiet {
+    use super::*;
+    macro_rules! made2 { ($v:vis $n:ident $t:ty) => { #[derive(Persist)] $v struct $n { $v other: $t } #[derive(Key, Clone, PartialEq, Eq, PartialOrd, Ord)] struct K2($t); } }
+    made2!(Hidden u64);
+}
+#[derive(Key, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    first: String,
+    bytes: Vec<u8>,
+    age: u8,
+    pair: (u8, [u16; 2]),
+}
+#[derive(Key, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Nowhere,
+    At(i32, i32),
+    Named { name: String },
+}
+#[derive(Key, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Wrapped<T: Clone, U>(T, U)
+where
+    U: Copy;
+fn main() {}
