@@ -67,6 +67,7 @@ fn free_content(tx: &mut impl Transaction, content: PersistentAddress) -> Result
 }
 
 /// Looks the string at `at` over; returns it if it is whole.
+#[inline]
 fn look(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<Vec<u8>>> {
     let Some((bytes, content)) = checker.read(|tx| header(tx, at))? else { return Ok(None) };
     if bytes == 0 && content.is_null() {
@@ -228,6 +229,7 @@ impl<'p> Bytes<'p> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
+    #[inline]
     fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
         let look: Look<'_, 'p> = |checker, at| look(checker, at).map(drop);
         checker.pointer(self.raw.at, TAG, HEADER_WORDS as u64, "Bytes", look)
@@ -275,6 +277,7 @@ unsafe impl<'p> Persist<'p> for Text<'p> {
     fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
         Bytes::load(from, stored).map(Self)
     }
+    #[inline]
     fn visit(&self, checker: &mut Checker<'_, 'p>) -> Result<()> {
         self.reach(checker)
     }
@@ -323,6 +326,7 @@ impl<'p> Text<'p> {
         Checker::run(tx, |checker| self.reach(checker))
     }
 
+    #[inline]
     fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
         let look: Look<'_, 'p> = |checker, at| {
             if let Some(bytes) = look(checker, at)?

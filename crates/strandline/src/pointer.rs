@@ -114,6 +114,7 @@ macro_rules! persist_handle {
             fn load(from: &[u64], stored: $crate::Stored<$brand>) -> Result<Self, $crate::Invalid> {
                 Ok(Self { raw: $crate::pointer::Raw::load(from, stored)?, types: std::marker::PhantomData })
             }
+            #[inline]
             fn visit(&self, checker: &mut $crate::Checker<'_, $brand>) -> strandline_core::Result<()> {
                 self.reach(checker)
             }
