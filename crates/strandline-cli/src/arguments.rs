@@ -83,19 +83,22 @@ pub fn seconds(text: &str) -> Result<f64, String> {
 }
 
 /// Says which of the workloads have no use for options that were given.
-pub fn takes(workloads: &[WorkloadKind], value_size: bool, ops_per_tx: bool) {
-    let without = |option: &str, parameters: &[Parameter]| {
-        let lacks = |kind: &&WorkloadKind| !parameters.iter().any(|parameter| kind.takes.contains(parameter));
+pub fn takes(workloads: &[WorkloadKind], given: &[Parameter]) {
+    for &parameter in given {
+        let option = match parameter {
+            Parameter::ValueBytes | Parameter::ValueWords => "--value-size",
+            Parameter::Operations => "--ops-per-tx",
+            Parameter::ReadShare => "--read-share",
+        };
+        let lacks = |kind: &&WorkloadKind| {
+            let whole_words =
+                parameter == Parameter::ValueBytes && kind.takes.contains(&Parameter::ValueWords);
+            !whole_words && !kind.takes.contains(&parameter)
+        };
         let names: Vec<_> = workloads.iter().filter(lacks).map(|kind| kind.name).collect();
         if !names.is_empty() {
             eprintln!("note: no use for {option}: {}", names.join(", "));
         }
-    };
-    if value_size {
-        without("--value-size", &[Parameter::ValueBytes, Parameter::ValueWords]);
-    }
-    if ops_per_tx {
-        without("--ops-per-tx", &[Parameter::Operations]);
     }
 }
 

@@ -97,6 +97,7 @@ impl Cell {
             length: pace.length(),
             seed: session.seed.wrapping_add(repetition),
             idle_percent: self.idle_percent,
+            latency: false,
         };
         let selection = Selection::new(self.workload, &self.sizes)?;
         if pool.take_fresh() {

@@ -24,6 +24,8 @@ pub enum Parameter {
     ValueWords,
     /// `--ops-per-tx`.
     Operations,
+    /// `--read-share`.
+    ReadShare,
 }
 
 /// What is to be known of a workload.
@@ -62,6 +64,12 @@ impl WorkloadDescriptor {
     pub(crate) fn check(&self, sizes: &Sizes) -> Result<()> {
         if sizes.counts().contains(&0) {
             return Err(Error::Parameter("a workload's sizes and operations must be at least 1".into()));
+        }
+        if sizes.read_percent > 100 {
+            return Err(Error::Parameter(format!(
+                "{} of 100 transactions cannot only read",
+                sizes.read_percent
+            )));
         }
         let bytes = sizes.value_bytes;
         if self.takes.contains(&Parameter::ValueWords) && (bytes == 0 || !bytes.is_multiple_of(8)) {

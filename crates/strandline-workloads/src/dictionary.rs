@@ -1,6 +1,8 @@
 //! What the workloads on maps, sets and graphs share: mixes of insertions, searches and deletions of random
 //! keys, whatever the structure.
 
+use std::hint::black_box;
+
 use fastrand::Rng;
 use strandline_core::Result;
 use strandline_core::error::Error;
@@ -35,6 +37,15 @@ pub struct Use {
     pub operations: u64,
     /// What an operation does.
     pub mix: Mix,
+    /// Of 100 transactions, so many only look keys up, under [`Mix::Toggle`].
+    pub read_percent: u64,
+}
+
+/// Whether the next transaction is one of those that only read, `percent` of 100.
+#[inline]
+pub fn only_reads(random: &mut Rng, percent: u64) -> bool {
+    // Where all do the same nothing is drawn.
+    percent >= 100 || percent > 0 && random.u64(..100) < percent
 }
 
 /// A structure that holds keys, with values or without.
@@ -90,6 +101,16 @@ impl<D: Dictionary> Operator<D> {
 
     fn toggle<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
         let Self { dictionary, usage, random, .. } = self;
+        if only_reads(random, usage.read_percent) {
+            *random = runner.view(|tx| {
+                let mut random = random.clone();
+                for _ in 0..usage.operations {
+                    black_box(dictionary.contains(tx, random.u64(..usage.keys))?);
+                }
+                Ok(random)
+            })?;
+            return Ok(());
+        }
         *random = runner.run(|tx| {
             // A transaction that is run again draws the same keys again.
             let mut random = random.clone();
@@ -154,8 +175,8 @@ impl<D: Dictionary> Transactions for Operator<D> {
 impl Use {
     /// That of the keys below `keys`.
     pub fn of(sizes: &Sizes, keys: u64) -> Self {
-        let Sizes { operations, mix, .. } = *sizes;
-        Self { keys, operations, mix }
+        let Sizes { operations, mix, read_percent, .. } = *sizes;
+        Self { keys, operations, mix, read_percent }
     }
 
     /// The keys that are present at first, in the order in which they are inserted.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use strandline_core::{Concurrency, Domain, Result};
 
-use crate::row::ThreadResult;
+use crate::row::{ThreadResult, histogram};
 use crate::{Client, SchemeName};
 
 /// How a run goes.
@@ -22,6 +22,8 @@ pub struct Run {
     /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred
     /// Persistence, section V-C5).
     pub idle_percent: u64,
+    /// Whether each transaction is timed, idle time included; that takes some time too.
+    pub latency: bool,
 }
 
 /// How long a run goes on.
@@ -103,8 +105,16 @@ pub(crate) fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<Thread
                     let (since, processor_since) = (Instant::now(), processor_time());
                     let before = client.statistics();
                     // At least one, however late the system let this thread begin.
+                    let mut latency = run.latency.then(histogram);
                     for number in 1.. {
-                        transaction(client, run.idle_percent)?;
+                        match &mut latency {
+                            None => transaction(client, run.idle_percent)?,
+                            Some(latency) => {
+                                let since = Instant::now();
+                                transaction(client, run.idle_percent)?;
+                                latency.saturating_record(since.elapsed().as_nanos() as u64);
+                            }
+                        }
                         if number >= transactions || phase.load(Ordering::Relaxed) == STOP {
                             break;
                         }
@@ -119,6 +129,7 @@ pub(crate) fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<Thread
                         after,
                         seconds: seconds.as_secs_f64(),
                         processor_seconds: processor.as_secs_f64(),
+                        latency,
                     })
                 })
             })

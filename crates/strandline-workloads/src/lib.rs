@@ -35,7 +35,7 @@ pub use kvstore::KVSTORE;
 pub use names::{Entry, REFERENCES, SchemeName, System, UnknownName, schemes};
 pub use pools::{NewPool, Place, PoolSetting, Prepared, PreparedProduct};
 pub use queue::QUEUE;
-pub use row::Row;
+pub use row::{Latency, Row};
 pub use sdg::SDG;
 pub use selection::Selection;
 pub use sps::SPS;
@@ -161,6 +161,8 @@ pub struct Sizes {
     pub operations: u64,
     /// What an operation does on a structure with keys.
     pub mix: Mix,
+    /// Of 100 transactions, so many only look up what they would else change, under [`Mix::Toggle`] and in `sps`.
+    pub read_percent: u64,
     /// The database of `tpcc-new-order`.
     pub tpcc: TpccScale,
 }
@@ -184,6 +186,7 @@ impl Default for Sizes {
             value_bytes: 8,
             operations: 1,
             mix: Mix::Toggle,
+            read_percent: 0,
             tpcc: TpccScale::default(),
         }
     }

@@ -93,6 +93,8 @@ impl PoolSetting {
             geometry: Geometry { size, logs: self.logs, log_bytes: self.log_bytes, chunk_bytes: CHUNK_BYTES },
             domain: self.domain,
             instruction: self.instruction,
+            // Nothing of the kind is to be timed. On a disk most pages are never touched.
+            map_ahead: self.domain != Domain::Sync,
             ..Options::default()
         }
     }

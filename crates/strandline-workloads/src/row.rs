@@ -1,5 +1,6 @@
 //! What one run measured.
 
+use hdrhistogram::Histogram;
 use strandline_core::transaction::Statistics;
 
 /// One run: a scheme on a workload. The fields are those of `bench --json`.
@@ -31,6 +32,11 @@ pub struct Row {
     pub acknowledged_per_s: f64,
     /// How long the timed part took.
     pub seconds: f64,
+    /// Transactions per second of the slowest thread, as a share of the threads' mean.
+    pub slowest_thread: f64,
+    /// How long transactions took, in nanoseconds; absent unless each was timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<Latency>,
     /// Fences of bulk persistence and log restarts, per transaction.
     pub bulk_fences_per_tx: f64,
     /// Lines written back by bulk persistence and log restarts, per transaction.
@@ -41,13 +47,53 @@ pub struct Row {
     pub bulk_log_restarts: u64,
 }
 
+/// Percentiles of the time that a transaction took, the repetitions after conflicts included, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Latency {
+    /// The median.
+    pub p50: u64,
+    /// 99 of 100 took at most so long.
+    pub p99: u64,
+    /// 999 of 1000.
+    pub p99_9: u64,
+    /// 9999 of 10,000.
+    pub p99_99: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+impl Latency {
+    /// Of all threads' transactions; `None` of none.
+    fn of<'h>(threads: impl Iterator<Item = &'h Histogram<u64>>) -> Option<Self> {
+        let mut all = histogram();
+        threads.for_each(|thread| all += thread);
+        (!all.is_empty()).then(|| Self {
+            p50: all.value_at_quantile(0.5),
+            p99: all.value_at_quantile(0.99),
+            p99_9: all.value_at_quantile(0.999),
+            p99_99: all.value_at_quantile(0.9999),
+            max: all.max(),
+        })
+    }
+}
+
+/// An empty histogram of nanoseconds, to a tenth of a percent; it takes minutes at most.
+pub(crate) fn histogram() -> Histogram<u64> {
+    const LONGEST: u64 = 600_000_000_000;
+    let mut histogram = Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are in order");
+    histogram.auto(true);
+    histogram
+}
+
 /// What one thread did in the timed part.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ThreadResult {
     pub before: Statistics,
     pub after: Statistics,
     pub seconds: f64,
     pub processor_seconds: f64,
+    /// How long each transaction took, in nanoseconds, if that was asked for.
+    pub latency: Option<Histogram<u64>>,
 }
 
 impl Row {
@@ -65,15 +111,17 @@ impl Row {
         let committed = sum(|s| s.commits) + sum(|s| s.read_only);
         let conflicts = sum(|s| s.conflicts);
         // Threads stop at slightly different times, so rates are added and not counts.
+        let of_one = |thread: &ThreadResult, time: f64| {
+            let ThreadResult { before, after, .. } = thread;
+            let done = after.commits + after.read_only - before.commits - before.read_only;
+            done as f64 / time.max(f64::MIN_POSITIVE)
+        };
         let rate = |time: fn(&ThreadResult) -> f64| -> f64 {
-            let of = |thread: &ThreadResult| {
-                let ThreadResult { before, after, .. } = thread;
-                let done = after.commits + after.read_only - before.commits - before.read_only;
-                done as f64 / time(thread).max(f64::MIN_POSITIVE)
-            };
-            threads.iter().map(of).sum()
+            threads.iter().map(|thread| of_one(thread, time(thread))).sum()
         };
         let tx_per_s = rate(|thread| thread.seconds);
+        let slowest =
+            threads.iter().map(|thread| of_one(thread, thread.seconds)).fold(f64::INFINITY, f64::min);
         let acknowledged = |ThreadResult { before, after, seconds, .. }: &ThreadResult| {
             (after.acknowledged - before.acknowledged) as f64 / seconds.max(f64::MIN_POSITIVE)
         };
@@ -94,6 +142,8 @@ impl Row {
             log_bytes_per_tx: per_tx(sum(|s| s.log_bytes)),
             acknowledged_per_s: if durable { acknowledged_per_s } else { 0.0 },
             seconds: threads.iter().map(|thread| thread.seconds).fold(0.0, f64::max),
+            slowest_thread: slowest * threads.len() as f64 / tx_per_s.max(f64::MIN_POSITIVE),
+            latency_ns: Latency::of(threads.iter().filter_map(|thread| thread.latency.as_ref())),
             bulk_fences_per_tx: per_tx(sum(|s| s.bulk.fences)),
             bulk_lines_flushed_per_tx: per_tx(sum(|s| s.bulk.lines_written_back)),
             bulk_persists: sum(|s| s.bulk_persists),

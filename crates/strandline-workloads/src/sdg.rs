@@ -19,7 +19,7 @@ pub static SDG: WorkloadDescriptor = WorkloadDescriptor {
     name: "sdg",
     source: "Loose-Ordering Consistency, Table 2; ATOM, Table II",
     description: "deletes or inserts edges of a scale-free graph: 131,072 vertices, 500,000 edges, half present",
-    takes: &[Parameter::ValueWords, Parameter::Operations],
+    takes: &[Parameter::ValueWords, Parameter::Operations, Parameter::ReadShare],
     make: |sizes| Ok(Box::new(SdgWorkload::new(sizes))),
     by_types: None,
 };

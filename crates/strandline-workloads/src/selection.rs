@@ -9,8 +9,8 @@ use crate::any::{ErasedClient, Words};
 use crate::driver::{Aside, measure};
 use crate::names::System;
 use crate::{
-    AnyWorkload, Client, InlinedWorkload, Mix, NewPool, Product, Row, Run, SchemeName, Sizes, WorkloadKind,
-    runner,
+    AnyWorkload, Client, InlinedWorkload, Mix, NewPool, Parameter, Product, Row, Run, SchemeName, Sizes,
+    WorkloadKind, runner,
 };
 
 /// A workload with its sizes.
@@ -27,7 +27,9 @@ impl Selection {
     /// A size is impossible.
     pub fn new(kind: WorkloadKind, sizes: &Sizes) -> Result<Self> {
         kind.check(sizes)?;
-        Ok(Self { kind, sizes: *sizes, workload: (kind.make)(sizes)? })
+        let reads = kind.takes.contains(&Parameter::ReadShare);
+        let sizes = Sizes { read_percent: if reads { sizes.read_percent } else { 0 }, ..*sizes };
+        Ok(Self { kind, sizes, workload: (kind.make)(&sizes)? })
     }
 
     /// The workload's descriptor.

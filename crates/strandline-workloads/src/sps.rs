@@ -1,13 +1,16 @@
 //! `sps`: swaps two random entries of an array.
 
+use std::hint::black_box;
+
 use fastrand::Rng;
-use strandline::{Persist, Tx, Vector};
+use strandline::{Persist, Tx, Vector, View};
 use strandline_core::error::Error;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Read, Runner};
 use strandline_core::{Lock, Result};
 use strandline_structures::Array;
 
+use crate::dictionary::only_reads;
 use crate::typed::{self, Collection};
 use crate::{Parameter, Sizes, Transactions, Workload, WorkloadDescriptor, root};
 
@@ -16,7 +19,7 @@ pub static SPS: WorkloadDescriptor = WorkloadDescriptor {
     name: "sps",
     source: "Blurred Persistence, Table I (from Mnemosyne/NV-Heaps)",
     description: "swaps two random entries of an array of 1,000,000 words",
-    takes: &[Parameter::ValueWords, Parameter::Operations],
+    takes: &[Parameter::ValueWords, Parameter::Operations, Parameter::ReadShare],
     make: |sizes| Ok(Box::new(SpsWorkload::new(sizes))),
     by_types: Some(typed::create::<Typed>),
 };
@@ -26,6 +29,7 @@ pub struct SpsWorkload {
     entries: u64,
     entry_words: u64,
     operations: u64,
+    read_percent: u64,
 }
 
 /// One thread that swaps.
@@ -36,6 +40,7 @@ pub struct Swapper {
     entries: u64,
     entry_words: u64,
     operations: u64,
+    read_percent: u64,
     random: Rng,
     /// The running transaction's.
     swaps: Vec<[u64; 2]>,
@@ -45,9 +50,9 @@ pub struct Swapper {
 impl SpsWorkload {
     /// The workload with these sizes.
     pub fn new(sizes: &Sizes) -> Self {
-        let Sizes { array_words, value_bytes, operations, .. } = *sizes;
+        let Sizes { array_words, value_bytes, operations, read_percent, .. } = *sizes;
         let entry_words = value_bytes / 8;
-        Self { entries: (array_words / entry_words).max(1), entry_words, operations }
+        Self { entries: (array_words / entry_words).max(1), entry_words, operations, read_percent }
     }
 
     fn words(&self) -> u64 {
@@ -74,7 +79,7 @@ impl Workload for SpsWorkload {
             let array = Array::open(tx, root)?;
             Ok((array, array.address(tx, 0)?))
         })?;
-        let Self { entries, entry_words, operations } = *self;
+        let Self { entries, entry_words, operations, read_percent } = *self;
         let random = Rng::with_seed(seed);
         Ok(Swapper {
             array,
@@ -82,6 +87,7 @@ impl Workload for SpsWorkload {
             entries,
             entry_words,
             operations,
+            read_percent,
             random,
             swaps: Vec::new(),
             locks: Vec::new(),
@@ -117,7 +123,20 @@ impl Workload for SpsWorkload {
 impl Transactions for Swapper {
     #[inline]
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { array, first, entries, entry_words, operations, random, swaps, locks } = self;
+        let Self { array, first, entries, entry_words, operations, read_percent, random, swaps, locks } =
+            self;
+        if only_reads(random, *read_percent) {
+            swaps.clear();
+            swaps.extend((0..*operations).map(|_| [random.u64(..*entries), random.u64(..*entries)]));
+            return runner.view(|tx| {
+                let words =
+                    swaps.iter().flatten().flat_map(|entry| (0..*entry_words).map(move |word| (entry, word)));
+                for (entry, word) in words {
+                    black_box(array.get(tx, entry * *entry_words + word)?);
+                }
+                Ok(())
+            });
+        }
         swaps.clear();
         swaps.extend((0..*operations).map(|_| [random.u64(..*entries), random.u64(..*entries)]));
         locks.clear();
@@ -155,6 +174,13 @@ impl Collection for Typed<'static> {
 
     fn add<'p>(root: &Typed<'p>, tx: &Tx<'p>, item: u64) -> Result<()> {
         root.array.push(tx, &item)
+    }
+
+    fn look_up<'p>(root: &Typed<'p>, tx: &View<'p>, sizes: &Sizes, random: &mut Rng) -> Result<()> {
+        for _ in 0..2 {
+            black_box(root.array.get(tx, random.u64(..sizes.array_words))?);
+        }
+        Ok(())
     }
 
     fn operation<'p>(root: &Typed<'p>, tx: &Tx<'p>, sizes: &Sizes, random: &mut Rng) -> Result<()> {

@@ -1,10 +1,11 @@
 //! Workloads on the collections of the typed interface: the operations that the same workload does on words, in a store of its own.
 
 use fastrand::Rng;
-use strandline::{Root, Session, Store, Tx};
+use strandline::{Root, Session, Store, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::transaction::Statistics;
 
+use crate::dictionary::only_reads;
 use crate::{Client, NewPool, Product, Sizes};
 
 /// Creates a store in a new file, fills it, and opens it to be measured.
@@ -23,6 +24,11 @@ pub(crate) trait Collection: Root + 'static {
 
     /// Adds one of the items that it begins with.
     fn add<'p>(root: &Self::At<'p>, tx: &Tx<'p>, item: u64) -> Result<()>;
+
+    /// One operation of a transaction that only reads, where the workload has such.
+    fn look_up<'p>(_: &Self::At<'p>, _: &View<'p>, _: &Sizes, _: &mut Rng) -> Result<()> {
+        Ok(())
+    }
 
     /// One operation of a transaction.
     fn operation<'p>(root: &Self::At<'p>, tx: &Tx<'p>, sizes: &Sizes, random: &mut Rng) -> Result<()>;
@@ -52,6 +58,17 @@ macro_rules! map_by_types {
 
             fn add<'p>(root: &Typed<'p>, tx: &strandline::Tx<'p>, item: u64) -> Result<()> {
                 root.map.insert(tx, &$encode(item), &$content(item)).map(drop)
+            }
+
+            fn look_up<'p>(
+                root: &Typed<'p>,
+                tx: &strandline::View<'p>,
+                sizes: &Sizes,
+                random: &mut fastrand::Rng,
+            ) -> Result<()> {
+                let key = $encode(random.u64(..sizes.$below));
+                std::hint::black_box(root.map.contains_key(tx, &key)?);
+                Ok(())
             }
 
             fn operation<'p>(
@@ -96,7 +113,12 @@ pub(crate) fn create<C: Collection>(sizes: &Sizes, pool: &NewPool) -> Result<Box
 impl<C: Collection> Product for Filled<C> {
     fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>> {
         let random = Rng::with_seed(seed);
-        Ok(Box::new(TypedClient { session: self.store.session()?, sizes: &self.sizes, random }))
+        Ok(Box::new(TypedClient {
+            session: self.store.session()?,
+            sizes: &self.sizes,
+            random,
+            read_percent: self.sizes.read_percent,
+        }))
     }
 
     fn check(&self) -> Result<()> {
@@ -109,11 +131,23 @@ struct TypedClient<'s, C> {
     session: Session<'s, C>,
     sizes: &'s Sizes,
     random: Rng,
+    read_percent: u64,
 }
 
 impl<C: Collection> Client for TypedClient<'_, C> {
     fn transaction(&mut self) -> Result<()> {
-        let Self { session, sizes, random } = self;
+        let Self { session, sizes, random, read_percent } = self;
+        if only_reads(random, *read_percent) {
+            *random = session.view(|tx, root| {
+                let mut random = random.clone();
+                let root = root.get(tx)?;
+                for _ in 0..sizes.operations {
+                    C::look_up(&root, tx, sizes, &mut random)?;
+                }
+                Ok(random)
+            })?;
+            return Ok(());
+        }
         *random = session.update(|tx, root| {
             // A transaction that is run again draws the same numbers again.
             let mut random = random.clone();

@@ -46,7 +46,7 @@ impl Results {
     }
 }
 
-fn floor_row(name: &str, beside: &Row, floor: f64) -> Row {
+pub(super) fn floor_row(name: &str, beside: &Row, floor: f64) -> Row {
     Row {
         scheme: name.into(),
         workload: beside.workload.clone(),
@@ -60,6 +60,8 @@ fn floor_row(name: &str, beside: &Row, floor: f64) -> Row {
         log_bytes_per_tx: 0.0,
         acknowledged_per_s: floor,
         seconds: beside.seconds,
+        slowest_thread: 1.0,
+        latency_ns: None,
         bulk_fences_per_tx: 0.0,
         bulk_lines_flushed_per_tx: 0.0,
         bulk_persists: 0,

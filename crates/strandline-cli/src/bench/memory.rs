@@ -3,6 +3,8 @@
 use indicatif::ProgressBar;
 use strandline_workloads::{Prepared, PreparedProduct, Row, System};
 
+use super::durable::floor_row;
+use super::memory_floor::MemoryFloor;
 use super::plan::Plan;
 use crate::failure::Failure;
 
@@ -10,10 +12,27 @@ use crate::failure::Failure;
 pub struct Results {
     /// By workload, threads and scheme.
     pub rows: Vec<Row>,
+    /// Swaps per second at the floor, for each row: its threads', measured just before the median run of the first scheme.
+    pub floors: Vec<f64>,
     /// Where the pools lay.
     pub place: String,
     /// Whether the memory was taken to be persistent without being so.
     pub assumed_persistent: bool,
+}
+
+impl Results {
+    /// All rows, the floors among them: one before those of a workload with so many threads.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        for (row, &floor) in self.rows.iter().zip(&self.floors) {
+            let follows = |last: &Row| (&last.workload, last.threads) == (&row.workload, row.threads);
+            if !rows.last().is_some_and(follows) {
+                rows.push(floor_row("floor", row, floor));
+            }
+            rows.push(row.clone());
+        }
+        rows
+    }
 }
 
 /// Measures the plan. A workload's structure is filled once for each mode; the schemes of a mode use the
@@ -23,7 +42,14 @@ pub struct Results {
 /// A pool cannot be created; a transaction failed.
 pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
     let place = plan.place()?;
-    let mut results = Results { rows: Vec::new(), place: place.what.clone(), assumed_persistent: false };
+    let mut results = Results {
+        rows: Vec::new(),
+        floors: Vec::new(),
+        place: place.what.clone(),
+        assumed_persistent: false,
+    };
+    let most_threads = plan.threads.iter().max().copied().unwrap_or(1);
+    let floor = MemoryFloor::new(plan.domain, plan.instruction, most_threads, plan.log_bytes)?;
     for selection in plan.selections()? {
         progress.set_message(format!("filling {}", selection.name()));
         let mut pools = Vec::new();
@@ -46,9 +72,11 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
             }
         }
         let mut runs = vec![Vec::new(); plan.threads.len() * plan.systems.len()];
+        let mut floors = vec![Vec::new(); plan.threads.len()];
         for repetition in 0..plan.repetitions {
             let mut cells = runs.iter_mut();
-            for &threads in &plan.threads {
+            for (&threads, floors) in plan.threads.iter().zip(&mut floors) {
+                floors.push(floor.per_second(threads, plan.duration / 5, plan.seed.wrapping_add(repetition)));
                 let run = plan.run(threads, repetition);
                 for &system in &plan.systems {
                     progress.set_message(format!("{} on {}", system.name(), selection.name()));
@@ -71,7 +99,14 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
                 }
             }
         }
-        results.rows.extend(runs.into_iter().filter_map(Row::median));
+        for (runs, floors) in runs.chunks(plan.systems.len()).zip(&mut floors) {
+            floors.sort_by(f64::total_cmp);
+            let floor = floors.get(floors.len() / 2).copied().unwrap_or(0.0);
+            for row in runs.iter().cloned().filter_map(Row::median) {
+                results.rows.push(row);
+                results.floors.push(floor);
+            }
+        }
     }
     Ok(results)
 }

@@ -4,6 +4,7 @@ mod durable;
 mod floor;
 mod instructions;
 mod memory;
+mod memory_floor;
 mod plan;
 mod tables;
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use strandline_core::Domain;
 use strandline_workloads::{
-    BLURRED, DEFAULT_WRITE_LATENCY_NS, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
+    BLURRED, DEFAULT_WRITE_LATENCY_NS, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
 };
 
 use crate::arguments::{DomainName, InstructionName, bytes, seconds, takes};
@@ -51,6 +52,12 @@ pub struct Arguments {
     /// Operations in a transaction; default: 1
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     ops_per_tx: Option<u64>,
+    /// Of 100 transactions, so many only look up what they would otherwise change; default: 0
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100))]
+    read_share: Option<u64>,
+    /// Time each transaction, and show percentiles; that takes some time too
+    #[arg(long)]
+    latency: bool,
     /// Bytes in each thread's log, a multiple of 4096 (K, M allowed); default: 1M, as in the paper
     #[arg(long, value_parser = bytes)]
     log_size: Option<u64>,
@@ -79,8 +86,17 @@ pub struct Arguments {
 }
 
 /// What means nothing where instructions are counted.
-const TIMED_FLAGS: [&str; 8] =
-    ["threads", "domain", "write_latency_ns", "ops_per_tx", "seconds", "pool", "repetitions", "instruction"];
+const TIMED_FLAGS: [&str; 9] = [
+    "latency",
+    "threads",
+    "domain",
+    "write_latency_ns",
+    "ops_per_tx",
+    "seconds",
+    "pool",
+    "repetitions",
+    "instruction",
+];
 
 /// What is measured without flags: the systems that Blurred Persistence compares, the reference, and the product.
 const TOUR: [&str; 11] = [
@@ -115,7 +131,7 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
     }
     let plans = arguments.plans(&workloads)?;
     if let Some(plan) = plans.first() {
-        takes(&plan.workloads, arguments.value_size.is_some(), arguments.ops_per_tx.is_some());
+        takes(&plan.workloads, &arguments.given());
     }
     let progress = ProgressBar::new(plans.iter().map(Plan::steps).sum());
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}, {eta} to go") {
@@ -134,10 +150,13 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
             if !arguments.json {
                 progress.suspend(|| say!("{}", tables::memory(plan, &results)));
             }
-            rows.extend(results.rows);
+            rows.extend(results.rows());
         }
     }
     progress.finish_and_clear();
+    if let Some(table) = tables::latencies(&rows).filter(|_| !arguments.json) {
+        say!("{table}");
+    }
     if arguments.json {
         let text = serde_json::to_string_pretty(&rows)
             .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
@@ -150,6 +169,16 @@ impl Arguments {
     /// Whether nothing was asked for in particular.
     fn is_tour(&self) -> bool {
         self.scheme.is_empty() && self.workload.is_empty() && self.threads.is_empty() && self.domain.is_none()
+    }
+
+    /// The options that were given and that not every workload takes.
+    fn given(&self) -> Vec<Parameter> {
+        let all = [
+            (self.value_size.is_some(), Parameter::ValueBytes),
+            (self.ops_per_tx.is_some(), Parameter::Operations),
+            (self.read_share.is_some(), Parameter::ReadShare),
+        ];
+        all.into_iter().filter_map(|(given, parameter)| given.then_some(parameter)).collect()
     }
 
     /// The workloads that are chosen, of these; all of them if none is.
@@ -238,6 +267,7 @@ impl Arguments {
         let sizes = Sizes {
             value_bytes: self.value_size.unwrap_or(8),
             operations: self.ops_per_tx.unwrap_or(1),
+            read_percent: self.read_share.unwrap_or(0),
             ..Sizes::default()
         };
         let mut threads = if self.threads.is_empty() { threads.to_vec() } else { self.threads.clone() };
@@ -251,6 +281,7 @@ impl Arguments {
             instruction: self.instruction.map(Into::into),
             sizes,
             log_bytes: self.log_size.unwrap_or(1 << 20),
+            latency: self.latency,
             duration: Duration::from_secs_f64(self.seconds.unwrap_or(seconds)),
             repetitions: self.repetitions.unwrap_or(repetitions),
             pool: self.pool.clone(),

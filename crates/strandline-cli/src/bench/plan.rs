@@ -18,6 +18,8 @@ pub struct Plan {
     pub instruction: Option<WriteBackInstruction>,
     pub sizes: Sizes,
     pub log_bytes: u64,
+    /// Whether each transaction is timed.
+    pub latency: bool,
     /// Of each measurement.
     pub duration: Duration,
     pub repetitions: u64,
@@ -40,6 +42,7 @@ impl Plan {
             length: Length::Time { warm_up, timed: self.duration },
             seed: self.seed.wrapping_add(repetition),
             idle_percent: 0,
+            latency: self.latency,
         }
     }
 

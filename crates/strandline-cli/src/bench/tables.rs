@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, Table, presets};
 use strandline_core::Domain;
 use strandline_core::memory::WriteBackInstruction;
-use strandline_workloads::Row;
+use strandline_workloads::{Latency, Row};
 
 use super::plan::Plan;
 use super::{durable, memory};
@@ -41,6 +41,7 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
         "k ack/s",
         "of volatile",
         "of np",
+        "of floor",
         "aborts",
         "fences/tx",
         "lines/tx",
@@ -49,7 +50,7 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
     ];
     let mut table = table(&header, 2);
     let mut last = "";
-    for row in &results.rows {
+    for (row, &floor) in results.rows.iter().zip(&results.floors) {
         let reference = |scheme: &str| {
             let same = |other: &&Row| {
                 other.scheme == scheme && other.workload == row.workload && other.threads == row.threads
@@ -66,6 +67,7 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
             if row.acknowledged_per_s > 0.0 { number(row.acknowledged_per_s / 1000.0) } else { "–".into() },
             ratio(row.tx_per_s, reference("volatile")),
             if row.scheme == "volatile" { "–".into() } else { ratio(row.tx_per_s, reference(np)) },
+            ratio(row.tx_per_s, Some(floor)),
             format!("{:.1} %", 100.0 * row.abort_ratio),
             number(row.fences_per_tx),
             number(row.lines_flushed_per_tx),
@@ -97,7 +99,8 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
          Medians of {} runs of {} s, interleaved. {domain}\n\
          Pools in {}.{assumed}\n\
          tx: executed; ack: known to be durable. of volatile: relative to plain loads and stores under one lock. of np: relative to the same transactions\n\
-         (in the same mode) without persistence. fences, lines: what commits wait for; bulk: persisted later, many\n\
+         (in the same mode) without persistence. of floor: relative to swaps of two words of which only what makes them durable is\n\
+         done: a line of log stored, written back and fenced, two words stored home. fences, lines: what commits wait for; bulk: persisted later, many\n\
          transactions at a time. strandline: bppm as applications have it, compiled into the workload, on words and on typed\n\
          collections; all schemes run over one and the same dispatch. {} operation(s) per transaction, values of {} bytes, logs of {} KB.\n",
         plan.repetitions,
@@ -107,6 +110,41 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
         plan.sizes.value_bytes,
         plan.log_bytes >> 10,
     )
+}
+
+/// How long transactions took, where each was timed.
+pub fn latencies(rows: &[Row]) -> Option<String> {
+    let header = [
+        "workload",
+        "scheme",
+        "threads",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "p99.99 us",
+        "longest us",
+        "slowest thread",
+    ];
+    let mut table = table(&header, 2);
+    let timed: Vec<_> = rows.iter().filter_map(|row| Some((row, row.latency_ns?))).collect();
+    let mut last = "";
+    for (row, latency) in &timed {
+        let Latency { p50, p99, p99_9, p99_99, max } = *latency;
+        let mut cells = vec![
+            if row.workload == last { String::new() } else { row.workload.clone() },
+            row.scheme.clone(),
+            row.threads.to_string(),
+        ];
+        cells.extend([p50, p99, p99_9, p99_99, max].map(|ns| number(ns as f64 / 1000.0)));
+        cells.push(number(row.slowest_thread));
+        table.add_row(cells);
+        last = &row.workload;
+    }
+    let text = format!(
+        "How long transactions took\n{table}\n\
+         Of each 10,000 transactions one takes longer than p99.99. slowest thread: its transactions per second, of the mean.\n"
+    );
+    (!timed.is_empty()).then_some(text)
 }
 
 /// The table for the disk.

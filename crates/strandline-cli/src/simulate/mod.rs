@@ -11,7 +11,7 @@ use serde::Serialize;
 use strandline_core::memory::Event;
 use strandline_sim::run::{Finished, PoolSizes, Prepared, Run, recover};
 use strandline_sim::{Description, file, scheme, trace};
-use strandline_workloads::{SchemeName, Sizes, UnknownName, WorkloadKind, Workloads};
+use strandline_workloads::{Parameter, SchemeName, Sizes, UnknownName, WorkloadKind, Workloads};
 
 use crate::arguments::{bytes, takes};
 use crate::failure::{Failure, Outcome};
@@ -163,7 +163,12 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
         return Ok(Outcome::Success);
     }
     let workload = workloads.of_name(&arguments.workload)?;
-    takes(&[workload], arguments.value_size != 8, arguments.ops_per_tx != 1);
+    if arguments.value_size != 8 {
+        takes(&[workload], &[Parameter::ValueBytes]);
+    }
+    if arguments.ops_per_tx != 1 {
+        takes(&[workload], &[Parameter::Operations]);
+    }
     let outcome = arguments.simulate(&machine, workload, &progress);
     progress.finish_and_clear();
     let (finished, crashes) = outcome?;

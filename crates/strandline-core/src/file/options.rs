@@ -50,6 +50,9 @@ pub struct Options {
     /// the heap grows, and where the disk is full then, the allocation is an error like any other. `None`: all of it at
     /// once. Address space is reserved for the whole size in any case.
     pub initial_size: Option<u64>,
+    /// Maps all of the pool's pages, and those of its locks, while it is opened, which takes a while for a large one. Otherwise each
+    /// is mapped when it is first touched, and the transaction that does so waits for that.
+    pub map_ahead: bool,
     /// `Sync`: how long a transaction that is to be durable later ([`Pool::ticket`](super::Pool::ticket)) may stay in memory before it is
     /// flushed, if nobody flushes before. What a power failure can take is what was committed in this time and in one
     /// flush; a killed process loses as much.
@@ -69,6 +72,7 @@ impl Default for Options {
             lock_bits: 20,
             sync: SyncParameters::default(),
             initial_size: None,
+            map_ahead: false,
             flush_interval: Duration::from_millis(10),
         }
     }

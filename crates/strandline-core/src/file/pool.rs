@@ -276,9 +276,14 @@ impl<C: Control<Native>> Pool<C> {
         if options.protect {
             persistent = persistent.protect()?;
         }
+        let volatile = Mapping::anonymous(shared.bytes())?;
+        if options.map_ahead {
+            persistent.map_ahead();
+            volatile.map_ahead();
+        }
         let mut pool = Self {
             persistent: Arc::new(persistent),
-            volatile: Arc::new(Mapping::anonymous(shared.bytes())?),
+            volatile: Arc::new(volatile),
             header,
             layout,
             shared,

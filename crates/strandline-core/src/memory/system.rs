@@ -83,6 +83,17 @@ pub unsafe fn prefer_large_pages(base: *mut c_void, bytes: usize) {
     let _ = unsafe { libc::madvise(base, bytes, libc::MADV_HUGEPAGE) };
 }
 
+/// Maps all pages of a mapping, to be written or to be read. That is a matter of time alone, so that it does not matter whether the
+/// system can.
+///
+/// # Safety
+/// The range is a mapping of the caller's.
+pub unsafe fn map_ahead(base: *mut c_void, bytes: usize, to_write: bool) {
+    let advice = if to_write { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
+    // SAFETY: the advice changes nothing that a program can observe; the range is the caller's promise.
+    let _ = unsafe { libc::madvise(base, bytes, advice) };
+}
+
 /// Has a mapping's bytes be zeros in every child that is forked from now on.
 ///
 /// # Safety

@@ -106,6 +106,7 @@ fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measureme
                 length: pace.length(),
                 seed: session.seed.wrapping_add(repetition),
                 idle_percent: 0,
+                latency: false,
             };
             let row = selection.measure(prepared.pool(), domain, scheme, &run)?;
             rates.push(row.tx_per_processor_s);

@@ -25,8 +25,8 @@ use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::{Parameter, Sizes, Workload, root};
 
 /// What they take of the command's options; sets have no values.
-const MAP: &[Parameter] = &[Parameter::ValueWords, Parameter::Operations];
-const SETS: &[Parameter] = &[Parameter::Operations];
+const MAP: &[Parameter] = &[Parameter::ValueWords, Parameter::Operations, Parameter::ReadShare];
+const SETS: &[Parameter] = &[Parameter::Operations, Parameter::ReadShare];
 
 /// An ordered structure of words.
 pub trait Tree: Copy + 'static {
