@@ -282,6 +282,8 @@ impl SharedLayout {
     /// Notified when a worker was given back; the word counts such notices while somebody waits, the next one those who
     /// wait.
     pub const RETURNS: VolatileAddress = Self::at_line(9);
+    /// STM: held by one of those transactions that have met conflicts, so that these run one after another.
+    pub const QUEUE: VolatileAddress = Self::RETURNS.word(4);
     const LOCKS: VolatileAddress = Self::at_line(10);
     const SLOT_LINES: u64 = 2;
     const SET_LOCK_WORDS: u64 = 4;

@@ -1,12 +1,24 @@
 //! A latch in a volatile word, for short critical sections: blocks instead of spinning for long, because the
 //! holder may not be running.
 //!
-//! The word is 0 when free, 1 when taken, 2 when taken and somebody may be waiting (Drepper's futex mutex).
+//! Whoever comes by takes a free latch, also while others sleep: that costs least, and most sections are short. But one that
+//! has slept for a millisecond says so, and then the next release reserves the latch for those that wait (Drepper's futex
+//! mutex, with the eventual fairness of WebKit's locks).
 
 use super::{Memory, VolatileAddress};
 
 /// Looks at a taken latch before blocking.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
+
+// The word is 0 when the latch is free, and otherwise one or more of these.
+/// Somebody has it.
+const TAKEN: u64 = 1;
+/// Somebody may be asleep.
+const AWAITED: u64 = 2;
+/// Somebody was passed by for a millisecond.
+const OVERDUE: u64 = 4;
+/// Free, for those that have waited.
+const RESERVED: u64 = 8;
 
 /// Takes the latch at `at`, waiting for it.
 #[inline]
@@ -19,7 +31,7 @@ pub fn lock<M: Memory>(memory: &M, at: VolatileAddress) {
 /// Takes the latch at `at` if it is free.
 #[inline]
 pub fn try_lock<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
-    memory.load(at) == 0 && memory.compare_exchange(at, 0, 1).is_ok()
+    memory.load(at) == 0 && memory.compare_exchange(at, 0, TAKEN).is_ok()
 }
 
 #[cold]
@@ -30,18 +42,21 @@ fn lock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
         }
         memory.pause();
     }
+    let mut overdue = 0;
     loop {
-        match memory.load(at) {
-            0 => {
-                // Others may wait too: whoever takes it after waiting leaves it marked.
-                if memory.compare_exchange(at, 0, 2).is_ok() {
-                    return;
-                }
+        let seen = memory.load(at);
+        if seen & TAKEN == 0 {
+            // Others may wait too: whoever takes it after waiting leaves it marked.
+            if memory.compare_exchange(at, seen, TAKEN | AWAITED).is_ok() {
+                return;
             }
-            1 => {
-                let _ = memory.compare_exchange(at, 1, 2);
+            continue;
+        }
+        let marked = seen | AWAITED | overdue;
+        if marked == seen || memory.compare_exchange(at, seen, marked).is_ok() {
+            if memory.wait_briefly(at, marked) {
+                overdue = OVERDUE;
             }
-            _ => memory.wait(at, 2),
         }
     }
 }
@@ -49,9 +64,60 @@ fn lock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
 /// Releases the latch at `at`.
 #[inline]
 pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress) {
-    if memory.fetch_add(at, u64::MAX) != 1 {
-        memory.store(at, 0);
-        memory.wake(at);
+    if memory.compare_exchange(at, TAKEN, 0).is_err() {
+        unlock_slowly(memory, at);
+    }
+}
+
+#[cold]
+fn unlock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
+    loop {
+        let seen = memory.load(at);
+        // Who was passed by is still there, and takes it before it sleeps again.
+        let left = if seen & OVERDUE == 0 { 0 } else { RESERVED };
+        if memory.compare_exchange(at, seen, left).is_ok() {
+            break;
+        }
+    }
+    memory.wake_one(at);
+}
+
+/// Waits until the latch at `at` is free, without taking it.
+#[cold]
+pub fn wait_until_free<M: Memory>(memory: &M, at: VolatileAddress) {
+    let mut looks = 0;
+    loop {
+        let seen = memory.load(at);
+        if seen == 0 {
+            break;
+        }
+        looks += 1;
+        if looks <= PATIENCE {
+            memory.pause();
+        } else if seen & TAKEN == 0 {
+            memory.wait_briefly(at, seen);
+        } else if seen & AWAITED != 0 || memory.compare_exchange(at, seen, seen | AWAITED).is_ok() {
+            memory.wait_briefly(at, seen | AWAITED);
+        }
+    }
+    if looks > PATIENCE {
+        // It may have been woken in the place of one that wants the latch.
+        memory.wake_one(at);
+    }
+}
+
+/// Waits while the word at `at`, which whoever changes it changes without waking anybody, has `value`: sleeps if that takes long,
+/// because then whoever is to change it may not be running.
+#[cold]
+pub fn wait_while<M: Memory>(memory: &M, at: VolatileAddress, value: u64) {
+    let mut looks = 0;
+    while memory.load(at) == value {
+        looks += 1;
+        if looks <= 4 * PATIENCE {
+            memory.pause();
+        } else {
+            memory.wait_briefly(at, value);
+        }
     }
 }
 
@@ -127,12 +193,23 @@ mod tests {
         /// Stores as exchanges. Loom keeps no single order of stores that do not synchronise, which every processor does: it
         /// lets a thread read its own exchange of 1 for 2 again after it has seen the store of 0 that followed.
         exchanges: bool,
+        /// Whether everybody who was woken takes it for a millisecond that has passed.
+        impatient: bool,
     }
 
     impl Words {
         fn new(exchanges: bool) -> Arc<Self> {
+            Self::of(exchanges, false)
+        }
+
+        fn of(exchanges: bool, impatient: bool) -> Arc<Self> {
             let words = [LATCH, OTHER, LEASED].into_iter().map(|at| (at.offset(), AtomicU64::new(0)));
-            Arc::new(Self { words: words.collect(), queue: (Mutex::new(()), Condvar::new()), exchanges })
+            Arc::new(Self {
+                words: words.collect(),
+                queue: (Mutex::new(()), Condvar::new()),
+                exchanges,
+                impatient,
+            })
         }
 
         fn at<A: Address>(&self, at: A) -> &AtomicU64 {
@@ -189,9 +266,17 @@ mod tests {
                 drop(self.queue.1.wait(asleep).unwrap());
             }
         }
+        fn wait_briefly(&self, at: VolatileAddress, value: u64) -> bool {
+            self.wait(at, value);
+            self.impatient
+        }
         fn wake(&self, _: VolatileAddress) {
             let _queue = self.queue.0.lock().unwrap();
             self.queue.1.notify_all();
+        }
+        fn wake_one(&self, _: VolatileAddress) {
+            let _queue = self.queue.0.lock().unwrap();
+            self.queue.1.notify_one();
         }
         fn event(&self, _: Event) {}
         fn work(&self, _: u32) {}
@@ -219,11 +304,11 @@ mod tests {
 
     /// Threads each take the latch so many times: one at a time is inside, it sees what those before it did, and nobody sleeps
     /// for ever, which loom would report.
-    fn guards(threads: usize, times: usize, preemptions: Option<usize>) {
+    fn guards(threads: usize, times: usize, impatient: bool, preemptions: Option<usize>) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = preemptions;
         model.check(move || {
-            let (words, guarded) = (Words::new(true), Arc::new(Guarded(UnsafeCell::new(0))));
+            let (words, guarded) = (Words::of(true, impatient), Arc::new(Guarded(UnsafeCell::new(0))));
             let run = move |words: &Words, guarded: &Guarded| {
                 for _ in 0..times {
                     lock(words, LATCH);
@@ -247,12 +332,22 @@ mod tests {
 
     #[test]
     fn two_threads_exclude_each_other() {
-        guards(2, 2, None);
+        guards(2, 2, false, None);
+    }
+
+    #[test]
+    fn two_threads_exclude_each_other_where_one_is_overdue() {
+        guards(2, 2, true, Some(3));
     }
 
     #[test]
     fn three_threads_exclude_one_another_with_two_preemptions() {
-        guards(3, 1, Some(2));
+        guards(3, 1, false, Some(2));
+    }
+
+    #[test]
+    fn three_threads_exclude_one_another_where_some_are_overdue() {
+        guards(3, 1, true, Some(2));
     }
 
     /// Threads each lease what is leased at first, when it has been given back, and give it back in turn: all get it.

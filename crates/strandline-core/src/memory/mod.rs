@@ -148,6 +148,12 @@ pub trait Memory {
     /// Stores consecutive words in address order, each atomically (release).
     #[track_caller]
     fn store_range<A: Address>(&self, at: A, from: &[u64]);
+    /// Stores two consecutive words, as [`Memory::store_range`] does.
+    #[inline(always)]
+    #[track_caller]
+    fn store_pair<A: Address>(&self, at: A, pair: [u64; 2]) {
+        self.store_range(at, &pair);
+    }
     /// Stores a word past the cache; durable after the next fence.
     #[track_caller]
     fn store_non_temporal(&self, at: PersistentAddress, value: u64);
@@ -173,8 +179,17 @@ pub trait Memory {
     /// Blocks while the word at `at` holds `value`, until [`wake`](Memory::wake) on it; may return early, so
     /// callers check again. Where threads are coroutines, a pause.
     fn wait(&self, at: VolatileAddress, value: u64);
+    /// As [`wait`](Memory::wait), for a millisecond at most; whether that is over. Elsewhere than on native memory it never is.
+    fn wait_briefly(&self, at: VolatileAddress, value: u64) -> bool {
+        self.wait(at, value);
+        false
+    }
     /// Wakes all that [`wait`](Memory::wait) on the word at `at`. Store the new value first.
     fn wake(&self, at: VolatileAddress);
+    /// Wakes one of them, or more.
+    fn wake_one(&self, at: VolatileAddress) {
+        self.wake(at);
+    }
     /// A transaction or persistency boundary, for worlds that record or judge. A barrier or strand whose
     /// step is [`omitted`](Memory::omitted) is no event.
     fn event(&self, event: Event);
@@ -304,6 +319,10 @@ impl<M: Memory> Memory for &M {
         (**self).store_range(at, from);
     }
     #[inline(always)]
+    fn store_pair<A: Address>(&self, at: A, pair: [u64; 2]) {
+        (**self).store_pair(at, pair);
+    }
+    #[inline(always)]
     fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
         (**self).store_non_temporal(at, value);
     }
@@ -343,8 +362,14 @@ impl<M: Memory> Memory for &M {
     fn wait(&self, at: VolatileAddress, value: u64) {
         (**self).wait(at, value);
     }
+    fn wait_briefly(&self, at: VolatileAddress, value: u64) -> bool {
+        (**self).wait_briefly(at, value)
+    }
     fn wake(&self, at: VolatileAddress) {
         (**self).wake(at);
+    }
+    fn wake_one(&self, at: VolatileAddress) {
+        (**self).wake_one(at);
     }
     #[inline(always)]
     fn event(&self, event: Event) {

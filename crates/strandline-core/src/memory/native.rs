@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::process::Process;
 use super::protection::ProtectionKey;
@@ -85,11 +86,12 @@ impl Words {
 
     #[inline(always)]
     fn range(&self, offset: u64, words: usize) -> &[AtomicU64] {
-        let first = offset.rotate_right(3) as usize;
-        match self.mapping.words().get(first..first.saturating_add(words)) {
-            Some(range) => range,
-            None => outside(offset),
+        let (first, words_wanted) = (offset.rotate_right(3), words as u64);
+        if first > self.count || words_wanted > self.count - first {
+            outside(offset);
         }
+        // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and the range ends at `count` at the latest.
+        unsafe { std::slice::from_raw_parts(self.base.add(first as usize), words) }
     }
 }
 
@@ -275,7 +277,7 @@ impl Memory for Native {
         self.storing::<A, _>(|| word.store(value, Ordering::Release));
     }
 
-    #[inline]
+    #[inline(always)]
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
         let words = self.words::<A>().range(at.offset(), into.len());
         for (value, word) in into.iter_mut().zip(words) {
@@ -283,13 +285,22 @@ impl Memory for Native {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn store_range<A: Address>(&self, at: A, from: &[u64]) {
         let words = self.words::<A>().range(at.offset(), from.len());
         self.storing::<A, _>(|| {
             for (value, word) in from.iter().zip(words) {
                 word.store(*value, Ordering::Release);
             }
+        });
+    }
+
+    #[inline(always)]
+    fn store_pair<A: Address>(&self, at: A, [first, second]: [u64; 2]) {
+        let words = self.words::<A>().range(at.offset(), 2);
+        self.storing::<A, _>(|| {
+            words[0].store(first, Ordering::Release);
+            words[1].store(second, Ordering::Release);
         });
     }
 
@@ -363,13 +374,24 @@ impl Memory for Native {
     fn wait(&self, at: VolatileAddress, value: u64) {
         let word = self.volatile.at(at.offset());
         if word.load(Ordering::SeqCst) == value {
-            system::wait(futex_word(word), value as u32);
+            system::wait(futex_word(word), value as u32, None);
         }
+    }
+
+    fn wait_briefly(&self, at: VolatileAddress, value: u64) -> bool {
+        let word = self.volatile.at(at.offset());
+        let is_so = word.load(Ordering::SeqCst) == value;
+        is_so && system::wait(futex_word(word), value as u32, Some(Duration::from_millis(1)))
     }
 
     fn wake(&self, at: VolatileAddress) {
         let word = self.volatile.at(at.offset());
         system::wake(futex_word(word), i32::MAX);
+    }
+
+    fn wake_one(&self, at: VolatileAddress) {
+        let word = self.volatile.at(at.offset());
+        system::wake(futex_word(word), 1);
     }
 
     #[inline(always)]

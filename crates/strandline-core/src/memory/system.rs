@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 /// What a call that returns 0 for success has returned.
 fn succeeded(returned: impl Into<c_long>) -> io::Result<()> {
@@ -114,13 +115,19 @@ pub unsafe fn synchronize(base: *mut c_void, bytes: usize) -> io::Result<()> {
 
 // ---- waiting ----
 
-/// Sleeps while `word` holds `value`, until somebody wakes who waits at it, until a signal, or for no reason at all.
-pub fn wait(word: &AtomicU32, value: u32) {
+/// Sleeps while `word` holds `value`, until somebody wakes who waits at it, until a signal, or for no reason at all; for `most` at
+/// most. Whether so much time has passed.
+pub fn wait(word: &AtomicU32, value: u32, most: Option<Duration>) -> bool {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let forever = std::ptr::null::<libc::timespec>();
-    // Its errors are the word having changed and signals, and mean what waking means: the caller looks again.
-    // SAFETY: the word is borrowed, and so lives, for the whole call, which reads it atomically and nothing else of ours.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, forever) };
+    let most = most.map(|most| libc::timespec {
+        tv_sec: most.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: most.subsec_nanos().into(),
+    });
+    let most = most.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // Its other errors are the word having changed and signals, and mean what waking means: the caller looks again.
+    // SAFETY: the word is borrowed, and so lives, for the whole call, which reads it atomically, and the time, if there is one.
+    let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, most) };
+    woken != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT)
 }
 
 /// Wakes up to `most` of the threads of this process that wait at `word`.

@@ -41,7 +41,7 @@ use super::redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
 use super::{Durability, Mode, Of, SchemeDescriptor};
 use crate::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::log::{RECORD_BYTES, Record, ThreadLog};
-use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step, latch};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
 /// BPPM: execution in the log and bulk persistence.
@@ -207,7 +207,7 @@ pub fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) {
             if state == 0 || state > last + 2 {
                 break;
             }
-            memory.pause();
+            latch::wait_while(memory, slot.commit_state(), state);
         }
     }
 }
