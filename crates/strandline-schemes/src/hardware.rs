@@ -136,7 +136,7 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
 
     fn executed<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) {
         if FLUSH {
-            for entry in &writes.entries {
+            for entry in writes.entries() {
                 view.memory.write_back(entry.line, Step::HomeWriteBack);
             }
             view.memory.fence(Step::HomeFence);

@@ -218,7 +218,7 @@ impl Scheme for SoftwareWriteAhead {
 
     fn stored_home<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet, _: Concurrency) {
         let memory = &view.memory;
-        for entry in &writes.entries {
+        for entry in writes.entries() {
             memory.write_back(entry.line, Step::HomeWriteBack);
         }
         memory.fence(Step::HomeFence);

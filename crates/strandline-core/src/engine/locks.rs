@@ -5,15 +5,14 @@ use crate::error::Error;
 use crate::layout::View;
 use crate::memory::{Event, Memory, PersistentAddress, latch};
 use crate::scheme::SchemeObject;
-use crate::transaction::{Abort, Concurrency, Lock};
+use crate::transaction::{Abort, Concurrency, LineEntry, Lock};
 use crate::transaction::{locks::line_lock, locks::lock_of};
-use crate::transaction::{write_set::LineEntry, write_set::NONE};
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
-    #[inline]
+    #[inline(always)]
     pub(super) fn declare(&mut self, locks: Option<&[Lock]>) {
-        self.locks.region = Lock::first_region(locks.unwrap_or_default());
+        self.locks.region = locks.and_then(Lock::first_region);
         if self.concurrency() == Concurrency::Locks {
             self.locks.want(&self.view, locks);
         }
@@ -105,14 +104,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         let line = at.line();
         Ok(match self.writes.find(line) {
             Some(entry) => entry,
-            None => self.writes.push_indexed(LineEntry {
-                line,
-                version: 0,
-                lock: 0,
-                next: NONE,
-                written: 0,
-                places: [0; 8],
-            }),
+            None => self.writes.push_indexed(line),
         })
     }
 
@@ -124,7 +116,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// Commits, as far as the scheme commits at once.
     pub(super) fn commit_locks(&mut self) -> Result<(), Abort> {
-        if self.writes.entries.is_empty() {
+        if self.writes.is_empty() {
             self.scheme.end_locked(&self.view, &mut self.locks);
             self.view.memory.event(Event::Commit(0));
             self.statistics.read_only += 1;
@@ -132,6 +124,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return Ok(());
         }
         self.gather_home();
+        self.home.clear();
+        if !self.scheme.in_place() {
+            self.home.extend(self.writes.entries().iter().flat_map(LineEntry::home));
+        }
         let (view, home) = (&self.view, &self.home);
         match self.scheme.commit_locked(view, self.slot_index, &mut self.locks, home, &mut self.statistics) {
             Ok(()) => {

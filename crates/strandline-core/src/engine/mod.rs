@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::heap::Access;
 use crate::layout::{SharedLayout, Slot, View};
-use crate::memory::{Event, LINE_WORDS, Memory, PersistentAddress, Step};
+use crate::memory::{Event, LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
 use crate::scheme::{Full, SchemeObject};
 use crate::sync::SharedLog;
 
@@ -42,14 +42,14 @@ pub struct Engine<M: Memory, C: Control<M>> {
     /// Lock index and version of each line read (STM).
     pub(super) reads: Vec<(u32, u64)>,
     pub(super) writes: WriteSet,
-    /// Addresses and values that a commit stores home.
+    /// Where isolation is by locks: addresses and values that a commit stores home.
     pub(super) home: Vec<(PersistentAddress, u64)>,
     /// The locks that it holds, where it isolates itself by them.
     pub(super) locks: LockSet,
     /// STM: the time at which all reads so far are valid. Single writer: the sequence at the beginning.
     pub(super) snapshot: u64,
-    /// The highest TxID whose writes may have been read.
-    pub(super) newest_read: u64,
+    /// The highest TxID whose writes may have been read otherwise than `reads` tells.
+    pub(super) newest_seen: u64,
     /// The abort that the running transaction has met, if any.
     doomed: Option<Abort>,
     pub(super) error: Option<Error>,
@@ -58,6 +58,10 @@ pub struct Engine<M: Memory, C: Control<M>> {
     pub(super) durable_later: bool,
     /// The TxID up to which the log has to be durable for the last transaction to be.
     pub(super) durable_at: u64,
+    /// STM: the lock that the last attempt gave way to, and its word.
+    obstacle: Option<(VolatileAddress, u64)>,
+    /// STM: whether this worker holds [`SharedLayout::QUEUE`].
+    is_queued: bool,
     /// Whether this worker holds the serial token (STM) or the writer's lock (single writer).
     pub(super) holds_lock: bool,
     random: u64,
@@ -82,15 +86,17 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             shared_log,
             reads: Vec::with_capacity(256),
             writes: WriteSet::new(),
-            home: Vec::with_capacity(64),
+            home: Vec::new(),
             locks: LockSet::new(),
             snapshot: 0,
-            newest_read: 0,
+            newest_seen: 0,
             doomed: None,
             error: None,
             read_only: false,
             durable_later: false,
             durable_at: 0,
+            obstacle: None,
+            is_queued: false,
             holds_lock: false,
             random: (slot_index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             statistics: Statistics::default(),
@@ -102,14 +108,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.control.concurrency()
     }
 
-    /// Begins an attempt, the first being number 0.
-    #[inline]
+    /// Begins an attempt, the first being number 0. It is not compiled into every closure's.
+    #[inline(never)]
     pub fn begin(&mut self, attempt: u32, read_only: bool) {
         self.reads.clear();
         self.writes.clear();
         self.doomed = None;
         self.read_only = read_only;
-        self.newest_read = 0;
+        self.newest_seen = 0;
         self.scheme.begin(&self.view);
         match self.concurrency() {
             Concurrency::Stm => self.begin_stm(attempt >= SERIAL_AFTER),
@@ -121,7 +127,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// Commits; acknowledged when this returns `Ok`. On an error nothing has happened, and the caller rolls
     /// back, but not in a forked child, in which it always fails.
-    #[inline]
+    #[inline(never)]
     pub fn commit(&mut self) -> Result<(), Abort> {
         if let Some(abort) = self.doomed {
             return Err(abort);
@@ -129,18 +135,18 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.view.memory.is_forked() {
             return Err(Abort::Failed);
         }
-        if !self.writes.entries.is_empty() {
+        if !self.writes.is_empty() {
             self.scheme.executed(&self.view, &self.writes);
         }
         if self.concurrency() == Concurrency::Locks {
             return self.commit_locks();
         }
-        if self.writes.entries.is_empty() {
+        if self.writes.is_empty() {
             self.view.memory.event(Event::Commit(0));
             self.release_token();
             self.statistics.read_only += 1;
             if self.defers() {
-                self.durable_at = self.newest_read;
+                self.durable_at = self.newest_read();
                 return Ok(());
             }
             self.wait_for_reads()?;
@@ -186,7 +192,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         let transaction = log.append(&self.view, self.slot, reservation, from, records);
         self.view.memory.event(Event::Commit(transaction));
         self.gather_home();
-        let lines = self.writes.entries.iter().map(|entry| entry.line);
+        let lines = self.writes.entries().iter().map(|entry| entry.line);
         log.mark_dirty(&self.view, lines);
         match self.concurrency() {
             Concurrency::Stm => {
@@ -224,11 +230,16 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
+    /// The highest TxID whose writes may have been read.
+    fn newest_read(&self) -> u64 {
+        self.reads.iter().fold(self.newest_seen, |newest, &(_, version)| newest.max(version))
+    }
+
     /// In the `Sync` domain, what was read may not be durable yet: waits until it is.
     fn wait_for_reads(&mut self) -> Result<(), Abort> {
         if let Some(log) = self.shared_log
             && !self.view.memory.omitted(Step::SyncReadWait)
-            && let Err(error) = log.wait_durable(&self.view, self.newest_read)
+            && let Err(error) = log.wait_durable(&self.view, self.newest_read())
         {
             return Err(self.fail(error));
         }
@@ -295,12 +306,18 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         made
     }
 
-    /// Waits a random while that grows with the number of attempts.
+    /// Waits before the next attempt, `attempt` of which met conflicts.
     pub fn back_off(&mut self, attempt: u32) {
-        if self.concurrency() == Concurrency::Locks {
+        match self.concurrency() {
+            Concurrency::Stm => self.give_way(attempt),
+            Concurrency::SingleWriter => self.pause_at_random(attempt),
             // The next attempt waits for its locks.
-            return;
+            Concurrency::Locks => {}
         }
+    }
+
+    /// Waits a random while that grows with the number of attempts.
+    fn pause_at_random(&mut self, attempt: u32) {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -356,9 +373,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// The newest value of a word: this transaction's own, or the one at home.
     #[inline(always)]
     pub(super) fn own_or_home(&self, entry: Option<u32>, at: PersistentAddress) -> u64 {
-        let place = entry.and_then(|entry| self.writes.entries[entry as usize].place(LineEntry::word_of(at)));
-        match place {
-            Some(place) => self.scheme.value(&self.view, place),
+        let word = LineEntry::word_of(at);
+        let entry = entry.map(|entry| &self.writes.entries()[entry as usize]);
+        match entry.filter(|entry| entry.is_written(word)) {
+            Some(entry) => self.scheme.own_value(&self.view, entry, word),
             None => self.view.memory.load(at),
         }
     }
@@ -367,44 +385,52 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(always)]
     pub(super) fn keep(&mut self, entry: u32, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         let word = LineEntry::word_of(at);
-        let previous = self.writes.entries[entry as usize].place(word);
-        match self.scheme.write(&self.view, at, value, previous) {
+        let entry = self.writes.entry_mut(entry);
+        match self.scheme.write(&self.view, at, value, entry.place(word)) {
             Ok(place) => {
-                self.writes.entries[entry as usize].set_place(word, place);
+                entry.set(word, value, place);
                 Ok(())
             }
             Err(Full) => Err(self.doom(Abort::LogFull)),
         }
     }
 
-    /// Collects what is to be stored home, before the scheme writes its copies back: clwb may evict them.
-    #[inline]
+    /// Sees to it that what is to be stored home is at hand, before the scheme writes its copies back: clwb may evict them.
+    #[inline(always)]
     pub(super) fn gather_home(&mut self) {
-        self.home.clear();
-        if self.scheme.in_place() {
-            return;
-        }
-        for entry in &self.writes.entries {
-            let mut written = entry.written;
-            while written != 0 {
-                let word = written.trailing_zeros();
-                let value = self.scheme.value(&self.view, entry.places[word as usize]);
-                self.home.push((entry.line.word_inside(word.into()), value));
-                written &= written - 1;
-            }
+        if !self.scheme.in_place() {
+            self.scheme.give_values(&self.view, &mut self.writes);
         }
     }
 
     /// Stores all new values home.
-    #[inline]
+    #[inline(always)]
     pub(super) fn store_home(&self) {
-        for &(at, value) in &self.home {
-            self.view.memory.store(at, value);
+        if self.scheme.in_place() {
+            return;
+        }
+        for entry in self.writes.entries() {
+            for (at, value) in entry.home() {
+                self.view.memory.store(at, value);
+            }
         }
     }
 }
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
+    /// Reads words of several lines.
+    #[inline(never)]
+    fn read_lines(&mut self, mut at: PersistentAddress, mut into: &mut [u64]) -> Result<(), Abort> {
+        while !into.is_empty() {
+            let here = into.len().min(LINE_WORDS as usize - LineEntry::word_of(at));
+            let (now, rest) = into.split_at_mut(here);
+            self.read_line(at, now)?;
+            at = at.word_inside(here as u64);
+            into = rest;
+        }
+        Ok(())
+    }
+
     /// Reads words of one line.
     #[inline(always)]
     fn read_line(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
@@ -427,23 +453,17 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
         }
     }
 
-    #[inline]
-    fn read_range(&mut self, mut at: PersistentAddress, mut into: &mut [u64]) -> Result<(), Abort> {
+    #[inline(always)]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         if into.is_empty() {
             return Ok(());
         }
         self.check(at, into.len() as u64)?;
         // Mostly one line.
-        loop {
-            let here = LINE_WORDS as usize - LineEntry::word_of(at);
-            if into.len() <= here {
-                return self.read_line(at, into);
-            }
-            let (now, rest) = into.split_at_mut(here);
-            self.read_line(at, now)?;
-            at = at.word_inside(here as u64);
-            into = rest;
+        if into.len() <= LINE_WORDS as usize - LineEntry::word_of(at) {
+            return self.read_line(at, into);
         }
+        self.read_lines(at, into)
     }
 
     #[inline(always)]
@@ -504,7 +524,7 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
 /// The commit that STM and single-writer mode share: the scheme makes the log durable under `transaction`, and says
 /// how many log records that took.
 impl<M: Memory, C: Control<M>> Engine<M, C> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn make_durable(&mut self, transaction: u64) -> u64 {
         if self.scheme.in_place() {
             self.view.memory.event(Event::Executed(transaction));

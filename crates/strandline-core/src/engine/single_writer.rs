@@ -6,14 +6,14 @@
 //! lock.
 
 use crate::layout::SharedLayout;
-use crate::memory::{Memory, PersistentAddress};
+use crate::memory::{Memory, PersistentAddress, latch};
 use crate::scheme::SchemeObject;
 
 use super::{Control, Engine, READER_LOCKS_AFTER};
 use crate::transaction::Abort;
-use crate::transaction::write_set::{LineEntry, NONE};
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
+    #[inline(always)]
     pub(super) fn begin_single_writer(&mut self, attempt: u32) {
         let memory = &self.view.memory;
         if !self.holds_lock && (!self.read_only || self.scheme.in_place() || attempt >= READER_LOCKS_AFTER) {
@@ -29,10 +29,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             if sequence & 1 == 0 {
                 break sequence;
             }
-            memory.pause();
+            latch::wait_while(memory, SharedLayout::SEQUENCE, sequence);
         };
         // Which TxID a word was written under is not known here: the newest that can be seen.
-        self.newest_read = memory.load(SharedLayout::CLOCK);
+        self.newest_seen = memory.load(SharedLayout::CLOCK);
     }
 
     #[inline(always)]
@@ -75,18 +75,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         let line = at.line();
         match self.writes.find(line) {
             Some(entry) => entry,
-            None => self.writes.push_indexed(LineEntry {
-                line,
-                version: 0,
-                lock: 0,
-                next: NONE,
-                written: 0,
-                places: [0; 8],
-            }),
+            None => self.writes.push_indexed(line),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn commit_single_writer(&mut self) -> u64 {
         let transaction = self.view.memory.load(SharedLayout::CLOCK) + 1;
         self.view.memory.store(SharedLayout::CLOCK, transaction);
@@ -100,7 +93,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Stores home while the sequence is odd.
-    #[inline]
+    #[inline(always)]
     pub(super) fn store_home_in_sequence(&mut self) {
         let memory = &self.view.memory;
         let sequence = memory.load(SharedLayout::SEQUENCE);

@@ -6,16 +6,18 @@
 //! snapshot forward, so that it never sees an inconsistent state (opacity). Writes take their line's lock at
 //! once and stay in the scheme's log until commit.
 //!
-//! Against livelock a transaction waits a random, growing while after each conflict, and after some
-//! attempts takes a token that keeps others from beginning: those that run end, and it goes through.
+//! A transaction that meets a conflict ends, waits until the lock that it met is released, and runs again. After a second
+//! conflict it waits for its turn among those to which the same happens, so that at most one of them is under way beside those
+//! that meet none. After some attempts it takes a token that keeps others from beginning: those that run end, and it goes
+//! through.
 
 use crate::layout::SharedLayout;
-use crate::memory::{Event, Memory, PersistentAddress};
+use crate::memory::{Event, Memory, PersistentAddress, VolatileAddress, latch};
 use crate::scheme::SchemeObject;
 
 use super::{Control, Engine};
 use crate::transaction::Abort;
-use crate::transaction::write_set::{LineEntry, NONE};
+use crate::transaction::write_set::NONE;
 
 /// Pauses that a transaction waits for a lock before it gives way.
 const LOCK_PATIENCE: u32 = 64;
@@ -34,16 +36,20 @@ fn owner(lock: u64) -> u64 {
 }
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
+    #[inline(always)]
     pub(super) fn begin_stm(&mut self, serial: bool) {
         let memory = &self.view.memory;
         if !self.holds_lock {
             if serial {
+                // In this order always: who has the queue waits for the token.
+                if !self.is_queued {
+                    memory.lock(SharedLayout::QUEUE);
+                    self.is_queued = true;
+                }
                 memory.lock(SharedLayout::SERIAL);
                 self.holds_lock = true;
-            } else {
-                while memory.load(SharedLayout::SERIAL) != 0 {
-                    memory.pause();
-                }
+            } else if memory.load(SharedLayout::SERIAL) != 0 {
+                latch::wait_until_free(memory, SharedLayout::SERIAL);
             }
         }
         self.snapshot = memory.load(SharedLayout::CLOCK);
@@ -52,6 +58,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Gives the serial token or the writer's lock back, if this worker holds it.
     #[inline(always)]
     pub(super) fn release_token(&mut self) {
+        self.leave_queue();
         if self.holds_lock {
             self.holds_lock = false;
             self.view.memory.unlock(match self.concurrency() {
@@ -67,7 +74,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn own_entry(&self, lock: u64, line: PersistentAddress) -> Option<u32> {
         let mut entry = (lock >> 32) as u32;
         while entry != NONE {
-            let candidate = &self.writes.entries[entry as usize];
+            let candidate = &self.writes.entries()[entry as usize];
             if candidate.line == line {
                 return Some(entry);
             }
@@ -81,114 +88,164 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         lock & LOCKED != 0 && owner(lock) == self.slot_index
     }
 
-    /// Records that a version was read; moves the snapshot forward if it is newer. `false`: read again.
+    /// Whether what lies under a lock word is free to be read at this transaction's snapshot.
     #[inline(always)]
-    fn admit(&mut self, index: u64, version: u64) -> Result<bool, Abort> {
-        if version > self.snapshot {
-            self.extend()?;
-            return Ok(false);
-        }
-        self.newest_read = self.newest_read.max(version);
-        self.reads.push((index as u32, version));
-        Ok(true)
+    fn is_readable(&self, lock: u64) -> bool {
+        lock & LOCKED == 0 && lock >> 1 <= self.snapshot
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn read_stm(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         let index = self.view.shared.lock_index(at);
         let word = self.view.shared.lock(index);
-        let mut patience = LOCK_PATIENCE;
-        loop {
-            let lock = self.view.memory.load(word);
-            if lock & LOCKED == 0 {
-                let value = self.view.memory.load(at);
-                if self.view.memory.load(word) == lock && self.admit(index, lock >> 1)? {
-                    return Ok(value);
-                }
-            } else if owner(lock) == self.slot_index {
-                return Ok(self.own_or_home(self.own_entry(lock, at.line()), at));
-            } else {
-                self.wait_for_lock(&mut patience)?;
+        let lock = self.view.memory.load(word);
+        if self.is_readable(lock) {
+            let value = self.view.memory.load(at);
+            if self.view.memory.load(word) == lock {
+                self.reads.push((index as u32, lock >> 1));
+                return Ok(value);
             }
         }
+        let mut value = [0];
+        self.read_line_again(at, &mut value)?;
+        Ok(value[0])
     }
 
     /// Reads words of one line.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read_line_stm(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        let index = self.view.shared.lock_index(at);
+        let word = self.view.shared.lock(index);
+        let lock = self.view.memory.load(word);
+        if self.is_readable(lock) {
+            self.view.memory.load_range(at, into);
+            if self.view.memory.load(word) == lock {
+                self.reads.push((index as u32, lock >> 1));
+                return Ok(());
+            }
+        }
+        self.read_line_again(at, into)
+    }
+
+    /// Reads words of a line that is locked, newer than the snapshot or changing.
+    #[inline(never)]
+    fn read_line_again(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         let index = self.view.shared.lock_index(at);
         let word = self.view.shared.lock(index);
         let mut patience = LOCK_PATIENCE;
         loop {
             let lock = self.view.memory.load(word);
-            if lock & LOCKED == 0 {
+            if self.is_readable(lock) {
                 self.view.memory.load_range(at, into);
-                if self.view.memory.load(word) == lock && self.admit(index, lock >> 1)? {
+                if self.view.memory.load(word) == lock {
+                    self.reads.push((index as u32, lock >> 1));
                     return Ok(());
                 }
-            } else if owner(lock) == self.slot_index {
+            } else if self.owns(lock) {
                 let entry = self.own_entry(lock, at.line());
                 for (i, value) in into.iter_mut().enumerate() {
                     *value = self.own_or_home(entry, at.word_inside(i as u64));
                 }
                 return Ok(());
+            } else if lock & LOCKED != 0 {
+                self.wait_for_lock(word, lock, &mut patience)?;
             } else {
-                self.wait_for_lock(&mut patience)?;
+                self.extend()?;
             }
         }
     }
 
     /// The entry for the line of `at`, its lock taken if it is not yet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn entry_stm(&mut self, at: PersistentAddress) -> Result<u32, Abort> {
         let index = self.view.shared.lock_index(at);
         let word = self.view.shared.lock(index);
+        let lock = self.view.memory.load(word);
+        if self.is_readable(lock) {
+            if let Some(entry) = self.take(index, lock, at.line()) {
+                return Ok(entry);
+            }
+        } else if self.owns(lock) {
+            let entry = (lock >> 32) as u32;
+            if self.writes.entries()[entry as usize].line == at.line() {
+                return Ok(entry);
+            }
+        }
+        self.entry_again(at)
+    }
+
+    /// Takes a free lock, whose word is `lock`; the entry for `line` under it, or `None` if somebody was quicker.
+    #[inline(always)]
+    fn take(&mut self, index: u64, lock: u64, line: PersistentAddress) -> Option<u32> {
+        let word = self.view.shared.lock(index);
+        let new = locked(self.slot_index, self.writes.entries().len() as u32);
+        self.view.memory.compare_exchange(word, lock, new).ok()?;
+        self.view.memory.event(Event::Lock(word));
+        // The other words of the line may be read under this lock.
+        self.newest_seen = self.newest_seen.max(lock >> 1);
+        Some(self.writes.push(line, lock >> 1, index as u32, NONE))
+    }
+
+    /// As [`Engine::entry_stm`], for a lock that is taken or newer than the snapshot.
+    #[inline(never)]
+    fn entry_again(&mut self, at: PersistentAddress) -> Result<u32, Abort> {
+        let index = self.view.shared.lock_index(at);
+        let word = self.view.shared.lock(index);
+        let line = at.line();
         let mut patience = LOCK_PATIENCE;
         loop {
             let lock = self.view.memory.load(word);
-            let line = at.line();
             if self.owns(lock) {
                 if let Some(entry) = self.own_entry(lock, line) {
                     return Ok(entry);
                 }
-                let entry = self.push_entry(line, index, (lock >> 32) as u32, 0);
+                let entry = self.writes.push(line, 0, index as u32, (lock >> 32) as u32);
                 self.view.memory.store(word, locked(self.slot_index, entry));
                 return Ok(entry);
             }
             if lock & LOCKED != 0 {
-                self.wait_for_lock(&mut patience)?;
-                continue;
-            }
-            let version = lock >> 1;
-            if version > self.snapshot {
+                self.wait_for_lock(word, lock, &mut patience)?;
+            } else if !self.is_readable(lock) {
                 self.extend()?;
-                continue;
-            }
-            let entry = self.writes.entries.len() as u32;
-            let new = locked(self.slot_index, entry);
-            if self.view.memory.compare_exchange(word, lock, new).is_ok() {
-                self.view.memory.event(Event::Lock(word));
-                // The other words of the line may be read under this lock.
-                self.newest_read = self.newest_read.max(version);
-                return Ok(self.push_entry(line, index, NONE, version));
+            } else if let Some(entry) = self.take(index, lock, line) {
+                return Ok(entry);
             }
         }
     }
 
-    #[inline(always)]
-    fn push_entry(&mut self, line: PersistentAddress, lock: u64, next: u32, version: u64) -> u32 {
-        let lock = lock as u32;
-        self.writes.push(LineEntry { line, version, lock, next, written: 0, places: [0; 8] })
-    }
-
+    /// Waits a little for a lock that another transaction holds. Whoever waits long gives its own locks back first: the other
+    /// may wait for one of them, or not be running.
     #[cold]
-    fn wait_for_lock(&mut self, patience: &mut u32) -> Result<(), Abort> {
+    fn wait_for_lock(&mut self, at: VolatileAddress, lock: u64, patience: &mut u32) -> Result<(), Abort> {
         if *patience == 0 {
+            self.obstacle = Some((at, lock));
             return Err(self.doom(Abort::Conflict));
         }
         *patience -= 1;
         self.view.memory.pause();
         Ok(())
+    }
+
+    /// After an attempt that met a conflict, `attempts` of them by now: waits until what was in its way is gone. From the second
+    /// time on, transactions in conflict run one after another; those that meet none are not kept from running beside them.
+    pub(super) fn give_way(&mut self, attempts: u32) {
+        let memory = &self.view.memory;
+        if attempts > 1 && !self.is_queued {
+            memory.lock(SharedLayout::QUEUE);
+            self.is_queued = true;
+        }
+        if let Some((at, lock)) = self.obstacle.take() {
+            latch::wait_while(memory, at, lock);
+        }
+    }
+
+    /// Lets the next of those that have met conflicts go on, if this is one of them.
+    #[inline(always)]
+    pub(super) fn leave_queue(&mut self) {
+        if self.is_queued {
+            self.is_queued = false;
+            self.view.memory.unlock(SharedLayout::QUEUE);
+        }
     }
 
     /// Moves the snapshot to the present, if all that was read is still valid.
@@ -215,14 +272,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// The version under a lock before this transaction took it.
     fn version_before(&self, lock: u64) -> u64 {
-        let mut entry = &self.writes.entries[(lock >> 32) as usize];
+        let mut entry = &self.writes.entries()[(lock >> 32) as usize];
         while entry.next != NONE {
-            entry = &self.writes.entries[entry.next as usize];
+            entry = &self.writes.entries()[entry.next as usize];
         }
         entry.version
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn commit_stm(&mut self) -> Result<u64, Abort> {
         let state = self.slot.commit_state();
         self.view.memory.store(state, 1);
@@ -242,9 +299,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Releases all locks, with a new version or the old ones.
-    #[inline]
+    #[inline(always)]
     pub(super) fn release_locks(&mut self, version: Option<u64>) {
-        for entry in &self.writes.entries {
+        for entry in self.writes.entries() {
             // An entry that found its lock already taken leaves it to the entry that took it.
             if entry.next == NONE {
                 let word = self.view.shared.lock(entry.lock.into());

@@ -172,7 +172,7 @@ impl ThreadLog {
             return Err(LogFull);
         }
         let record = Record::Data { address: address.offset(), value, mask: 0xff };
-        memory.store_range(self.at(position), &record.encode(self.phase));
+        memory.store_pair(self.at(position), record.encode(self.phase));
         self.position = position + 1;
         if position.is_multiple_of(RECORDS_PER_LINE) && position + RECORDS_PER_LINE < self.records {
             // Where clwb evicts, the next line comes from memory, and the next commit would wait for it.
@@ -197,7 +197,7 @@ impl ThreadLog {
     /// Commits the running transaction under `transaction`: durable when this returns. Stores the commit
     /// record, writes back the transaction's records and every abort record since the last commit, and
     /// fences once. Returns the number of records written, filling included.
-    #[inline]
+    #[inline(always)]
     pub fn commit<M: Memory>(&mut self, memory: &M, transaction: u64) -> u64 {
         self.commit_as(memory, Record::Commit { transaction }, transaction)
     }
@@ -233,11 +233,11 @@ impl ThreadLog {
     /// have to fetch it again, from memory where clwb evicts, and write it back a second time.
     #[inline(always)]
     pub(super) fn store_commit<M: Memory>(&self, memory: &M, position: u32, commit: Record) -> u32 {
-        memory.store_range(self.at(position), &commit.encode(self.phase));
+        memory.store_pair(self.at(position), commit.encode(self.phase));
         let to = (position + 1).next_multiple_of(RECORDS_PER_LINE);
         let inert = Record::INERT.encode(self.phase);
         for record in position + 1..to {
-            memory.store_range(self.at(record), &inert);
+            memory.store_pair(self.at(record), inert);
         }
         to
     }

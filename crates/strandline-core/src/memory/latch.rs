@@ -53,10 +53,11 @@ fn lock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
             continue;
         }
         let marked = seen | AWAITED | overdue;
-        if marked == seen || memory.compare_exchange(at, seen, marked).is_ok() {
-            if memory.wait_briefly(at, marked) {
-                overdue = OVERDUE;
-            }
+        if marked != seen {
+            // If somebody was quicker there is something else to see.
+            let _ = memory.compare_exchange(at, seen, marked);
+        } else if memory.wait_briefly(at, marked) {
+            overdue = OVERDUE;
         }
     }
 }

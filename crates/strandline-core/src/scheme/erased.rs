@@ -12,7 +12,7 @@ use crate::layout::View;
 #[cfg(feature = "worlds")]
 use crate::memory::Hosted;
 use crate::memory::{Memory, Native, PersistentAddress};
-use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
+use crate::transaction::{Concurrency, LineEntry, LockSet, Statistics, WriteSet};
 
 macro_rules! scheme_object {
     ($(fn $name:ident[&$($mut:ident)?]($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
@@ -25,6 +25,12 @@ macro_rules! scheme_object {
             fn $name(&$($mut)? self, view: &View<M>, $($argument: $type),*) $(-> $result)?;)*
             #[doc(hidden)]
             fn running_records(&self) -> (PersistentAddress, u64);
+            /// The newest value of a word that the running transaction has written. Where the scheme is known to the
+            /// compiler, the write set's copy; otherwise the scheme tells, and where time is simulated that costs what it
+            /// costs.
+            fn own_value(&self, view: &View<M>, entry: &LineEntry, word: usize) -> u64;
+            /// Sees to it that the write set has all values that are to be stored home.
+            fn give_values(&self, view: &View<M>, writes: &mut WriteSet);
         }
 
         impl<M: Memory, S: Scheme> SchemeObject<M> for S {
@@ -40,6 +46,12 @@ macro_rules! scheme_object {
             fn running_records(&self) -> (PersistentAddress, u64) {
                 Scheme::running_records(self)
             }
+            #[inline(always)]
+            fn own_value(&self, _: &View<M>, entry: &LineEntry, word: usize) -> u64 {
+                entry.value(word)
+            }
+            #[inline(always)]
+            fn give_values(&self, _: &View<M>, _: &mut WriteSet) {}
         }
 
         scheme_object! { @erased Native, view => view, [$(fn $name[&$($mut)?]($($argument: $type),*) $(-> $result)?;)*] }
@@ -61,6 +73,19 @@ macro_rules! scheme_object {
             #[inline(always)]
             fn running_records(&self) -> (PersistentAddress, u64) {
                 SchemeObject::<Native>::running_records(&*self.scheme)
+            }
+            #[inline]
+            fn own_value(&self, view: &View<$memory>, entry: &LineEntry, word: usize) -> u64 {
+                entry.place(word).map_or(0, |place| self.value(view, place))
+            }
+            fn give_values(&self, view: &View<$memory>, writes: &mut WriteSet) {
+                for entry in 0..writes.entries().len() as u32 {
+                    let entry = writes.entry_mut(entry);
+                    for word in entry.words() {
+                        let value = self.own_value(view, entry, word);
+                        entry.set_value(word, value);
+                    }
+                }
             }
         }
     };

@@ -141,7 +141,7 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         self.log.running()
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64) -> u64 {
         self.logging.commit(&view.memory, &mut self.log, transaction)
     }

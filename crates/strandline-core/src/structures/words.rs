@@ -189,7 +189,7 @@ impl Words {
     #[inline(always)]
     pub fn word(&self, index: u64) -> PersistentAddress {
         debug_assert!(index < self.length);
-        self.first.word(index)
+        self.first.word_inside(index)
     }
 }
 

@@ -1,7 +1,10 @@
-//! What a running transaction has written: an entry for each cache line, with the place of each word's
-//! newest value.
+//! What a running transaction has written: an entry for each cache line, with each word's newest value, and the place
+//! where its scheme keeps it.
 
 use crate::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress};
+
+/// So many entries are found by looking at each.
+const SCANNED: usize = 8;
 
 /// No entry.
 pub const NONE: u32 = u32::MAX;
@@ -18,40 +21,91 @@ pub struct LineEntry {
     /// The entry before this one under the same lock, or `u32::MAX`: then this entry took the lock.
     pub next: u32,
     /// Which words are written.
-    pub written: u8,
-    /// Where the newest value of each written word is.
-    pub places: [u32; LINE_WORDS as usize],
+    written: u8,
+    /// The newest value of each written word: a commit stores it home from here.
+    values: [u64; LINE_WORDS as usize],
+    /// Where the scheme keeps the newest value of each written word.
+    places: [u32; LINE_WORDS as usize],
 }
 
 impl LineEntry {
+    /// No line's.
+    const UNUSED: Self = Self {
+        line: PersistentAddress::NULL,
+        version: 0,
+        lock: 0,
+        next: NONE,
+        written: 0,
+        values: [0; LINE_WORDS as usize],
+        places: [0; LINE_WORDS as usize],
+    };
+
     /// Number of the word of `at` within its line.
     #[inline(always)]
     pub fn word_of(at: PersistentAddress) -> usize {
         (at.offset() / 8 % LINE_WORDS) as usize
     }
 
-    /// Where the newest value of word `word` is, if it was written.
+    /// Whether word `word` was written.
     #[inline(always)]
-    pub fn place(&self, word: usize) -> Option<u32> {
-        (self.written >> word & 1 == 1).then(|| self.places[word])
+    pub fn is_written(&self, word: usize) -> bool {
+        self.written >> word & 1 == 1
     }
 
-    /// Records where the newest value of word `word` is.
+    /// Where the scheme keeps the newest value of word `word`, if it was written.
     #[inline(always)]
-    pub fn set_place(&mut self, word: usize, place: u32) {
+    pub fn place(&self, word: usize) -> Option<u32> {
+        self.is_written(word).then(|| self.places[word])
+    }
+
+    /// The newest value of word `word`, which was written.
+    #[inline(always)]
+    pub fn value(&self, word: usize) -> u64 {
+        self.values[word]
+    }
+
+    /// Records the newest value of word `word`, and where the scheme keeps it.
+    #[inline(always)]
+    pub fn set(&mut self, word: usize, value: u64, place: u32) {
         self.written |= 1 << word;
+        self.values[word] = value;
         self.places[word] = place;
+    }
+
+    /// Records the newest value of word `word`, which was written.
+    #[inline(always)]
+    pub fn set_value(&mut self, word: usize, value: u64) {
+        self.values[word] = value;
+    }
+
+    /// What is to be stored home, by address.
+    #[inline(always)]
+    pub fn home(&self) -> impl Iterator<Item = (PersistentAddress, u64)> {
+        self.words().map(|word| (self.line.word_inside(word as u64), self.values[word]))
+    }
+
+    /// The numbers of the words that were written.
+    #[inline(always)]
+    pub fn words(&self) -> impl Iterator<Item = usize> + use<> {
+        let mut rest = self.written;
+        std::iter::from_fn(move || {
+            let word = rest.trailing_zeros() as usize;
+            rest &= rest.wrapping_sub(1);
+            (word < 8).then_some(word)
+        })
     }
 }
 
 /// The entries of one transaction, and an index by line for single-writer mode (the STM finds entries
 /// through its lock table).
 pub struct WriteSet {
-    /// The entries, in the order of their first writes.
-    pub entries: Vec<LineEntry>,
+    /// The entries, in the order of their first writes, and behind them what earlier transactions left: an entry is not
+    /// cleared before it is used again, but for which words are written.
+    slots: Vec<LineEntry>,
+    length: usize,
     /// A bit for each line that may be written: reads of other lines need no look-up.
     filter: u64,
-    /// Open addressing: generation in the high half, entry in the low half.
+    /// Where there are more than [`SCANNED`] entries, open addressing: generation in the high half, entry in the low half.
     index: Vec<u64>,
     generation: u32,
 }
@@ -59,19 +113,45 @@ pub struct WriteSet {
 impl WriteSet {
     /// An empty write set.
     pub(crate) fn new() -> Self {
-        Self { entries: Vec::with_capacity(64), filter: 0, index: vec![0; 256], generation: 1 }
+        let slots = vec![LineEntry::UNUSED; 16];
+        Self { slots, length: 0, filter: 0, index: vec![0; 256], generation: 1 }
     }
 
     /// Forgets all entries.
     #[inline]
     pub fn clear(&mut self) {
-        self.entries.clear();
-        self.filter = 0;
+        if self.length > SCANNED {
+            self.forget_index();
+        }
+        (self.length, self.filter) = (0, 0);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn forget_index(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         if self.generation == 0 {
             self.index.fill(0);
             self.generation = 1;
         }
+    }
+
+    /// The entries, in the order of their first writes.
+    #[inline(always)]
+    pub fn entries(&self) -> &[LineEntry] {
+        &self.slots[..self.length]
+    }
+
+    /// Whether nothing is written.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Entry number `entry`.
+    #[inline(always)]
+    pub fn entry_mut(&mut self, entry: u32) -> &mut LineEntry {
+        &mut self.slots[entry as usize]
     }
 
     #[inline(always)]
@@ -86,9 +166,17 @@ impl WriteSet {
         if self.filter >> (hash >> 58) & 1 == 0 {
             return None;
         }
+        if self.length <= SCANNED {
+            let entries = self.entries().iter();
+            return entries
+                .rev()
+                .position(|entry| entry.line == line)
+                .map(|back| (self.length - 1 - back) as u32);
+        }
         self.find_indexed(line, hash)
     }
 
+    #[inline(never)]
     fn find_indexed(&self, line: PersistentAddress, hash: u64) -> Option<u32> {
         let mask = self.index.len() - 1;
         let mut at = (hash >> 32) as usize & mask;
@@ -97,38 +185,61 @@ impl WriteSet {
             if (slot >> 32) as u32 != self.generation {
                 return None;
             }
-            if self.entries[slot as u32 as usize].line == line {
+            if self.slots[slot as u32 as usize].line == line {
                 return Some(slot as u32);
             }
             at = (at + 1) & mask;
         }
     }
 
-    /// Adds an entry; returns its number.
+    /// Adds an entry for a line of which nothing is written; returns its number.
     #[inline(always)]
-    pub fn push(&mut self, entry: LineEntry) -> u32 {
-        let number = self.entries.len() as u32;
-        self.entries.push(entry);
-        number
+    pub fn push(&mut self, line: PersistentAddress, version: u64, lock: u32, next: u32) -> u32 {
+        let number = self.length;
+        let Some(slot) = self.slots.get_mut(number) else {
+            self.lengthen();
+            return self.push(line, version, lock, next);
+        };
+        (slot.line, slot.version, slot.lock, slot.next, slot.written) = (line, version, lock, next, 0);
+        self.length = number + 1;
+        number as u32
     }
 
-    /// Adds an entry and indexes it.
-    pub fn push_indexed(&mut self, entry: LineEntry) -> u32 {
-        let number = self.push(entry);
-        if self.entries.len() * 2 > self.index.len() {
-            self.index = vec![0; self.index.len() * 4];
-            for number in 0..self.entries.len() as u32 {
-                self.insert_index(number);
-            }
-        } else {
-            self.insert_index(number);
+    #[cold]
+    #[inline(never)]
+    fn lengthen(&mut self) {
+        self.slots.resize(2 * self.slots.len(), LineEntry::UNUSED);
+    }
+
+    /// Adds an entry without a lock that [`WriteSet::find`] finds.
+    #[inline(always)]
+    pub fn push_indexed(&mut self, line: PersistentAddress) -> u32 {
+        let number = self.push(line, 0, 0, NONE);
+        self.filter |= 1 << (Self::hash(line) >> 58);
+        if self.length > SCANNED {
+            self.index_newest();
         }
         number
     }
 
+    /// Indexes the newest entry, and those before it that are not indexed yet.
+    #[inline(never)]
+    fn index_newest(&mut self) {
+        let mut first = self.length - 1;
+        if first == SCANNED {
+            first = 0;
+        }
+        if self.length * 2 > self.index.len() {
+            self.index = vec![0; self.index.len() * 4];
+            first = 0;
+        }
+        for number in first..self.length {
+            self.insert_index(number as u32);
+        }
+    }
+
     fn insert_index(&mut self, number: u32) {
-        let hash = Self::hash(self.entries[number as usize].line);
-        self.filter |= 1 << (hash >> 58);
+        let hash = Self::hash(self.slots[number as usize].line);
         let mask = self.index.len() - 1;
         let mut at = (hash >> 32) as usize & mask;
         while (self.index[at] >> 32) as u32 == self.generation {
