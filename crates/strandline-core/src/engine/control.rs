@@ -31,6 +31,9 @@ use crate::transaction::Concurrency;
 pub trait Control<M: Memory>: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The scheme of its transactions, as the engine calls it.
     type Scheme: SchemeObject<M> + Send;
+    /// Whether reads and writes are compiled into whoever does them, not called.
+    #[doc(hidden)]
+    const IN_PLACE: bool = true;
 
     /// The control as a value.
     fn concurrency(self) -> Concurrency;
@@ -84,6 +87,7 @@ where
     Erased: SchemeObject<M>,
 {
     type Scheme = Erased;
+    const IN_PLACE: bool = false;
 
     #[inline(always)]
     fn concurrency(self) -> Concurrency {

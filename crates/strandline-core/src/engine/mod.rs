@@ -442,9 +442,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
+/// Reads and writes, compiled in place.
+impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(always)]
-    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+    fn read_here(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.check(at, 1)?;
         match self.concurrency() {
             Concurrency::Stm => self.read_stm(at),
@@ -454,7 +455,7 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
     }
 
     #[inline(always)]
-    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+    fn read_range_here(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         if into.is_empty() {
             return Ok(());
         }
@@ -467,7 +468,7 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
     }
 
     #[inline(always)]
-    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+    fn write_here(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.check_write(at, 1)?;
         let entry = match self.concurrency() {
             Concurrency::Stm => self.entry_stm(at)?,
@@ -477,8 +478,8 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
         self.keep(entry, at, value)
     }
 
-    #[inline]
-    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+    #[inline(always)]
+    fn write_range_here(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         if from.is_empty() {
             return Ok(());
         }
@@ -496,6 +497,52 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
             self.keep(entry, at, value)?;
         }
         Ok(())
+    }
+}
+
+/// The same, called.
+impl<M: Memory, C: Control<M>> Engine<M, C> {
+    #[inline(never)]
+    fn read_called(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.read_here(at)
+    }
+
+    #[inline(never)]
+    fn read_range_called(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        self.read_range_here(at, into)
+    }
+
+    #[inline(never)]
+    fn write_called(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        self.write_here(at, value)
+    }
+
+    #[inline(never)]
+    fn write_range_called(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        self.write_range_here(at, from)
+    }
+}
+
+impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
+    #[inline(always)]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        if C::IN_PLACE { self.read_here(at) } else { self.read_called(at) }
+    }
+
+    #[inline(always)]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        if C::IN_PLACE { self.read_range_here(at, into) } else { self.read_range_called(at, into) }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        if C::IN_PLACE { self.write_here(at, value) } else { self.write_called(at, value) }
+    }
+
+    #[inline(always)]
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        // Calls cost little beside so many words.
+        self.write_range_called(at, from)
     }
 
     #[inline(always)]

@@ -242,9 +242,9 @@ fn coroutines_have_an_identity_too() {
                 .run(|tx| {
                     running.set(running.get() + 1);
                     overlaps.set(overlaps.get() + u32::from(running.get() > 1));
-                    let value = tx.read(tx.root(0));
+                    let added = tx.read(tx.root(0)).and_then(|value| tx.write(tx.root(0), value + 1));
                     running.set(running.get() - 1);
-                    tx.write(tx.root(0), value? + 1)
+                    added
                 })
                 .unwrap();
         }
