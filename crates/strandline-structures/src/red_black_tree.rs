@@ -25,7 +25,6 @@
 //! from the root to all missing children pass the same number of black nodes. So a tree of n keys is at most
 //! 2 log2(n + 1) deep; [`MAX_DEPTH`] is above that for any pool, and a longer way down is damage.
 
-use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeBounds};
 
@@ -38,8 +37,8 @@ use strandline_core::transaction::{Abort, Read, Transaction};
 const KIND: Kind = Kind::RedBlackTree;
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
-const KEY: usize = 2;
-const VALUE: usize = 3;
+const KEY: u64 = 2;
+const VALUE: u64 = 3;
 const NODE_WORDS: usize = 4;
 const RED: u64 = 1;
 
@@ -98,27 +97,44 @@ fn black(link: u64) -> u64 {
     link & !RED
 }
 
-/// The way down: the link words it came through and what they held.
+/// Set in a link of a [`Path`] that comes from the right side of the node before.
+const FROM_RIGHT: u64 = 2;
+
+/// The way down: the links it came through, the first of which is in the header.
 struct Path {
-    cells: [PersistentAddress; MAX_DEPTH + 2],
+    top: PersistentAddress,
     links: [u64; MAX_DEPTH + 2],
 }
 
 impl Path {
     fn new(top: PersistentAddress) -> Self {
-        let mut path = Self { cells: [PersistentAddress::NULL; MAX_DEPTH + 2], links: [0; MAX_DEPTH + 2] };
-        path.cells[0] = top;
-        path
+        Self { top, links: [0; MAX_DEPTH + 2] }
+    }
+
+    /// Link `at` is `link` and comes from this side of the node before.
+    #[inline(always)]
+    fn set(&mut self, at: usize, link: u64, side: usize) {
+        self.links[at] = link & !FROM_RIGHT | (side as u64) << 1;
+    }
+
+    /// Link `at`.
+    fn link(&self, at: usize) -> u64 {
+        self.links[at] & !FROM_RIGHT
     }
 
     /// The node that link `at` leads to.
     fn node(&self, at: usize) -> PersistentAddress {
-        node_of(self.links[at])
+        node_of(self.link(at))
     }
 
     /// Which child link of its node link `at` is.
     fn side(&self, at: usize) -> usize {
-        if self.cells[at] == self.node(at - 1).word(LEFT as u64) { LEFT } else { RIGHT }
+        if self.links[at] & FROM_RIGHT == 0 { LEFT } else { RIGHT }
+    }
+
+    /// The word that holds link `at`.
+    fn cell(&self, at: usize) -> PersistentAddress {
+        if at == 0 { self.top } else { child(self.node(at - 1), self.side(at)) }
     }
 }
 
@@ -170,9 +186,33 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         Ok(node)
     }
 
+    /// The links to both children of a node.
+    #[inline(always)]
+    fn children(tx: &mut impl Read, node: PersistentAddress) -> Result<[u64; 2], Abort> {
+        Ok([tx.read(child(node, LEFT))?, tx.read(child(node, RIGHT))?])
+    }
+
     #[cold]
     fn too_deep(&self, tx: &mut impl Read) -> Abort {
         KIND.damaged(tx, self.top, "a way down that does not end, from the root")
+    }
+
+    /// The node with `key`.
+    #[inline]
+    fn locate(&self, tx: &mut impl Read, key: K) -> Result<Option<PersistentAddress>, Abort> {
+        let mut link = tx.read(self.top)?;
+        for _ in 0..=MAX_DEPTH {
+            if is_none(link) {
+                return Ok(None);
+            }
+            let node = node_of(link);
+            let other = K::from_word(tx.read(node.word(KEY))?);
+            if other == key {
+                return Ok(Some(node));
+            }
+            link = tx.read(child(node, usize::from(other < key)))?;
+        }
+        Err(self.too_deep(tx))
     }
 
     /// The value of `key`.
@@ -181,19 +221,10 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     /// A conflict; the tree is damaged.
     #[inline]
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
-        let mut link = tx.read(self.top)?;
-        for _ in 0..=MAX_DEPTH {
-            if is_none(link) {
-                return Ok(None);
-            }
-            let node = Self::node(tx, node_of(link))?;
-            link = match key.cmp(&K::from_word(node[KEY])) {
-                Ordering::Equal => return Ok(Some(V::from_word(node[VALUE]))),
-                Ordering::Less => node[LEFT],
-                Ordering::Greater => node[RIGHT],
-            };
+        match self.locate(tx, key)? {
+            Some(node) => Ok(Some(V::from_word(tx.read(node.word(VALUE))?))),
+            None => Ok(None),
         }
-        Err(self.too_deep(tx))
     }
 
     /// Whether `key` is there.
@@ -202,30 +233,26 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     /// As [`RedBlackTree::get`].
     #[inline]
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
-        Ok(self.get(tx, key)?.is_some())
+        Ok(self.locate(tx, key)?.is_some())
     }
 
-    /// Goes down to `key`: the index of the last link of the path, and the node's words if it is there.
-    #[inline]
-    fn descend(
-        &self,
-        tx: &mut impl Read,
-        key: K,
-        path: &mut Path,
-    ) -> Result<(usize, Option<[u64; NODE_WORDS]>), Abort> {
-        path.links[0] = tx.read(self.top)?;
+    /// Goes down to `key`: the index of the last link of the path, and whether it leads to the key.
+    #[inline(always)]
+    fn descend(&self, tx: &mut impl Read, key: K, path: &mut Path) -> Result<(usize, bool), Abort> {
+        let mut link = tx.read(self.top)?;
+        path.set(0, link, LEFT);
         for at in 0..MAX_DEPTH {
-            if is_none(path.links[at]) {
-                return Ok((at, None));
+            if is_none(link) {
+                return Ok((at, false));
             }
-            let node = Self::node(tx, path.node(at))?;
-            let side = match key.cmp(&K::from_word(node[KEY])) {
-                Ordering::Equal => return Ok((at, Some(node))),
-                Ordering::Less => LEFT,
-                Ordering::Greater => RIGHT,
-            };
-            path.cells[at + 1] = child(path.node(at), side);
-            path.links[at + 1] = node[side];
+            let node = node_of(link);
+            let other = K::from_word(tx.read(node.word(KEY))?);
+            if other == key {
+                return Ok((at, true));
+            }
+            let side = usize::from(other < key);
+            link = tx.read(child(node, side))?;
+            path.set(at + 1, link, side);
         }
         Err(self.too_deep(tx))
     }
@@ -238,25 +265,27 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         let mut path = Path::new(self.top);
         let (mut at, found) = self.descend(tx, key, &mut path)?;
         let value = value.to_word();
-        if let Some(node) = found {
-            if node[VALUE] != value {
-                tx.write(path.node(at).word(VALUE as u64), value)?;
+        if found {
+            let word = path.node(at).word(VALUE);
+            let old = tx.read(word)?;
+            if old != value {
+                tx.write(word, value)?;
             }
-            return Ok(Some(V::from_word(node[VALUE])));
+            return Ok(Some(V::from_word(old)));
         }
         let new = tx.alloc(8 * NODE_WORDS as u64)?;
         let mut children = [0; 2];
-        path.links[at] = red(new);
+        path.set(at, red(new), path.side(at));
         // Until the link to the new node is written, what it will hold is still open.
         let mut written = false;
         loop {
             if at == 0 {
-                tx.write(path.cells[0], black(path.links[0]))?;
+                tx.write(path.cell(0), black(path.link(0)))?;
                 break;
             }
-            if !is_red(path.links[at - 1]) {
+            if !is_red(path.link(at - 1)) {
                 if !written {
-                    tx.write(path.cells[at], path.links[at])?;
+                    tx.write(path.cell(at), path.link(at))?;
                 }
                 break;
             }
@@ -269,17 +298,17 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
             let uncle = tx.read(uncle_cell)?;
             let double = side != parent_side;
             if !written && (is_red(uncle) || !double) {
-                tx.write(path.cells[at], path.links[at])?;
+                tx.write(path.cell(at), path.link(at))?;
             }
             if is_red(uncle) {
                 written = true;
-                tx.write(path.cells[at - 1], black(path.links[at - 1]))?;
+                tx.write(path.cell(at - 1), black(path.link(at - 1)))?;
                 tx.write(uncle_cell, black(uncle))?;
                 if at == 2 {
                     break; // The root stays black.
                 }
                 path.links[at - 2] |= RED;
-                tx.write(path.cells[at - 2], path.links[at - 2])?;
+                tx.write(path.cell(at - 2), path.link(at - 2))?;
                 at -= 2;
                 continue;
             }
@@ -287,9 +316,8 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
                 // The node goes between parent and grandparent.
                 let node = path.node(at);
                 let adopted = if written {
-                    let mut adopted = [0; 2];
-                    tx.read_range(node, &mut adopted)?;
-                    tx.write(path.cells[at], adopted[parent_side])?;
+                    let adopted = Self::children(tx, node)?;
+                    tx.write(path.cell(at), adopted[parent_side])?;
                     tx.write(child(node, parent_side), red(parent))?;
                     tx.write(child(node, side), red(grandparent))?;
                     adopted[side]
@@ -298,16 +326,16 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
                     children[side] = red(grandparent);
                     0
                 };
-                tx.write(path.cells[at - 1], adopted)?;
+                tx.write(path.cell(at - 1), adopted)?;
                 node
             } else {
                 let inner = child(parent, 1 - side);
                 let adopted = tx.read(inner)?;
-                tx.write(path.cells[at - 1], adopted)?;
+                tx.write(path.cell(at - 1), adopted)?;
                 tx.write(inner, red(grandparent))?;
                 parent
             };
-            tx.write(path.cells[at - 2], top.offset())?;
+            tx.write(path.cell(at - 2), top.offset())?;
             break;
         }
         tx.write_range(new, &[children[LEFT], children[RIGHT], key.to_word(), value])?;
@@ -320,35 +348,38 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     /// As [`RedBlackTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
         let mut path = Path::new(self.top);
-        let (mut at, Some(found)) = self.descend(tx, key, &mut path)? else { return Ok(None) };
-        let mut node = found;
-        if !is_none(node[LEFT]) && !is_none(node[RIGHT]) {
+        let (mut at, true) = self.descend(tx, key, &mut path)? else { return Ok(None) };
+        let mut goes = path.node(at);
+        let old = tx.read(goes.word(VALUE))?;
+        let [left, right] = Self::children(tx, goes)?;
+        let mut heir = if is_none(left) { right } else { left };
+        if !is_none(left) && !is_none(right) {
             // The next node, leftmost on the right, has no left child: it goes in this one's stead.
-            let stays = path.node(at);
-            let mut side = RIGHT;
-            while !is_none(node[side]) {
+            let stays = goes;
+            let (mut link, mut side) = (right, RIGHT);
+            while !is_none(link) {
                 if at + 1 >= MAX_DEPTH {
                     return Err(self.too_deep(tx));
                 }
-                path.cells[at + 1] = child(path.node(at), side);
-                path.links[at + 1] = node[side];
                 at += 1;
-                node = Self::node(tx, path.node(at))?;
-                side = LEFT;
+                path.set(at, link, side);
+                goes = node_of(link);
+                (link, side) = (tx.read(child(goes, LEFT))?, LEFT);
             }
-            tx.write(stays.word(KEY as u64), node[KEY])?;
-            if node[VALUE] != found[VALUE] {
-                tx.write(stays.word(VALUE as u64), node[VALUE])?;
+            let next = tx.read(goes.word(KEY))?;
+            tx.write(stays.word(KEY), next)?;
+            let value = tx.read(goes.word(VALUE))?;
+            if value != old {
+                tx.write(stays.word(VALUE), value)?;
             }
+            heir = tx.read(child(goes, RIGHT))?;
         }
-        let (goes, was_red) = (path.node(at), is_red(path.links[at]));
-        let heir = if is_none(node[LEFT]) { node[RIGHT] } else { node[LEFT] };
-        tx.write(path.cells[at], black(heir))?;
-        if is_none(heir) && !was_red {
+        tx.write(path.cell(at), black(heir))?;
+        if is_none(heir) && !is_red(path.link(at)) {
             self.make_up(tx, &mut path, at)?;
         }
         tx.free(goes)?;
-        Ok(Some(V::from_word(found[VALUE])))
+        Ok(Some(V::from_word(old)))
     }
 
     /// What hangs from link `at` is one black node short; mends it.
@@ -370,37 +401,34 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
                 if is_none(sibling) || is_red(sibling) {
                     return Err(KIND.damaged(tx, above, "a red child of a red node, or none"));
                 }
-                tx.write(path.cells[at - 1], above.offset())?;
-                path.cells[at + 1] = path.cells[at];
-                path.links[at - 1] = above.offset();
-                path.cells[at] = near_cell;
-                path.links[at] = red(parent);
+                tx.write(path.cell(at - 1), above.offset())?;
+                path.set(at - 1, above.offset(), path.side(at - 1));
+                path.set(at, red(parent), side);
+                path.set(at + 1, 0, side);
                 at += 1;
             }
-            let parent_red = path.links[at - 1] & RED;
+            let parent_red = path.link(at - 1) & RED;
             let node = node_of(sibling);
-            let mut nephews = [0; 2];
-            tx.read_range(node, &mut nephews)?;
+            let nephews = Self::children(tx, node)?;
             let (near, far) = (nephews[side], nephews[1 - side]);
             if is_red(far) {
                 tx.write(sibling_cell, near)?;
                 tx.write(child(node, side), parent.offset())?;
                 tx.write(child(node, 1 - side), black(far))?;
-                return tx.write(path.cells[at - 1], node.offset() | parent_red);
+                return tx.write(path.cell(at - 1), node.offset() | parent_red);
             }
             if is_red(near) {
                 let top = node_of(near);
-                let mut adopted = [0; 2];
-                tx.read_range(top, &mut adopted)?;
+                let adopted = Self::children(tx, top)?;
                 tx.write(sibling_cell, adopted[side])?;
                 tx.write(child(node, side), adopted[1 - side])?;
                 tx.write(child(top, side), parent.offset())?;
                 tx.write(child(top, 1 - side), node.offset())?;
-                return tx.write(path.cells[at - 1], top.offset() | parent_red);
+                return tx.write(path.cell(at - 1), top.offset() | parent_red);
             }
             tx.write(sibling_cell, red(node))?;
             if parent_red != 0 {
-                return tx.write(path.cells[at - 1], parent.offset());
+                return tx.write(path.cell(at - 1), parent.offset());
             }
             at -= 1;
         }
@@ -429,7 +457,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
                     return Err(self.too_deep(tx));
                 }
                 let node = Self::node(tx, node_of(link))?;
-                if is_before(&K::from_word(node[KEY]), &keys) {
+                if is_before(&K::from_word(node[KEY as usize]), &keys) {
                     link = node[RIGHT];
                 } else {
                     waiting[depth] = node;
@@ -443,7 +471,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
             depth -= 1;
             steps = 0;
             let node = waiting[depth];
-            let key = K::from_word(node[KEY]);
+            let key = K::from_word(node[KEY as usize]);
             if last.is_some_and(|last| key <= last) {
                 return Err(KIND.damaged(tx, self.top, "keys out of order, under the root"));
             }
@@ -451,7 +479,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
                 return Ok(());
             }
             last = Some(key);
-            if visit(key, V::from_word(node[VALUE]))?.is_break() {
+            if visit(key, V::from_word(node[VALUE as usize]))?.is_break() {
                 return Ok(());
             }
             link = node[RIGHT];
@@ -487,7 +515,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         }
         let at = node_of(link);
         let node = Self::node(tx, at)?;
-        let key = K::from_word(node[KEY]);
+        let key = K::from_word(node[KEY as usize]);
         if above.is_some_and(|above| key <= above) || below.is_some_and(|below| key >= below) {
             return Err(KIND.damaged(tx, at, "keys out of order"));
         }
