@@ -1,23 +1,31 @@
-//! A B-tree: sorted arrays in every node, values beside their keys on every level.
+//! A B-tree that edits in place, with values beside their keys on every level.
 //!
 //! ```text
 //! header   word 0 tag (parameter: keys in a node) · word 1 the root node · the rest of its line unused
-//! node     word 0 node magic << 16 | level << 8 (0: leaf) | keys
-//!          then room for the keys, ascending, then for their values, then for the children (inner nodes alone)
+//! node     word 0 its order
+//!          then room for the pairs: key and value
+//!          then, in inner nodes alone, the child left of all keys and the child right of each pair
+//! order    bits 0 to 43 numbers of pairs, four bits each: those in use, in the order of their keys, then the free ones
+//!          bits 44 to 47 how many are in use · bits 48 to 53 level (0: leaf) · bits 54 to 63 node magic
 //! ```
 //!
-//! The B-tree of the textbooks (Bayer and McCreight; Cormen, Leiserson, Rivest and Stein, whose way down this
-//! is): insertion splits full nodes on the way down, removal sees to it that every node it enters has a key to
-//! spare, so both go down once and never up again. In WrAP's and ATOM's measurements it stands for the
-//! structure that writes much, because it shifts its arrays (WrAP, Fig. 9); for one that writes little see
-//! [`BPlusTree`](super::BPlusTree).
+//! Every written word is a log record, so pairs stay where they were put, and one word says which is the i-th (as
+//! the permutation word of Masstree's nodes does). **An insertion into a leaf with room writes three words (key,
+//! value, order) and a removal one.** The order names the free pairs too, so that none has to be looked for. A child
+//! belongs to the pair left of it and has its number.
+//!
+//! Operations go down once and remember the way. *Insertion* into a full node moves the upper half of its pairs to a
+//! new node and the middle one up. *Removal* of a pair in an inner node puts the one before it, which is in a leaf,
+//! into its stead. A node that is left with too few pairs gets one from a sibling that can spare it, by way of the pair
+//! between the two in their parent, or is merged with a sibling and that pair. A root without keys gives way to its
+//! only child.
 //!
 //! Invariants: keys ascend within a node and lie between those of its parent around it; a node has half of the
 //! keys that fit at least, the root one, an empty root leaf none; all leaves have level 0. A child's level is
-//! one less than its parent's, so a way down ends even in a damaged pool.
+//! one less than its parent's, so a way down ends even in a damaged pool. An order names every pair once.
 
 use std::marker::PhantomData;
-use std::ops::{ControlFlow, Range, RangeBounds};
+use std::ops::{ControlFlow, RangeBounds};
 
 use strandline_core::error::Error;
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
@@ -27,11 +35,17 @@ use strandline_core::structures::{ordered::is_before, ordered::is_behind, ordere
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 const KIND: Kind = Kind::BTree;
-const NODE_MAGIC: u64 = 0xb7_4ee;
-const MAX_KEYS: usize = 63;
-const MAX_WORDS: usize = 1 + MAX_KEYS + MAX_KEYS + MAX_KEYS + 1;
-/// Inner nodes have two children at least: more leaves than a pool has words.
-const MAX_LEVELS: u64 = 48;
+const NODE_MAGIC: u64 = 0x2d7;
+/// As many as an order has room for.
+const MAX_KEYS: u64 = 11;
+const PAIRS: u64 = 1;
+/// Inner nodes have two children at least: 2^32 leaves.
+const MAX_LEVELS: u64 = 32;
+
+/// Where the parts of an order begin.
+const COUNT: u32 = 4 * MAX_KEYS as u32;
+const LEVEL: u32 = COUNT + 4;
+const MAGIC: u32 = LEVEL + 6;
 
 /// A persistent B-tree.
 ///
@@ -50,8 +64,8 @@ const MAX_LEVELS: u64 = 48;
 pub struct BTree<K, V> {
     /// The word that holds the root's address.
     top: PersistentAddress,
-    /// Keys that a node holds at most, an odd number.
-    keys: usize,
+    /// Keys that a node holds at most.
+    keys: u64,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -63,222 +77,132 @@ impl<K, V> Clone for BTree<K, V> {
 
 impl<K, V> Copy for BTree<K, V> {}
 
-/// A node's words, and what of them the pool holds.
+/// Key and value.
+type Pair = [u64; 2];
+
+/// A node, and its order as it is or is to be.
+#[derive(Clone, Copy)]
 struct Node {
     at: PersistentAddress,
-    /// Keys that fit.
-    room: usize,
-    words: [u64; MAX_WORDS],
-    /// `None` for a new node, of which the pool holds nothing.
-    stored: Option<[u64; MAX_WORDS]>,
+    order: u64,
+}
+
+/// The bits of the first `numbers` numbers of an order.
+#[inline(always)]
+fn first(numbers: u64) -> u64 {
+    (1 << (4 * numbers)) - 1
 }
 
 impl Node {
-    fn fresh(at: PersistentAddress, room: usize, level: u64) -> Self {
-        let mut words = [0; MAX_WORDS];
-        words[0] = NODE_MAGIC << 16 | level << 8;
-        Self { at, room, words, stored: None }
-    }
-
-    /// Loads the node at `at`, which must be on `level` unless it is the root.
-    fn load(
-        tx: &mut impl Read,
-        at: PersistentAddress,
-        room: usize,
-        level: Option<u64>,
-    ) -> Result<Self, Abort> {
-        let head = tx.read(at)?;
-        let mut node = Self::fresh(at, room, 0);
-        node.words[0] = head;
-        if head >> 16 != NODE_MAGIC || node.count() > room || node.level() >= MAX_LEVELS {
-            return Err(KIND.damaged(tx, at, "something that is not a node"));
-        }
-        if level.is_some_and(|level| level != node.level() || node.count() == 0) {
-            return Err(KIND.damaged(tx, at, "an empty node, or one on the wrong level,"));
-        }
-        for part in [node.used_keys(), node.used_values(), node.used_children()] {
-            tx.read_range(at.word(part.start as u64), &mut node.words[part])?;
-        }
-        node.stored = Some(node.words);
-        Ok(node)
+    /// A new node whose first `count` pairs are in the order of their keys.
+    fn fresh(at: PersistentAddress, level: u64, count: u64) -> Self {
+        let numbers = (0..MAX_KEYS).fold(0, |numbers, number| numbers | number << (4 * number));
+        Self { at, order: NODE_MAGIC << MAGIC | level << LEVEL | count << COUNT | numbers }
     }
 
     #[inline(always)]
-    fn count(&self) -> usize {
-        (self.words[0] & 0xff) as usize
+    fn count(self) -> u64 {
+        self.order >> COUNT & 15
     }
 
     #[inline(always)]
-    fn level(&self) -> u64 {
-        self.words[0] >> 8 & 0xff
+    fn level(self) -> u64 {
+        self.order >> LEVEL & 63
     }
 
-    fn set_count(&mut self, count: usize) {
-        self.words[0] = self.words[0] & !0xff | count as u64;
+    /// The number of the pair at `index`.
+    #[inline(always)]
+    fn number(self, index: u64) -> u64 {
+        self.order >> (4 * index) & 15
     }
 
-    fn used_keys(&self) -> Range<usize> {
-        1..1 + self.count()
+    /// Drops all pairs from `count` on.
+    fn truncate(&mut self, count: u64) {
+        self.order = self.order & !(15 << COUNT) | count << COUNT;
     }
 
-    fn used_values(&self) -> Range<usize> {
-        let first = value_at(self.room, 0);
-        first..first + self.count()
+    /// Puts the first free number at `index`, in a node that has one; returns it.
+    #[inline(always)]
+    fn insert(&mut self, index: u64) -> u64 {
+        let (count, low) = (self.count(), self.order & first(index));
+        let number = self.number(count);
+        let high = self.order & first(count) ^ low;
+        self.order = self.order & !first(count + 1) | high << 4 | number << (4 * index) | low;
+        self.order += 1 << COUNT;
+        number
     }
 
-    fn used_children(&self) -> Range<usize> {
-        let first = child_at(self.room, 0);
-        first..first + if self.level() > 0 { self.count() + 1 } else { 0 }
+    /// Makes the number at `index` the first free one.
+    #[inline(always)]
+    fn remove(&mut self, index: u64) {
+        let (count, low, number) = (self.count(), self.order & first(index), self.number(index));
+        let high = self.order & first(count) ^ self.order & first(index + 1);
+        self.order = self.order & !first(count) | number << (4 * (count - 1)) | high >> 4 | low;
+        self.order -= 1 << COUNT;
     }
 
-    fn key<K: Word>(&self, index: usize) -> K {
-        K::from_word(self.words[1 + index])
-    }
-
-    fn pair(&self, index: usize) -> [u64; 2] {
-        [self.words[1 + index], self.words[value_at(self.room, index)]]
-    }
-
-    fn set_pair(&mut self, index: usize, pair: [u64; 2]) {
-        self.words[1 + index] = pair[0];
-        self.words[value_at(self.room, index)] = pair[1];
-    }
-
-    fn child(&self, index: usize) -> u64 {
-        self.words[child_at(self.room, index)]
-    }
-
-    /// The index of `key`, or that of the child below which it would be.
-    fn position<K: Word + Ord>(&self, key: K) -> Result<usize, usize> {
-        self.words[self.used_keys()].binary_search_by(|word| K::from_word(*word).cmp(&key))
-    }
-
-    /// Puts a pair in, and a child behind it.
-    fn insert(&mut self, index: usize, pair: [u64; 2], child: u64) {
-        let (count, values) = (self.count(), value_at(self.room, 0));
-        self.words.copy_within(1 + index..1 + count, 2 + index);
-        self.words.copy_within(values + index..values + count, values + index + 1);
-        self.set_pair(index, pair);
-        if self.level() > 0 {
-            let children = child_at(self.room, 0);
-            self.words.copy_within(children + index + 1..children + count + 1, children + index + 2);
-            self.words[children + index + 1] = child;
-        }
-        self.set_count(count + 1);
-    }
-
-    /// Takes a pair out, and the child behind it.
-    fn remove(&mut self, index: usize) -> ([u64; 2], u64) {
-        let (count, values) = (self.count(), value_at(self.room, 0));
-        let pair = self.pair(index);
-        self.words.copy_within(2 + index..1 + count, 1 + index);
-        self.words.copy_within(values + index + 1..values + count, values + index);
-        let mut child = 0;
-        if self.level() > 0 {
-            let children = child_at(self.room, 0);
-            child = self.child(index + 1);
-            self.words.copy_within(children + index + 2..children + count + 1, children + index + 1);
-        }
-        self.set_count(count - 1);
-        (pair, child)
-    }
-
-    /// Puts a pair in front, and a child in front of it.
-    fn push_front(&mut self, pair: [u64; 2], child: u64) {
-        let first = self.child(0);
-        self.insert(0, pair, first);
-        if self.level() > 0 {
-            self.words[child_at(self.room, 0)] = child;
-        }
-    }
-
-    /// Takes the first pair out, and the child in front of it.
-    fn pop_front(&mut self) -> ([u64; 2], u64) {
-        let first = self.child(0);
-        let (pair, second) = self.remove(0);
-        if self.level() > 0 {
-            self.words[child_at(self.room, 0)] = second;
-        }
-        (pair, first)
-    }
-
-    /// Writes the words in use that have changed. What the pool holds in words that were not in use is unknown.
-    fn store(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        let known = self.stored.map_or(0, |stored| 1 + (stored[0] & 0xff) as usize);
-        let stored = self.stored.unwrap_or(self.words);
-        let parts = [
-            (0..1, known.min(1)),
-            (self.used_keys(), known.saturating_sub(1)),
-            (self.used_values(), known.saturating_sub(1)),
-            (self.used_children(), known),
-        ];
-        for (part, known) in parts {
-            let middle = part.start + known.min(part.len());
-            for (i, (&new, &old)) in self.words.iter().zip(&stored).enumerate().take(middle).skip(part.start)
-            {
-                if new != old {
-                    tx.write(self.at.word(i as u64), new)?;
-                }
-            }
-            tx.write_range(self.at.word(middle as u64), &self.words[middle..part.end])?;
-        }
-        self.stored = Some(self.words);
-        Ok(())
+    /// The pair with this number.
+    #[inline(always)]
+    fn pair(self, number: u64) -> PersistentAddress {
+        self.at.byte(8 * (PAIRS + 2 * number))
     }
 }
 
-/// The word of a node that holds value `index`.
-#[inline(always)]
-fn value_at(room: usize, index: usize) -> usize {
-    1 + room + index
-}
-
-/// The word of a node that holds child `index`.
-#[inline(always)]
-fn child_at(room: usize, index: usize) -> usize {
-    1 + 2 * room + index
-}
-
-/// What a removal looks for below a node.
+/// Where a search in a node ends.
 #[derive(Clone, Copy)]
-enum Sought<K> {
-    Key(K),
-    Least,
-    Greatest,
+struct Place {
+    /// How many pairs come before it.
+    index: u64,
+    /// The number of the child that leads on: 0 left of all keys, else one more than that of the last pair before.
+    child: u64,
+    /// The key of that pair.
+    last: u64,
 }
+
+impl Place {
+    /// The number of the last pair before, if it has this key.
+    #[inline(always)]
+    fn pair<K: Word + Eq>(self, key: K) -> Option<u64> {
+        (self.child > 0 && K::from_word(self.last) == key).then(|| self.child - 1)
+    }
+}
+
+/// The way down: for each level the inner node, and the index of the child taken.
+type Path = [(PersistentAddress, u64); MAX_LEVELS as usize];
+
+const NO_PATH: Path = [(PersistentAddress::NULL, 0); MAX_LEVELS as usize];
 
 impl<K: Word + Ord, V: Word> BTree<K, V> {
     fn tag() -> u64 {
         KIND.tag(K::TYPE, V::TYPE)
     }
 
-    /// Creates an empty tree whose nodes hold up to `keys` keys, an odd number from 3 to 63, under the root
-    /// word `root`, or opens the tree of such nodes that is there.
+    /// Creates an empty tree whose nodes hold up to `keys` keys, from 3 to 11, under the root word `root`, or opens
+    /// the tree of such nodes that is there.
     ///
     /// # Errors
     /// The number is impossible ([`Error::Parameter`]); something else hangs from `root`
     /// ([`Error::WrongStructure`]); the pool is full; a conflict.
     pub fn create(tx: &mut impl Transaction, root: PersistentAddress, keys: u64) -> Result<Self, Abort> {
         if !Self::is_possible(keys) {
-            return Err(tx.fail(Error::Parameter(format!(
-                "{keys} keys in a node of a B-tree: an odd number from 3 to {MAX_KEYS}"
-            ))));
+            return Err(
+                tx.fail(Error::Parameter(format!("{keys} keys in a node of a B-tree: from 3 to {MAX_KEYS}")))
+            );
         }
         if let Some(tree) = Self::find(tx, root)? {
-            return if tree.keys as u64 == keys { Ok(tree) } else { Err(tx.fail(KIND.wrong(root))) };
+            return if tree.keys == keys { Ok(tree) } else { Err(tx.fail(KIND.wrong(root))) };
         }
         // A line of its own: its neighbours' writers would conflict with every reader of the tree.
         let header = tx.alloc(LINE_BYTES)?;
-        let tree = Self { top: header.word(1), keys: keys as usize, types: PhantomData };
-        let mut leaf = tree.fresh(tx, 0)?;
-        leaf.store(tx)?;
-        tx.write_range(header, &[Self::tag() | keys, leaf.at.offset()])?;
+        let tree = Self { top: header.word(1), keys, types: PhantomData };
+        let leaf = tree.create_node(tx, 0, &[], &[])?;
+        tx.write_range(header, &[Self::tag() | keys, leaf.offset()])?;
         tx.write(root, header.offset())?;
         Ok(tree)
     }
 
     fn is_possible(keys: u64) -> bool {
-        (3..=MAX_KEYS as u64).contains(&keys) && !keys.is_multiple_of(2)
+        (3..=MAX_KEYS).contains(&keys)
     }
 
     /// Opens the tree under the root word `root`.
@@ -298,57 +222,133 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         if !Self::is_possible(keys) {
             return Err(KIND.damaged(tx, header, "impossible nodes"));
         }
-        Ok(Some(Self { top: header.word(1), keys: keys as usize, types: PhantomData }))
+        Ok(Some(Self { top: header.word(1), keys, types: PhantomData }))
     }
 
     /// Keys that a node holds at most.
     pub fn node_keys(&self) -> u64 {
-        self.keys as u64
+        self.keys
     }
 
-    /// A new node, not yet written; a leaf has no room for children.
-    fn fresh(&self, tx: &mut impl Transaction, level: u64) -> Result<Node, Abort> {
-        let words = if level == 0 { child_at(self.keys, 0) } else { child_at(self.keys, self.keys + 1) };
-        Ok(Node::fresh(tx.alloc(8 * words as u64)?, self.keys, level))
+    /// Pairs that every node but the root has at least.
+    fn least(&self) -> u64 {
+        self.keys / 2
     }
 
+    /// The word of `node` that holds child `number`.
+    #[inline(always)]
+    fn child_at(&self, node: Node, number: u64) -> PersistentAddress {
+        node.at.byte(8 * (PAIRS + 2 * self.keys + number))
+    }
+
+    /// Writes a new node with these pairs and, unless it is a leaf, these children.
+    fn create_node(
+        &self,
+        tx: &mut impl Transaction,
+        level: u64,
+        pairs: &[Pair],
+        children: &[u64],
+    ) -> Result<PersistentAddress, Abort> {
+        let children_words = if level == 0 { 0 } else { self.keys + 1 };
+        let at = tx.alloc(8 * (PAIRS + 2 * self.keys + children_words))?;
+        let node = Node::fresh(at, level, pairs.len() as u64);
+        tx.write(at, node.order)?;
+        tx.write_range(node.pair(0), pairs.as_flattened())?;
+        tx.write_range(self.child_at(node, 0), children)?;
+        Ok(at)
+    }
+
+    #[inline(always)]
     fn root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
-        let root = PersistentAddress::new(tx.read(self.top)?);
-        Node::load(tx, root, self.keys, None)
+        let at = PersistentAddress::new(tx.read(self.top)?);
+        let node = Node { at, order: tx.read(at)? };
+        if node.order >> MAGIC != NODE_MAGIC || node.level() >= MAX_LEVELS || node.count() > self.keys {
+            return Err(Self::no_node(tx, at));
+        }
+        Ok(node)
     }
 
-    fn child(&self, tx: &mut impl Read, node: &Node, index: usize) -> Result<Node, Abort> {
-        Node::load(tx, PersistentAddress::new(node.child(index)), self.keys, Some(node.level() - 1))
+    /// The node at `at`, which must be on `level` and not the root.
+    #[inline(always)]
+    fn node(&self, tx: &mut impl Read, at: PersistentAddress, level: u64) -> Result<Node, Abort> {
+        let node = Node { at, order: tx.read(at)? };
+        if node.order >> LEVEL != NODE_MAGIC << (MAGIC - LEVEL) | level
+            || !(1..=self.keys).contains(&node.count())
+        {
+            return Err(Self::no_node(tx, at));
+        }
+        Ok(node)
+    }
+
+    /// The child of an inner node with this number.
+    #[inline(always)]
+    fn child(&self, tx: &mut impl Read, node: Node, number: u64) -> Result<Node, Abort> {
+        let at = tx.read(self.child_at(node, number))?;
+        self.node(tx, PersistentAddress::new(at), node.level() - 1)
+    }
+
+    #[cold]
+    fn no_node(tx: &mut impl Read, at: PersistentAddress) -> Abort {
+        KIND.damaged(tx, at, "something that is not a node, an empty one, or one on the wrong level,")
+    }
+
+    /// The number of the pair at `index`, which is one.
+    #[inline(always)]
+    fn number(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<u64, Abort> {
+        match node.number(index) {
+            number if number < self.keys => Ok(number),
+            _ => Err(Self::no_order(tx, node.at)),
+        }
+    }
+
+    #[cold]
+    fn no_order(tx: &mut impl Read, at: PersistentAddress) -> Abort {
+        KIND.damaged(tx, at, "an impossible order")
+    }
+
+    /// The number of the child at `index`.
+    fn child_number(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<u64, Abort> {
+        if index == 0 { Ok(0) } else { Ok(1 + self.number(tx, node, index - 1)?) }
+    }
+
+    fn pair(tx: &mut impl Read, node: Node, number: u64) -> Result<Pair, Abort> {
+        let at = node.pair(number);
+        Ok([tx.read(at)?, tx.read(at.word(1))?])
+    }
+
+    /// The place behind those pairs whose keys `is_before` wants, the first ones of a node. Of the numbers only the one
+    /// that is returned is checked.
+    #[inline(always)]
+    fn search(&self, tx: &mut impl Read, node: Node, is_before: impl Fn(K) -> bool) -> Result<Place, Abort> {
+        let mut place = Place { index: 0, child: 0, last: 0 };
+        let mut high = node.count();
+        while place.index < high {
+            let middle = (place.index + high) / 2;
+            let number = node.number(middle);
+            let other = tx.read(node.pair(number))?;
+            if is_before(K::from_word(other)) {
+                place = Place { index: middle + 1, child: number + 1, last: other };
+            } else {
+                high = middle;
+            }
+        }
+        if place.child > self.keys {
+            return Err(Self::no_order(tx, node.at));
+        }
+        Ok(place)
     }
 
     /// The word that holds the value of `key`, if it is there.
     #[inline]
     fn locate(&self, tx: &mut impl Read, key: K) -> Result<Option<PersistentAddress>, Abort> {
-        let mut at = PersistentAddress::new(tx.read(self.top)?);
-        let mut above = MAX_LEVELS;
+        let mut node = self.root(tx)?;
         loop {
-            let head = tx.read(at)?;
-            let (level, count) = (head >> 8 & 0xff, (head & 0xff) as usize);
-            if head >> 16 != NODE_MAGIC || count > self.keys || level >= above {
-                return Err(KIND.damaged(tx, at, "something that is not a node, or not where it belongs,"));
+            let place = self.search(tx, node, |other| other <= key)?;
+            match place.pair(key) {
+                Some(number) => return Ok(Some(node.pair(number).word(1))),
+                None if node.level() == 0 => return Ok(None),
+                None => node = self.child(tx, node, place.child)?,
             }
-            let (mut low, mut high) = (0, count);
-            while low < high {
-                let middle = (low + high) / 2;
-                let other = K::from_word(tx.read(at.word(1 + middle as u64))?);
-                match other.cmp(&key) {
-                    std::cmp::Ordering::Equal => {
-                        return Ok(Some(at.word(value_at(self.keys, middle) as u64)));
-                    }
-                    std::cmp::Ordering::Less => low = middle + 1,
-                    std::cmp::Ordering::Greater => high = middle,
-                }
-            }
-            if level == 0 {
-                return Ok(None);
-            }
-            at = PersistentAddress::new(tx.read(at.word(child_at(self.keys, low) as u64))?);
-            above = level;
         }
     }
 
@@ -379,66 +379,124 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// The pool is full; as [`BTree::get`] and [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
         let value = value.to_word();
-        if let Some(at) = self.locate(tx, key)? {
-            let old = tx.read(at)?;
-            if old != value {
-                tx.write(at, value)?;
-            }
-            return Ok(Some(V::from_word(old)));
-        }
+        let mut path = NO_PATH;
         let mut node = self.root(tx)?;
-        if node.count() == self.keys {
-            if node.level() + 1 >= MAX_LEVELS {
-                return Err(KIND.damaged(tx, node.at, "too many levels"));
-            }
-            let mut root = self.fresh(tx, node.level() + 1)?;
-            root.words[child_at(self.keys, 0)] = node.at.offset();
-            tx.write(self.top, root.at.offset())?;
-            let right = self.split(tx, &mut root, 0, &mut node)?;
-            root.store(tx)?;
-            node = if key < root.key(0) { node } else { right };
-        }
-        while node.level() > 0 {
-            let (Ok(index) | Err(index)) = node.position(key);
-            let mut child = self.child(tx, &node, index)?;
-            if child.count() == self.keys {
-                let right = self.split(tx, &mut node, index, &mut child)?;
-                node.store(tx)?;
-                if key > node.key(index) {
-                    child = right;
+        let top_level = node.level();
+        loop {
+            let place = self.search(tx, node, |other| other <= key)?;
+            if let Some(number) = place.pair(key) {
+                let at = node.pair(number).word(1);
+                let old = tx.read(at)?;
+                if old != value {
+                    tx.write(at, value)?;
                 }
+                return Ok(Some(V::from_word(old)));
             }
-            node = child;
+            if node.level() == 0 {
+                let pair = [key.to_word(), value];
+                if node.count() < self.keys {
+                    self.put(tx, node, place.index, pair, 0)?;
+                } else {
+                    self.insert_full(tx, &path, top_level, node, place.index, pair)?;
+                }
+                return Ok(None);
+            }
+            path[node.level() as usize] = (node.at, place.index);
+            node = self.child(tx, node, place.child)?;
         }
-        let (Ok(index) | Err(index)) = node.position(key);
-        node.insert(index, [key.to_word(), value], 0);
-        node.store(tx)?;
-        Ok(None)
     }
 
-    /// Splits the full child `index` of a node that has room, whose store is left to the caller; returns the
-    /// new right half.
+    /// Puts a pair into a node with room, and the child right of it into an inner node.
+    #[inline(always)]
+    fn put(
+        &self,
+        tx: &mut impl Transaction,
+        mut node: Node,
+        index: u64,
+        pair: Pair,
+        child: u64,
+    ) -> Result<(), Abort> {
+        let number = self.number(tx, node, node.count())?;
+        node.insert(index);
+        tx.write_range(node.pair(number), &pair)?;
+        if node.level() > 0 {
+            tx.write(self.child_at(node, 1 + number), child)?;
+        }
+        tx.write(node.at, node.order)
+    }
+
+    /// The inner node on `level` of a way down, and the index of the child taken, which a write to a node that
+    /// lies across it in a damaged pool may have changed.
+    fn above(&self, tx: &mut impl Read, path: &Path, level: u64) -> Result<(Node, u64), Abort> {
+        let (at, index) = path[level as usize];
+        let node = self.node(tx, at, level)?;
+        if index > node.count() {
+            return Err(Self::no_node(tx, at));
+        }
+        Ok((node, index))
+    }
+
+    /// Inserts a pair into a full leaf.
+    #[cold]
+    fn insert_full(
+        &self,
+        tx: &mut impl Transaction,
+        path: &Path,
+        top_level: u64,
+        mut node: Node,
+        mut index: u64,
+        mut pair: Pair,
+    ) -> Result<(), Abort> {
+        let mut child = 0;
+        while node.count() == self.keys {
+            (pair, child) = self.split(tx, node, index, pair, child)?;
+            let level = node.level() + 1;
+            if level > top_level {
+                if level >= MAX_LEVELS {
+                    return Err(KIND.damaged(tx, node.at, "too many levels"));
+                }
+                let root = self.create_node(tx, level, &[pair], &[node.at.offset(), child])?;
+                return tx.write(self.top, root.offset());
+            }
+            (node, index) = self.above(tx, path, level)?;
+        }
+        self.put(tx, node, index, pair, child)
+    }
+
+    /// Splits a full node into which a pair should go at `index`, and a child behind it; returns the pair that parts
+    /// it from a new node right of it, and that node.
     fn split(
         &self,
         tx: &mut impl Transaction,
-        node: &mut Node,
-        index: usize,
-        child: &mut Node,
-    ) -> Result<Node, Abort> {
-        let half = self.keys / 2;
-        let mut right = self.fresh(tx, child.level())?;
-        for i in half + 1..self.keys {
-            let at = right.count();
-            right.insert(at, child.pair(i), child.child(i + 1));
+        mut node: Node,
+        index: u64,
+        pair: Pair,
+        child: u64,
+    ) -> Result<(Pair, u64), Abort> {
+        let is_inner = node.level() > 0;
+        // What goes up and right, with the new pair in its place.
+        let left = self.keys.div_ceil(2);
+        let (mut pairs, mut children) = ([[0; 2]; MAX_KEYS as usize], [0; MAX_KEYS as usize]);
+        let moved = (self.keys + 1 - left) as usize;
+        for (i, (moved, below)) in (left..).zip(pairs.iter_mut().zip(&mut children)).take(moved) {
+            (*moved, *below) = if i == index {
+                (pair, child)
+            } else {
+                let number = self.number(tx, node, if i < index { i } else { i - 1 })?;
+                let below = if is_inner { tx.read(self.child_at(node, 1 + number))? } else { 0 };
+                (Self::pair(tx, node, number)?, below)
+            };
         }
-        if child.level() > 0 {
-            right.words[child_at(self.keys, 0)] = child.child(half + 1);
+        let children = if is_inner { &children[..moved] } else { &[] };
+        let right = self.create_node(tx, node.level(), &pairs[1..moved], children)?;
+        if index < left {
+            node.truncate(left - 1);
+            self.put(tx, node, index, pair, child)?;
+        } else {
+            node.truncate(left);
+            tx.write(node.at, node.order)?;
         }
-        node.insert(index, child.pair(half), right.at.offset());
-        child.set_count(half);
-        right.store(tx)?;
-        child.store(tx)?;
-        Ok(right)
+        Ok((pairs[0], right.offset()))
     }
 
     /// Removes `key`; returns its value, if it was there.
@@ -446,142 +504,176 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// # Errors
     /// As [`BTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
-        let Some(at) = self.locate(tx, key)? else { return Ok(None) };
-        let old = tx.read(at)?;
+        let mut path = NO_PATH;
         let mut node = self.root(tx)?;
-        let mut sought = Sought::Key(key);
-        // The place of the key in an inner node, into which the next or the previous pair is to go.
-        let mut hole = None;
-        loop {
-            let position = match sought {
-                Sought::Key(key) => node.position(key),
-                Sought::Least => Err(0),
-                Sought::Greatest => Err(node.count()),
-            };
-            if node.level() == 0 {
-                let index = match (sought, position) {
-                    (Sought::Key(_), Ok(index)) => index,
-                    (Sought::Least, _) if node.count() > 0 => 0,
-                    (Sought::Greatest, _) if node.count() > 0 => node.count() - 1,
-                    _ => return Err(KIND.damaged(tx, node.at, "a key that comes and goes, in a leaf")),
-                };
-                let ([word, value], _) = node.remove(index);
-                node.store(tx)?;
-                if let Some((at, index)) = hole {
-                    let at: PersistentAddress = at;
-                    tx.write(at.word(1 + index as u64), word)?;
-                    tx.write(at.word(value_at(self.keys, index) as u64), value)?;
-                }
-                return Ok(Some(V::from_word(old)));
+        let top_level = node.level();
+        let (old, mut index) = loop {
+            let place = self.search(tx, node, |other| other <= key)?;
+            if let Some(number) = place.pair(key) {
+                let old = node.pair(number).word(1);
+                break (tx.read(old)?, place.index - 1);
             }
-            node = match position {
-                Ok(index) => {
-                    let left = self.child(tx, &node, index)?;
-                    if self.can_spare(&left) {
-                        hole = Some((node.at, index));
-                        sought = Sought::Greatest;
-                        left
-                    } else {
-                        let right = self.child(tx, &node, index + 1)?;
-                        if self.can_spare(&right) {
-                            hole = Some((node.at, index));
-                            sought = Sought::Least;
-                            right
-                        } else {
-                            self.merge(tx, &mut node, index, left, &right)?
-                        }
-                    }
-                }
-                Err(index) => {
-                    let child = self.child(tx, &node, index)?;
-                    if self.can_spare(&child) { child } else { self.strengthen(tx, &mut node, index, child)? }
-                }
-            };
+            if node.level() == 0 {
+                return Ok(None);
+            }
+            path[node.level() as usize] = (node.at, place.index);
+            node = self.child(tx, node, place.child)?;
+        };
+        if node.level() > 0 {
+            let hole = self.number(tx, node, index)?;
+            let hole = node.pair(hole);
+            while node.level() > 0 {
+                path[node.level() as usize] = (node.at, index);
+                let number = self.child_number(tx, node, index)?;
+                node = self.child(tx, node, number)?;
+                index = node.count();
+            }
+            index -= 1;
+            let number = self.number(tx, node, index)?;
+            let before = Self::pair(tx, node, number)?;
+            tx.write_range(hole, &before)?;
         }
-    }
-
-    /// Whether a node may lose a key.
-    fn can_spare(&self, node: &Node) -> bool {
-        node.count() > self.keys / 2
-    }
-
-    /// Merges the children around pair `index`, both half full, into the left one, which it returns. A root
-    /// that loses its last pair gives way to it.
-    fn merge(
-        &self,
-        tx: &mut impl Transaction,
-        node: &mut Node,
-        index: usize,
-        mut left: Node,
-        right: &Node,
-    ) -> Result<Node, Abort> {
-        if left.at == right.at {
-            return Err(KIND.damaged(tx, node.at, "the same child twice"));
-        }
-        let (pair, _) = node.remove(index);
-        let end = left.count();
-        left.insert(end, pair, right.child(0));
-        for i in 0..right.count() {
-            let end = left.count();
-            left.insert(end, right.pair(i), right.child(i + 1));
-        }
-        tx.free(right.at)?;
-        if node.count() > 0 {
-            node.store(tx)?;
-        } else if tx.read(self.top)? == node.at.offset() {
-            tx.write(self.top, left.at.offset())?;
-            tx.free(node.at)?;
+        node.remove(index);
+        if node.count() >= self.least() || top_level == 0 {
+            tx.write(node.at, node.order)?;
         } else {
-            return Err(KIND.damaged(tx, node.at, "an inner node without keys"));
+            self.strengthen(tx, &path, top_level, node)?;
         }
-        left.store(tx)?;
-        Ok(left)
+        Ok(Some(V::from_word(old)))
     }
 
-    /// Gives the half-full child `index` a key from a sibling that can spare one, or merges it with one.
+    /// Gives a node that has lost a pair, which is still to be written, and is not the root, a pair from a sibling
+    /// that can spare one, or merges the two, which takes a pair from their parent.
+    #[cold]
     fn strengthen(
         &self,
         tx: &mut impl Transaction,
-        node: &mut Node,
-        index: usize,
-        mut child: Node,
-    ) -> Result<Node, Abort> {
-        if node.count() == 0 {
-            return Err(KIND.damaged(tx, node.at, "an inner node without keys"));
-        }
-        let mut left = if index > 0 { Some(self.child(tx, node, index - 1)?) } else { None };
-        if let Some(mut left) = left.take_if(|left| self.can_spare(left)) {
-            let last = left.count() - 1;
-            let (pair, grandchild) = left.remove(last);
-            child.push_front(node.pair(index - 1), grandchild);
-            node.set_pair(index - 1, pair);
-            return Self::store_moved(tx, node, left, child);
-        }
-        let right = if index < node.count() { Some(self.child(tx, node, index + 1)?) } else { None };
-        match (left, right) {
-            (_, Some(mut right)) if self.can_spare(&right) => {
-                let (pair, grandchild) = right.pop_front();
-                let end = child.count();
-                child.insert(end, node.pair(index), grandchild);
-                node.set_pair(index, pair);
-                Self::store_moved(tx, node, right, child)
+        path: &Path,
+        top_level: u64,
+        mut node: Node,
+    ) -> Result<(), Abort> {
+        while node.count() < self.least() && node.level() < top_level {
+            let (mut parent, index) = self.above(tx, path, node.level() + 1)?;
+            let mut siblings = [None; 2];
+            for (sibling, at) in siblings.iter_mut().zip([index.checked_sub(1), Some(index + 1)]) {
+                if let Some(at) = at.filter(|&at| at <= parent.count()) {
+                    let number = self.child_number(tx, parent, at)?;
+                    *sibling = Some(self.child(tx, parent, number)?);
+                    if sibling.is_some_and(|sibling| sibling.at == node.at) {
+                        return Err(KIND.damaged(tx, parent.at, "the same child twice"));
+                    }
+                }
             }
-            (Some(left), _) => self.merge(tx, node, index - 1, left, &child),
-            (None, Some(right)) => self.merge(tx, node, index, child, &right),
-            (None, None) => Err(KIND.damaged(tx, node.at, "an only child")),
+            let can_spare = |sibling: &Node| sibling.count() > self.least();
+            match siblings {
+                [Some(left), _] if can_spare(&left) => {
+                    return self.take_from_left(tx, parent, index - 1, left, node);
+                }
+                [_, Some(right)] if can_spare(&right) => {
+                    return self.take_from_right(tx, parent, index, node, right);
+                }
+                [Some(left), _] => {
+                    self.merge(tx, parent, index - 1, left, node)?;
+                    parent.remove(index - 1);
+                }
+                [_, Some(right)] => {
+                    self.merge(tx, parent, index, node, right)?;
+                    parent.remove(index);
+                }
+                [None, None] => return Err(KIND.damaged(tx, parent.at, "an only child")),
+            }
+            node = parent;
         }
+        if node.count() > 0 {
+            return tx.write(node.at, node.order);
+        }
+        // The root has lost its last pair: its only child takes its place.
+        let child = tx.read(self.child_at(node, 0))?;
+        tx.write(self.top, child)?;
+        tx.free(node.at)
     }
 
-    fn store_moved(
+    /// Moves the last pair of `left` up, and the one that was there, at `index` of the parent, to the front of `node`.
+    fn take_from_left(
+        &self,
         tx: &mut impl Transaction,
-        node: &mut Node,
-        mut sibling: Node,
-        mut child: Node,
-    ) -> Result<Node, Abort> {
-        node.store(tx)?;
-        sibling.store(tx)?;
-        child.store(tx)?;
-        Ok(child)
+        parent: Node,
+        index: u64,
+        mut left: Node,
+        node: Node,
+    ) -> Result<(), Abort> {
+        let (between, last) = (self.number(tx, parent, index)?, self.number(tx, left, left.count() - 1)?);
+        let (comes, goes_up) = (Self::pair(tx, parent, between)?, Self::pair(tx, left, last)?);
+        let mut behind = 0;
+        if node.level() > 0 {
+            // What was the first child is the one behind the new pair.
+            let first = self.child_at(node, 0);
+            behind = tx.read(first)?;
+            let moved = tx.read(self.child_at(left, 1 + last))?;
+            tx.write(first, moved)?;
+        }
+        left.remove(left.count() - 1);
+        tx.write(left.at, left.order)?;
+        tx.write_range(parent.pair(between), &goes_up)?;
+        self.put(tx, node, 0, comes, behind)
+    }
+
+    /// Moves the first pair of `right` up, and the one that was there, at `index` of the parent, to the end of `node`.
+    fn take_from_right(
+        &self,
+        tx: &mut impl Transaction,
+        parent: Node,
+        index: u64,
+        node: Node,
+        mut right: Node,
+    ) -> Result<(), Abort> {
+        let (between, next) = (self.number(tx, parent, index)?, self.number(tx, right, 0)?);
+        let (comes, goes_up) = (Self::pair(tx, parent, between)?, Self::pair(tx, right, next)?);
+        let mut moved = 0;
+        if node.level() > 0 {
+            let first = self.child_at(right, 0);
+            moved = tx.read(first)?;
+            let second = tx.read(self.child_at(right, 1 + next))?;
+            tx.write(first, second)?;
+        }
+        right.remove(0);
+        tx.write(right.at, right.order)?;
+        tx.write_range(parent.pair(between), &goes_up)?;
+        self.put(tx, node, node.count(), comes, moved)
+    }
+
+    /// Moves the pair at `index` of the parent and all of `right` to the end of `left`; the parent's order is left to
+    /// the caller. Together they fit.
+    fn merge(
+        &self,
+        tx: &mut impl Transaction,
+        parent: Node,
+        index: u64,
+        mut left: Node,
+        right: Node,
+    ) -> Result<(), Abort> {
+        let is_inner = right.level() > 0;
+        let between = self.number(tx, parent, index)?;
+        let mut pair = Self::pair(tx, parent, between)?;
+        let mut child = 0;
+        for index in 0..=right.count() {
+            if index > 0 {
+                let number = self.number(tx, right, index - 1)?;
+                pair = Self::pair(tx, right, number)?;
+            }
+            if is_inner {
+                let number = self.child_number(tx, right, index)?;
+                child = tx.read(self.child_at(right, number))?;
+            }
+            let number = self.number(tx, left, left.count())?;
+            left.insert(left.count());
+            tx.write_range(left.pair(number), &pair)?;
+            if is_inner {
+                tx.write(self.child_at(left, 1 + number), child)?;
+            }
+        }
+        tx.write(left.at, left.order)?;
+        tx.free(right.at)
     }
 
     ordered_methods!();
@@ -593,37 +685,42 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
         let root = self.root(tx)?;
-        self.scan_below(tx, &root, &keys, &mut None, &mut visit).map(drop)
+        self.scan_below(tx, root, &keys, &mut None, &mut visit).map(drop)
     }
 
     fn scan_below(
         &self,
         tx: &mut impl Read,
-        node: &Node,
+        node: Node,
         keys: &impl RangeBounds<K>,
         last: &mut Option<K>,
         visit: &mut impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<ControlFlow<()>, Abort> {
-        let begin =
-            node.words[node.used_keys()].partition_point(|word| is_before(&K::from_word(*word), keys));
+        let Place { index: begin, mut child, .. } = self.search(tx, node, |key| is_before(&key, keys))?;
         for index in begin..=node.count() {
             if node.level() > 0 {
-                let child = self.child(tx, node, index)?;
-                if self.scan_below(tx, &child, keys, last, visit)?.is_break() {
+                let child = self.child(tx, node, child)?;
+                if self.scan_below(tx, child, keys, last, visit)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
             if index == node.count() {
                 break;
             }
-            let key = node.key(index);
+            let number = self.number(tx, node, index)?;
+            let key = K::from_word(tx.read(node.pair(number))?);
             if last.is_some_and(|last| key <= last) {
                 return Err(KIND.damaged(tx, node.at, "keys out of order"));
             }
             *last = Some(key);
-            if is_behind(&key, keys) || visit(key, V::from_word(node.pair(index)[1]))?.is_break() {
+            if is_behind(&key, keys) {
                 return Ok(ControlFlow::Break(()));
             }
+            let value = V::from_word(tx.read(node.pair(number).word(1))?);
+            if visit(key, value)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            child = number + 1;
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -637,37 +734,44 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         if root.level() > 0 && root.count() == 0 {
             return Err(KIND.damaged(tx, root.at, "a root without keys"));
         }
-        self.check_below(tx, &root, None, None)
+        self.check_below(tx, root, None, None)
     }
 
     /// The number of keys under `node`, which lie between two keys.
     fn check_below(
         &self,
         tx: &mut impl Read,
-        node: &Node,
+        node: Node,
         above: Option<K>,
         below: Option<K>,
     ) -> Result<u64, Abort> {
+        let named = (0..self.keys).fold(0, |named, index| named | 1u64 << node.number(index));
+        if named != (1 << self.keys) - 1 {
+            return Err(KIND.damaged(tx, node.at, "a pair listed twice"));
+        }
+        let mut keys = Vec::new();
         let mut last = above;
         for index in 0..node.count() {
-            let key = node.key(index);
+            let key = K::from_word(tx.read(node.pair(node.number(index)))?);
             if last.is_some_and(|last| key <= last) || below.is_some_and(|below| key >= below) {
                 return Err(KIND.damaged(tx, node.at, "keys out of order"));
             }
+            keys.push(key);
             last = Some(key);
         }
-        let mut count = node.count() as u64;
+        let mut count = node.count();
         if node.level() == 0 {
             return Ok(count);
         }
-        for index in 0..=node.count() {
-            let child = self.child(tx, node, index)?;
-            if child.count() < self.keys / 2 {
+        for index in 0..=keys.len() {
+            let number = self.child_number(tx, node, index as u64)?;
+            let child = self.child(tx, node, number)?;
+            if child.count() < self.least() {
                 return Err(KIND.damaged(tx, child.at, "a node less than half full"));
             }
-            let above = if index == 0 { above } else { Some(node.key(index - 1)) };
-            let below = if index == node.count() { below } else { Some(node.key(index)) };
-            count += self.check_below(tx, &child, above, below)?;
+            let above = if index == 0 { above } else { Some(keys[index - 1]) };
+            let below = keys.get(index).copied().or(below);
+            count += self.check_below(tx, child, above, below)?;
         }
         Ok(count)
     }

@@ -131,7 +131,7 @@ pub struct RedBlackTree;
 #[derive(Clone, Copy, Debug)]
 pub struct BPlusTree(pub NodeShape);
 
-/// A B-tree with so many keys in a node, an odd number.
+/// A B-tree with so many keys in a node.
 #[derive(Clone, Copy, Debug)]
 pub struct BTree(pub u64);
 

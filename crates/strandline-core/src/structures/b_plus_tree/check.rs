@@ -1,0 +1,117 @@
+//! Looking the whole tree over.
+
+use super::node::Node;
+use super::{BPlusTree, KIND};
+use crate::error;
+use crate::memory::PersistentAddress;
+use crate::structures::survey::Survey;
+use crate::structures::value::Word;
+use crate::transaction::{Abort, Read};
+
+impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
+    /// Looks the tree over: its blocks, and, if all of them are there, its invariants. Returns the pairs of all leaves
+    /// that were found.
+    pub fn survey<S: Survey>(&self, survey: &mut S) -> error::Result<Vec<(K, V)>> {
+        let (mut pairs, mut is_whole) = (Vec::new(), true);
+        let root = survey.read(|tx| tx.read(self.top))?;
+        let mut waiting: Vec<_> = root.map(|root| (root, None)).into_iter().collect();
+        while let Some((at, level)) = waiting.pop() {
+            let at = PersistentAddress::new(at);
+            let is_block = survey.block(at, self.shape.bytes / 8, "a B+ tree's node")?;
+            let node = if is_block { survey.read(|tx| Node::load(tx, at, self.shape))? } else { None };
+            let Some(node) = node.filter(|node| level.is_none_or(|level| level == node.level)) else {
+                if is_block {
+                    survey.damaged(format!(
+                        "no node of a B+ tree, or one on the wrong level, at {:#x}",
+                        at.offset()
+                    ));
+                }
+                is_whole = false;
+                continue;
+            };
+            if node.level > 0 {
+                waiting.push((node.link, Some(node.level - 1)));
+            }
+            for position in 0..node.count {
+                let Some([key, value]) = survey.read(|tx| node.pair(tx, position))? else { continue };
+                if node.level > 0 {
+                    waiting.push((value, Some(node.level - 1)));
+                } else {
+                    pairs.push((K::from_word(key), V::from_word(value)));
+                }
+            }
+        }
+        if is_whole {
+            survey.read(|tx| self.check(tx))?;
+        }
+        Ok(pairs)
+    }
+
+    /// Checks the tree's invariants; returns the number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged): one does not hold.
+    pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let root = self.load_root(tx)?;
+        let mut next = None;
+        let count = self.check_below(tx, &root, None, None, &mut next)?;
+        if next.is_some_and(|next| next != 0) {
+            return Err(KIND.damaged(tx, root.at, "a leaf linked past the last one, below"));
+        }
+        Ok(count)
+    }
+
+    /// The number of keys under `node`, which lie from `from` on and below `to`. `next` is the link of the
+    /// leaf before, and becomes that of the last leaf below.
+    fn check_below(
+        &self,
+        tx: &mut impl Read,
+        node: &Node,
+        from: Option<K>,
+        to: Option<K>,
+        next: &mut Option<u64>,
+    ) -> Result<u64, Abort> {
+        let is_root = tx.read(self.top)? == node.at.offset();
+        let least = if is_root { usize::from(node.level > 0) } else { self.least().div_ceil(7) };
+        if node.count < least {
+            return Err(KIND.damaged(tx, node.at, "a node with too few pairs"));
+        }
+        if !node.is_dense() {
+            return Err(KIND.damaged(tx, node.at, "a group without pairs before one that has some"));
+        }
+        let mut pairs = Vec::new();
+        let mut last = from;
+        for position in 0..node.count {
+            let [word, value] = node.pair(tx, position)?;
+            let key = K::from_word(word);
+            let ascends = match last {
+                Some(last) if position == 0 => key >= last,
+                Some(last) => key > last,
+                None => true,
+            };
+            if !ascends || to.is_some_and(|to| key >= to) {
+                return Err(KIND.damaged(tx, node.at, "keys out of order"));
+            }
+            pairs.push((key, value));
+            last = Some(key);
+        }
+        if node.level == 0 {
+            if next.is_some_and(|next| next != node.at.offset()) {
+                return Err(KIND.damaged(tx, node.at, "a leaf that its neighbour does not link to"));
+            }
+            *next = Some(node.link);
+            return Ok(pairs.len() as u64);
+        }
+        let mut count = 0;
+        for index in 0..=pairs.len() {
+            let (low, child) = match index {
+                0 => (from, node.link),
+                index => (Some(pairs[index - 1].0), pairs[index - 1].1),
+            };
+            let high = pairs.get(index).map(|pair| pair.0).or(to);
+            let child = node.load_child(tx, PersistentAddress::new(child))?;
+            count += self.check_below(tx, &child, low, high, next)?;
+        }
+        Ok(count)
+    }
+}
