@@ -20,6 +20,7 @@ use strandline_core::structures::{value::Value, value::with_buffer};
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 
 const NEXT: u64 = 0;
+const KEY: u64 = 1;
 const VALUE: u64 = 2;
 
 /// Chains of pairs of a word and a value.
@@ -42,9 +43,6 @@ struct Node {
     /// The word that leads to it.
     cell: PersistentAddress,
     at: PersistentAddress,
-    next: u64,
-    /// The first word of its value.
-    first: u64,
 }
 
 impl<V: Value> Chains<V> {
@@ -108,17 +106,14 @@ impl<V: Value> Chains<V> {
         let mut at = PersistentAddress::new(head);
         let mut guard = CircleGuard::default();
         while !at.is_null() {
-            let mut words = [0; 3];
-            tx.read_range(at, &mut words)?;
-            let [next, key, first] = words;
-            if accept(key) {
-                return Ok((head, Some(Node { cell, at, next, first })));
+            if accept(tx.read(at.word(KEY))?) {
+                return Ok((head, Some(Node { cell, at })));
             }
             if guard.closes(at) {
                 return Err(self.damaged(tx, at, "a chain that runs in a circle"));
             }
             cell = at.word(NEXT);
-            at = PersistentAddress::new(next);
+            at = PersistentAddress::new(tx.read(cell)?);
         }
         Ok((head, None))
     }
@@ -145,13 +140,14 @@ impl<V: Value> Chains<V> {
         &self,
         tx: &mut T,
         at: PersistentAddress,
-        first: u64,
         body: impl FnOnce(&mut T, &[u64]) -> Result<R, Abort>,
     ) -> Result<R, Abort> {
         check_length(tx, at, VALUE + self.value_words())?;
         with_buffer(self.value_words(), |words| {
-            words[0] = first;
-            tx.read_range(at.word(VALUE + 1), &mut words[1..])?;
+            match &mut *words {
+                [word] => *word = tx.read(at.word(VALUE))?,
+                words => tx.read_range(at.word(VALUE), words)?,
+            }
             body(tx, words)
         })
     }
@@ -160,7 +156,7 @@ impl<V: Value> Chains<V> {
     #[inline]
     pub fn get(&self, tx: &mut impl Read, cell: PersistentAddress, key: u64) -> Result<Option<V>, Abort> {
         match self.find(tx, cell, key)?.1 {
-            Some(node) => self.with_value(tx, node.at, node.first, |_, words| Ok(Some(V::decode(words)))),
+            Some(node) => self.with_value(tx, node.at, |_, words| Ok(Some(V::decode(words)))),
             None => Ok(None),
         }
     }
@@ -188,16 +184,17 @@ impl<V: Value> Chains<V> {
             ))));
         }
         let (head, node) = self.find(tx, cell, key)?;
-        with_buffer(self.value_words(), |new| {
+        with_buffer(VALUE + self.value_words(), |words| {
+            let (node_words, new) = words.split_at_mut(VALUE as usize);
             value.encode(new);
             let Some(node) = node else {
+                node_words.copy_from_slice(&[head, key]);
                 let node = tx.alloc(8 * (VALUE + self.value_words()))?;
-                tx.write_range(node, &[head, key])?;
-                tx.write_range(node.word(VALUE), new)?;
+                tx.write_range(node, words)?;
                 tx.write(cell, node.offset())?;
                 return Ok(None);
             };
-            self.with_value(tx, node.at, node.first, |tx, old| {
+            self.with_value(tx, node.at, |tx, old| {
                 for (i, (&old, &new)) in old.iter().zip(&*new).enumerate() {
                     if old != new {
                         tx.write(node.at.word(VALUE + i as u64), new)?;
@@ -217,9 +214,8 @@ impl<V: Value> Chains<V> {
         key: u64,
     ) -> Result<Option<V>, Abort> {
         let Some(node) = self.find(tx, cell, key)?.1 else { return Ok(None) };
-        let old = self.with_value(tx, node.at, node.first, |_, words| Ok(V::decode(words)))?;
-        tx.write(node.cell, node.next)?;
-        tx.free(node.at)?;
+        let old = self.with_value(tx, node.at, |_, words| Ok(V::decode(words)))?;
+        self.unlink(tx, &node)?;
         Ok(Some(old))
     }
 
@@ -232,9 +228,16 @@ impl<V: Value> Chains<V> {
         key: u64,
     ) -> Result<bool, Abort> {
         let Some(node) = self.find(tx, cell, key)?.1 else { return Ok(false) };
-        tx.write(node.cell, node.next)?;
-        tx.free(node.at)?;
+        self.unlink(tx, &node)?;
         Ok(true)
+    }
+
+    /// Takes a node out of its chain.
+    #[inline]
+    fn unlink(&self, tx: &mut impl Transaction, node: &Node) -> Result<(), Abort> {
+        let next = tx.read(node.at.word(NEXT))?;
+        tx.write(node.cell, next)?;
+        tx.free(node.at)
     }
 
     /// Calls `visit` with every pair of chain `index`.
@@ -250,12 +253,10 @@ impl<V: Value> Chains<V> {
             if guard.closes(at) {
                 return Err(self.damaged(tx, at, "a chain that runs in a circle"));
             }
-            let mut words = [0; 3];
-            tx.read_range(at, &mut words)?;
-            let [next, key, first] = words;
-            let value = self.with_value(tx, at, first, |_, words| Ok(V::decode(words)))?;
+            let key = tx.read(at.word(KEY))?;
+            let value = self.with_value(tx, at, |_, words| Ok(V::decode(words)))?;
             visit(key, value)?;
-            at = PersistentAddress::new(next);
+            at = PersistentAddress::new(tx.read(at.word(NEXT))?);
         }
         Ok(())
     }

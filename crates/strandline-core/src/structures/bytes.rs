@@ -7,10 +7,15 @@ use crate::transaction::{Abort, Read, Transaction};
 
 /// Words read or written at a time.
 const PIECE: usize = 64;
+/// Words that are compared one by one.
+const SHORT: usize = 4;
 
 /// Up to eight bytes as a word.
 #[inline(always)]
 pub fn word_of(bytes: &[u8]) -> u64 {
+    if let Ok(whole) = bytes.try_into() {
+        return u64::from_le_bytes(whole);
+    }
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(word)
@@ -64,11 +69,14 @@ fn with_piece<R>(bytes: usize, body: impl FnOnce(&mut [u64]) -> R) -> R {
 /// Whether the bytes at `at` are `bytes`.
 #[inline]
 pub fn equals(tx: &mut impl Read, at: PersistentAddress, bytes: &[u8]) -> Result<bool, Abort> {
-    // Most keys are numbers.
-    if let Ok(number) = <[u8; 8]>::try_from(bytes) {
-        let mut word = [0];
-        tx.read_range(at, &mut word)?;
-        return Ok(word[0] == u64::from_le_bytes(number));
+    // Most keys are short.
+    if bytes.len() <= 8 * SHORT {
+        for (i, piece) in (0..).zip(bytes.chunks(8)) {
+            if tx.read(at.word(i))? != word_of(piece) {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
     }
     with_piece(bytes.len(), |buffer| equals_by(tx, at, bytes, buffer))
 }

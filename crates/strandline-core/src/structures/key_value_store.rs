@@ -21,7 +21,7 @@
 //!
 //! Invariants: a chain ends; every key is in its own cell's chain, once, with its own hash.
 
-use super::bytes::{check_length, check_room, equals, read_bytes, rewrite, with_words, word_of, write_bytes};
+use super::bytes::{check_length, check_room, equals, read_bytes, rewrite, with_words, word_of};
 use super::header::{CircleGuard, Kind};
 use super::survey::Survey;
 use super::value::with_buffer;
@@ -32,6 +32,7 @@ use crate::transaction::{Abort, Read, Runner, Transaction};
 
 const KIND: Kind = Kind::KeyValueStore;
 const NEXT: u64 = 0;
+const HASH: u64 = 1;
 const LENGTHS: u64 = 2;
 const KEY: u64 = 3;
 
@@ -228,9 +229,7 @@ impl KeyValueStore {
     /// The node that the word `cell` leads to, which holds `at`.
     #[inline]
     fn node(tx: &mut impl Read, cell: PersistentAddress, at: PersistentAddress) -> Result<Node, Abort> {
-        let mut words = [0; KEY as usize];
-        tx.read_range(at, &mut words)?;
-        let [next, hash, lengths] = words;
+        let [next, hash, lengths] = [tx.read(at)?, tx.read(at.word(HASH))?, tx.read(at.word(LENGTHS))?];
         let node =
             Node { cell, at, next, hash, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
         if node.key_bytes > Self::MAX_KEY_BYTES || node.value_bytes > Self::MAX_VALUE_BYTES {
@@ -254,7 +253,7 @@ impl KeyValueStore {
                 return Ok(Some(node));
             }
             if guard.closes(at) {
-                return Err(KIND.damaged(tx, at, "a chain that runs in a circle"));
+                return Err(Self::circle(tx, at));
             }
             word = at.word(NEXT);
             at = PersistentAddress::new(node.next);
@@ -262,15 +261,32 @@ impl KeyValueStore {
         Ok(None)
     }
 
-    /// The node of `key` in the chain of `cell`, and the number of nodes before it.
+    /// The node of `key` in the chain of `cell`, and the number of other nodes on the way.
     #[inline]
     fn find(tx: &mut impl Read, cell: Cell, hash: u64, key: &[u8]) -> Result<(Option<Node>, u64), Abort> {
+        let (mut word, mut at) = (cell.at, PersistentAddress::new(cell.head));
+        let mut guard = CircleGuard::default();
         let mut others = 0;
-        let found = Self::walk(tx, cell, |tx, node| {
+        while !at.is_null() {
+            if tx.read(at.word(HASH))? == hash {
+                let node = Self::node(tx, word, at)?;
+                if node.key_bytes == key.len() as u64 && equals(tx, node.key(), key)? {
+                    return Ok((Some(node), others));
+                }
+            }
+            if guard.closes(at) {
+                return Err(Self::circle(tx, at));
+            }
             others += 1;
-            Ok(node.hash == hash && node.key_bytes == key.len() as u64 && equals(tx, node.key(), key)?)
-        })?;
-        Ok((found, others))
+            word = at.word(NEXT);
+            at = PersistentAddress::new(tx.read(word)?);
+        }
+        Ok((None, others))
+    }
+
+    #[cold]
+    fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
+        KIND.damaged(tx, at, "a chain that runs in a circle")
     }
 
     /// The node of `key`.
@@ -385,10 +401,16 @@ impl KeyValueStore {
         }
         let (word, next) = found.map_or((cell.at, cell.head), |node| (node.cell, node.next));
         self.check_link(tx, cell, word)?;
-        let at = tx.alloc(8 * (KEY + key_bytes.div_ceil(8) + value_bytes.div_ceil(8)))?;
-        tx.write_range(at, &[next, hash, lengths])?;
-        write_bytes(tx, at.word(KEY), key)?;
-        tx.write_range(at.word(KEY + key_bytes.div_ceil(8)), value)?;
+        let before_value = KEY + key_bytes.div_ceil(8);
+        let at = tx.alloc(8 * (before_value + value_bytes.div_ceil(8)))?;
+        with_buffer(before_value, |words| {
+            words[..KEY as usize].copy_from_slice(&[next, hash, lengths]);
+            for (word, bytes) in words[KEY as usize..].iter_mut().zip(key.chunks(8)) {
+                *word = word_of(bytes);
+            }
+            tx.write_range(at, words)
+        })?;
+        tx.write_range(at.word(before_value), value)?;
         tx.write(word, at.offset())?;
         if let Some(node) = found {
             tx.free(node.at)?;
@@ -426,7 +448,12 @@ impl KeyValueStore {
     /// # Errors
     /// As [`KeyValueStore::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: &[u8]) -> Result<bool, Abort> {
-        Ok(self.remove_words(tx, key, |_, _| ())?.is_some())
+        let hash = hash(key);
+        let cell = self.cell(tx, hash)?;
+        match Self::find(tx, cell, hash, key)?.0 {
+            Some(node) => self.unlink(tx, cell, &node).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// Removes `key`; returns what `old` makes of its value.
@@ -440,10 +467,16 @@ impl KeyValueStore {
         let cell = self.cell(tx, hash)?;
         let Some(node) = Self::find(tx, cell, hash, key)?.0 else { return Ok(None) };
         let old = Self::with_value(tx, &node, old)?;
+        self.unlink(tx, cell, &node)?;
+        Ok(Some(old))
+    }
+
+    /// Takes a node out of the chain of `cell`.
+    #[inline]
+    fn unlink(&self, tx: &mut impl Transaction, cell: Cell, node: &Node) -> Result<(), Abort> {
         self.check_link(tx, cell, node.cell)?;
         tx.write(node.cell, node.next)?;
-        tx.free(node.at)?;
-        Ok(Some(old))
+        tx.free(node.at)
     }
 
     /// The next chain's cell, and the position at it.
