@@ -20,8 +20,9 @@
 //! between the two in their parent, or is merged with a sibling and that pair. A root without keys gives way to its
 //! only child.
 //!
-//! Invariants: keys ascend within a node and lie between those of its parent around it; a node has half of the
-//! keys that fit at least, the root one, an empty root leaf none; all leaves have level 0. A child's level is
+//! Invariants: keys ascend within a node and lie between those of its parent around it; a node has a third of the
+//! keys that fit at least, the root one, an empty root leaf none (with half, as in the textbook, every fifth removal
+//! would have to lend or merge); all leaves have level 0. A child's level is
 //! one less than its parent's, so a way down ends even in a damaged pool. An order names every pair once.
 
 use std::marker::PhantomData;
@@ -232,7 +233,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
 
     /// Pairs that every node but the root has at least.
     fn least(&self) -> u64 {
-        self.keys / 2
+        self.keys / 3
     }
 
     /// The word of `node` that holds child `number`.
@@ -767,7 +768,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
             let number = self.child_number(tx, node, index as u64)?;
             let child = self.child(tx, node, number)?;
             if child.count() < self.least() {
-                return Err(KIND.damaged(tx, child.at, "a node less than half full"));
+                return Err(KIND.damaged(tx, child.at, "a node less than a third full"));
             }
             let above = if index == 0 { above } else { Some(keys[index - 1]) };
             let below = keys.get(index).copied().or(below);

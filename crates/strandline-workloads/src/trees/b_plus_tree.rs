@@ -19,7 +19,7 @@ pub static BPLUSTREE: WorkloadDescriptor = WorkloadDescriptor {
     by_types: Some(typed::create::<Typed>),
 };
 
-// An insertion shifts half a node, and splits one now and then. Nodes may be a quarter full.
+// An insertion splits a node now and then, which takes some 300 words. Nodes may be a quarter full.
 map_of_words!(BPlusTree, 4, 64, NodeShape::PAPER);
 
 map_by_types!(

@@ -11,13 +11,13 @@ use crate::WorkloadDescriptor;
 pub static BTREE: WorkloadDescriptor = WorkloadDescriptor {
     name: "btree",
     source: "ATOM, Table II; WrAP, 4.2",
-    description: "deletes or inserts random keys of a B-tree with sorted arrays in its nodes: sizes as bplustree",
+    description: "deletes or inserts random keys of a B-tree with 11 keys in a node: sizes as bplustree",
     takes: MAP,
     make: |sizes| Ok(Box::new(TreeWorkload::<BTree<u64, u64>>::new(sizes, sizes.bplustree_keys))),
     by_types: None,
 };
 
-/// Keys in a node of the textbook's B-tree: 23 words of a leaf take three lines.
-const TEXTBOOK_KEYS: u64 = 11;
+/// Keys in a node: as many as it may have, and 23 words of a leaf take three lines.
+const NODE_KEYS: u64 = 11;
 
-map_of_words!(BTree, 16, 80, TEXTBOOK_KEYS);
+map_of_words!(BTree, 16, 80, NODE_KEYS);

@@ -344,7 +344,7 @@ fn hash_maps() {
 fn pairs(store: &Store<All>, node: PersistentAddress) -> Vec<PersistentAddress> {
     let numbers = (2..8).flat_map(|group| {
         let bytes = peek(store, node.word(group)).to_le_bytes();
-        bytes[..usize::from(bytes[7])].to_vec()
+        bytes[..usize::from(bytes[7] & 15)].to_vec()
     });
     numbers.map(|number| node.word(8 + 2 * u64::from(number))).collect()
 }

@@ -124,11 +124,11 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         loop {
             for group in place.group.into()..self.groups {
                 let group = Group(tx.read(Self::group_at(leaf, group))?);
-                if group.count() == 0 {
-                    break;
-                }
                 if !group.is_possible() {
                     return Err(Self::impossible(tx, leaf));
+                }
+                if group.count() == 0 {
+                    break;
                 }
                 for offset in place.offset.into()..group.count() {
                     let number = group.number(offset);
