@@ -197,6 +197,15 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         KIND.damaged(tx, self.top, "a way down that does not end, from the root")
     }
 
+    /// A node's links and its key, which lie on one line.
+    #[inline(always)]
+    fn look(tx: &mut impl Read, node: PersistentAddress) -> Result<([u64; 2], K), Abort> {
+        let mut words = [0; 3];
+        tx.read_range(node, &mut words)?;
+        let [left, right, key] = words;
+        Ok(([left, right], K::from_word(key)))
+    }
+
     /// The node with `key`.
     #[inline]
     fn locate(&self, tx: &mut impl Read, key: K) -> Result<Option<PersistentAddress>, Abort> {
@@ -206,11 +215,11 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
                 return Ok(None);
             }
             let node = node_of(link);
-            let other = K::from_word(tx.read(node.word(KEY))?);
+            let (links, other) = Self::look(tx, node)?;
             if other == key {
                 return Ok(Some(node));
             }
-            link = tx.read(child(node, usize::from(other < key)))?;
+            link = links[usize::from(other < key)];
         }
         Err(self.too_deep(tx))
     }
@@ -245,13 +254,12 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
             if is_none(link) {
                 return Ok((at, false));
             }
-            let node = node_of(link);
-            let other = K::from_word(tx.read(node.word(KEY))?);
+            let (links, other) = Self::look(tx, node_of(link))?;
             if other == key {
                 return Ok((at, true));
             }
             let side = usize::from(other < key);
-            link = tx.read(child(node, side))?;
+            link = links[side];
             path.set(at + 1, link, side);
         }
         Err(self.too_deep(tx))
