@@ -6,8 +6,8 @@ use strandline_core::layout::Geometry;
 use strandline_core::transaction::{AnyRunner, Concurrency};
 use strandline_schemes::laboratory;
 use strandline_workloads::{
-    ALL, BPLUSTREE, BTREE, HASH, KVSTORE, Length, MULTISET, QUEUE, RBTREE, Run, SDG, SET, SPS, SchemeName,
-    Selection, Sizes, WorkloadKind,
+    ALL, BPLUSTREE, BTREE, HASH, KVSTORE, Length, MULTISET, PoolSetting, PreparedProduct, QUEUE, RBTREE, Run,
+    SDG, SET, SPS, SchemeName, Selection, Sizes, System, WorkloadKind,
 };
 
 /// Of each thread: enough that some write, and that of the deferred ones some are acknowledged.
@@ -44,9 +44,13 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadKind]) {
                     length: Length::Transactions(TRANSACTIONS),
                     seed: 7,
                     idle_percent: 0,
+                    latency: true,
                 };
                 let row = selection.measure(&pool, domain, scheme, &run).unwrap();
                 assert_eq!((row.scheme.as_str(), row.workload.as_str()), (scheme.name(), name.name));
+                let latency = row.latency_ns.unwrap();
+                assert!(0 < latency.p50 && latency.p50 <= latency.p99_99 && latency.p99_99 <= latency.max);
+                assert!(0.0 < row.slowest_thread && row.slowest_thread <= 1.0 + f64::EPSILON, "{row:?}");
                 assert!(row.tx_per_s > 0.0 && row.tx_per_processor_s > 0.0 && row.seconds > 0.0, "{row:?}");
                 selection
                     .check(&mut AnyRunner::new(
@@ -102,4 +106,39 @@ fn impossible_sizes_are_refused() {
     let sizes = Sizes { value_bytes: 12, ..Sizes::small() };
     assert!(Selection::new(&HASH, &sizes).is_err());
     assert!(Selection::new(&KVSTORE, &sizes).is_ok());
+}
+
+#[test]
+fn a_read_share_of_100_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for workload in [&SPS, &HASH, &KVSTORE, &RBTREE, &BTREE, &BPLUSTREE] {
+        let row = |read_percent| {
+            let sizes = Sizes { read_percent, ..Sizes::small() };
+            let selection = Selection::new(workload, &sizes).unwrap();
+            let setting = PoolSetting {
+                logs: 2,
+                log_bytes: 128 << 10,
+                domain: Domain::FlushOnFail,
+                instruction: None,
+                concurrency: Concurrency::Stm,
+            };
+            let path = folder.path().join(format!("{}-{read_percent}", workload.name));
+            let filled = PreparedProduct::new(&path, &selection, true, setting).unwrap();
+            let length = Length::Transactions(200);
+            let run = Run { threads: 2, length, seed: 7, idle_percent: 0, latency: false };
+            let measure = |product: &PreparedProduct<'_>| {
+                selection
+                    .measure_product(product.product(), setting.domain, System::Types, &run)
+                    .unwrap()
+                    .fences_per_tx
+            };
+            let of_words =
+                PreparedProduct::new(&path.with_extension("words"), &selection, false, setting).unwrap();
+            (filled.as_ref().map(measure), of_words.as_ref().map(measure))
+        };
+        let (types, words) = row(100);
+        assert_eq!((types.unwrap_or(0.0), words), (0.0, Some(0.0)), "{}", workload.name);
+        let half = row(50).1.unwrap();
+        assert!((0.2..0.8).contains(&half), "{}: {half}", workload.name);
+    }
 }
