@@ -21,7 +21,7 @@ pub use control::{Control, Setup, SingleWriter, Stm};
 pub use worker::{Tx, Worker};
 
 /// Attempts after which a transaction asks that no others begin.
-const SERIAL_AFTER: u32 = 16;
+const SERIAL_AFTER: u32 = 5;
 /// Attempts after which a single-writer reader takes the writer's lock.
 pub(super) const READER_LOCKS_AFTER: u32 = 8;
 

@@ -235,7 +235,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             self.is_queued = true;
         }
         if let Some((at, lock)) = self.obstacle.take() {
-            latch::wait_while(memory, at, lock);
+            // Whoever holds it may give it back and take it again meanwhile: then this one's turn must come otherwise.
+            latch::wait_a_little(memory, at, lock, attempts - 1);
         }
     }
 

@@ -1,19 +1,24 @@
 //! A latch in a volatile word, for short critical sections: blocks instead of spinning for long, because the
 //! holder may not be running.
 //!
-//! Whoever comes by takes a free latch, also while others sleep: that costs least, and most sections are short. But one that
-//! has slept for a millisecond says so, and then the next release reserves the latch for those that wait (Drepper's futex
-//! mutex, with the eventual fairness of WebKit's locks).
+//! Whoever comes by takes a free latch, also while others wait: that costs least, since most sections are short and what they
+//! touch stays in one core's cache. Who waits looks again after naps that grow, and after a millisecond of them says that it is
+//! overdue. Then the next release reserves the latch for those that wait, and wakes one (Drepper's futex mutex, with the
+//! eventual fairness of WebKit's locks). A release wakes nobody else.
 
 use super::{Memory, VolatileAddress};
 
-/// Looks at a taken latch before blocking.
+/// Looks at a taken latch before sleeping.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
+/// Nanoseconds of the first nap; each further one is twice as long.
+const NAP: u64 = if cfg!(loom) { 500_000 } else { 50_000 };
+/// Nanoseconds of the longest nap, and after which one is overdue.
+const LONGEST_NAP: u64 = 1_000_000;
 
 // The word is 0 when the latch is free, and otherwise one or more of these.
 /// Somebody has it.
 const TAKEN: u64 = 1;
-/// Somebody may be asleep.
+/// Somebody who is overdue may be asleep.
 const AWAITED: u64 = 2;
 /// Somebody was passed by for a millisecond.
 const OVERDUE: u64 = 4;
@@ -42,22 +47,24 @@ fn lock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
         }
         memory.pause();
     }
-    let mut overdue = 0;
+    let (mut nap, mut napped, mut mark) = (NAP, 0, 0);
     loop {
         let seen = memory.load(at);
-        if seen & TAKEN == 0 {
-            // Others may wait too: whoever takes it after waiting leaves it marked.
-            if memory.compare_exchange(at, seen, TAKEN | AWAITED).is_ok() {
+        if seen & TAKEN == 0 && (seen == 0 || mark != 0) {
+            // Others may be overdue too: whoever is leaves it marked.
+            if memory.compare_exchange(at, seen, TAKEN | mark & AWAITED).is_ok() {
                 return;
             }
-            continue;
-        }
-        let marked = seen | AWAITED | overdue;
-        if marked != seen {
+        } else if seen | mark != seen && seen & TAKEN != 0 {
             // If somebody was quicker there is something else to see.
-            let _ = memory.compare_exchange(at, seen, marked);
-        } else if memory.wait_briefly(at, marked) {
-            overdue = OVERDUE;
+            let _ = memory.compare_exchange(at, seen, seen | mark);
+        } else {
+            let is_over = memory.wait_briefly(at, seen, nap);
+            napped += if is_over { nap } else { 0 };
+            nap = (2 * nap).min(LONGEST_NAP);
+            if napped >= LONGEST_NAP {
+                mark = AWAITED | OVERDUE;
+            }
         }
     }
 }
@@ -86,40 +93,39 @@ fn unlock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
 /// Waits until the latch at `at` is free, without taking it.
 #[cold]
 pub fn wait_until_free<M: Memory>(memory: &M, at: VolatileAddress) {
-    let mut looks = 0;
     loop {
-        let seen = memory.load(at);
-        if seen == 0 {
-            break;
+        match memory.load(at) {
+            0 => return,
+            taken => wait_while(memory, at, taken),
         }
-        looks += 1;
-        if looks <= PATIENCE {
-            memory.pause();
-        } else if seen & TAKEN == 0 {
-            memory.wait_briefly(at, seen);
-        } else if seen & AWAITED != 0 || memory.compare_exchange(at, seen, seen | AWAITED).is_ok() {
-            memory.wait_briefly(at, seen | AWAITED);
-        }
-    }
-    if looks > PATIENCE {
-        // It may have been woken in the place of one that wants the latch.
-        memory.wake_one(at);
     }
 }
 
-/// Waits while the word at `at`, which whoever changes it changes without waking anybody, has `value`: sleeps if that takes long,
-/// because then whoever is to change it may not be running.
+/// Waits while the word at `at`, which whoever changes it changes without waking anybody, has `value`: takes naps if that takes
+/// long, because then whoever is to change it may not be running.
 #[cold]
 pub fn wait_while<M: Memory>(memory: &M, at: VolatileAddress, value: u64) {
-    let mut looks = 0;
-    while memory.load(at) == value {
-        looks += 1;
-        if looks <= 4 * PATIENCE {
-            memory.pause();
-        } else {
-            memory.wait_briefly(at, value);
+    while !wait_a_little(memory, at, value, u32::MAX) {}
+}
+
+/// The same, with so many naps at most; whether the word has changed. It may have changed and have the same value again.
+#[cold]
+pub fn wait_a_little<M: Memory>(memory: &M, at: VolatileAddress, value: u64, naps: u32) -> bool {
+    for _ in 0..4 * PATIENCE {
+        if memory.load(at) != value {
+            return true;
         }
+        memory.pause();
     }
+    let mut nap = NAP;
+    for _ in 0..naps {
+        if memory.load(at) != value {
+            return true;
+        }
+        memory.wait_briefly(at, value, nap);
+        nap = (2 * nap).min(LONGEST_NAP);
+    }
+    memory.load(at) != value
 }
 
 /// Runs `attempt` until it finds something, again after each [`notify`] at `at`. That word counts notifications while somebody
@@ -194,7 +200,7 @@ mod tests {
         /// Stores as exchanges. Loom keeps no single order of stores that do not synchronise, which every processor does: it
         /// lets a thread read its own exchange of 1 for 2 again after it has seen the store of 0 that followed.
         exchanges: bool,
-        /// Whether everybody who was woken takes it for a millisecond that has passed.
+        /// Whether time passes in naps.
         impatient: bool,
     }
 
@@ -267,8 +273,12 @@ mod tests {
                 drop(self.queue.1.wait(asleep).unwrap());
             }
         }
-        fn wait_briefly(&self, at: VolatileAddress, value: u64) -> bool {
-            self.wait(at, value);
+        fn wait_briefly(&self, at: VolatileAddress, value: u64, nanoseconds: u64) -> bool {
+            // From naps nobody is woken.
+            match nanoseconds == LONGEST_NAP {
+                true => self.wait(at, value),
+                false => thread::yield_now(),
+            }
             self.impatient
         }
         fn wake(&self, _: VolatileAddress) {

@@ -179,8 +179,8 @@ pub trait Memory {
     /// Blocks while the word at `at` holds `value`, until [`wake`](Memory::wake) on it; may return early, so
     /// callers check again. Where threads are coroutines, a pause.
     fn wait(&self, at: VolatileAddress, value: u64);
-    /// As [`wait`](Memory::wait), for a millisecond at most; whether that is over. Elsewhere than on native memory it never is.
-    fn wait_briefly(&self, at: VolatileAddress, value: u64) -> bool {
+    /// As [`wait`](Memory::wait), for so long at most; whether that is over. Elsewhere than on native memory it never is.
+    fn wait_briefly(&self, at: VolatileAddress, value: u64, _nanoseconds: u64) -> bool {
         self.wait(at, value);
         false
     }
@@ -362,8 +362,8 @@ impl<M: Memory> Memory for &M {
     fn wait(&self, at: VolatileAddress, value: u64) {
         (**self).wait(at, value);
     }
-    fn wait_briefly(&self, at: VolatileAddress, value: u64) -> bool {
-        (**self).wait_briefly(at, value)
+    fn wait_briefly(&self, at: VolatileAddress, value: u64, nanoseconds: u64) -> bool {
+        (**self).wait_briefly(at, value, nanoseconds)
     }
     fn wake(&self, at: VolatileAddress) {
         (**self).wake(at);

@@ -378,10 +378,10 @@ impl Memory for Native {
         }
     }
 
-    fn wait_briefly(&self, at: VolatileAddress, value: u64) -> bool {
+    fn wait_briefly(&self, at: VolatileAddress, value: u64, nanoseconds: u64) -> bool {
         let word = self.volatile.at(at.offset());
         let is_so = word.load(Ordering::SeqCst) == value;
-        is_so && system::wait(futex_word(word), value as u32, Some(Duration::from_millis(1)))
+        is_so && system::wait(futex_word(word), value as u32, Some(Duration::from_nanos(nanoseconds)))
     }
 
     fn wake(&self, at: VolatileAddress) {
