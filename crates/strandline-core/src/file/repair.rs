@@ -88,8 +88,8 @@ pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> 
             )));
         }
     }
-    let done = mend_copy(path, &file, &copy, schemes).and_then(|repaired| {
-        let kept = replace(path, &copy, &kept)?;
+    let done = mend_copy(path, &file, &copy, schemes).and_then(|(repaired, was_clean)| {
+        let kept = replace(path, &copy, &kept, was_clean)?;
         Ok(RepairReport { repaired, kept })
     });
     // After a success they are not there any more.
@@ -99,9 +99,9 @@ pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> 
     done
 }
 
-/// Copies the pool to `copy` and repairs that; what was damaged.
+/// Copies the pool to `copy` and repairs that; what was damaged, and whether the pool was closed cleanly.
 #[inline]
-fn mend_copy(path: &Path, file: &File, copy: &Path, schemes: Schemes) -> Result<Vec<String>> {
+fn mend_copy(path: &Path, file: &File, copy: &Path, schemes: Schemes) -> Result<(Vec<String>, bool)> {
     copy_file(file, path, copy)?;
     let log = log_path(path);
     if log.exists() {
@@ -130,27 +130,46 @@ fn mend_copy(path: &Path, file: &File, copy: &Path, schemes: Schemes) -> Result<
             return Err(Error::Irreparable(format!("what lay behind byte {from} is missing and was in use")));
         }
     }
-    Ok(mended.what)
+    // A file that was cut short before its state was not.
+    let was_clean = read_word(file, Layout::STATE.offset()).is_ok_and(|state| state == 0);
+    Ok((mended.what, was_clean))
 }
 
-/// Puts the copy in the pool's place; returns where the files as they were are.
+/// Puts the copy in the pool's place; returns where the files as they were are. Power may fail between any two of these steps, and
+/// before the folder is synchronised any of them may be lost.
 #[inline]
-fn replace(path: &Path, copy: &Path, kept: &Path) -> Result<Vec<PathBuf>> {
-    // The log first: beside the old pool it is as good as the old one, and the new pool, which is clean, needs neither.
+fn replace(path: &Path, copy: &Path, kept: &Path, was_clean: bool) -> Result<Vec<PathBuf>> {
+    let synchronize = || synchronize_folder(path).map_err(cannot("replace", path));
     let mut all = Vec::new();
-    for (path, copy, kept) in [
-        (&log_path(path), &log_path(copy), &log_path(kept)),
-        (&path.to_owned(), &copy.to_owned(), &kept.to_owned()),
-    ] {
+    let mut keep = |path: &Path, kept: PathBuf| -> Result<()> {
         if path.exists() {
-            std::fs::hard_link(path, kept).map_err(cannot("keep the damaged file as", kept))?;
-            all.push(kept.clone());
+            std::fs::hard_link(path, &kept).map_err(cannot("keep the damaged file as", &kept))?;
+            all.push(kept);
         }
-        if copy.exists() {
-            std::fs::rename(copy, path).map_err(cannot("replace", path))?;
+        Ok(())
+    };
+    let put = |copy: &Path, path: &Path| {
+        if copy.exists() { std::fs::rename(copy, path).map_err(cannot("replace", path)) } else { Ok(()) }
+    };
+    let (log, new_log) = (log_path(path), log_path(copy));
+    keep(&log, log_path(kept))?;
+    keep(path, kept.to_owned())?;
+    if was_clean {
+        // The new log, of a later life or another one, fits the new pool only. Both pools are clean and do without one.
+        synchronize()?;
+        if log.exists() {
+            std::fs::remove_file(&log).map_err(cannot("remove", &log))?;
         }
+        synchronize()?;
+        put(copy, path)?;
+        synchronize()?;
+        put(&new_log, &log)?;
+    } else {
+        // The log first: beside the old pool it is as good as the old one, and the new pool, which is clean, needs neither.
+        put(&new_log, &log)?;
+        put(copy, path)?;
     }
-    synchronize_folder(path).map_err(cannot("replace", path))?;
+    synchronize()?;
     Ok(all)
 }
 
