@@ -12,7 +12,7 @@ use crate::failure::Failure;
 pub struct Results {
     /// By workload, threads and scheme.
     pub rows: Vec<Row>,
-    /// Swaps per second at the floor, for each row: its threads', measured just before the median run of the first scheme.
+    /// Swaps per second at the floor with as many threads, for each row: the median of one measurement before each repetition.
     pub floors: Vec<f64>,
     /// Where the pools lay.
     pub place: String,

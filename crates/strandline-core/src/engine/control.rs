@@ -31,9 +31,9 @@ use crate::transaction::Concurrency;
 pub trait Control<M: Memory>: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The scheme of its transactions, as the engine calls it.
     type Scheme: SchemeObject<M> + Send;
-    /// Whether reads and writes are compiled into whoever does them, not called.
+    /// Whether reads and writes are compiled into whoever does them, or called.
     #[doc(hidden)]
-    const IN_PLACE: bool = true;
+    const INLINED: bool = true;
 
     /// The control as a value.
     fn concurrency(self) -> Concurrency;
@@ -87,7 +87,7 @@ where
     Erased: SchemeObject<M>,
 {
     type Scheme = Erased;
-    const IN_PLACE: bool = false;
+    const INLINED: bool = false;
 
     #[inline(always)]
     fn concurrency(self) -> Concurrency {

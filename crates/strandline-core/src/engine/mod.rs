@@ -333,7 +333,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         *self.doomed.get_or_insert(why)
     }
 
-    /// Checks that `words` words at `at` may be read and written.
     /// Refuses if the transaction has failed.
     pub fn begin_tolerating(&mut self) -> Result<(), Abort> {
         self.doomed.map_or(Ok(()), Err)
@@ -352,6 +351,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
+    /// Checks that `words` words at `at` may be read and written.
     #[inline(always)]
     fn check(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
         if self.view.layout.is_data(at, words) {
@@ -478,8 +478,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.keep(entry, at, value)
     }
 
-    #[inline(always)]
-    fn write_range_here(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+    /// Called on both paths: that costs little beside so many words.
+    #[inline(never)]
+    fn write_range_called(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         if from.is_empty() {
             return Ok(());
         }
@@ -516,32 +517,26 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn write_called(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.write_here(at, value)
     }
-
-    #[inline(never)]
-    fn write_range_called(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
-        self.write_range_here(at, from)
-    }
 }
 
 impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        if C::IN_PLACE { self.read_here(at) } else { self.read_called(at) }
+        if C::INLINED { self.read_here(at) } else { self.read_called(at) }
     }
 
     #[inline(always)]
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
-        if C::IN_PLACE { self.read_range_here(at, into) } else { self.read_range_called(at, into) }
+        if C::INLINED { self.read_range_here(at, into) } else { self.read_range_called(at, into) }
     }
 
     #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
-        if C::IN_PLACE { self.write_here(at, value) } else { self.write_called(at, value) }
+        if C::INLINED { self.write_here(at, value) } else { self.write_called(at, value) }
     }
 
     #[inline(always)]
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
-        // Calls cost little beside so many words.
         self.write_range_called(at, from)
     }
 
