@@ -165,8 +165,10 @@ fn replace(path: &Path, copy: &Path, kept: &Path, was_clean: bool) -> Result<Vec
         synchronize()?;
         put(&new_log, &log)?;
     } else {
-        // The log first: beside the old pool it is as good as the old one, and the new pool, which is clean, needs neither.
+        // The log first: beside the old pool it is as good as the old one, since no block is of the life that it announces. The
+        // old log does not fit the new pool, so it must be gone by then.
         put(&new_log, &log)?;
+        synchronize()?;
         put(copy, path)?;
     }
     synchronize()?;
