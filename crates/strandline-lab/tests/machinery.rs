@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use indicatif::ProgressBar;
 use serde_json::Value;
 use strandline_lab::machine::Machine;
-use strandline_lab::{Effort, PAPERS, Settings, Verdict, claims, html, json, reproduce};
+use strandline_lab::{Effort, PAPERS, Paper, Settings, Verdict, claims, html, json, reproduce};
 
 fn settings(claims: &[&str]) -> Settings {
     Settings {
@@ -20,12 +20,16 @@ fn settings(claims: &[&str]) -> Settings {
 
 #[test]
 fn every_paper_gives_a_report() {
-    let progress = ProgressBar::hidden();
-    let mut evaluations = Vec::new();
-    for paper in PAPERS {
-        evaluations.push(reproduce(paper, &settings(&[]), &progress).unwrap());
+    let evaluate = |paper: &'static Paper| {
+        let progress = ProgressBar::hidden();
+        let evaluation = reproduce(paper, &settings(&[]), &progress).unwrap();
         assert_eq!(progress.length(), Some(progress.position()), "the steps of {} add up", paper.letter);
-    }
+        evaluation
+    };
+    let evaluations: Vec<_> = std::thread::scope(|scope| {
+        let runs: Vec<_> = PAPERS.iter().map(|&paper| scope.spawn(move || evaluate(paper))).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
 
     for evaluation in &evaluations {
         for figure in &evaluation.figures {

@@ -17,25 +17,28 @@ pub fn schemes(fits: impl Fn(&str) -> bool) -> Vec<CheckedScheme> {
 pub fn none_is_broken(schemes: &[CheckedScheme], settings: &[Setting], histories: u64) {
     let cases = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok());
     let histories = cases.unwrap_or(histories);
-    for &scheme in schemes {
-        for workload in Workload::ALL {
-            for &setting in settings {
-                for threads in 1..=3 {
-                    let case = Case { scheme, workload, threads, setting, omitted: None };
-                    let sampling = Sampling { histories, seed: 1, transactions: 20, limit: HANG };
-                    let outcome = sample(case, sampling, |_| ()).unwrap();
-                    if let Some(violation) = outcome.violation {
-                        panic!(
-                            "{} {} {setting} {threads} threads, seed {}: {violation:#?}",
-                            scheme.name,
-                            workload.name(),
-                            outcome.seed
-                        );
-                    }
+    let check = |scheme: CheckedScheme, workload: Workload| {
+        for &setting in settings {
+            for threads in 1..=3 {
+                let case = Case { scheme, workload, threads, setting, omitted: None };
+                let sampling = Sampling { histories, seed: 1, transactions: 20, limit: HANG };
+                let outcome = sample(case, sampling, |_| ()).unwrap();
+                if let Some(violation) = outcome.violation {
+                    panic!(
+                        "{} {} {setting} {threads} threads, seed {}: {violation:#?}",
+                        scheme.name,
+                        workload.name(),
+                        outcome.seed
+                    );
                 }
             }
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        for workload in Workload::ALL {
+            scope.spawn(move || schemes.iter().for_each(|&scheme| check(scheme, workload)));
+        }
+    });
 }
 
 /// Every step but those named and the redundant ones is missed when it is left out.

@@ -7,7 +7,10 @@ use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress};
 
 use super::log::Area;
-use super::{COMBINED, EVALUATED, SINGLE, Variant, WRAP, Wrap, restore};
+use super::{
+    BUFFER_OF_ONE, COMBINED, EVALUATED, SINGLE, Variant, WRAP, WRAP_BUFFER_OF_ONE, WRAP_EVALUATED, Wrap,
+    restore,
+};
 use crate::controller::Regions;
 use crate::description::{Description, PersistenceDomain};
 use crate::machine::{Contents, Machine};
@@ -189,9 +192,24 @@ fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option
     None
 }
 
+/// What is evaluated, with as much room as a short run needs: each crash copies it.
+const SMALL_EVALUATED: Variant = Variant { log_bytes: 1 << 20, ..EVALUATED };
+const SMALL_BUFFER_OF_ONE: Variant = Variant { log_bytes: 1 << 20, ..BUFFER_OF_ONE };
+
 fn no_crash_breaks(threads: usize) {
-    for name in ["wrap", "wrap-combined", "wrap-evaluated", "wrap-buffer-of-one", "undo-log"] {
-        assert_eq!(broken(find(name).unwrap(), None, threads), None, "{name}, {threads} threads");
+    let evaluated = Entry {
+        make: Some(|setup| Ok(Box::new(Wrap::new(setup, SMALL_EVALUATED)))),
+        recover: |setup, pool, reserved| restore::restore(setup, &SMALL_EVALUATED, pool, reserved),
+        ..WRAP_EVALUATED
+    };
+    let buffer_of_one = Entry {
+        make: Some(|setup| Ok(Box::new(Wrap::new(setup, SMALL_BUFFER_OF_ONE)))),
+        recover: |setup, pool, reserved| restore::restore(setup, &SMALL_BUFFER_OF_ONE, pool, reserved),
+        ..WRAP_BUFFER_OF_ONE
+    };
+    let [wrap, combined, undo_log] = ["wrap", "wrap-combined", "undo-log"].map(|name| find(name).unwrap());
+    for entry in [wrap, combined, &evaluated, &buffer_of_one, undo_log] {
+        assert_eq!(broken(entry, None, threads), None, "{}, {threads} threads", entry.name);
     }
 }
 

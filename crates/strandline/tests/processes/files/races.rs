@@ -172,24 +172,29 @@ fn hold(folder: &Path, scripts: &[String; 2], holds: [Hold; 2]) -> (Option<[Vec<
 
 #[test]
 fn creation_beside_one_that_is_held_at_each_system_call() {
-    let mut failures = Failures::new("creation beside one that is held");
-    for domain in [Domain::Sync, Domain::Process] {
-        for other in [Hold::Never, Hold::Opened] {
-            for call in 1.. {
-                let folder = quick_folder();
-                let path = pool_in(folder.path());
-                let scripts = [turn(&path, domain, 1), turn(&path, domain, 2)];
-                let (said, _) = hold(folder.path(), &scripts, [Hold::Call(call), other]);
-                let Some(said) = said else { break };
-                let mut result = judge(&path, domain, &said);
-                if result.is_ok() {
-                    result = leaves_nothing(&path, domain);
-                }
-                failures.case(format!("{}, held at {call}, the other one {other:?}", domain.name()), result);
+    let at_each_call = |domain: Domain, other: Hold| {
+        let mut failures = Failures::new("creation beside one that is held");
+        for call in 1.. {
+            let folder = quick_folder();
+            let path = pool_in(folder.path());
+            let scripts = [turn(&path, domain, 1), turn(&path, domain, 2)];
+            let (said, _) = hold(folder.path(), &scripts, [Hold::Call(call), other]);
+            let Some(said) = said else { break };
+            let mut result = judge(&path, domain, &said);
+            if result.is_ok() {
+                result = leaves_nothing(&path, domain);
+            }
+            failures.case(format!("{}, held at {call}, the other one {other:?}", domain.name()), result);
+        }
+        failures.end();
+    };
+    std::thread::scope(|scope| {
+        for domain in [Domain::Sync, Domain::Process] {
+            for other in [Hold::Never, Hold::Opened] {
+                scope.spawn(move || at_each_call(domain, other));
             }
         }
-    }
-    failures.end();
+    });
 }
 
 /// Any two system calls of two processes.
