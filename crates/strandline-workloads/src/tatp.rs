@@ -13,14 +13,14 @@ use strandline_core::{Lock, Result};
 use strandline_structures::{Array, HashTable};
 
 use crate::table::{Hash, Table, table};
-use crate::{Sizes, Transactions, Workload, WorkloadDescriptor, root};
+use crate::{Parameter, Sizes, Transactions, Workload, WorkloadDescriptor, root};
 
 /// TATP's Update Location: stores where a subscriber's handset is.
 pub static TATP_UPDATE_LOCATION: WorkloadDescriptor = WorkloadDescriptor {
     name: "tatp-update-location",
     source: "TATP; Deferred Commit, 7.1",
     description: "stores where a subscriber's handset is: 100,000 subscribers, tables in hash tables",
-    takes: &[],
+    takes: &[Parameter::Operations],
     make: |sizes| Ok(Box::new(TatpUpdateLocationWorkload::new(sizes)?)),
     by_types: None,
 };
@@ -66,6 +66,8 @@ const TABLES: [&str; 5] = ["subscriber", "sub_nbr", "access_info", "special_faci
 /// The register.
 pub struct TatpUpdateLocationWorkload {
     subscribers: u64,
+    /// Locations in a transaction.
+    operations: u64,
 }
 
 struct Register {
@@ -82,9 +84,13 @@ struct Register {
 pub struct Client {
     register: Register,
     subscribers: u64,
+    operations: u64,
     random: Rng,
     /// Where the subscribers' rows are, for the lock set.
     rows: Vec<PersistentAddress>,
+    /// The next transaction: subscribers' numbers and locations.
+    updates: Vec<(u64, u64)>,
+    locks: Vec<Lock>,
 }
 
 /// A subscriber's number: 15 digits (S_ID with leading zeros).
@@ -258,7 +264,7 @@ impl TatpUpdateLocationWorkload {
     /// There are no subscribers, or more than their numbers have room for.
     pub fn new(sizes: &Sizes) -> Result<Self> {
         match sizes.subscribers {
-            subscribers @ 1..=0xffff_ffff => Ok(Self { subscribers }),
+            subscribers @ 1..=0xffff_ffff => Ok(Self { subscribers, operations: sizes.operations }),
             other => Err(Error::Parameter(format!("TATP takes 1 to 4294967295 subscribers, not {other}"))),
         }
     }
@@ -289,7 +295,9 @@ impl Workload for TatpUpdateLocationWorkload {
     fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Client> {
         let register = self.register(runner)?;
         let rows = register.subscriber.addresses(runner, 1..=self.subscribers)?;
-        Ok(Client { register, subscribers: self.subscribers, random: Rng::with_seed(seed), rows })
+        let Self { subscribers, operations } = *self;
+        let random = Rng::with_seed(seed);
+        Ok(Client { register, subscribers, operations, random, rows, updates: Vec::new(), locks: Vec::new() })
     }
 
     /// Every row belongs to a subscriber, every subscriber is found by number, and has a location.
@@ -370,12 +378,17 @@ fn update_location(
 impl Transactions for Client {
     #[inline]
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { register, subscribers, random, rows } = self;
-        let number = random_subscriber(random, *subscribers);
-        let location = location(random);
-        // The subscriber's number is their identity with zeros in front.
-        let word = rows[number as usize - 1].word(subscriber::VLR_LOCATION.words().start as u64);
-        runner.run_locked(&[Lock::word(word)], |tx| update_location(register, tx, number, location))
+        let Self { register, subscribers, operations, random, rows, updates, locks } = self;
+        updates.clear();
+        updates.extend((0..*operations).map(|_| (random_subscriber(random, *subscribers), location(random))));
+        locks.clear();
+        locks.extend(updates.iter().map(|&(number, _)| {
+            // The subscriber's number is their identity with zeros in front.
+            Lock::word(rows[number as usize - 1].word(subscriber::VLR_LOCATION.words().start as u64))
+        }));
+        runner.run_locked(locks, |tx| {
+            updates.iter().try_for_each(|&(number, location)| update_location(register, tx, number, location))
+        })
     }
 }
 

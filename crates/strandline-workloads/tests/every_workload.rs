@@ -6,8 +6,9 @@ use strandline_core::layout::Geometry;
 use strandline_core::transaction::{AnyRunner, Concurrency};
 use strandline_schemes::laboratory;
 use strandline_workloads::{
-    ALL, BPLUSTREE, BTREE, HASH, KVSTORE, Length, MULTISET, PoolSetting, PreparedProduct, QUEUE, RBTREE, Run,
-    SDG, SET, SPS, SchemeName, Selection, Sizes, System, WorkloadKind,
+    ALL, BPLUSTREE, BTREE, HASH, KVSTORE, Length, MULTISET, Parameter, PoolSetting, PreparedProduct, QUEUE,
+    RBTREE, Run, SDG, SET, SPS, SchemeName, Selection, Sizes, System, TATP_UPDATE_LOCATION, TPCC_NEW_ORDER,
+    WorkloadKind,
 };
 
 /// Of each thread: enough that some write, and that of the deferred ones some are acknowledged.
@@ -81,7 +82,7 @@ fn every_workload_runs_under_every_scheme() {
 #[test]
 fn larger_values_and_transactions() {
     let sizes = Sizes { value_bytes: 256, operations: 4, ..Sizes::small() };
-    runs(&sizes, &[&HASH, &KVSTORE, &SPS]);
+    runs(&sizes, &[&HASH, &KVSTORE, &SPS, &TATP_UPDATE_LOCATION, &TPCC_NEW_ORDER]);
 }
 
 /// The workloads that ATOM's preset is for.
@@ -108,6 +109,33 @@ fn impossible_sizes_are_refused() {
     assert!(Selection::new(&KVSTORE, &sizes).is_ok());
 }
 
+const SETTING: PoolSetting = PoolSetting {
+    logs: 2,
+    log_bytes: 128 << 10,
+    domain: Domain::FlushOnFail,
+    instruction: None,
+    concurrency: Concurrency::Stm,
+};
+
+#[test]
+fn several_operations_are_one_transaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run { threads: 1, length: Length::Transactions(200), seed: 7, idle_percent: 0, latency: false };
+    for workload in ALL.iter().filter(|workload| workload.takes.contains(&Parameter::Operations)) {
+        let log_bytes = |operations| {
+            let selection = Selection::new(workload, &Sizes { operations, ..Sizes::small() }).unwrap();
+            let path = folder.path().join(format!("{}-{operations}", workload.name));
+            let product = PreparedProduct::new(&path, &selection, false, SETTING).unwrap();
+            let product = product.unwrap();
+            let row =
+                selection.measure_product(product.product(), SETTING.domain, System::Words, &run).unwrap();
+            row.log_bytes_per_tx
+        };
+        let (one, eight) = (log_bytes(1), log_bytes(8));
+        assert!(eight > 2.0 * one, "{}: {one} and {eight} bytes", workload.name);
+    }
+}
+
 #[test]
 fn a_read_share_of_100_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,13 +143,7 @@ fn a_read_share_of_100_writes_nothing() {
         let row = |read_percent| {
             let sizes = Sizes { read_percent, ..Sizes::small() };
             let selection = Selection::new(workload, &sizes).unwrap();
-            let setting = PoolSetting {
-                logs: 2,
-                log_bytes: 128 << 10,
-                domain: Domain::FlushOnFail,
-                instruction: None,
-                concurrency: Concurrency::Stm,
-            };
+            let setting = SETTING;
             let path = folder.path().join(format!("{}-{read_percent}", workload.name));
             let filled = PreparedProduct::new(&path, &selection, true, setting).unwrap();
             let length = Length::Transactions(200);

@@ -3,8 +3,8 @@
 //! The specification's schema ([`schema`]), population ([`population`]), random numbers ([`random`]), input
 //! and transaction ([`new_order`]) and consistency conditions ([`consistency`]). Where this differs from a full
 //! TPC-C: New Order alone runs, with no wait between transactions (Deferred Commit, section 7.1; ATOM, section
-//! V); a date counts a terminal's transactions, since a transaction here asks no clock; and a long run cancels
-//! its oldest orders ([`Scale::kept_orders`]).
+//! V), several of one district in one transaction if that is asked for; a date counts a terminal's orders, since a
+//! transaction here asks no clock; and a long run cancels its oldest orders ([`Scale::kept_orders`]).
 
 mod consistency;
 mod database;
@@ -23,14 +23,14 @@ use database::Database;
 pub use database::Scale;
 use new_order::{Input, cancel_oldest, is_to_be_pruned, new_order};
 
-use crate::{Sizes, Transactions, Workload, WorkloadDescriptor, root};
+use crate::{Parameter, Sizes, Transactions, Workload, WorkloadDescriptor, root};
 
 /// TPC-C's New Order: enters an order of 5 to 15 lines.
 pub static TPCC_NEW_ORDER: WorkloadDescriptor = WorkloadDescriptor {
     name: "tpcc-new-order",
     source: "TPC-C 5.11; Deferred Commit, 7.1; ATOM, V",
     description: "enters an order of 5 to 15 lines: one warehouse of the specification's size, tables in B+ trees",
-    takes: &[],
+    takes: &[Parameter::Operations],
     make: |sizes| Ok(Box::new(TpccNewOrderWorkload::new(sizes)?)),
     by_types: None,
 };
@@ -38,6 +38,8 @@ pub static TPCC_NEW_ORDER: WorkloadDescriptor = WorkloadDescriptor {
 /// The database and its terminals.
 pub struct TpccNewOrderWorkload {
     scale: Scale,
+    /// Orders in a transaction.
+    operations: u64,
 }
 
 /// A terminal.
@@ -46,7 +48,12 @@ pub struct Terminal {
     /// The terminal's own, always the same (clause 2.4.1.1).
     warehouse: u64,
     random: Rng,
-    transactions: u64,
+    operations: u64,
+    /// Orders so far.
+    orders: u64,
+    /// The next transaction, and the numbers that its orders got.
+    inputs: Vec<Input>,
+    numbers: Vec<u64>,
     /// Where the rows of STOCK are, by warehouse and item, for the lock set.
     stock: Vec<PersistentAddress>,
     locks: Vec<Lock>,
@@ -60,7 +67,7 @@ impl TpccNewOrderWorkload {
     pub fn new(sizes: &Sizes) -> Result<Self> {
         let scale = sizes.tpcc;
         if scale.is_possible() {
-            return Ok(Self { scale });
+            return Ok(Self { scale, operations: sizes.operations });
         }
         Err(Error::Parameter(format!(
             "TPC-C takes 1 to 65536 warehouses of 1 to 10 districts of at most a million customers, and fewer \
@@ -105,7 +112,17 @@ impl Workload for TpccNewOrderWorkload {
         let Scale { warehouses, items, .. } = self.scale;
         let keys = (1..=warehouses).flat_map(|w| (1..=items).map(move |i| database::stock_key(w, i)));
         let stock = database.stock.addresses(runner, keys)?;
-        Ok(Terminal { database, warehouse, random, transactions: 0, stock, locks: Vec::new() })
+        Ok(Terminal {
+            database,
+            warehouse,
+            random,
+            operations: self.operations,
+            orders: 0,
+            inputs: Vec::new(),
+            numbers: Vec::new(),
+            stock,
+            locks: Vec::new(),
+        })
     }
 
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
@@ -116,25 +133,39 @@ impl Workload for TpccNewOrderWorkload {
 
 impl Transactions for Terminal {
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { database, warehouse, random, transactions, stock, locks } = self;
-        let input = Input::draw(random, database, *warehouse, *transactions);
-        *transactions += 1;
-        let rolls_back = input.rolls_back(database);
+        let Self { database, warehouse, random, operations, orders, inputs, numbers, stock, locks } = self;
+        inputs.clear();
+        // Of one district, whose lock guards what is allocated.
+        let district = Input::draw_district(random, database);
+        for _ in 0..*operations {
+            inputs.push(Input::draw(random, database, (*warehouse, district), *orders));
+            *orders += 1;
+        }
+        let rolls_back = inputs.iter().any(|input| input.rolls_back(database));
         // What cannot be rolled back is not begun: the reference without transactions.
         let is_in_vain = rolls_back && !runner.rolls_back();
         locks.clear();
-        locks.extend(lock_set(database, stock, &input));
+        locks.extend(inputs.iter().flat_map(|input| lock_set(database, stock, input)));
         let outcome = runner.run_locked(locks, |tx| {
-            if is_in_vain { Err(Abort::User) } else { new_order(database, tx, &input) }
+            if is_in_vain {
+                return Err(Abort::User);
+            }
+            numbers.clear();
+            for input in &*inputs {
+                numbers.push(new_order(database, tx, input)?.order);
+            }
+            Ok(())
         });
-        let order = match outcome {
+        match outcome {
             Err(Error::Aborted) if rolls_back => return Ok(()),
-            outcome => outcome?.order,
-        };
-        if is_to_be_pruned(database, order) {
-            let Input { warehouse, district, .. } = input;
-            let lock = database.district_lock(warehouse, district);
-            runner.run_locked(&[lock], |tx| cancel_oldest(database, tx, warehouse, district, order))?;
+            outcome => outcome?,
+        }
+        for (input, &order) in inputs.iter().zip(&*numbers) {
+            if is_to_be_pruned(database, order) {
+                let Input { warehouse, district, .. } = *input;
+                let lock = database.district_lock(warehouse, district);
+                runner.run_locked(&[lock], |tx| cancel_oldest(database, tx, warehouse, district, order))?;
+            }
         }
         Ok(())
     }

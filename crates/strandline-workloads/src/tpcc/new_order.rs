@@ -42,11 +42,20 @@ pub struct Input {
 }
 
 impl Input {
-    /// Draws an input for a terminal of `warehouse`: 5 to 15 lines, one in a hundred from another warehouse,
-    /// and in one of a hundred orders an item that does not exist, at the end.
-    pub fn draw(random: &mut Rng, database: &Database, warehouse: u64, number: u64) -> Self {
+    /// Draws the district of an order.
+    pub fn draw_district(random: &mut Rng, database: &Database) -> u64 {
+        random.u64(1..=database.scale.districts)
+    }
+
+    /// Draws an input for a terminal of `warehouse`, and an order of `district`: 5 to 15 lines, one in a hundred from
+    /// another warehouse, and in one of a hundred orders an item that does not exist, at the end.
+    pub fn draw(
+        random: &mut Rng,
+        database: &Database,
+        (warehouse, district): (u64, u64),
+        number: u64,
+    ) -> Self {
         let (scale, constants) = (database.scale, constants());
-        let district = random.u64(1..=scale.districts);
         let customer = constants.c_id.draw(random, 1, scale.customers);
         let count = random.usize(5..=MOST_LINES);
         let rolls_back = random.u64(1..=100) == 1;

@@ -32,7 +32,8 @@ fn workload(scale: Scale) -> TpccNewOrderWorkload {
 fn input(database: &Database, rolls_back: bool) -> Input {
     let mut random = Rng::with_seed(11);
     loop {
-        let input = Input::draw(&mut random, database, 1, 0);
+        let district = Input::draw_district(&mut random, database);
+        let input = Input::draw(&mut random, database, (1, district), 0);
         if input.rolls_back(database) == rolls_back {
             return input;
         }
@@ -123,8 +124,11 @@ fn inputs_follow_the_specification() {
     workload.prepare(&mut worker).unwrap();
     let database = workload.database(&mut worker).unwrap();
     let mut random = Rng::with_seed(5);
-    let inputs: Vec<Input> =
-        (0..20_000).map(|number| Input::draw(&mut random, &database, 2, number)).collect();
+    let mut draw = |number| {
+        let district = Input::draw_district(&mut random, &database);
+        Input::draw(&mut random, &database, (2, district), number)
+    };
+    let inputs: Vec<Input> = (0..20_000).map(&mut draw).collect();
     let lines: Vec<_> = inputs.iter().flat_map(|input| input.lines()).collect();
     let mean = lines.len() as f64 / inputs.len() as f64;
     assert!((9.9..10.1).contains(&mean), "{mean} lines");
