@@ -3,14 +3,15 @@
 //! ```text
 //! header   word 0 tag (parameter: keys in a node) · word 1 the root node · the rest of its line unused
 //! node     word 0 its order
-//!          then room for the pairs: key and value
+//!          then room for the pairs' keys
 //!          then, in inner nodes alone, the child left of all keys and the child right of each pair
+//!          then room for the pairs' values
 //! order    bits 0 to 43 numbers of pairs, four bits each: those in use, in the order of their keys, then the free ones
 //!          bits 44 to 47 how many are in use · bits 48 to 53 level (0: leaf) · bits 54 to 63 node magic
 //! ```
 //!
 //! Every written word is a log record, so pairs stay where they were put, and one word says which is the i-th (as
-//! the permutation word of Masstree's nodes does). **An insertion into a leaf with room writes three words (key,
+//! the permutation word of Masstree's nodes does), and a way down touches few lines: values lie apart. **An insertion into a leaf with room writes three words (key,
 //! value, order) and a removal one.** The order names the free pairs too, so that none has to be looked for. A child
 //! belongs to the pair left of it and has its number.
 //!
@@ -39,7 +40,8 @@ const KIND: Kind = Kind::BTree;
 const NODE_MAGIC: u64 = 0x2d7;
 /// As many as an order has room for.
 const MAX_KEYS: u64 = 11;
-const PAIRS: u64 = 1;
+/// The word where the keys begin.
+const KEYS: u64 = 1;
 /// Inner nodes have two children at least: 2^32 leaves.
 const MAX_LEVELS: u64 = 32;
 
@@ -142,10 +144,10 @@ impl Node {
         self.order -= 1 << COUNT;
     }
 
-    /// The pair with this number.
+    /// The word that holds the key of the pair with this number.
     #[inline(always)]
-    fn pair(self, number: u64) -> PersistentAddress {
-        self.at.byte(8 * (PAIRS + 2 * number))
+    fn key_at(self, number: u64) -> PersistentAddress {
+        self.at.byte(8 * (KEYS + number))
     }
 }
 
@@ -239,7 +241,35 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// The word of `node` that holds child `number`.
     #[inline(always)]
     fn child_at(&self, node: Node, number: u64) -> PersistentAddress {
-        node.at.byte(8 * (PAIRS + 2 * self.keys + number))
+        node.at.byte(8 * (KEYS + self.keys + number))
+    }
+
+    /// Children that a node of this level has room for.
+    #[inline(always)]
+    fn children(&self, level: u64) -> u64 {
+        if level == 0 { 0 } else { self.keys + 1 }
+    }
+
+    /// The word that holds the value of the pair with this number.
+    #[inline(always)]
+    fn value_at(&self, node: Node, number: u64) -> PersistentAddress {
+        node.at.byte(8 * (KEYS + self.keys + self.children(node.level()) + number))
+    }
+
+    fn pair(&self, tx: &mut impl Read, node: Node, number: u64) -> Result<Pair, Abort> {
+        Ok([tx.read(node.key_at(number))?, tx.read(self.value_at(node, number))?])
+    }
+
+    #[inline(always)]
+    fn write_pair(
+        &self,
+        tx: &mut impl Transaction,
+        node: Node,
+        number: u64,
+        pair: Pair,
+    ) -> Result<(), Abort> {
+        tx.write(node.key_at(number), pair[0])?;
+        tx.write(self.value_at(node, number), pair[1])
     }
 
     /// Writes a new node with these pairs and, unless it is a leaf, these children.
@@ -250,11 +280,12 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         pairs: &[Pair],
         children: &[u64],
     ) -> Result<PersistentAddress, Abort> {
-        let children_words = if level == 0 { 0 } else { self.keys + 1 };
-        let at = tx.alloc(8 * (PAIRS + 2 * self.keys + children_words))?;
+        let at = tx.alloc(8 * (KEYS + 2 * self.keys + self.children(level)))?;
         let node = Node::fresh(at, level, pairs.len() as u64);
         tx.write(at, node.order)?;
-        tx.write_range(node.pair(0), pairs.as_flattened())?;
+        for (number, &pair) in (0..).zip(pairs) {
+            self.write_pair(tx, node, number, pair)?;
+        }
         tx.write_range(self.child_at(node, 0), children)?;
         Ok(at)
     }
@@ -312,11 +343,6 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         if index == 0 { Ok(0) } else { Ok(1 + self.number(tx, node, index - 1)?) }
     }
 
-    fn pair(tx: &mut impl Read, node: Node, number: u64) -> Result<Pair, Abort> {
-        let at = node.pair(number);
-        Ok([tx.read(at)?, tx.read(at.word(1))?])
-    }
-
     /// The place behind those pairs whose keys `is_before` wants, the first ones of a node. Of the numbers only the one
     /// that is returned is checked.
     #[inline(always)]
@@ -326,7 +352,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         while place.index < high {
             let middle = (place.index + high) / 2;
             let number = node.number(middle);
-            let other = tx.read(node.pair(number))?;
+            let other = tx.read(node.key_at(number))?;
             if is_before(K::from_word(other)) {
                 place = Place { index: middle + 1, child: number + 1, last: other };
             } else {
@@ -346,7 +372,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         loop {
             let place = self.search(tx, node, |other| other <= key)?;
             match place.pair(key) {
-                Some(number) => return Ok(Some(node.pair(number).word(1))),
+                Some(number) => return Ok(Some(self.value_at(node, number))),
                 None if node.level() == 0 => return Ok(None),
                 None => node = self.child(tx, node, place.child)?,
             }
@@ -386,7 +412,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         loop {
             let place = self.search(tx, node, |other| other <= key)?;
             if let Some(number) = place.pair(key) {
-                let at = node.pair(number).word(1);
+                let at = self.value_at(node, number);
                 let old = tx.read(at)?;
                 if old != value {
                     tx.write(at, value)?;
@@ -419,7 +445,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     ) -> Result<(), Abort> {
         let number = self.number(tx, node, node.count())?;
         node.insert(index);
-        tx.write_range(node.pair(number), &pair)?;
+        self.write_pair(tx, node, number, pair)?;
         if node.level() > 0 {
             tx.write(self.child_at(node, 1 + number), child)?;
         }
@@ -485,7 +511,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
             } else {
                 let number = self.number(tx, node, if i < index { i } else { i - 1 })?;
                 let below = if is_inner { tx.read(self.child_at(node, 1 + number))? } else { 0 };
-                (Self::pair(tx, node, number)?, below)
+                (self.pair(tx, node, number)?, below)
             };
         }
         let children = if is_inner { &children[..moved] } else { &[] };
@@ -511,7 +537,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         let (old, mut index) = loop {
             let place = self.search(tx, node, |other| other <= key)?;
             if let Some(number) = place.pair(key) {
-                let old = node.pair(number).word(1);
+                let old = self.value_at(node, number);
                 break (tx.read(old)?, place.index - 1);
             }
             if node.level() == 0 {
@@ -521,8 +547,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
             node = self.child(tx, node, place.child)?;
         };
         if node.level() > 0 {
-            let hole = self.number(tx, node, index)?;
-            let hole = node.pair(hole);
+            let (holed, hole) = (node, self.number(tx, node, index)?);
             while node.level() > 0 {
                 path[node.level() as usize] = (node.at, index);
                 let number = self.child_number(tx, node, index)?;
@@ -531,8 +556,8 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
             }
             index -= 1;
             let number = self.number(tx, node, index)?;
-            let before = Self::pair(tx, node, number)?;
-            tx.write_range(hole, &before)?;
+            let before = self.pair(tx, node, number)?;
+            self.write_pair(tx, holed, hole, before)?;
         }
         node.remove(index);
         if node.count() >= self.least() || top_level == 0 {
@@ -604,7 +629,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         node: Node,
     ) -> Result<(), Abort> {
         let (between, last) = (self.number(tx, parent, index)?, self.number(tx, left, left.count() - 1)?);
-        let (comes, goes_up) = (Self::pair(tx, parent, between)?, Self::pair(tx, left, last)?);
+        let (comes, goes_up) = (self.pair(tx, parent, between)?, self.pair(tx, left, last)?);
         let mut behind = 0;
         if node.level() > 0 {
             // What was the first child is the one behind the new pair.
@@ -615,7 +640,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         }
         left.remove(left.count() - 1);
         tx.write(left.at, left.order)?;
-        tx.write_range(parent.pair(between), &goes_up)?;
+        self.write_pair(tx, parent, between, goes_up)?;
         self.put(tx, node, 0, comes, behind)
     }
 
@@ -629,7 +654,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         mut right: Node,
     ) -> Result<(), Abort> {
         let (between, next) = (self.number(tx, parent, index)?, self.number(tx, right, 0)?);
-        let (comes, goes_up) = (Self::pair(tx, parent, between)?, Self::pair(tx, right, next)?);
+        let (comes, goes_up) = (self.pair(tx, parent, between)?, self.pair(tx, right, next)?);
         let mut moved = 0;
         if node.level() > 0 {
             let first = self.child_at(right, 0);
@@ -639,7 +664,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         }
         right.remove(0);
         tx.write(right.at, right.order)?;
-        tx.write_range(parent.pair(between), &goes_up)?;
+        self.write_pair(tx, parent, between, goes_up)?;
         self.put(tx, node, node.count(), comes, moved)
     }
 
@@ -655,12 +680,12 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     ) -> Result<(), Abort> {
         let is_inner = right.level() > 0;
         let between = self.number(tx, parent, index)?;
-        let mut pair = Self::pair(tx, parent, between)?;
+        let mut pair = self.pair(tx, parent, between)?;
         let mut child = 0;
         for index in 0..=right.count() {
             if index > 0 {
                 let number = self.number(tx, right, index - 1)?;
-                pair = Self::pair(tx, right, number)?;
+                pair = self.pair(tx, right, number)?;
             }
             if is_inner {
                 let number = self.child_number(tx, right, index)?;
@@ -668,7 +693,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
             }
             let number = self.number(tx, left, left.count())?;
             left.insert(left.count());
-            tx.write_range(left.pair(number), &pair)?;
+            self.write_pair(tx, left, number, pair)?;
             if is_inner {
                 tx.write(self.child_at(left, 1 + number), child)?;
             }
@@ -709,7 +734,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
                 break;
             }
             let number = self.number(tx, node, index)?;
-            let key = K::from_word(tx.read(node.pair(number))?);
+            let key = K::from_word(tx.read(node.key_at(number))?);
             if last.is_some_and(|last| key <= last) {
                 return Err(KIND.damaged(tx, node.at, "keys out of order"));
             }
@@ -717,7 +742,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
             if is_behind(&key, keys) {
                 return Ok(ControlFlow::Break(()));
             }
-            let value = V::from_word(tx.read(node.pair(number).word(1))?);
+            let value = V::from_word(tx.read(self.value_at(node, number))?);
             if visit(key, value)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -753,7 +778,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         let mut keys = Vec::new();
         let mut last = above;
         for index in 0..node.count() {
-            let key = K::from_word(tx.read(node.pair(node.number(index)))?);
+            let key = K::from_word(tx.read(node.key_at(node.number(index)))?);
             if last.is_some_and(|last| key <= last) || below.is_some_and(|below| key >= below) {
                 return Err(KIND.damaged(tx, node.at, "keys out of order"));
             }

@@ -14,7 +14,7 @@ const MAGIC: u64 = 0x5c1d;
 /// The parameter's largest value.
 pub const PARAMETER_MASK: u64 = (1 << 24) - 1;
 
-/// The kinds of structures; the numbers are part of the pool format. 4 and 8 stand for trees with other nodes.
+/// The kinds of structures; the numbers are part of the pool format. 4, 8 and 10 stand for trees with other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Words in a row.
@@ -32,7 +32,7 @@ pub enum Kind {
     /// A ring of entries.
     Queue = 7,
     /// A tree whose pairs are in all its nodes.
-    BTree = 10,
+    BTree = 11,
 }
 
 impl Kind {
