@@ -395,6 +395,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
+    /// Lets a line that a commit will store home to come near meanwhile.
+    #[inline(always)]
+    pub(super) fn fetch_home(&self, line: PersistentAddress) {
+        if C::INLINED {
+            self.view.memory.prefetch_for_write(line);
+        }
+    }
+
     /// Sees to it that what is to be stored home is at hand, before the scheme writes its copies back: clwb may evict them.
     #[inline(always)]
     pub(super) fn gather_home(&mut self) {
@@ -410,9 +418,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return;
         }
         for entry in self.writes.entries() {
-            for (at, value) in entry.home() {
-                self.view.memory.store(at, value);
-            }
+            entry.store_home(&self.view.memory);
         }
     }
 }

@@ -75,7 +75,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         let line = at.line();
         match self.writes.find(line) {
             Some(entry) => entry,
-            None => self.writes.push_indexed(line),
+            None => {
+                self.fetch_home(line);
+                self.writes.push_indexed(line)
+            }
         }
     }
 

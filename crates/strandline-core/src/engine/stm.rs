@@ -179,6 +179,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn take(&mut self, index: u64, lock: u64, line: PersistentAddress) -> Option<u32> {
         let word = self.view.shared.lock(index);
         let new = locked(self.slot_index, self.writes.entries().len() as u32);
+        self.fetch_home(line);
         self.view.memory.compare_exchange(word, lock, new).ok()?;
         self.view.memory.event(Event::Lock(word));
         // The other words of the line may be read under this lock.

@@ -154,6 +154,16 @@ pub trait Memory {
     fn store_pair<A: Address>(&self, at: A, pair: [u64; 2]) {
         self.store_range(at, &pair);
     }
+    /// Stores those words of a line that `written` names, bit i for word i, in address order, each atomically (release).
+    #[inline(always)]
+    #[track_caller]
+    fn store_line(&self, line: PersistentAddress, written: u8, values: &[u64; LINE_WORDS as usize]) {
+        for (i, &value) in (0..).zip(values) {
+            if written >> i & 1 == 1 {
+                self.store(line.word_inside(i), value);
+            }
+        }
+    }
     /// Stores a word past the cache; durable after the next fence.
     #[track_caller]
     fn store_non_temporal(&self, at: PersistentAddress, value: u64);
@@ -321,6 +331,10 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn store_pair<A: Address>(&self, at: A, pair: [u64; 2]) {
         (**self).store_pair(at, pair);
+    }
+    #[inline(always)]
+    fn store_line(&self, line: PersistentAddress, written: u8, values: &[u64; LINE_WORDS as usize]) {
+        (**self).store_line(line, written, values);
     }
     #[inline(always)]
     fn store_non_temporal(&self, at: PersistentAddress, value: u64) {

@@ -9,8 +9,8 @@ use super::process::Process;
 use super::protection::ProtectionKey;
 use super::write_back::{self, WriteBackInstruction};
 use super::{
-    Address, Counters, Event, Mapping, Memory, PersistentAddress, Space, Step, VolatileAddress, WORD_BYTES,
-    latch, running, system,
+    Address, Counters, Event, LINE_WORDS, Mapping, Memory, PersistentAddress, Space, Step, VolatileAddress,
+    WORD_BYTES, latch, running, system,
 };
 use crate::Domain;
 use crate::error::{Error, Result};
@@ -274,7 +274,7 @@ impl Memory for Native {
     #[inline(always)]
     fn store<A: Address>(&self, at: A, value: u64) {
         let word = self.words::<A>().at(at.offset());
-        self.storing::<A, _>(|| word.store(value, Ordering::Release));
+        self.storing::<A, _>(move || word.store(value, Ordering::Release));
     }
 
     #[inline(always)]
@@ -298,9 +298,22 @@ impl Memory for Native {
     #[inline(always)]
     fn store_pair<A: Address>(&self, at: A, [first, second]: [u64; 2]) {
         let words = self.words::<A>().range(at.offset(), 2);
-        self.storing::<A, _>(|| {
+        self.storing::<A, _>(move || {
             words[0].store(first, Ordering::Release);
             words[1].store(second, Ordering::Release);
+        });
+    }
+
+    #[inline(always)]
+    fn store_line(&self, line: PersistentAddress, written: u8, values: &[u64; LINE_WORDS as usize]) {
+        let words = self.persistent.range(line.offset(), values.len());
+        self.storing::<PersistentAddress, _>(move || {
+            let mut rest = written;
+            while rest != 0 {
+                let word = rest.trailing_zeros() as usize;
+                words[word].store(values[word], Ordering::Release);
+                rest &= rest - 1;
+            }
         });
     }
 

@@ -1,7 +1,7 @@
 //! What a running transaction has written: an entry for each cache line, with each word's newest value, and the place
 //! where its scheme keeps it.
 
-use crate::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress};
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress};
 
 /// So many entries are found by looking at each.
 const SCANNED: usize = 8;
@@ -79,9 +79,14 @@ impl LineEntry {
     }
 
     /// What is to be stored home, by address.
-    #[inline(always)]
     pub fn home(&self) -> impl Iterator<Item = (PersistentAddress, u64)> {
         self.words().map(|word| (self.line.word_inside(word as u64), self.values[word]))
+    }
+
+    /// Stores the new values home.
+    #[inline(always)]
+    pub fn store_home<M: Memory>(&self, memory: &M) {
+        memory.store_line(self.line, self.written, &self.values);
     }
 
     /// The numbers of the words that were written.
@@ -162,6 +167,9 @@ impl WriteSet {
     /// The entry of `line` by the index.
     #[inline(always)]
     pub fn find(&self, line: PersistentAddress) -> Option<u32> {
+        if self.filter == 0 {
+            return None;
+        }
         let hash = Self::hash(line);
         if self.filter >> (hash >> 58) & 1 == 0 {
             return None;
