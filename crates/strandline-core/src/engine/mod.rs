@@ -56,6 +56,8 @@ pub struct Engine<M: Memory, C: Control<M>> {
     pub(super) read_only: bool,
     /// `Sync`: the transaction does not wait until it, and what it read, is durable.
     pub(super) durable_later: bool,
+    /// `Sync`: how many records the last transaction had that wrote something; the next one may have as many.
+    last_records: u64,
     /// The TxID up to which the log has to be durable for the last transaction to be.
     pub(super) durable_at: u64,
     /// STM: the lock that the last attempt gave way to, and its word.
@@ -94,6 +96,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             error: None,
             read_only: false,
             durable_later: false,
+            last_records: 1,
             durable_at: 0,
             obstacle: None,
             is_queued: false,
@@ -117,6 +120,12 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.read_only = read_only;
         self.newest_seen = 0;
         self.scheme.begin(&self.view);
+        if let Some(log) = self.shared_log
+            && !read_only
+            && !self.holds_lock
+        {
+            log.wait_for_room(&self.view, self.last_records);
+        }
         match self.concurrency() {
             Concurrency::Stm => self.begin_stm(attempt >= SERIAL_AFTER),
             Concurrency::SingleWriter => self.begin_single_writer(attempt),
@@ -178,6 +187,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn commit_shared(&mut self) -> Result<u64, Abort> {
         let Some(log) = self.shared_log else { return Ok(0) };
         let (from, records) = self.scheme.running_records();
+        self.last_records = records + 1;
         let reservation = match log.enter(&self.view, self.slot, records + 1) {
             Ok(reservation) => reservation,
             Err(error) => return Err(self.fail(error)),

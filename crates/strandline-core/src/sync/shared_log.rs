@@ -267,7 +267,7 @@ impl SharedLog {
         self.line(7)
     }
     /// Held by the one that waits for room.
-    fn queue(&self) -> VolatileAddress {
+    pub(super) fn queue(&self) -> VolatileAddress {
         self.line(8)
     }
     /// Changes whenever there may be more room, while somebody waits for it.
@@ -351,6 +351,32 @@ impl SharedLog {
 
     // ---- reservation ----
 
+    /// Waits, if room is short, until there is some for a transaction of `records` records: before it takes what others would
+    /// wait for meanwhile. The room is not kept for it.
+    #[inline]
+    pub(crate) fn wait_for_room<M: Memory>(&self, view: &View<M>, records: u64) {
+        let blocks = Self::blocks_for(records).min(self.ring.min(self.staging));
+        let memory = &view.memory;
+        if memory.load(self.claimed()) + blocks > memory.load(self.start()) + self.ring
+            || self.is_too_dirty(memory)
+        {
+            self.wait_for_blocks(view, blocks);
+        }
+    }
+
+    #[cold]
+    fn wait_for_blocks<M: Memory>(&self, view: &View<M>, blocks: u64) {
+        // What fails says so again when the transaction commits.
+        if self.reserve(view, blocks).is_ok() {
+            self.give_back(&view.memory, blocks);
+        }
+    }
+
+    fn is_too_dirty<M: Memory>(&self, memory: &M) -> bool {
+        let active = memory.load(self.active_bitmap());
+        memory.load(self.dirty_count(active)) >= 2 * self.dirty_bound
+    }
+
     fn try_reserve<M: Memory>(&self, memory: &M, blocks: u64) -> Room {
         loop {
             let claimed = load_in_order(memory, self.claimed());
@@ -360,8 +386,7 @@ impl SharedLog {
             if claimed + blocks > memory.load(self.durable()) + self.staging {
                 return Room::StagingFull;
             }
-            let active = memory.load(self.active_bitmap());
-            if memory.load(self.dirty_count(active)) >= 2 * self.dirty_bound {
+            if self.is_too_dirty(memory) {
                 return Room::TooDirty;
             }
             if memory.compare_exchange(self.claimed(), claimed, claimed + blocks).is_ok() {

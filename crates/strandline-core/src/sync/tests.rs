@@ -170,3 +170,42 @@ fn nobody_waits_for_ever() {
         assert!(contents(&view) == before);
     }
 }
+
+/// A transaction for which the ring has no room does not begin: it holds no lock while it waits.
+#[test]
+fn room_is_waited_for_before_a_transaction_begins() {
+    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
+        let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 100, staging_blocks: 16 };
+        let files = Files::create(SMALL, parameters, true);
+        let (view, _) = files.open();
+        let fork = || View { memory: view.memory.fork(), layout: files.layout, shared: files.shared };
+        let root = files.layout.root(0);
+        let is_running = AtomicBool::new(false);
+        let was_running = std::thread::scope(|scope| {
+            let (is_running, view, log) = (&is_running, fork(), files.log);
+            let writer = scope.spawn(move || {
+                let mut worker = Worker::lease(view, concurrency, Some(log)).unwrap();
+                for value in 0..64 {
+                    worker
+                        .run(|tx| {
+                            is_running.store(true, Ordering::SeqCst);
+                            tx.write(root, value)
+                        })
+                        .unwrap();
+                    is_running.store(false, Ordering::SeqCst);
+                }
+            });
+            // Somebody waits for room.
+            while fork().memory.load(files.log.queue()) == 0 {
+                std::thread::yield_now();
+            }
+            let was_running = is_running.load(Ordering::SeqCst);
+            while !writer.is_finished() {
+                files.log.checkpoint(&fork()).unwrap();
+            }
+            was_running
+        });
+        assert!(!was_running, "{concurrency:?}");
+        assert_eq!(view.memory.load(root), 63);
+    }
+}
