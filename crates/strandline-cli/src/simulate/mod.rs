@@ -77,9 +77,8 @@ pub struct Arguments {
 }
 
 /// What means nothing to a trace.
-const WORKLOAD_FLAGS: [&str; 11] = [
+const WORKLOAD_FLAGS: [&str; 10] = [
     "scheme",
-    "hardware",
     "workload",
     "threads",
     "transactions",
@@ -151,7 +150,7 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
     progress.enable_steady_tick(Duration::from_millis(200));
     if let Some(path) = &arguments.trace {
         progress.set_message("running the trace");
-        let finished = trace::run(path, &machine);
+        let finished = trace::run(path, &machine, arguments.hardware()?);
         progress.finish_and_clear();
         let finished = finished.map_err(|error| Failure::Usage(error.to_string()))?;
         let host = Host::new(finished.accesses, finished.host_time);
@@ -192,20 +191,24 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
 }
 
 impl Arguments {
-    fn simulate(
-        &self,
-        machine: &Description,
-        workload: WorkloadKind,
-        progress: &ProgressBar,
-    ) -> Result<(Finished, Vec<CrashReport>), Failure> {
-        let hardware = scheme::find(&self.hardware).ok_or_else(|| {
+    fn hardware(&self) -> Result<&'static scheme::Entry, Failure> {
+        scheme::find(&self.hardware).ok_or_else(|| {
             let names: Vec<_> = scheme::SCHEMES.iter().map(|entry| entry.name).collect();
             Failure::Usage(format!(
                 "there is no hardware scheme {:?}; choose from {}",
                 self.hardware,
                 names.join(", ")
             ))
-        })?;
+        })
+    }
+
+    fn simulate(
+        &self,
+        machine: &Description,
+        workload: WorkloadKind,
+        progress: &ProgressBar,
+    ) -> Result<(Finished, Vec<CrashReport>), Failure> {
+        let hardware = self.hardware()?;
         let run = Run {
             scheme: self.scheme,
             threads: self.threads as usize,

@@ -60,12 +60,14 @@ pub fn run(outcome: &run::Outcome) -> String {
 /// A trace's run.
 pub fn trace(outcome: &trace::Outcome) -> String {
     let head = format!(
-        "{} on machine {}: {}\n{} records, {} pages; {} cycles, {:.3} ms\n",
+        "{} on machine {}, hardware {}: {}\n{} records, {} pages, {} transactions; {} cycles, {:.3} ms\n",
         outcome.trace,
         outcome.machine.name,
+        outcome.hardware,
         outcome.machine.description,
         outcome.records,
         outcome.pages,
+        outcome.transactions,
         outcome.statistics.cycles,
         outcome.seconds * 1e3,
     );

@@ -1,12 +1,22 @@
 //! The text that `valgrind --tool=lackey --trace-mem=yes` prints: `I  ADDRESS,SIZE` for an instruction, ` L `, ` S ` and
 //! ` M ` for a load, a store and both at once; addresses hexadecimal, sizes decimal (valgrind manual, Lackey).
+//!
+//! Between them what the program has valgrind print with `VALGRIND_PRINTF`, in lines that valgrind begins with `**PID**`:
+//!
+//! ```text
+//! strandline persistent ADDRESS,SIZE   these bytes are in the pool, and nothing that no such line names
+//! strandline begin                     a transaction begins
+//! strandline commit                    it commits
+//! strandline abort                     it ends without effect
+//! ```
 
 use super::Record;
 
 /// The largest access: lackey prints vector registers' as one, 512 bytes are more than any has.
 const LARGEST: u64 = 512;
 
-/// The record in a line; `None` for empty ones and valgrind's own messages (`==PID==`, `--PID--`).
+/// The record in a line; `None` for empty ones, valgrind's own messages (`==PID==`, `--PID--`) and what else the program
+/// has it print.
 ///
 /// # Errors
 /// What is wrong with the line.
@@ -15,8 +25,28 @@ pub fn record(line: &str) -> Result<Option<Record>, String> {
     if text.is_empty() || text.starts_with("==") || text.starts_with("--") {
         return Ok(None);
     }
+    let shown = || text.chars().take(60).collect::<String>();
+    if let Some(printed) = text.strip_prefix("**") {
+        let printed = printed.split_once("**").map_or("", |(_, rest)| rest.trim());
+        let Some(mark) = printed.strip_prefix("strandline ") else { return Ok(None) };
+        let wrong =
+            || format!("{:?}: expected strandline begin, commit, abort, or persistent ADDRESS,SIZE", shown());
+        return match mark.trim() {
+            "begin" => Ok(Some(Record::Begin)),
+            "commit" => Ok(Some(Record::Commit)),
+            "abort" => Ok(Some(Record::Abort)),
+            mark => {
+                let range = mark.strip_prefix("persistent ").and_then(|range| range.trim().split_once(','));
+                let (address, size) = range.ok_or_else(wrong)?;
+                let address =
+                    u64::from_str_radix(address.trim_start_matches("0x"), 16).map_err(|_| wrong())?;
+                let size = size.parse().map_err(|_| wrong())?;
+                address.checked_add(size).map(|_| Some(Record::Persistent(address, size))).ok_or_else(wrong)
+            }
+        };
+    }
     let expected = || {
-        let shown: String = text.chars().take(60).collect();
+        let shown = shown();
         format!("{shown:?}: expected I, L, S or M and ADDRESS,SIZE, such as \" L 1ffefff0a8,8\"")
     };
     let (kind, rest) = text.split_once(' ').ok_or_else(expected)?;
@@ -50,6 +80,18 @@ mod tests {
         assert_eq!(record(" M a,4"), Ok(Some(Record::Modify(10, 4))));
         assert_eq!(record(""), Ok(None));
         assert_eq!(record("==123== Command: ls"), Ok(None));
+        assert_eq!(record("**123** strandline begin\n"), Ok(Some(Record::Begin)));
+        assert_eq!(record("**123** strandline commit"), Ok(Some(Record::Commit)));
+        assert_eq!(record("**123** strandline abort"), Ok(Some(Record::Abort)));
+        for range in ["0x10,4096", "10,4096"] {
+            let line = format!("**1** strandline persistent {range}");
+            assert_eq!(record(&line), Ok(Some(Record::Persistent(16, 4096))));
+        }
+        assert_eq!(record("**123** hello"), Ok(None));
+        for wrong in ["end", "persistent", "persistent 10", "persistent g,1", "persistent ffffffffffffffff,1"]
+        {
+            assert!(record(&format!("**123** strandline {wrong}")).is_err(), "{wrong}");
+        }
         for wrong in [" X 10,8", "L", " L 10", " L 1g,8", " L 10,eight", " L 10,0", " L 10,-1", " L 10,513"] {
             assert!(record(wrong).is_err(), "{wrong}");
         }

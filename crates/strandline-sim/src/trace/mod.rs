@@ -1,5 +1,6 @@
-//! Traces of people's own programs on the machine: the accesses of one thread, as valgrind's lackey prints them, or
-//! those of several with write-backs, fences and transactions, in a format of our own.
+//! Traces of people's own programs on the machine: the accesses of one thread, as valgrind's lackey prints them, with the
+//! marks of transactions if the program has it print them, or those of several threads with write-backs, fences and
+//! transactions, in a format of our own. Hardware schemes see transactions as they see those of workloads.
 
 pub mod binary;
 pub mod lackey;
@@ -7,20 +8,24 @@ pub mod lackey;
 pub use binary::{Header, Writer};
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use serde::Serialize;
 use strandline_core::memory::coroutines::Thread;
-use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Space, Step, VolatileAddress};
+use strandline_core::memory::{
+    Event, Hosted, LINE_BYTES, Memory, PersistentAddress, Space, Step, VolatileAddress,
+};
 
 use crate::controller::Regions;
 use crate::description::{Description, Impossible};
 use crate::machine::{Contents, Machine};
+use crate::scheme::{Entry, HardwareScheme, Setup};
 use crate::statistics::Statistics;
 
 /// Addresses are mapped page by page, in the order of their first access, so that sparse address spaces fit.
@@ -39,6 +44,14 @@ pub enum Record {
     Store(u64, u64),
     /// A load and a store of the same bytes by one instruction.
     Modify(u64, u64),
+    /// So many bytes at an address are in the pool.
+    Persistent(u64, u64),
+    /// A transaction begins.
+    Begin,
+    /// It commits.
+    Commit,
+    /// It ends without effect; its stores have been taken back by others.
+    Abort,
 }
 
 /// Why a trace cannot be run.
@@ -88,6 +101,22 @@ pub enum TraceError {
         /// The trace's path.
         path: PathBuf,
     },
+    /// A hardware scheme has nothing to do.
+    #[error("{}: {hardware} makes transactions durable, and no transaction begins in it (see docs/simulator.md)", path.display())]
+    NoTransactions {
+        /// The trace's path.
+        path: PathBuf,
+        /// The hardware scheme.
+        hardware: &'static str,
+    },
+    /// The hardware scheme cannot be built into this machine.
+    #[error("{hardware} on this machine: {why}")]
+    Hardware {
+        /// The hardware scheme.
+        hardware: &'static str,
+        /// What it lacks.
+        why: String,
+    },
     /// The machine cannot be built.
     #[error(transparent)]
     Impossible(#[from] Impossible),
@@ -102,6 +131,10 @@ pub struct Outcome {
     pub records: u64,
     /// Pages of 4096 bytes that it touches; of a binary trace, those of its spaces.
     pub pages: usize,
+    /// Transactions that commit in it.
+    pub transactions: u64,
+    /// The hardware scheme.
+    pub hardware: &'static str,
     /// Seconds of simulated time.
     pub seconds: f64,
     /// Everything that the machine counted.
@@ -120,53 +153,71 @@ pub struct Finished {
     pub host_time: Duration,
 }
 
-/// Runs the trace in `path` on `machine`.
+/// Runs the trace in `path` on `machine`, which `hardware` is built into.
 ///
-/// Lackey's runs on the first core, and all its addresses lie in the memory behind the pool (`nvm`). It names its
+/// Lackey's runs on the first core. All its addresses lie in the memory behind the pool (`nvm`), or, where the trace says what
+/// is in the pool, that alone. It names its
 /// instructions, so `cores.instructions_per_access` is taken as 0: one that accesses memory takes the time of its
-/// accesses, each other one `cores.cycles_per_instruction`.
+/// accesses, each other one `cores.cycles_per_instruction`. Where the hardware's paper has programs write back what they stored,
+/// that is done at the end of each transaction.
 ///
 /// # Errors
-/// The file cannot be read, a line is malformed, there is no access, it touches more than 4 GB; the machine is impossible.
-pub fn run(path: &Path, machine: &Description) -> Result<Finished, TraceError> {
+/// The file cannot be read, a line is malformed, there is no access, it touches more than 4 GB; no transaction begins in it, for
+/// hardware; the machine is impossible.
+pub fn run(path: &Path, machine: &Description, hardware: &Entry) -> Result<Finished, TraceError> {
     let read = |source| TraceError::Read { path: path.to_path_buf(), source };
     let mut magic = Vec::new();
     File::open(path).map_err(read)?.take(8).read_to_end(&mut magic).map_err(read)?;
     if magic == binary::MAGIC {
-        return run_binary(path, machine);
+        return run_binary(path, machine, hardware);
     }
     // The first pass finds every mistake and every page before any time passes.
-    let (mut pages, mut records, mut instructions) = (HashMap::new(), 0, 0);
+    let (mut touched, mut order, mut pool) = (HashSet::new(), Vec::new(), Pool::default());
+    let (mut records, mut instructions, mut transactions) = (0, 0, 0);
+    let (mut is_in_transaction, mut has_begun) = (false, false);
     each(path, |record| {
         records += 1;
-        instructions += u64::from(record == Record::Instruction);
-        let (Record::Load(at, bytes) | Record::Store(at, bytes) | Record::Modify(at, bytes)) = record else {
-            return Ok(());
-        };
-        for page in at / PAGE_BYTES..=(at + (bytes - 1)) / PAGE_BYTES {
-            let next = pages.len() as u64;
-            pages.entry(page).or_insert(next);
-        }
-        if pages.len() > PAGES {
-            return Err(format!("the trace touches more than {PAGES} pages of {PAGE_BYTES} bytes"));
+        match record {
+            Record::Instruction => instructions += 1,
+            Record::Load(at, bytes) | Record::Store(at, bytes) | Record::Modify(at, bytes) => {
+                for page in at / PAGE_BYTES..=(at + (bytes - 1)) / PAGE_BYTES {
+                    if touched.insert(page) {
+                        order.push(page);
+                    }
+                }
+                if order.len() > PAGES {
+                    return Err(format!("the trace touches more than {PAGES} pages of {PAGE_BYTES} bytes"));
+                }
+            }
+            Record::Persistent(at, bytes) => pool.ranges.push(at..at + bytes),
+            Record::Begin if is_in_transaction => return Err("a transaction begins in another one".into()),
+            Record::Begin => (is_in_transaction, has_begun) = (true, true),
+            Record::Commit | Record::Abort if !is_in_transaction => {
+                return Err("a transaction ends that has not begun".into());
+            }
+            Record::Commit => (is_in_transaction, transactions) = (false, transactions + 1),
+            Record::Abort => is_in_transaction = false,
         }
         Ok(())
     })?;
-    if pages.is_empty() {
+    if order.is_empty() {
         return Err(TraceError::Empty { path: path.to_path_buf() });
     }
+    let scheme = build(hardware, machine, has_begun, path)?;
+    let pages = Pages::new(&order, pool.sorted());
     let mut machine = machine.clone();
     machine.cores.instructions_per_access = 0.0;
     let contents = Contents {
-        persistent: vec![0; pages.len() * (PAGE_BYTES / 8) as usize],
-        volatile_bytes: PAGE_BYTES,
+        persistent: vec![0; pages.persistent.len() * (PAGE_BYTES / 8) as usize],
+        volatile_bytes: (1 + pages.volatile.len() as u64) * PAGE_BYTES,
         regions: Regions { logs: 0..0, metadata: 0..0 },
     };
-    let simulated = Rc::new(Machine::new(&machine, contents, None, None)?);
+    let simulated = Rc::new(Machine::new(&machine, contents, scheme, None)?);
     let began = std::time::Instant::now();
     let result = RefCell::new(Ok(()));
     simulated.run(vec![Box::new(|memory: &Hosted| {
-        let mut player = Player { memory, pages: &pages, stored: 0, instruction: false };
+        let writes_back = hardware.software.iter().any(|software| software.starts_with(FLUSHED));
+        let mut player = Player::new(memory, &pages, writes_back);
         *result.borrow_mut() = each(path, |record| {
             player.play(record);
             Ok(())
@@ -181,7 +232,9 @@ pub fn run(path: &Path, machine: &Description) -> Result<Finished, TraceError> {
     let outcome = Outcome {
         trace: path.display().to_string(),
         records,
-        pages: pages.len(),
+        pages: order.len(),
+        transactions,
+        hardware: hardware.name,
         seconds: machine.seconds(statistics.cycles),
         statistics,
         machine,
@@ -189,8 +242,25 @@ pub fn run(path: &Path, machine: &Description) -> Result<Finished, TraceError> {
     Ok(Finished { outcome, accesses: simulated.accesses(), host_time })
 }
 
+/// The hardware for a trace in which a transaction begins or none does.
+fn build(
+    hardware: &Entry,
+    machine: &Description,
+    has_transactions: bool,
+    path: &Path,
+) -> Result<Option<Box<dyn HardwareScheme>>, TraceError> {
+    let Some(make) = hardware.make else { return Ok(None) };
+    if !has_transactions {
+        return Err(TraceError::NoTransactions { path: path.to_path_buf(), hardware: hardware.name });
+    }
+    let setup = Setup { machine, omitted: None };
+    make(&setup)
+        .map(Some)
+        .map_err(|why| TraceError::Hardware { hardware: hardware.name, why: why.to_string() })
+}
+
 /// A trace in the format of our own, each thread on a core of its own.
-fn run_binary(path: &Path, machine: &Description) -> Result<Finished, TraceError> {
+fn run_binary(path: &Path, machine: &Description, hardware: &Entry) -> Result<Finished, TraceError> {
     let file = || path.to_path_buf();
     let began = std::time::Instant::now();
     let bytes = std::fs::read(path).map_err(|source| TraceError::Read { path: file(), source })?;
@@ -202,6 +272,8 @@ fn run_binary(path: &Path, machine: &Description) -> Result<Finished, TraceError
     if steps.len() > machine.cores.count {
         return Err(TraceError::Cores { path: file(), threads: steps.len(), cores: machine.cores.count });
     }
+    let has_transactions = steps.iter().flatten().any(|step| matches!(step, binary::Step::Begin));
+    let scheme = build(hardware, machine, has_transactions, path)?;
     let line = |at: u64| (at / 64) as u32;
     let logs = line(header.logs.start)..line(header.logs.end);
     let contents = Contents {
@@ -209,16 +281,19 @@ fn run_binary(path: &Path, machine: &Description) -> Result<Finished, TraceError
         volatile_bytes: header.volatile_bytes,
         regions: Regions { metadata: 0..logs.start, logs },
     };
-    let simulated = Rc::new(Machine::new(machine, contents, None, None)?);
+    let simulated = Rc::new(Machine::new(machine, contents, scheme, None)?);
     let threads = steps.iter().map(|steps| {
         Box::new(move |memory: &Hosted| steps.iter().for_each(|&step| perform(memory, step))) as Thread<'_>
     });
     simulated.run(threads.collect());
     let statistics = simulated.statistics();
+    let commits = steps.iter().flatten().filter(|step| matches!(step, binary::Step::Commit(_)));
     let outcome = Outcome {
         trace: path.display().to_string(),
         records: steps.iter().map(|steps| steps.len() as u64).sum(),
         pages: ((header.persistent_bytes + header.volatile_bytes) / PAGE_BYTES) as usize,
+        transactions: commits.count() as u64,
+        hardware: hardware.name,
         seconds: machine.seconds(statistics.cycles),
         statistics,
         machine: machine.clone(),
@@ -280,25 +355,90 @@ fn each(path: &Path, mut with: impl FnMut(Record) -> Result<(), String>) -> Resu
     }
 }
 
-/// The words that `bytes` bytes at `at` lie in.
-fn words(pages: &HashMap<u64, u64>, at: u64, bytes: u64) -> impl Iterator<Item = PersistentAddress> {
-    (at / 8..=(at + (bytes - 1)) / 8).filter_map(move |word| {
-        let page = pages.get(&(word * 8 / PAGE_BYTES))?;
-        Some(PersistentAddress::new(page * PAGE_BYTES + word * 8 % PAGE_BYTES))
-    })
+/// What a trace says is in the pool; if nothing, all is.
+#[derive(Default)]
+struct Pool {
+    ranges: Vec<Range<u64>>,
 }
+
+impl Pool {
+    /// In order, and none touches the next.
+    fn sorted(mut self) -> Self {
+        self.ranges.sort_unstable_by_key(|range| range.start);
+        self.ranges.dedup_by(|next, last| {
+            let touches = next.start <= last.end;
+            if touches {
+                last.end = last.end.max(next.end);
+            }
+            touches
+        });
+        self
+    }
+
+    fn holds(&self, at: u64) -> bool {
+        let next = self.ranges.partition_point(|range| range.start <= at);
+        self.ranges.is_empty() || next > 0 && at < self.ranges[next - 1].end
+    }
+}
+
+/// Where a trace's pages lie. One that is in the pool in part lies in both spaces.
+struct Pages {
+    pool: Pool,
+    persistent: HashMap<u64, u64>,
+    volatile: HashMap<u64, u64>,
+}
+
+impl Pages {
+    fn new(order: &[u64], pool: Pool) -> Self {
+        let (mut persistent, mut volatile) = (HashMap::new(), HashMap::new());
+        for &page in order {
+            let mut words = (page * PAGE_BYTES..(page + 1).saturating_mul(PAGE_BYTES)).step_by(8);
+            if words.clone().any(|word| pool.holds(word)) {
+                persistent.insert(page, persistent.len() as u64);
+            }
+            if words.any(|word| !pool.holds(word)) {
+                // The first one is not the program's.
+                volatile.insert(page, 1 + volatile.len() as u64);
+            }
+        }
+        Self { pool, persistent, volatile }
+    }
+}
+
+/// The software of hardware whose programs write back what they stored.
+const FLUSHED: &str = "hardware-flushed";
 
 /// Performs records.
 struct Player<'a> {
     memory: &'a Hosted,
-    pages: &'a HashMap<u64, u64>,
+    pages: &'a Pages,
+    /// Whether each transaction writes back what it stored.
+    writes_back: bool,
+    /// The lines that the running transaction has stored to.
+    stored_to: BTreeSet<u64>,
     /// Stores so far: traces carry no values.
     stored: u64,
+    /// Transactions that have committed.
+    committed: u64,
+    is_in_transaction: bool,
     /// Whether the last record is an instruction, which may access memory or not.
     instruction: bool,
 }
 
-impl Player<'_> {
+impl<'a> Player<'a> {
+    fn new(memory: &'a Hosted, pages: &'a Pages, writes_back: bool) -> Self {
+        Self {
+            memory,
+            pages,
+            writes_back,
+            stored_to: BTreeSet::new(),
+            stored: 0,
+            committed: 0,
+            is_in_transaction: false,
+            instruction: false,
+        }
+    }
+
     fn play(&mut self, record: Record) {
         match record {
             Record::Instruction => {
@@ -311,7 +451,35 @@ impl Player<'_> {
                 self.load(at, bytes);
                 self.store(at, bytes);
             }
+            Record::Persistent(..) => {}
+            Record::Begin => {
+                self.memory.event(Event::Begin);
+                self.is_in_transaction = true;
+            }
+            Record::Commit => {
+                self.write_back();
+                self.committed += 1;
+                self.memory.event(Event::Executed(self.committed));
+                self.memory.event(Event::Commit(self.committed));
+                self.memory.event(Event::Acknowledged(self.committed));
+                self.is_in_transaction = false;
+            }
+            Record::Abort => {
+                self.write_back();
+                self.memory.event(Event::Abort);
+                self.is_in_transaction = false;
+            }
         }
+    }
+
+    fn write_back(&mut self) {
+        if self.writes_back {
+            for &line in &self.stored_to {
+                self.memory.write_back(PersistentAddress::new(line * LINE_BYTES), Step::HomeWriteBack);
+            }
+            self.memory.fence(Step::HomeFence);
+        }
+        self.stored_to.clear();
     }
 
     /// Charges an instruction that accesses no memory; one that does takes the time of its accesses.
@@ -321,20 +489,49 @@ impl Player<'_> {
         }
     }
 
-    fn load(&mut self, at: u64, bytes: u64) {
+    /// Calls `with` for the words that `bytes` bytes at `at` lie in.
+    fn each_word(&mut self, at: u64, bytes: u64, mut with: impl FnMut(&mut Self, Word)) {
         self.instruction = false;
-        for word in words(self.pages, at, bytes) {
-            self.memory.load(word);
+        for word in at / 8..=(at + (bytes - 1)) / 8 {
+            let (page, inside) = (word * 8 / PAGE_BYTES, word * 8 % PAGE_BYTES);
+            let place = |pages: &HashMap<u64, u64>| pages.get(&page).map(|page| page * PAGE_BYTES + inside);
+            let word = if self.pages.pool.holds(word * 8) {
+                place(&self.pages.persistent).map(|at| Word::Persistent(PersistentAddress::new(at)))
+            } else {
+                place(&self.pages.volatile).map(|at| Word::Volatile(VolatileAddress::new(at)))
+            };
+            // Every page was found by the first pass.
+            word.into_iter().for_each(|word| with(self, word));
         }
     }
 
-    fn store(&mut self, at: u64, bytes: u64) {
-        self.instruction = false;
-        for word in words(self.pages, at, bytes) {
-            self.stored += 1;
-            self.memory.store(word, self.stored);
-        }
+    fn load(&mut self, at: u64, bytes: u64) {
+        self.each_word(at, bytes, |player, word| match word {
+            Word::Persistent(at) => drop(player.memory.load(at)),
+            Word::Volatile(at) => drop(player.memory.load(at)),
+        });
     }
+
+    fn store(&mut self, at: u64, bytes: u64) {
+        self.each_word(at, bytes, |player, word| {
+            player.stored += 1;
+            match word {
+                Word::Persistent(at) => {
+                    player.memory.store(at, player.stored);
+                    if player.is_in_transaction {
+                        player.stored_to.insert(at.offset() / LINE_BYTES);
+                    }
+                }
+                Word::Volatile(at) => player.memory.store(at, player.stored),
+            }
+        });
+    }
+}
+
+/// Where a word of the trace lies.
+enum Word {
+    Persistent(PersistentAddress),
+    Volatile(VolatileAddress),
 }
 
 #[cfg(test)]
@@ -345,7 +542,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace");
         std::fs::write(&path, text).unwrap();
-        run(&path, &crate::file::load("loc", &[""; 0]).unwrap())
+        run_on(&path, "loc", "none")
+    }
+
+    fn run_on(path: &Path, machine: &str, hardware: &str) -> Result<Finished, TraceError> {
+        let hardware = crate::scheme::find(hardware).unwrap();
+        run(path, &crate::file::load(machine, &[""; 0]).unwrap(), hardware)
     }
 
     #[test]
@@ -362,6 +564,54 @@ mod tests {
         assert_eq!(outcome.statistics.levels[0].total.misses, 3);
         assert_eq!(outcome.statistics.levels[0].total.hits, 4);
         assert_eq!((outcome.records, outcome.pages), (6, 2));
+    }
+
+    /// Two transactions on two lines of the pool; a word beside it is not in the memory behind it.
+    const MARKED: &str = "**1** strandline persistent 0x10000,4096\n S 10000,8\n**1** strandline begin\n S 10008,8\n \
+                          S 20000,8\n S 10040,4\n**1** strandline commit\n**1** strandline begin\n S 10008,8\n\
+                          **1** strandline abort\n**1** strandline begin\n L 10000,8\n**1** strandline commit\n";
+
+    #[test]
+    fn hardware_sees_the_transactions_of_a_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        std::fs::write(&path, MARKED).unwrap();
+        let lines = |machine, hardware| {
+            let outcome = run_on(&path, machine, hardware).unwrap().outcome;
+            assert_eq!((outcome.transactions, outcome.pages, outcome.hardware), (2, 2, hardware));
+            let traffic = outcome.statistics.traffic;
+            (traffic.scheme.total(), traffic.forced_write_back.total())
+        };
+        assert_eq!(lines("wrap", "none"), (0, 0));
+        // A record for each of the three stores to the pool in transactions, and what closes a wrap.
+        let (records, flushes) = lines("wrap", "wrap");
+        assert!(records > 3 && flushes == 0, "{records}");
+        // ATOM's programs write back what they stored: two lines, and again the one that was taken back.
+        assert_eq!(lines("atom", "atom").1, 3);
+        assert_eq!(lines("atom", "none"), (0, 0));
+    }
+
+    #[test]
+    fn what_hardware_cannot_run_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let refused = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            run_on(&path, "wrap", "wrap").err().unwrap().to_string()
+        };
+        assert!(refused(" L 10,8\n").contains("no transaction begins"));
+        assert!(refused("**1** strandline begin\n**1** strandline begin\n").contains("trace:2: "));
+        assert!(refused(" L 10,8\n**1** strandline commit\n").contains("trace:2: "));
+    }
+
+    #[test]
+    fn ranges_of_the_pool_are_joined() {
+        let pool = Pool { ranges: vec![30..40, 0..10, 10..20, 5..8] }.sorted();
+        assert_eq!(pool.ranges, [0..20, 30..40]);
+        assert_eq!(
+            [0, 19, 20, 29, 30, 39, 40].map(|at| pool.holds(at)),
+            [true, true, false, false, true, true, false]
+        );
     }
 
     #[test]
@@ -397,7 +647,7 @@ mod tests {
                 }));
             });
             writer.take().unwrap().finish().unwrap();
-            let again = run(&path, &machine).unwrap();
+            let again = super::run(&path, &machine, none).unwrap();
             assert_eq!(again.accesses, finished.unwrap().accesses, "{name}");
             let clock = kept.take().unwrap().clock(0);
             assert_eq!(again.outcome.statistics.cycles, clock, "{name}");

@@ -1,0 +1,98 @@
+// WrAP's benchmark (section 4.2) on the containers of the C++ library, to be traced:
+//
+//   g++ -O2 -o set set.cpp
+//   valgrind --tool=lackey --trace-mem=yes --log-file=set.trace ./set set 200
+//   strandline simulate --trace set.trace --machine wrap --hardware wrap-evaluated
+//
+// The container's nodes are in a pool; each transaction inserts, finds and deletes five elements. What is done
+// before the first transaction is traced too: run it with 0 transactions to see what to subtract.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <set>
+#include <valgrind/valgrind.h>
+
+namespace {
+
+constexpr std::size_t pool_bytes = std::size_t{1} << 20;
+alignas(4096) unsigned char pool[pool_bytes];
+
+// Hands out equal blocks of the pool, one after the other, freed ones first.
+template <class T> struct PoolAllocator {
+    using value_type = T;
+    PoolAllocator() = default;
+    template <class U> explicit PoolAllocator(const PoolAllocator<U> &) {}
+
+    T *allocate(std::size_t count) {
+        static_assert(sizeof(T) >= sizeof(void *), "a free block holds a link");
+        if (count == 1 && free_list != nullptr) {
+            void *block = free_list;
+            std::memcpy(&free_list, block, sizeof(void *));
+            return static_cast<T *>(block);
+        }
+        const std::size_t bytes = (count * sizeof(T) + 15) / 16 * 16;
+        if (bytes > pool_bytes - used) {
+            std::fputs("the pool is full\n", stderr);
+            std::exit(1);
+        }
+        void *block = pool + used;
+        used += bytes;
+        return static_cast<T *>(block);
+    }
+
+    void deallocate(T *block, std::size_t count) {
+        if (count == 1) {
+            std::memcpy(static_cast<void *>(block), &free_list, sizeof(void *));
+            free_list = block;
+        }
+    }
+
+    template <class U> bool operator==(const PoolAllocator<U> &) const { return true; }
+    template <class U> bool operator!=(const PoolAllocator<U> &) const { return false; }
+
+    static inline void *free_list = nullptr;
+    static inline std::size_t used = 0;
+};
+
+template <class Set> void run(unsigned long transactions) {
+    VALGRIND_PRINTF("strandline persistent %p,%lu\n", static_cast<void *>(pool), static_cast<unsigned long>(pool_bytes));
+    std::mt19937_64 random{7};
+    const auto key = [&random] { return random() % 100000; };
+    Set elements;
+    for (int i = 0; i < 100; ++i) {
+        elements.insert(key());
+    }
+    std::uint64_t found = 0;
+    for (unsigned long transaction = 0; transaction < transactions; ++transaction) {
+        VALGRIND_PRINTF("strandline begin\n");
+        for (int operation = 0; operation < 5; ++operation) {
+            elements.insert(key());
+            found += elements.count(key());
+            auto next = elements.lower_bound(key());
+            elements.erase(next == elements.end() ? elements.begin() : next);
+        }
+        VALGRIND_PRINTF("strandline commit\n");
+    }
+    std::printf("%zu elements, %llu found\n", elements.size(), static_cast<unsigned long long>(found));
+}
+
+} // namespace
+
+int main(int count, char **arguments) {
+    const bool is_multiset = count > 1 && std::strcmp(arguments[1], "multiset") == 0;
+    if (count != 3 || (!is_multiset && std::strcmp(arguments[1], "set") != 0)) {
+        std::fprintf(stderr, "usage: %s set|multiset TRANSACTIONS\n", arguments[0]);
+        return 2;
+    }
+    const unsigned long transactions = std::strtoul(arguments[2], nullptr, 10);
+    if (is_multiset) {
+        run<std::multiset<std::uint64_t, std::less<>, PoolAllocator<std::uint64_t>>>(transactions);
+    } else {
+        run<std::set<std::uint64_t, std::less<>, PoolAllocator<std::uint64_t>>>(transactions);
+    }
+    return 0;
+}
