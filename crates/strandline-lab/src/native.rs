@@ -104,7 +104,7 @@ impl Cell {
             // Otherwise the first system of each turn would map the pool's pages for all others.
             let mapping = Pace { warm_up: MAPPING * pace.warm_up, duration: pace.warm_up, ..pace };
             let mapping = Run { threads: 1, length: mapping.length(), idle_percent: 0, ..run };
-            let nobody = SchemeName { kind: Some(&strandline_schemes::NP), concurrency: Concurrency::Stm };
+            let nobody = SchemeName::of(&strandline_schemes::NP, Concurrency::Stm);
             selection.measure(pool.pool(), self.domain(), nobody, &mapping)?;
         }
         Ok(selection.measure(pool.pool(), self.domain(), scheme, &run)?)

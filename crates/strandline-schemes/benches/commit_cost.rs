@@ -90,7 +90,7 @@ type Works = [(&'static str, Work); 2];
 fn filled<C: Control<Native>>(setup: Setup<C>, path: &Path) -> Result<(Pool<C>, Works)> {
     let options = Options { domain: Domain::Flush, assume_persistent: true, ..Options::default() };
     let pool = setup.create(path, &options)?;
-    let mut filler = strandline_schemes::VolatileWorker::in_pool(&pool, 0)?;
+    let mut filler = strandline_schemes::PlainWorker::in_pool(&pool, 0)?;
     let array = Array::create(&mut filler, pool.layout().root(0), 1 << 20, |i| i)?;
     let table = HashTable::create(&mut filler, pool.layout().root(1), 500_000, 1)?;
     for key in 0..500_000 {

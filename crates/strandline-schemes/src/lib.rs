@@ -12,12 +12,12 @@ mod hardware;
 mod mnemosyne;
 mod no_persistence;
 mod persistency;
+mod plain;
 mod software_wal;
 mod synchronous_commit;
 mod undo;
 mod undo_log;
 mod undo_worker;
-mod volatile;
 mod wrap;
 mod write_ahead;
 
@@ -28,13 +28,13 @@ pub use hardware::{HARDWARE, HARDWARE_FLUSHED};
 pub use mnemosyne::{MNE_ASYNC, MNE_SYNC};
 pub use no_persistence::NP;
 pub use persistency::Persistency;
+pub use plain::{Locking, PlainTx, PlainWorker, Program};
 pub use software_wal::S_WAL;
 pub use strandline_core::engine::Setup;
 pub use strandline_core::scheme::{BPPM, SchemeKind, Schemes};
 pub use synchronous_commit::{SCT_EAGER_SYNC, SCT_EPOCH, SCT_STRAND, SCT_STRICT};
 pub use undo::{UndoEntry, UndoLog, recover_undo, undo_log_words};
 pub use undo_log::{UNDO_LOG, undo_record_words};
-pub use volatile::{VolatileTx, VolatileWorker};
 pub use wrap::WRAP;
 pub use write_ahead::BASE;
 

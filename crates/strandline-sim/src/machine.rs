@@ -115,6 +115,8 @@ struct State {
     tape: Option<Tape>,
     /// The running load is a hint, which no judge is to know of.
     hint: bool,
+    /// The hardware's number of the last transaction, once one was numbered.
+    transaction: Option<u64>,
     /// Threads may not come beyond this cycle.
     limit: u64,
     began: u64,
@@ -168,6 +170,7 @@ impl Machine {
             notes: None,
             tape: None,
             hint: false,
+            transaction: None,
             limit: u64::MAX,
             began: 0,
             accesses_before: 0,
@@ -418,6 +421,22 @@ impl World for Machine {
         state.clocks.set(thread, state.cores[thread].clock);
         self.postponed.set(true);
         0
+    }
+
+    /// A counter of the hardware, which goes on from what the word holds.
+    fn number_transaction(&self, thread: usize, offset: u64) -> u64 {
+        let state = &mut *self.state.borrow_mut();
+        if state.is_functional() {
+            return state.perform_functionally(Operation::FetchAdd(Space::Volatile, offset, 1)) + 1;
+        }
+        if !state.may_run(thread) {
+            state.clocks.set(thread, state.cores[thread].clock);
+            self.postponed.set(true);
+            return 0;
+        }
+        let (line, word) = state.place(Space::Volatile, offset);
+        let last = state.transaction.unwrap_or_else(|| state.newest(line)[usize::from(word)]);
+        *state.transaction.insert(last + 1)
     }
 
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {

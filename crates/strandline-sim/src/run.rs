@@ -15,7 +15,7 @@ use strandline_core::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, Wor
 use strandline_core::scheme::{RecoveryReport, SchemeMemory};
 use strandline_core::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics};
 use strandline_core::{Concurrency, Result};
-use strandline_schemes::{VolatileWorker, laboratory};
+use strandline_schemes::{PlainWorker, laboratory};
 use strandline_workloads::{AnyTransactions, SchemeName, Selection, Sizes, WorkloadKind};
 
 use crate::controller::Regions;
@@ -323,7 +323,7 @@ impl Driver<'_> {
                 }) as Thread<'_>
             })
             .collect();
-        let SchemeName { kind, concurrency } = self.run.scheme;
+        let SchemeName { kind, concurrency, .. } = self.run.scheme;
         if let Some(kind) = kind
             && self.machine.cores() > self.run.threads
         {
@@ -345,12 +345,16 @@ impl Driver<'_> {
 
     fn lease<'m>(&self, memory: &'m Hosted, index: usize) -> Result<AnyRunner<'m>> {
         let (view, scheme) = (self.prepared.view(memory), self.run.scheme);
-        match scheme.kind {
-            None => Ok(AnyRunner::new(VolatileWorker::new(view, index as u64))),
-            Some(kind) => {
-                // The structure was filled under another scheme.
+        match (scheme.program(), scheme.kind) {
+            (Some(program), _) => {
+                let program = program.of_threads(self.run.threads);
+                Ok(AnyRunner::new(PlainWorker::new(view, index as u64, program)))
+            }
+            // The structure was filled under another scheme.
+            (None, Some(kind)) => {
                 Worker::lease_of(view, kind, laboratory(scheme.concurrency), None).map(AnyRunner::new)
             }
+            (None, None) => Err(Error::Unsupported(scheme.name().into())),
         }
     }
 

@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn every_workload_runs_and_checks_on_both_paths() {
-        let scheme = SchemeName { kind: Some(&BPPM), concurrency: Concurrency::Stm };
+        let scheme = SchemeName::of(&BPPM, Concurrency::Stm);
         for kind in ALL.iter() {
             let place = Place::in_memory().unwrap();
             let selection = Selection::new(kind, &Sizes::small()).unwrap();

@@ -51,7 +51,7 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{AnyRunner, Read, Runner};
 use strandline_core::{Concurrency, Result};
 
-use strandline_schemes::VolatileWorker;
+use strandline_schemes::PlainWorker;
 
 /// All workloads, in the order in which they are shown.
 pub const ALL: Workloads = Workloads::new(LIST);
@@ -83,7 +83,7 @@ pub const BLURRED: [WorkloadKind; 5] = [&SPS, &HASH, &RBTREE, &BPLUSTREE, &KVSTO
 /// As [`Pool::worker_of`](strandline_core::file::Pool::worker_of); the pool's domain has no unprotected access.
 pub fn runner(pool: &Pool<Concurrency>, scheme: SchemeName, index: u64) -> Result<AnyRunner<'static>> {
     match scheme.kind {
-        None => VolatileWorker::in_pool(pool, index).map(AnyRunner::new),
+        None => PlainWorker::in_pool(pool, index).map(AnyRunner::new),
         Some(kind) => pool.worker_of(kind).map(AnyRunner::new),
     }
 }

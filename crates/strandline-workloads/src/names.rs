@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use strandline_core::Concurrency;
 use strandline_core::scheme::{SchemeDescriptor, SchemeKind};
+use strandline_schemes::{HARDWARE, HARDWARE_FLUSHED, Locking, Program};
 
 /// Something that has a name in `strandline list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -23,6 +24,45 @@ const VOLATILE: Entry = Entry {
     source: "reference",
     description: "plain loads and stores under one lock: no transactions, nothing survives",
 };
+
+/// Plain programs, for the simulated machine's hardware schemes.
+static PLAIN: [(SchemeName, Entry); 4] = [
+    plain(
+        &HARDWARE,
+        Locking::One,
+        "plain",
+        "a plain program under one lock: its critical sections are the hardware's transactions",
+    ),
+    plain(
+        &HARDWARE,
+        Locking::Declared,
+        "plain+locks",
+        "the same, under the locks that its critical sections declare",
+    ),
+    plain(
+        &HARDWARE_FLUSHED,
+        Locking::One,
+        "plain-flushed",
+        "a plain program under one lock that writes back what it has stored before a critical section ends (ATOM's software)",
+    ),
+    plain(
+        &HARDWARE_FLUSHED,
+        Locking::Declared,
+        "plain-flushed+locks",
+        "the same, under the locks that its critical sections declare",
+    ),
+];
+
+const fn plain(
+    kind: SchemeKind,
+    locking: Locking,
+    name: &'static str,
+    description: &'static str,
+) -> (SchemeName, Entry) {
+    let scheme =
+        SchemeName { kind: Some(kind), concurrency: Concurrency::SingleWriter, plain: Some(locking) };
+    (scheme, Entry { name, source: HARDWARE.source, description })
+}
 
 /// All schemes, in the modes that they run in, in the order of [`SchemeName::all`].
 pub fn schemes() -> Vec<Entry> {
@@ -83,25 +123,54 @@ pub struct SchemeName {
     pub kind: Option<SchemeKind>,
     /// How its transactions are isolated.
     pub concurrency: Concurrency,
+    /// Which locks a plain program takes that runs instead of transactions; `kind` then says what it does at the end of a
+    /// critical section.
+    pub plain: Option<Locking>,
 }
 
 impl SchemeName {
-    /// `volatile`, then all of [`strandline_schemes::ALL`] in all their modes.
+    /// `volatile`, then all of [`strandline_schemes::ALL`] in all their modes, then plain programs.
     pub fn all() -> impl Iterator<Item = Self> {
-        let volatile = Self { kind: None, concurrency: Concurrency::Stm };
-        let modes = |kind: SchemeKind| {
-            kind.modes.iter().map(move |mode| Self { kind: Some(kind), concurrency: mode.concurrency })
-        };
-        std::iter::once(volatile).chain(strandline_schemes::ALL.iter().flat_map(modes))
+        let volatile = Self { kind: None, concurrency: Concurrency::Stm, plain: None };
+        let schemes = strandline_schemes::ALL
+            .iter()
+            .flat_map(|kind| kind.modes.iter().map(move |mode| Self::of(kind, mode.concurrency)));
+        std::iter::once(volatile).chain(schemes).chain(PLAIN.iter().map(|&(scheme, _)| scheme))
+    }
+
+    /// A scheme in one of its modes.
+    pub fn of(kind: SchemeKind, concurrency: Concurrency) -> Self {
+        Self { kind: Some(kind), concurrency, plain: None }
+    }
+
+    /// The plain program that runs instead of transactions, with threads beside it; `None`: transactions do.
+    pub fn program(self) -> Option<Program> {
+        match (self.kind, self.plain) {
+            (None, _) => Some(Program::VOLATILE),
+            (Some(_), None) => None,
+            (Some(kind), locking) => {
+                Some(Program { locking, in_regions: true, flushes: *kind == HARDWARE_FLUSHED })
+            }
+        }
+    }
+
+    fn plain_entry(self) -> Option<Entry> {
+        PLAIN.iter().find(|(scheme, _)| *scheme == self).map(|&(_, entry)| entry)
     }
 
     /// The name in `strandline list`.
     pub fn name(self) -> &'static str {
+        if let Some(entry) = self.plain_entry() {
+            return entry.name;
+        }
         self.kind.map_or(VOLATILE.name, |kind| kind.name(self.concurrency))
     }
 
     /// What `strandline list` says of it.
     pub fn entry(self) -> Entry {
+        if let Some(entry) = self.plain_entry() {
+            return entry;
+        }
         let Some(kind) = self.kind else { return VOLATILE };
         let description = match self.concurrency {
             mode if kind.modes[0].concurrency == mode => kind.description,

@@ -129,7 +129,7 @@ impl Prepared {
             fresh: true,
             assumed_persistent: false,
         };
-        let volatile = SchemeName { kind: None, concurrency: setting.concurrency };
+        let volatile = SchemeName { kind: None, concurrency: setting.concurrency, plain: None };
         selection.prepare(&mut runner(prepared.pool(), volatile, 0)?)?;
         prepared.reopen(setting.domain, setting.instruction)?;
         Ok(prepared)

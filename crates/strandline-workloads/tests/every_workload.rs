@@ -54,9 +54,7 @@ fn runs(sizes: &Sizes, workloads: &[WorkloadKind]) {
                 assert!(0.0 < row.slowest_thread && row.slowest_thread <= 1.0 + f64::EPSILON, "{row:?}");
                 assert!(row.tx_per_s > 0.0 && row.tx_per_processor_s > 0.0 && row.seconds > 0.0, "{row:?}");
                 selection
-                    .check(&mut AnyRunner::new(
-                        strandline_schemes::VolatileWorker::in_pool(&pool, 0).unwrap(),
-                    ))
+                    .check(&mut AnyRunner::new(strandline_schemes::PlainWorker::in_pool(&pool, 0).unwrap()))
                     .unwrap();
                 if scheme.kind == Some(&strandline_schemes::BPPM) {
                     // A swap of an entry with itself writes nothing and need not fence.

@@ -324,6 +324,17 @@ fn worker<'m>(ground: &Ground, memory: &'m Hosted) -> Result<AnyWorker<'m>> {
     }
 }
 
+/// Who runs the transactions of thread `thread`.
+fn runner<'m>(ground: &Ground, memory: &'m Hosted, thread: usize) -> Result<AnyWorker<'m>> {
+    match ground.case.scheme.plain {
+        Some(program) => {
+            let program = program.of_threads(ground.case.threads);
+            Ok(AnyWorker::plain(ground.view(memory), thread as u64, program))
+        }
+        None => worker(ground, memory),
+    }
+}
+
 /// Makes the workload's structure.
 fn create(ground: &Ground, memory: &Hosted) -> Result<()> {
     ground.case.workload.create(&mut worker(ground, memory)?)
@@ -341,7 +352,7 @@ fn run_thread(
     random: &mut Rng,
     done: &RefCell<Vec<Vec<Effect>>>,
 ) -> Result<()> {
-    let mut worker = worker(ground, memory)?;
+    let mut worker = runner(ground, memory, thread)?;
     let slot = ground.shared.slot(worker.log_index());
     // A truncation mark takes the last line.
     let marked = ground.case.scheme.steps().any(|step| step == Step::TruncationFence);

@@ -3,6 +3,7 @@
 use strandline_core::Concurrency;
 use strandline_core::memory::Step;
 use strandline_core::scheme::{BPPM, Mode, SchemeKind};
+use strandline_schemes::{HARDWARE, HARDWARE_FLUSHED, Locking, Program};
 
 /// A scheme in one of its modes.
 #[derive(Clone, Copy)]
@@ -15,6 +16,8 @@ pub struct CheckedScheme {
     pub concurrency: Concurrency,
     /// Whether it takes the product's path, and not the laboratory's.
     pub is_product: bool,
+    /// The plain program that runs instead of transactions; the scheme makes its pool.
+    pub plain: Option<Program>,
     /// Steps that may be left out in this mode, and why.
     pub redundant: &'static [(Step, &'static str)],
 }
@@ -23,7 +26,17 @@ impl CheckedScheme {
     /// A scheme in one of its modes, on the laboratory's path.
     pub fn new(kind: SchemeKind, mode: &Mode) -> Self {
         let Mode { name, concurrency, redundant } = *mode;
-        Self { name, kind, concurrency, is_product: false, redundant }
+        Self { name, kind, concurrency, is_product: false, plain: None, redundant }
+    }
+
+    /// Plain programs, which leave durability to hardware; their histories declare no locks.
+    pub(crate) fn plain() -> [Self; 2] {
+        [("plain", &HARDWARE, false), ("plain-flushed", &HARDWARE_FLUSHED, true)].map(
+            |(name, kind, flushes)| {
+                let program = Program { locking: Some(Locking::One), in_regions: true, flushes };
+                Self { name, plain: Some(program), ..Self::new(kind, &kind.modes[0]) }
+            },
+        )
     }
 
     /// What applications get, on their own path.

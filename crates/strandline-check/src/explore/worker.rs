@@ -9,7 +9,8 @@ use strandline_core::layout::View;
 use strandline_core::memory::{Hosted, Memory};
 use strandline_core::sync::SharedLog;
 use strandline_core::transaction::Statistics;
-use strandline_core::{Abort, Concurrency, Error, Result, Runner, Transaction};
+use strandline_core::{Abort, Concurrency, Error, Read, Result, Runner, Transaction};
+use strandline_schemes::{PlainTx, PlainWorker, Program};
 use strandline_structures::model::typed::Everything;
 use strandline_structures::model::{Contents, Operation, Outcome};
 
@@ -31,6 +32,17 @@ impl<M: Memory, C: Control<M> + Default> CheckedTx for Tx<M, C> {
     }
 }
 
+/// A plain program has words alone.
+impl<M: Memory> CheckedTx for PlainTx<M> {
+    fn apply(&mut self, _: &Operation) -> Result<Outcome, Abort> {
+        Err(self.fail(Error::Unsupported("typed collections in a plain program".into())))
+    }
+
+    fn contents(&mut self) -> Result<Contents, Abort> {
+        Err(self.fail(Error::Unsupported("typed collections in a plain program".into())))
+    }
+}
+
 type Body<'b> = dyn FnMut(&mut dyn CheckedTx) -> Result<(), Abort> + 'b;
 
 /// What workloads need of a worker, without generic methods.
@@ -40,6 +52,36 @@ trait Checked {
     fn drain(&mut self) -> Result<()>;
     fn statistics(&self) -> Statistics;
     fn log_index(&self) -> u64;
+    fn rolls_back(&self) -> bool {
+        true
+    }
+}
+
+/// A plain worker, and its arena's number.
+impl<M: Memory> Checked for (PlainWorker<M>, u64) {
+    fn execute(&mut self, reads_only: bool, body: &mut Body) -> Result<()> {
+        if reads_only { self.0.view(|tx| body(tx)) } else { self.0.run(|tx| body(tx)) }
+    }
+
+    fn make_everything(&mut self) -> Result<()> {
+        Err(Error::Unsupported("typed collections in a plain program".into()))
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        Runner::drain(&mut self.0)
+    }
+
+    fn statistics(&self) -> Statistics {
+        Runner::statistics(&self.0)
+    }
+
+    fn log_index(&self) -> u64 {
+        self.1
+    }
+
+    fn rolls_back(&self) -> bool {
+        Runner::rolls_back(&self.0)
+    }
 }
 
 impl<M: Memory, C: Control<M> + Default> Checked for Worker<M, C> {
@@ -89,6 +131,11 @@ impl<'m> AnyWorker<'m> {
         }))
     }
 
+    /// A plain program's, with the arena of this number.
+    pub fn plain(view: View<&'m Hosted>, index: u64, program: Program) -> Self {
+        Self(Box::new((PlainWorker::new(view, index, program), index)))
+    }
+
     /// [`Worker::log_index`].
     pub fn log_index(&self) -> u64 {
         self.0.log_index()
@@ -133,5 +180,9 @@ impl Runner for AnyWorker<'_> {
 
     fn statistics(&self) -> Statistics {
         self.0.statistics()
+    }
+
+    fn rolls_back(&self) -> bool {
+        self.0.rolls_back()
     }
 }

@@ -203,6 +203,8 @@ impl Workload {
     /// # Errors
     /// What the library reports besides an abort.
     pub(crate) fn act(self, runner: &mut AnyWorker, plan: Plan) -> Result<Option<Vec<Effect>>> {
+        // A plain program whose hardware cannot take it back goes through with it.
+        let plan = Plan { gives_up: plan.gives_up && runner.rolls_back(), ..plan };
         let mut effects = Vec::new();
         let body = |tx: &mut &mut dyn CheckedTx| {
             effects.clear();

@@ -21,9 +21,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use strandline_core::Result;
 use strandline_core::memory::{Event, Hosted, LINE_BYTES, Step, World};
 use strandline_core::scheme::{Durability, recover};
+use strandline_core::{Error, Result};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::PersistenceDomain;
 use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Exhausted, Mutant, SCHEMES as HARDWARE, Setup};
@@ -105,8 +105,12 @@ fn beside() -> impl Iterator<Item = CheckedScheme> {
 /// All that promises durability: each hardware scheme with its software, and each software scheme by itself.
 pub fn subjects() -> Vec<Subject> {
     let hardware = HARDWARE.iter().filter(|entry| entry.is_durable).flat_map(|hardware| {
-        let its = |software: &CheckedScheme| hardware.software.contains(&software.name);
-        beside().filter(its).map(move |software| Subject { software, hardware })
+        let its = move |software: &CheckedScheme| hardware.software.contains(&software.name);
+        // Plain programs of its paper, beside hardware that makes them atomic.
+        let plain = CheckedScheme::plain().into_iter().filter(move |software| {
+            beside().filter(its).any(|transactions| transactions.kind == software.kind)
+        });
+        beside().filter(its).chain(plain).map(move |software| Subject { software, hardware })
     });
     let none = HARDWARE.iter().find(|entry| entry.make.is_none());
     let software = none
@@ -207,6 +211,9 @@ struct Lab {
 
 impl Lab {
     fn new(case: Case) -> Result<Self> {
+        if case.subject.software.plain.is_some() && case.workload == Workload::Typed {
+            return Err(Error::Unsupported("typed collections in a plain program".into()));
+        }
         let explored = crate::explore::Case {
             scheme: case.subject.software,
             workload: case.workload,
@@ -353,7 +360,7 @@ pub fn sample(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> 
     for number in 0..bounds.histories {
         let seed = bounds.seed.wrapping_add(number);
         let random = &mut Rng::with_seed(seed);
-        let description = draw(&lab, random).map_err(strandline_core::Error::Unsupported)?;
+        let description = draw(&lab, random).map_err(Error::Unsupported)?;
         judge.counts.histories += 1;
         if let Err(found) = sample_one(&lab, &mut judge, &description, bounds.transactions, random) {
             violation = Some((found, seed));
@@ -529,7 +536,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
         }
     }
     match refused {
-        Some(why) if judge.counts.histories == 0 => Err(strandline_core::Error::Unsupported(why)),
+        Some(why) if judge.counts.histories == 0 => Err(Error::Unsupported(why)),
         _ => Ok(outcome(judge.counts, violation, bounds, (started, cpu))),
     }
 }

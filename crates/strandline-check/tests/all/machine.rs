@@ -157,3 +157,58 @@ fn every_cycle_of_a_short_history_is_survived() {
     assert_eq!(found.counts.cut_short, 0);
     assert!(found.counts.points > 100, "{:?}", found.counts);
 }
+
+/// Beside those histories that all subjects have, longer ones of plain programs, on more structures.
+#[test]
+fn plain_programs_survive_beside_all_hardware_of_their_papers() {
+    let plain: Vec<_> = subjects().into_iter().filter(|subject| subject.software.plain.is_some()).collect();
+    let names: Vec<_> = plain.iter().map(Subject::name).collect();
+    for name in [
+        "h-wal/plain",
+        "loc-wal/plain",
+        "kiln/plain",
+        "loc-kiln/plain",
+        "atom-base/plain-flushed",
+        "atom/plain-flushed",
+        "atom-opt/plain-flushed",
+        "atom-redo/plain",
+        "wrap/plain",
+        "undo-log/plain",
+    ] {
+        assert!(names.iter().any(|other| other == name), "{name} is not among {names:?}");
+    }
+    let mut losses = Vec::new();
+    for subject in plain {
+        for (workload, threads) in [(Workload::RbTree, 1), (Workload::KvStore, 3), (Workload::BPlusTree, 2)] {
+            let case = Case { subject, workload, threads, omitted: None };
+            match sample(case, bounds(2, 40), |_| ()) {
+                Ok(found) => losses.extend(
+                    found.violation.map(|violation| format!("{}: {}", subject.name(), violation.what)),
+                ),
+                Err(strandline_core::Error::Unsupported(_)) => {}
+                Err(error) => panic!("{}: {error}", subject.name()),
+            }
+        }
+    }
+    assert_eq!(losses, Vec::<String>::new());
+}
+
+/// A program that does not write back what it has stored loses it under hardware that counts on that.
+#[test]
+fn a_plain_program_must_flush_under_atom() {
+    let mut subject = subject("atom/plain-flushed");
+    subject.software.plain.as_mut().unwrap().flushes = false;
+    let case = Case { subject, workload: Workload::Hash, threads: 2, omitted: None };
+    let found = sample(case, bounds(50, 12), |_| ()).unwrap();
+    assert!(found.violation.is_some(), "{:?}", found.counts);
+}
+
+/// It is the hardware that makes a plain program's critical sections atomic.
+#[test]
+fn a_plain_program_without_its_hardware_is_torn() {
+    let hardware = strandline_sim::scheme::find("none").unwrap();
+    let subject = Subject { hardware, ..subject("atom/plain-flushed") };
+    let case = Case { subject, workload: Workload::Hash, threads: 2, omitted: None };
+    let found = sample(case, bounds(50, 12), |_| ()).unwrap();
+    assert!(found.violation.is_some(), "{:?}", found.counts);
+}

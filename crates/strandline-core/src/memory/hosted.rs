@@ -103,6 +103,16 @@ pub trait World {
         self.perform(thread, Operation::Load(space, offset))
     }
 
+    /// Counts up a volatile word that numbers transactions; see [`Memory::number_transaction`].
+    fn number_transaction(&self, thread: usize, offset: u64) -> u64 {
+        self.perform(thread, Operation::FetchAdd(Space::Volatile, offset, 1)) + 1
+    }
+
+    /// [`Memory::takes_stores_back`].
+    fn takes_stores_back(&self) -> bool {
+        false
+    }
+
     /// Loads consecutive words; a world that keeps time overrides it to overlap them.
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         for (i, word) in into.iter_mut().enumerate() {
@@ -306,6 +316,14 @@ impl Memory for Hosted {
 
     fn load_before_store<A: Address>(&self, at: A) -> u64 {
         self.perform_by(|world, thread| world.load_before_store(thread, A::SPACE, at.offset()))
+    }
+
+    fn number_transaction(&self, at: VolatileAddress) -> u64 {
+        self.perform_by(|world, thread| world.number_transaction(thread, at.offset()))
+    }
+
+    fn takes_stores_back(&self) -> bool {
+        self.world.takes_stores_back()
     }
 
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {

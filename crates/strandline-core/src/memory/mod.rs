@@ -140,6 +140,17 @@ pub trait Memory {
     fn load_before_store<A: Address>(&self, at: A) -> u64 {
         self.load(at)
     }
+    /// Counts up the word at `at`, which numbers transactions; its new value. Where the hardware numbers them it costs
+    /// nothing.
+    #[inline(always)]
+    fn number_transaction(&self, at: VolatileAddress) -> u64 {
+        self.fetch_add(at, 1) + 1
+    }
+    /// Whether [`Event::Abort`] takes the transaction's stores back (TxAbort): software need not store the old values.
+    #[inline(always)]
+    fn takes_stores_back(&self) -> bool {
+        false
+    }
     /// Stores a word (release).
     #[track_caller]
     fn store<A: Address>(&self, at: A, value: u64);
@@ -315,6 +326,14 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn load_before_store<A: Address>(&self, at: A) -> u64 {
         (**self).load_before_store(at)
+    }
+    #[inline(always)]
+    fn number_transaction(&self, at: VolatileAddress) -> u64 {
+        (**self).number_transaction(at)
+    }
+    #[inline(always)]
+    fn takes_stores_back(&self) -> bool {
+        (**self).takes_stores_back()
     }
     #[inline(always)]
     fn store<A: Address>(&self, at: A, value: u64) {

@@ -71,6 +71,40 @@ impl Lock {
             Self::Range { .. } => None,
         })
     }
+
+    /// Puts the numbers of `locks` into `numbers`, in the order in which they are taken, each once; `of` says which lock a word
+    /// has.
+    pub fn numbers<M: Memory>(
+        view: &View<M>,
+        locks: &[Self],
+        of: impl Fn(PersistentAddress) -> u32,
+        numbers: &mut Vec<u32>,
+    ) {
+        numbers.clear();
+        for &lock in locks {
+            match lock {
+                Self::Region(region) => numbers.push(region_lock(view, region)),
+                Self::Range { bytes: 0, .. } => {}
+                Self::Range { at, bytes } => {
+                    let (mut next, end) = (at.offset(), at.offset().saturating_add(bytes - 1));
+                    let mut granules = 0;
+                    // More granules than there are locks are all locks.
+                    while next <= end && granules <= view.shared.lock_count() {
+                        numbers.push(of(PersistentAddress::new(next)));
+                        next = (next | (GRANULE_BYTES - 1)).saturating_add(1);
+                        granules += 1;
+                    }
+                }
+            }
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+    }
+
+    /// The number of the lock that the words of the granule of `at` share, where they belong to no region.
+    pub fn of_granule<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
+        ((at.offset() / GRANULE_BYTES) % view.shared.lock_count()) as u32
+    }
 }
 
 /// A transaction as its successors know it: the log that it used and its number in that log, from 0.
@@ -134,26 +168,8 @@ impl LockSet {
 
     /// Those to be taken for `locks`; `None`: the transaction declares nothing.
     pub(crate) fn want<M: Memory>(&mut self, view: &View<M>, locks: Option<&[Lock]>) {
-        self.wanted.clear();
         self.declared = locks.is_some();
-        for &lock in locks.unwrap_or_default() {
-            match lock {
-                Lock::Region(region) => self.wanted.push(region_lock(view, region)),
-                Lock::Range { bytes: 0, .. } => {}
-                Lock::Range { at, bytes } => {
-                    let (mut next, end) = (at.offset(), at.offset().saturating_add(bytes - 1));
-                    let mut granules = 0;
-                    // More granules than there are locks are all locks.
-                    while next <= end && granules <= view.shared.lock_count() {
-                        self.wanted.push(lock_of(view, PersistentAddress::new(next)));
-                        next = (next | (GRANULE_BYTES - 1)).saturating_add(1);
-                        granules += 1;
-                    }
-                }
-            }
-        }
-        self.wanted.sort_unstable();
-        self.wanted.dedup();
+        Lock::numbers(view, locks.unwrap_or_default(), |at| lock_of(view, at), &mut self.wanted);
     }
 
     /// The region that the transaction allocates from.
@@ -254,5 +270,5 @@ pub(crate) fn lock_of<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
     } else if at >= layout.chunk_table && at < layout.chunks {
         return spread(view, at.offset() / 8);
     }
-    ((at.offset() / GRANULE_BYTES) % view.shared.lock_count()) as u32
+    Lock::of_granule(view, at)
 }

@@ -11,7 +11,7 @@ use strandline_core::memory::{Hosted, Memory, World};
 use strandline_core::scheme::SchemeKind;
 use strandline_core::transaction::{AnyRunner, Concurrency, Runner};
 use strandline_persistency::{CriticalPath, Model};
-use strandline_schemes::{VolatileWorker, laboratory};
+use strandline_schemes::{PlainWorker, Program, laboratory};
 use strandline_workloads::AnyWorkload;
 
 use crate::session::Error;
@@ -107,7 +107,7 @@ fn trace(
     let world: Rc<dyn World> = recorder.clone();
     recorder.set_recording(false);
     let view = View { memory: Hosted::new(world.clone(), 0), layout, shared };
-    workload.prepare(&mut AnyRunner::new(VolatileWorker::new(view, 0)))?;
+    workload.prepare(&mut AnyRunner::new(PlainWorker::new(view, 0, Program::VOLATILE)))?;
     // Recording begins when all threads are there, and ends before the first one leaves.
     let (ready, turn, done) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let (executed, first_tenth) = (Cell::new(0), Cell::new(0));

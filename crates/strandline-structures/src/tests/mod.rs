@@ -15,7 +15,7 @@ use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, PersistentAddress, World, coroutines};
 use strandline_core::scheme::{Schemes, recover};
 use strandline_core::transaction::{Abort, AnyRunner, Concurrency, Read, Runner, Statistics, Transaction};
-use strandline_schemes::VolatileWorker;
+use strandline_schemes::{PlainWorker, Program};
 
 const KILOBYTE: u64 = 1024;
 const MODES: [Concurrency; 2] = [Concurrency::Stm, Concurrency::SingleWriter];
@@ -175,7 +175,7 @@ fn everywhere(structure: &dyn Structure, log_bytes: u64, script: &Script, kept: 
         on(&mut AnyRunner::new(pool.worker(mode)), &pool, pool.root(1));
     }
     let pool = Pool::new(log_bytes);
-    on(&mut AnyRunner::new(VolatileWorker::new(pool.view(), 0)), &pool, pool.root(1));
+    on(&mut AnyRunner::new(PlainWorker::new(pool.view(), 0, Program::VOLATILE)), &pool, pool.root(1));
 }
 
 proptest! {

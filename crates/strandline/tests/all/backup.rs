@@ -161,7 +161,7 @@ fn a_pool_without_isolation_is_not_copied() {
     let options = Options { domain: Domain::Process, ..options() };
     let pool = strandline_core::Pool::create(folder.path().join("pool"), &options).unwrap();
     let copy = folder.path().join("copy");
-    let worker = strandline_schemes::VolatileWorker::in_pool(&pool, 0).unwrap();
+    let worker = strandline_schemes::PlainWorker::in_pool(&pool, 0).unwrap();
     assert!(matches!(pool.backup(&copy), Err(Error::Unprotected { .. })));
     assert!(!copy.exists());
     drop(worker);

@@ -126,8 +126,8 @@ fn without_transactions_they_do_not_nest_either() {
         let folder = tempfile::tempdir().unwrap();
         let pool = Pool::create(folder.path().join("pool"), &options(4)).unwrap();
         let (mut outer, mut inner) = (
-            strandline_schemes::VolatileWorker::in_pool(&pool, 0).unwrap(),
-            strandline_schemes::VolatileWorker::in_pool(&pool, 1).unwrap(),
+            strandline_schemes::PlainWorker::in_pool(&pool, 0).unwrap(),
+            strandline_schemes::PlainWorker::in_pool(&pool, 1).unwrap(),
         );
         assert!(outer.run(|_| Ok(is_nested(inner.run(|_| Ok(()))))).unwrap());
         assert!(catch_unwind(AssertUnwindSafe(|| outer.run::<()>(|_| panic!("in the closure")))).is_err());

@@ -116,7 +116,7 @@ fn everything_is_refused_and_nothing_closed() {
                     refused(pool.worker());
                     refused(pool.wait_for_worker());
                     if domain != Domain::Sync {
-                        refused(strandline_schemes::VolatileWorker::in_pool(pool, 2));
+                        refused(strandline_schemes::PlainWorker::in_pool(pool, 2));
                     }
                     refused(pool.checkpoint());
                     refused(pool.backup(folder.join("copy")));
@@ -161,7 +161,7 @@ fn plain_stores_are_refused_too() {
     let forking = |folder: &Path| {
         let setup = laboratory(Concurrency::Stm);
         let pool = setup.create(folder.join("pool"), &options(Domain::Process)).unwrap();
-        let mut worker = strandline_schemes::VolatileWorker::in_pool(&pool, 0).unwrap();
+        let mut worker = strandline_schemes::PlainWorker::in_pool(&pool, 0).unwrap();
         in_child(|| {
             refused(pool.worker_of(&strandline_schemes::BPPM_COUNTED));
             refused(worker.run(|tx| tx.write(tx.root(0), 1)));

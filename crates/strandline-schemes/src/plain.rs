@@ -1,0 +1,434 @@
+//! Plain programs: the same structures as a C programmer would have written them, by loads and stores in place. There is no write
+//! set, no log and no validation; locks are declared, and taken before a critical section begins.
+//!
+//! By itself such a program is `volatile`, the reference without transactions that every scheme is measured against. Beside
+//! hardware that makes transactions atomic it is what the papers of that hardware ran ([`Program`]): its critical sections are
+//! atomic regions, from [`Event::Begin`] to [`Event::Commit`].
+//!
+//! *Abort.* A critical section that is given up ends with [`Event::Abort`]. Where the hardware has TxAbort that takes the stores
+//! back; elsewhere they stay, since the program keeps no old values ([`Runner::rolls_back`]).
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use strandline_core::Pool;
+use strandline_core::engine::Control;
+use strandline_core::error::{Error, Result};
+use strandline_core::heap::{self, Access, Arenas};
+use strandline_core::layout::{Layout, SharedLayout, View};
+use strandline_core::memory::{Event, Memory, Native, PersistentAddress, Step, VolatileAddress};
+use strandline_core::transaction::{Abort, Lock, Read, Runner, Statistics, Transaction};
+
+/// How the critical sections of a plain program are isolated, atomic and durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Which locks are taken before; `None`: none, since it is alone.
+    pub locking: Option<Locking>,
+    /// Whether they are atomic regions of the hardware.
+    pub in_regions: bool,
+    /// Whether all lines stored to are written back, and a fence waits for them, before a region ends: what ATOM asks of its
+    /// programs before Atomic_End.
+    pub flushes: bool,
+}
+
+/// Which locks a plain program takes before a critical section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Locking {
+    /// One for all.
+    One,
+    /// Those that it declares, in order, and the one for all where it declares none. Who declares some in one critical section does so
+    /// in all that store.
+    Declared,
+}
+
+impl Program {
+    /// The reference: one lock, and nothing survives.
+    pub const VOLATILE: Self = Self { locking: Some(Locking::One), in_regions: false, flushes: false };
+
+    /// A program of so many threads; one that is alone takes no locks.
+    pub fn of_threads(self, threads: usize) -> Self {
+        Self { locking: self.locking.filter(|_| threads > 1), ..self }
+    }
+}
+
+/// One thread's use of a pool by plain loads and stores.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let pool = pool();
+/// let mut worker = strandline_schemes::PlainWorker::in_pool(&pool, 0)?;
+/// let given_up: strandline_core::Result<()> = worker.run(|tx| {
+///     tx.write(tx.root(0), 5)?;
+///     Err(strandline_core::Abort::User)
+/// });
+/// assert!(given_up.is_err());
+/// // There is no transaction that could be rolled back.
+/// assert_eq!(worker.view(|tx| tx.read(tx.root(0)))?, 5);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct PlainWorker<M: Memory>(PlainTx<M>);
+
+struct Direct<M> {
+    view: View<M>,
+    program: Program,
+    /// The running critical section takes the locks that it declares.
+    is_declared: bool,
+    /// It has the lock for the chunk table too.
+    has_heap: bool,
+    has_stored: bool,
+    /// Lines that it has stored to, in the order of their first stores; where it writes them back.
+    stored: Vec<PersistentAddress>,
+    error: Option<Error>,
+    statistics: Statistics,
+}
+
+/// A critical section of plain loads and stores.
+pub struct PlainTx<M: Memory> {
+    direct: Direct<M>,
+    arenas: Arenas,
+    /// The numbers of the declared locks that are held.
+    held: Vec<u32>,
+    /// The region of the heap that the section declared.
+    region: Option<u32>,
+}
+
+impl PlainWorker<Native> {
+    /// The reference, allocating from arena `index` of an open pool, which is marked as used without persistence.
+    ///
+    /// # Errors
+    /// As [`Pool::unprotected_view`].
+    pub fn in_pool<C: Control<Native>>(pool: &Pool<C>, index: u64) -> Result<Self> {
+        Ok(Self::new(pool.unprotected_view()?, index, Program::VOLATILE))
+    }
+}
+
+impl<M: Memory> PlainWorker<M> {
+    /// A worker that allocates from arena `index`.
+    pub fn new(view: View<M>, index: u64, program: Program) -> Self {
+        let direct = Direct {
+            view,
+            program,
+            is_declared: false,
+            has_heap: false,
+            has_stored: false,
+            stored: Vec::new(),
+            error: None,
+            statistics: Statistics::default(),
+        };
+        Self(PlainTx { direct, arenas: Arenas::new(index), held: Vec::new(), region: None })
+    }
+
+    fn section<R>(
+        &mut self,
+        locks: Option<&[Lock]>,
+        mut body: impl FnMut(&mut PlainTx<M>) -> Result<R, Abort>,
+    ) -> Result<R> {
+        let tx = &mut self.0;
+        tx.direct.view.memory.admit_thread();
+        tx.direct.view.memory.begin_transaction()?;
+        tx.begin(locks);
+        let outcome = catch_unwind(AssertUnwindSafe(|| body(tx)));
+        tx.end(matches!(outcome, Ok(Ok(_))));
+        tx.direct.view.memory.end_transaction();
+        let result = outcome.unwrap_or_else(|panic| resume_unwind(panic));
+        if tx.direct.view.memory.is_forked() {
+            // The closure forked, and this is the child.
+            return Err(Error::Forked);
+        }
+        result.map_err(|_| tx.direct.error.take().unwrap_or(Error::Aborted))
+    }
+}
+
+impl<M: Memory> PlainTx<M> {
+    /// Takes the locks, and begins the region.
+    #[inline]
+    fn begin(&mut self, locks: Option<&[Lock]>) {
+        self.region = locks.and_then(Lock::first_region);
+        let Direct { view, program, is_declared, has_heap, has_stored, stored, .. } = &mut self.direct;
+        (*is_declared, *has_heap, *has_stored) = (false, false, false);
+        match (program.locking, locks) {
+            (None, _) => {}
+            (Some(Locking::Declared), Some(locks)) => {
+                *is_declared = true;
+                Lock::numbers(view, locks, |at| Lock::of_granule(view, at), &mut self.held);
+                for &lock in &self.held {
+                    view.memory.lock(view.shared.set_lock(lock.into()));
+                }
+            }
+            (Some(_), _) => view.memory.lock(SharedLayout::WRITER),
+        }
+        if program.in_regions {
+            stored.clear();
+            view.memory.event(Event::Begin);
+        }
+    }
+
+    /// Ends the region, and releases the locks.
+    #[inline]
+    fn end(&mut self, is_done: bool) {
+        let Direct { view, program, is_declared, has_heap, has_stored, stored, statistics, .. } =
+            &mut self.direct;
+        let memory = &view.memory;
+        match (program.in_regions, is_done) {
+            (true, true) if *has_stored => {
+                for &line in &*stored {
+                    memory.write_back(line, Step::HomeWriteBack);
+                }
+                if program.flushes {
+                    memory.fence(Step::HomeFence);
+                }
+                let transaction = memory.number_transaction(SharedLayout::CLOCK);
+                memory.event(Event::Executed(transaction));
+                memory.event(Event::Commit(transaction));
+                memory.event(Event::Acknowledged(transaction));
+            }
+            (true, true) => memory.event(Event::Commit(0)),
+            (true, false) => memory.event(Event::Abort),
+            (false, _) => {}
+        }
+        match (is_done, *has_stored) {
+            (false, _) => statistics.user_aborts += 1,
+            (true, true) => {
+                statistics.commits += 1;
+                statistics.acknowledged += 1;
+            }
+            (true, false) => {
+                statistics.read_only += 1;
+                statistics.acknowledged += 1;
+            }
+        }
+        match program.locking {
+            None => {}
+            Some(_) if *is_declared => {
+                if *has_heap {
+                    memory.unlock(HEAP);
+                }
+                for &lock in self.held.iter().rev() {
+                    memory.unlock(view.shared.set_lock(lock.into()));
+                }
+            }
+            Some(_) => memory.unlock(SharedLayout::WRITER),
+        }
+    }
+}
+
+/// The lock of the heap's chunk table where locks are declared: taken last, and held to the end.
+const HEAP: VolatileAddress = SharedLayout::WRITER;
+
+impl<M: Memory> Runner for PlainWorker<M> {
+    type Tx<'t> = PlainTx<M>;
+
+    fn run<R>(&mut self, body: impl FnMut(&mut PlainTx<M>) -> Result<R, Abort>) -> Result<R> {
+        self.section(None, body)
+    }
+
+    fn run_locked<R>(
+        &mut self,
+        locks: &[Lock],
+        body: impl FnMut(&mut PlainTx<M>) -> Result<R, Abort>,
+    ) -> Result<R> {
+        self.section(Some(locks), body)
+    }
+
+    fn view<R>(&mut self, body: impl FnMut(&mut PlainTx<M>) -> Result<R, Abort>) -> Result<R> {
+        self.section(None, body)
+    }
+
+    /// A fence is Loose-Ordering's TxFlush: where commits are acknowledged later, it waits for them.
+    fn drain(&mut self) -> Result<()> {
+        if self.0.direct.program.in_regions {
+            self.0.direct.view.memory.fence(Step::CommitFence);
+        }
+        Ok(())
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics { total: self.0.direct.view.memory.counters(), ..self.0.direct.statistics }
+    }
+
+    fn rolls_back(&self) -> bool {
+        self.0.direct.program.in_regions && self.0.direct.view.memory.takes_stores_back()
+    }
+}
+
+impl<M: Memory> Direct<M> {
+    #[inline(always)]
+    fn is_in_table(&self, at: PersistentAddress) -> bool {
+        at >= self.view.layout.chunk_table && at < self.view.layout.chunks
+    }
+
+    /// Takes the lock of the chunk table: whoever looks for a free chunk there must have it.
+    #[cold]
+    fn lock_heap(&mut self) {
+        if !self.has_heap {
+            self.has_heap = true;
+            self.view.memory.lock(HEAP);
+        }
+    }
+
+    /// Before a store to the chunk table where locks are declared: chunks can be taken, and none given back, whose owners
+    /// have other locks.
+    #[cold]
+    fn check_table(&mut self, value: u64) -> Result<(), Abort> {
+        self.lock_heap();
+        if value == 0 {
+            return Err(self.fail(Error::Unsupported("giving chunks back under declared locks".into())));
+        }
+        Ok(())
+    }
+
+    /// Notes a store to `words` words at `at`.
+    #[inline(always)]
+    fn note(&mut self, at: PersistentAddress, words: usize) {
+        self.has_stored = true;
+        if self.program.flushes {
+            self.note_lines(at, words);
+        }
+    }
+
+    #[cold]
+    fn note_lines(&mut self, at: PersistentAddress, words: usize) {
+        let mut line = at.line();
+        while line < at.word(words as u64) {
+            if !self.stored.contains(&line) {
+                self.stored.push(line);
+            }
+            line = line.byte(strandline_core::memory::LINE_BYTES);
+        }
+    }
+}
+
+impl<M: Memory> Access for Direct<M> {
+    #[inline(always)]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        if !self.view.layout.is_data(at, 1) {
+            return Err(self.fail(Error::InvalidAddress(at.offset())));
+        }
+        let value = self.view.memory.load(at);
+        if self.is_declared && value == 0 && self.is_in_table(at) {
+            self.lock_heap();
+            return Ok(self.view.memory.load(at));
+        }
+        Ok(value)
+    }
+
+    #[inline(always)]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        if into.is_empty() || self.view.layout.is_data(at, into.len() as u64) {
+            self.view.memory.load_range(at, into);
+            Ok(())
+        } else {
+            Err(self.fail(Error::InvalidAddress(at.offset())))
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        if !self.view.layout.is_data(at, 1) {
+            return Err(self.fail(Error::InvalidAddress(at.offset())));
+        }
+        if self.is_declared && self.is_in_table(at) {
+            self.check_table(value)?;
+        }
+        self.note(at, 1);
+        self.view.memory.store(at, value);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        if !self.view.layout.is_data(at, from.len() as u64) {
+            return Err(self.fail(Error::InvalidAddress(at.offset())));
+        }
+        self.note(at, from.len());
+        self.view.memory.store_range(at, from);
+        Ok(())
+    }
+
+    fn hint(&self, at: PersistentAddress) -> u64 {
+        self.view.memory.peek(at)
+    }
+
+    fn fail(&mut self, error: Error) -> Abort {
+        self.error.get_or_insert(error);
+        Abort::Failed
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.view.layout
+    }
+}
+
+impl<M: Memory> Read for PlainTx<M> {
+    #[inline(always)]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.direct.read(at)
+    }
+    #[inline(always)]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        self.direct.read_range(at, into)
+    }
+    fn root(&self, index: u64) -> PersistentAddress {
+        self.direct.view.layout.root(index)
+    }
+    fn fail(&mut self, error: Error) -> Abort {
+        self.direct.fail(error)
+    }
+    fn data_words(&self) -> u64 {
+        self.direct.view.layout.data_words()
+    }
+    fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
+        heap::find_block(&mut self.direct, at)
+    }
+    fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
+        heap::is_allocated(&mut self.direct, at)
+    }
+    fn tolerate(
+        &mut self,
+        body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort> {
+        let before = self.direct.error.take();
+        let outcome = body(self);
+        let failed = std::mem::replace(&mut self.direct.error, before);
+        match outcome {
+            Ok(()) | Err(Abort::Failed) => Ok(failed),
+            Err(abort) => Err(abort),
+        }
+    }
+}
+
+impl<M: Memory> PlainTx<M> {
+    /// Blocks of an arena lie beside each other's, whoever has them: a declared lock covers those of a region alone.
+    fn check_region(&mut self) -> Result<(), Abort> {
+        if self.direct.is_declared && self.region.is_none() {
+            return Err(self
+                .direct
+                .fail(Error::Unsupported("allocating without a region among its locks".into())));
+        }
+        Ok(())
+    }
+}
+
+impl<M: Memory> Transaction for PlainTx<M> {
+    #[inline(always)]
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        self.direct.write(at, value)
+    }
+    #[inline(always)]
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        self.direct.write_range(at, from)
+    }
+    fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
+        self.check_region()?;
+        self.arenas.alloc(&mut self.direct, self.region, bytes)
+    }
+    fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        self.check_region()?;
+        self.arenas.free(&mut self.direct, self.region, at)
+    }
+    fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        heap::block(&mut self.direct, at)
+    }
+}
