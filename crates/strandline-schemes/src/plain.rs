@@ -15,7 +15,7 @@ use strandline_core::engine::Control;
 use strandline_core::error::{Error, Result};
 use strandline_core::heap::{self, Access, Arenas};
 use strandline_core::layout::{Layout, SharedLayout, View};
-use strandline_core::memory::{Event, Memory, Native, PersistentAddress, Step, VolatileAddress};
+use strandline_core::memory::{Event, LINE_BYTES, Memory, Native, PersistentAddress, Step, VolatileAddress};
 use strandline_core::transaction::{Abort, Lock, Read, Runner, Statistics, Transaction};
 
 /// How the critical sections of a plain program are isolated, atomic and durable.
@@ -38,15 +38,18 @@ pub enum Locking {
     /// Those that it declares, in order, and the one for all where it declares none. Who declares some in one critical section does so
     /// in all that store.
     Declared,
+    /// Those of the [parts](Transaction::section) of what is run, each a critical section by itself: all stores are in one.
+    OfParts,
 }
 
 impl Program {
     /// The reference: one lock, and nothing survives.
     pub const VOLATILE: Self = Self { locking: Some(Locking::One), in_regions: false, flushes: false };
 
-    /// A program of so many threads; one that is alone takes no locks.
+    /// A program of so many threads; one that is alone takes no locks, but for those that tell the parts of what it runs.
     pub fn of_threads(self, threads: usize) -> Self {
-        Self { locking: self.locking.filter(|_| threads > 1), ..self }
+        let needed = |locking: &Locking| threads > 1 || *locking == Locking::OfParts;
+        Self { locking: self.locking.filter(needed), ..self }
     }
 }
 
@@ -72,6 +75,10 @@ struct Direct<M> {
     program: Program,
     /// The running critical section takes the locks that it declares.
     is_declared: bool,
+    /// Whether something is to be done before its stores.
+    is_watched: bool,
+    /// It may store: a critical section is running.
+    is_running: bool,
     /// It has the lock for the chunk table too.
     has_heap: bool,
     has_stored: bool,
@@ -104,10 +111,14 @@ impl PlainWorker<Native> {
 impl<M: Memory> PlainWorker<M> {
     /// A worker that allocates from arena `index`.
     pub fn new(view: View<M>, index: u64, program: Program) -> Self {
+        let is_watched =
+            program.flushes || matches!(program.locking, Some(Locking::Declared | Locking::OfParts));
         let direct = Direct {
             view,
+            is_watched,
             program,
             is_declared: false,
+            is_running: false,
             has_heap: false,
             has_stored: false,
             stored: Vec::new(),
@@ -125,9 +136,24 @@ impl<M: Memory> PlainWorker<M> {
         let tx = &mut self.0;
         tx.direct.view.memory.admit_thread();
         tx.direct.view.memory.begin_transaction()?;
-        tx.begin(locks);
+        let in_parts = tx.direct.program.locking == Some(Locking::OfParts);
+        tx.direct.has_stored = false;
+        if !in_parts {
+            tx.begin(locks);
+        }
         let outcome = catch_unwind(AssertUnwindSafe(|| body(tx)));
-        tx.end(matches!(outcome, Ok(Ok(_))));
+        let is_done = matches!(outcome, Ok(Ok(_)));
+        let has_stored = tx.direct.has_stored;
+        if tx.direct.is_running {
+            tx.end(is_done && !in_parts);
+        }
+        let statistics = &mut tx.direct.statistics;
+        match (is_done, has_stored) {
+            (false, _) => statistics.user_aborts += 1,
+            (true, true) => statistics.commits += 1,
+            (true, false) => statistics.read_only += 1,
+        }
+        statistics.acknowledged += u64::from(is_done);
         tx.direct.view.memory.end_transaction();
         let result = outcome.unwrap_or_else(|panic| resume_unwind(panic));
         if tx.direct.view.memory.is_forked() {
@@ -143,11 +169,12 @@ impl<M: Memory> PlainTx<M> {
     #[inline]
     fn begin(&mut self, locks: Option<&[Lock]>) {
         self.region = locks.and_then(Lock::first_region);
-        let Direct { view, program, is_declared, has_heap, has_stored, stored, .. } = &mut self.direct;
-        (*is_declared, *has_heap, *has_stored) = (false, false, false);
+        let Direct { view, program, is_declared, is_running, has_heap, has_stored, stored, .. } =
+            &mut self.direct;
+        (*is_declared, *is_running, *has_heap, *has_stored) = (false, true, false, false);
         match (program.locking, locks) {
             (None, _) => {}
-            (Some(Locking::Declared), Some(locks)) => {
+            (Some(Locking::Declared | Locking::OfParts), Some(locks)) => {
                 *is_declared = true;
                 Lock::numbers(view, locks, |at| Lock::of_granule(view, at), &mut self.held);
                 for &lock in &self.held {
@@ -165,7 +192,7 @@ impl<M: Memory> PlainTx<M> {
     /// Ends the region, and releases the locks.
     #[inline]
     fn end(&mut self, is_done: bool) {
-        let Direct { view, program, is_declared, has_heap, has_stored, stored, statistics, .. } =
+        let Direct { view, program, is_declared, is_running, has_heap, has_stored, stored, .. } =
             &mut self.direct;
         let memory = &view.memory;
         match (program.in_regions, is_done) {
@@ -185,17 +212,7 @@ impl<M: Memory> PlainTx<M> {
             (true, false) => memory.event(Event::Abort),
             (false, _) => {}
         }
-        match (is_done, *has_stored) {
-            (false, _) => statistics.user_aborts += 1,
-            (true, true) => {
-                statistics.commits += 1;
-                statistics.acknowledged += 1;
-            }
-            (true, false) => {
-                statistics.read_only += 1;
-                statistics.acknowledged += 1;
-            }
-        }
+        *is_running = false;
         match program.locking {
             None => {}
             Some(_) if *is_declared => {
@@ -233,6 +250,11 @@ impl<M: Memory> Runner for PlainWorker<M> {
         self.section(None, body)
     }
 
+    #[inline]
+    fn takes_locks(&self) -> bool {
+        self.0.direct.program.locking == Some(Locking::Declared)
+    }
+
     /// A fence is Loose-Ordering's TxFlush: where commits are acknowledged later, it waits for them.
     fn drain(&mut self) -> Result<()> {
         if self.0.direct.program.in_regions {
@@ -246,7 +268,8 @@ impl<M: Memory> Runner for PlainWorker<M> {
     }
 
     fn rolls_back(&self) -> bool {
-        self.0.direct.program.in_regions && self.0.direct.view.memory.takes_stores_back()
+        let Direct { view, program, .. } = &self.0.direct;
+        program.in_regions && program.locking != Some(Locking::OfParts) && view.memory.takes_stores_back()
     }
 }
 
@@ -265,35 +288,29 @@ impl<M: Memory> Direct<M> {
         }
     }
 
-    /// Before a store to the chunk table where locks are declared: chunks can be taken, and none given back, whose owners
-    /// have other locks.
-    #[cold]
-    fn check_table(&mut self, value: u64) -> Result<(), Abort> {
-        self.lock_heap();
-        if value == 0 {
-            return Err(self.fail(Error::Unsupported("giving chunks back under declared locks".into())));
+    /// Before a store to `words` words at `at`, where something is to be done then.
+    #[inline(never)]
+    fn watch(&mut self, at: PersistentAddress, words: usize, first: u64) -> Result<(), Abort> {
+        if !self.is_running {
+            return Err(self.fail(Error::Unsupported("a store outside of any critical section".into())));
+        }
+        if self.is_declared && self.is_in_table(at) {
+            self.lock_heap();
+            if first == 0 {
+                // Whoever has a chunk has it under locks of its own.
+                return Err(self.fail(Error::Unsupported("giving chunks back under declared locks".into())));
+            }
+        }
+        if self.program.flushes {
+            let mut line = at.line();
+            while line < at.word(words as u64) {
+                if !self.stored.contains(&line) {
+                    self.stored.push(line);
+                }
+                line = line.byte(LINE_BYTES);
+            }
         }
         Ok(())
-    }
-
-    /// Notes a store to `words` words at `at`.
-    #[inline(always)]
-    fn note(&mut self, at: PersistentAddress, words: usize) {
-        self.has_stored = true;
-        if self.program.flushes {
-            self.note_lines(at, words);
-        }
-    }
-
-    #[cold]
-    fn note_lines(&mut self, at: PersistentAddress, words: usize) {
-        let mut line = at.line();
-        while line < at.word(words as u64) {
-            if !self.stored.contains(&line) {
-                self.stored.push(line);
-            }
-            line = line.byte(strandline_core::memory::LINE_BYTES);
-        }
     }
 }
 
@@ -304,7 +321,7 @@ impl<M: Memory> Access for Direct<M> {
             return Err(self.fail(Error::InvalidAddress(at.offset())));
         }
         let value = self.view.memory.load(at);
-        if self.is_declared && value == 0 && self.is_in_table(at) {
+        if self.is_watched && value == 0 && self.is_declared && self.is_in_table(at) {
             self.lock_heap();
             return Ok(self.view.memory.load(at));
         }
@@ -326,10 +343,10 @@ impl<M: Memory> Access for Direct<M> {
         if !self.view.layout.is_data(at, 1) {
             return Err(self.fail(Error::InvalidAddress(at.offset())));
         }
-        if self.is_declared && self.is_in_table(at) {
-            self.check_table(value)?;
+        self.has_stored = true;
+        if self.is_watched {
+            self.watch(at, 1, value)?;
         }
-        self.note(at, 1);
         self.view.memory.store(at, value);
         Ok(())
     }
@@ -342,7 +359,10 @@ impl<M: Memory> Access for Direct<M> {
         if !self.view.layout.is_data(at, from.len() as u64) {
             return Err(self.fail(Error::InvalidAddress(at.offset())));
         }
-        self.note(at, from.len());
+        self.has_stored = true;
+        if self.is_watched {
+            self.watch(at, from.len(), from[0])?;
+        }
         self.view.memory.store_range(at, from);
         Ok(())
     }
@@ -430,5 +450,15 @@ impl<M: Memory> Transaction for PlainTx<M> {
     }
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         heap::block(&mut self.direct, at)
+    }
+    fn begin_section(&mut self, lock: Lock) {
+        if self.direct.program.locking == Some(Locking::OfParts) {
+            self.begin(Some(&[lock]));
+        }
+    }
+    fn end_section(&mut self, is_done: bool) {
+        if self.direct.program.locking == Some(Locking::OfParts) {
+            self.end(is_done);
+        }
     }
 }

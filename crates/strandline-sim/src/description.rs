@@ -79,10 +79,10 @@ pub struct Cores {
     /// Cycles per instruction that is not a memory access.
     #[serde(default = "one")]
     pub cycles_per_instruction: f64,
-    /// Instructions charged with each word or line operation, for what the code does between two of them. By default what
-    /// native code was found to execute there (docs/simulator.md, "Calibration").
-    #[serde(default = "default_instructions_per_access")]
-    pub instructions_per_access: f64,
+    /// Instructions charged with each word or line operation, for what the code does between two of them. By default those that
+    /// were counted of the program that runs ([`Instructions`](crate::Instructions); docs/simulator.md, "Calibration").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions_per_access: Option<f64>,
     /// Entries of the reorder buffer (out of order only).
     #[serde(default = "default_rob")]
     pub reorder_buffer: usize,
@@ -331,9 +331,6 @@ pub struct Persistence {
 fn one() -> f64 {
     1.0
 }
-fn default_instructions_per_access() -> f64 {
-    40.0
-}
 fn default_rob() -> usize {
     192
 }
@@ -438,7 +435,8 @@ impl Cores {
         demand_range(self.count, 1, 64, "cores.count")?;
         demand_range(self.frequency_mhz as usize, 1, 100_000, "cores.frequency_mhz")?;
         demand_time(self.cycles_per_instruction, 0.0, 1000.0, "cores.cycles_per_instruction")?;
-        demand_time(self.instructions_per_access, 0.0, 1e6, "cores.instructions_per_access")?;
+        let instructions = self.instructions_per_access.unwrap_or_default();
+        demand_time(instructions, 0.0, 1e6, "cores.instructions_per_access")?;
         demand_range(self.reorder_buffer, 1, 65536, "cores.reorder_buffer")?;
         demand_range(self.mshrs, 1, 1024, "cores.mshrs")?;
         demand_range(self.write_combining_buffers, 1, 64, "cores.write_combining_buffers")?;

@@ -8,6 +8,7 @@ pub mod controller;
 pub mod core;
 pub mod description;
 pub mod file;
+pub mod instructions;
 mod machine;
 pub mod network;
 pub mod nvm;
@@ -17,5 +18,6 @@ pub mod statistics;
 pub mod trace;
 
 pub use description::Description;
+pub use instructions::Instructions;
 pub use machine::{Announced, Contents, Crash, Machine, Note, Noted, Tape, Taped};
 pub use statistics::Statistics;

@@ -19,6 +19,7 @@ use crate::cache::{DIRTY, Hierarchy};
 use crate::controller::{Line, MemorySide, Regions};
 use crate::core::{Core, Queued, QueuedKind, StoreQueue};
 use crate::description::{Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackKind};
+use crate::instructions::Instructions;
 use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
 use earliest::Earliest;
@@ -115,6 +116,8 @@ struct State {
     tape: Option<Tape>,
     /// The running load is a hint, which no judge is to know of.
     hint: bool,
+    /// The running store is to a further word of a range.
+    in_range: bool,
     /// The hardware's number of the last transaction, once one was numbered.
     transaction: Option<u64>,
     /// Threads may not come beyond this cycle.
@@ -170,6 +173,7 @@ impl Machine {
             notes: None,
             tape: None,
             hint: false,
+            in_range: false,
             transaction: None,
             limit: u64::MAX,
             began: 0,
@@ -303,6 +307,14 @@ impl Machine {
     /// Makes the next pause of `thread` last until the region of interest begins.
     pub fn wait_for_region(&self, thread: usize) {
         self.state.borrow_mut().waiting[thread] = Waiting::Region;
+    }
+
+    /// What the program executes between its accesses, where the description does not say.
+    pub fn set_instructions(&self, instructions: &Instructions) {
+        let state = &mut *self.state.borrow_mut();
+        if state.description.cores.instructions_per_access.is_none() {
+            state.cores.iter_mut().for_each(|core| core.set_instructions(instructions));
+        }
     }
 
     /// How many cores it has.
@@ -455,6 +467,26 @@ impl World for Machine {
             state.clocks.set(thread, state.cores[thread].clock);
             self.postponed.set(true);
         }
+    }
+
+    fn store_range(&self, thread: usize, space: Space, offset: u64, from: &[u64], done: usize) -> usize {
+        let state = &mut *self.state.borrow_mut();
+        for (i, &value) in from.iter().enumerate().skip(done) {
+            let store = Operation::Store(space, offset + 8 * i as u64, value);
+            if state.is_functional() {
+                state.perform_functionally(store);
+                continue;
+            }
+            state.in_range = i > 0;
+            let stored = state.perform(thread, store);
+            state.in_range = false;
+            if stored.is_none() {
+                state.clocks.set(thread, state.cores[thread].clock);
+                self.postponed.set(true);
+                return i;
+            }
+        }
+        from.len()
     }
 
     fn postponed(&self, _: usize) -> bool {
@@ -694,6 +726,7 @@ impl State {
             .map(|(number, core)| {
                 let mut statistics = core.statistics;
                 statistics.cycles = core.clock.saturating_sub(self.began);
+                [statistics.private_loads, statistics.private_stores] = core.private_accesses();
                 statistics.mshr_full = self.caches.mshr_full[number];
                 statistics.mshr_merges = self.caches.mshr_merges[number];
                 statistics

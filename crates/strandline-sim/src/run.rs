@@ -20,6 +20,7 @@ use strandline_workloads::{AnyTransactions, SchemeName, Selection, Sizes, Worklo
 
 use crate::controller::Regions;
 use crate::description::Description;
+use crate::instructions::Instructions;
 use crate::machine::{Announced, Contents, Crash, Machine};
 use crate::scheme::{Entry, Exhausted, Setup};
 use crate::statistics::Statistics;
@@ -247,6 +248,12 @@ impl Prepared {
         }
         if !self.cached.is_empty() {
             machine.fill_last_level(self.cached.clone());
+        }
+        if run.scheme.program().is_some() {
+            let Sizes { value_bytes, .. } = *self.selection.sizes();
+            if let Some(counted) = Instructions::of_plain(self.selection.name(), value_bytes) {
+                machine.set_instructions(&counted);
+            }
         }
         with(&machine);
         let began = std::time::Instant::now();

@@ -159,6 +159,12 @@ pub struct CoreStatistics {
     pub cycles: u64,
     /// Instructions that time was charged for.
     pub instructions: u64,
+    /// Accesses, fences included; a range is counted once.
+    pub operations: u64,
+    /// Loads of the program's own memory, as far as they were counted of it ([`Instructions`](crate::Instructions)).
+    pub private_loads: u64,
+    /// Stores to it, likewise.
+    pub private_stores: u64,
     /// Loads, a range counted word by word.
     pub loads: u64,
     /// Stores to the cache, a range counted word by word.

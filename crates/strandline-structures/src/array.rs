@@ -136,6 +136,39 @@ impl<T: Word> Array<T> {
         Ok(())
     }
 
+    /// Swaps the `length` elements from `one` on with those from `other` on, which are the same or others.
+    ///
+    /// # Errors
+    /// There are no such elements; as [`Transaction::write`].
+    #[inline]
+    pub fn swap_ranges(
+        &self,
+        tx: &mut impl Transaction,
+        one: u64,
+        other: u64,
+        length: u64,
+    ) -> Result<(), Abort> {
+        if length == 1 {
+            return self.swap(tx, one, other);
+        }
+        let (mut first, mut second) = ([0; 64], [0; 64]);
+        let mut done = 0;
+        while done < length && one != other {
+            let now = (length - done).min(first.len() as u64);
+            for last in [one + done + now - 1, other + done + now - 1] {
+                self.address(tx, last)?;
+            }
+            let (one, other) = (self.address(tx, one + done)?, self.address(tx, other + done)?);
+            let (first, second) = (&mut first[..now as usize], &mut second[..now as usize]);
+            tx.read_range(one, first)?;
+            tx.read_range(other, second)?;
+            tx.write_range(one, second)?;
+            tx.write_range(other, first)?;
+            done += now;
+        }
+        Ok(())
+    }
+
     /// Calls `visit` with every element and its index, in order.
     ///
     /// # Errors

@@ -1,11 +1,14 @@
 //! Workloads whose type is forgotten, so that each is compiled once for all schemes and memories, and once more for the
 //! product's path.
 
+#[cfg(feature = "calibration")]
+use strandline_core::Concurrency;
 use strandline_core::Result;
-use strandline_core::engine::Worker;
 use strandline_core::file::Pool;
-use strandline_core::memory::Native;
 use strandline_core::transaction::{AnyRunner, Runner, Statistics};
+
+#[cfg(feature = "calibration")]
+use strandline_schemes::{PlainWorker, Program};
 
 use crate::{NewPool, Transactions, Workload};
 
@@ -141,6 +144,13 @@ pub trait InlinedWorkload: AnyWorkload + Send + Sync {
     /// # Errors
     /// As [`Product::client`].
     fn inlined(&self, pool: &Pool, seed: u64) -> Result<Box<dyn Client>>;
+
+    /// A client that is a plain program, alone on native memory, inlined likewise: what instructions are counted on.
+    ///
+    /// # Errors
+    /// As [`AnyWorkload::thread`]; as [`Pool::unprotected_view`].
+    #[cfg(feature = "calibration")]
+    fn plain(&self, pool: &Pool<Concurrency>, seed: u64) -> Result<Box<dyn Client>>;
 }
 
 impl<W: Workload + Send + Sync> InlinedWorkload for W {
@@ -148,6 +158,13 @@ impl<W: Workload + Send + Sync> InlinedWorkload for W {
         // Opening takes no part in what is measured, and is not compiled again.
         let thread = Workload::thread(self, &mut AnyRunner::new(pool.worker()?), seed)?;
         Ok(Box::new(InlinedClient { worker: pool.worker()?, thread }))
+    }
+
+    #[cfg(feature = "calibration")]
+    fn plain(&self, pool: &Pool<Concurrency>, seed: u64) -> Result<Box<dyn Client>> {
+        let mut worker = PlainWorker::new(pool.unprotected_view()?, 0, Program::VOLATILE.of_threads(1));
+        let thread = Workload::thread(self, &mut worker, seed)?;
+        Ok(Box::new(InlinedClient { worker, thread }))
     }
 }
 
@@ -177,13 +194,13 @@ impl Product for Words<'_> {
     }
 }
 
-/// A thread on the product's path.
-struct InlinedClient<T> {
-    worker: Worker<Native>,
+/// A thread with the one kind of runner that its transactions are compiled for.
+struct InlinedClient<R, T> {
+    worker: R,
     thread: T,
 }
 
-impl<T: Transactions> Client for InlinedClient<T> {
+impl<R: Runner, T: Transactions> Client for InlinedClient<R, T> {
     fn transaction(&mut self) -> Result<()> {
         self.thread.transaction(&mut self.worker)
     }

@@ -26,7 +26,7 @@ const VOLATILE: Entry = Entry {
 };
 
 /// Plain programs, for the simulated machine's hardware schemes.
-static PLAIN: [(SchemeName, Entry); 4] = [
+static PLAIN: [(SchemeName, Entry); 6] = [
     plain(
         &HARDWARE,
         Locking::One,
@@ -51,7 +51,11 @@ static PLAIN: [(SchemeName, Entry); 4] = [
         "plain-flushed+locks",
         "the same, under the locks that its critical sections declare",
     ),
+    plain(&HARDWARE, Locking::OfParts, "plain+parts", PARTS),
+    plain(&HARDWARE_FLUSHED, Locking::OfParts, "plain-flushed+parts", PARTS),
 ];
+
+const PARTS: &str = "the same, and each use of a table is a critical section of its own, under its lock: tpcc-new-order alone";
 
 const fn plain(
     kind: SchemeKind,

@@ -108,6 +108,15 @@ impl Selection {
         Ok(Box::new(ErasedClient::new(self.workload(), runner(pool, scheme, index)?, seed)?))
     }
 
+    /// A client that is a plain program, alone on native memory: what instructions are counted on.
+    ///
+    /// # Errors
+    /// As [`AnyWorkload::thread`]; as [`Pool::unprotected_view`].
+    #[cfg(feature = "calibration")]
+    pub fn plain_client(&self, pool: &Pool<Concurrency>, seed: u64) -> Result<Box<dyn Client>> {
+        self.workload.plain(pool, seed)
+    }
+
     /// A new pool on the product's path.
     pub(crate) fn create_inlined(&self, new: &NewPool) -> Result<Box<dyn Product + '_>> {
         Ok(Box::new(Words::create(&*self.workload, new)?))

@@ -54,7 +54,7 @@ pub(super) fn machine(shape: Shape, domain: PersistenceDomain, cores: usize, sca
             kind: if out_of_order { CoreKind::OutOfOrder } else { CoreKind::InOrder },
             frequency_mhz: 1000,
             cycles_per_instruction: 1.0,
-            instructions_per_access: 1.0,
+            instructions_per_access: Some(1.0),
             reorder_buffer: 32,
             store_queue: if out_of_order { 8 } else { 0 },
             stores_in_flight: 1,
@@ -98,7 +98,7 @@ pub(super) fn random(cores: usize, domains: &[PersistenceDomain], random: &mut R
     // With rows of several lines neighbours share a bank, and writes of other banks overtake them.
     machine.nvm.row_buffer_bytes = [0, 0, 512][random.usize(..3)];
     machine.nvm.row_hit_ns = machine.nvm.read_ns;
-    machine.cores.instructions_per_access = f64::from(random.u8(..8));
+    machine.cores.instructions_per_access = Some(f64::from(random.u8(..8)));
     machine.persistence.write_back =
         [WriteBackKind::Clwb, WriteBackKind::Clflushopt, WriteBackKind::Clflush][random.usize(..3)];
     // A second channel for a hardware scheme's log, as in ATOM's -2C designs.

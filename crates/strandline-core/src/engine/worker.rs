@@ -236,6 +236,11 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
         self.attempt(self.read_only, Some(locks), body)
     }
 
+    #[inline]
+    fn takes_locks(&self) -> bool {
+        self.tx.engine.concurrency() == Concurrency::Locks
+    }
+
     fn drain(&mut self) -> Result<()> {
         let engine = &mut self.tx.engine;
         if engine.view.memory.is_forked() {

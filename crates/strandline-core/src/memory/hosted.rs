@@ -120,10 +120,10 @@ pub trait World {
         }
     }
 
-    /// Stores consecutive words at once, if this world can; `false`: nothing is done, and they are performed one
-    /// by one.
-    fn store_range(&self, _thread: usize, _space: Space, _offset: u64, _from: &[u64]) -> bool {
-        false
+    /// Stores consecutive words, of which the first `done` are stored already; how many are then. No more than before, and not
+    /// postponed: this world cannot, and they are performed one by one.
+    fn store_range(&self, _thread: usize, _space: Space, _offset: u64, _from: &[u64], done: usize) -> usize {
+        done
     }
 
     /// Blocks `thread` while the volatile word at `offset` holds `value`; may return early. A pause, unless the world knows
@@ -337,10 +337,17 @@ impl Memory for Hosted {
     }
 
     fn store_range<A: Address>(&self, at: A, from: &[u64]) {
-        if self.world.store_range(self.thread, A::SPACE, at.offset(), from) {
-            return;
+        let mut done = 0;
+        while done < from.len() {
+            let before = done;
+            done = self.world.store_range(self.thread, A::SPACE, at.offset(), from, done);
+            if self.suspend.is_some() && self.world.postponed(self.thread) {
+                self.suspend();
+            } else if done == before {
+                break;
+            }
         }
-        for (i, &value) in from.iter().enumerate() {
+        for (i, &value) in from.iter().enumerate().skip(done) {
             self.store(at.word(i as u64), value);
         }
     }

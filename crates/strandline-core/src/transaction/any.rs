@@ -66,6 +66,7 @@ type Body<'b> = dyn FnMut(&mut dyn Transaction) -> Result<(), Abort> + 'b;
 /// What [`Runner`] is, without generic methods.
 trait RunnerObject {
     fn execute(&mut self, how: How, body: &mut Body) -> Result<()>;
+    fn takes_locks(&self) -> bool;
     fn drain(&mut self) -> Result<()>;
     fn statistics(&self) -> Statistics;
     fn rolls_back(&self) -> bool;
@@ -78,6 +79,10 @@ impl<R: Runner> RunnerObject for R {
             How::RunLocked(locks) => self.run_locked(locks, |tx| body(tx)),
             How::View => self.view(|tx| body(tx)),
         }
+    }
+
+    fn takes_locks(&self) -> bool {
+        Runner::takes_locks(self)
     }
 
     fn drain(&mut self) -> Result<()> {
@@ -106,6 +111,10 @@ impl Runner for AnyRunner<'_> {
         body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>,
     ) -> Result<R> {
         self.execute(How::RunLocked(locks), body)
+    }
+
+    fn takes_locks(&self) -> bool {
+        self.0.takes_locks()
     }
 
     fn drain(&mut self) -> Result<()> {
@@ -170,5 +179,11 @@ impl<T: Transaction + ?Sized> Transaction for &mut T {
     }
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         T::block(self, at)
+    }
+    fn begin_section(&mut self, lock: Lock) {
+        T::begin_section(self, lock);
+    }
+    fn end_section(&mut self, is_done: bool) {
+        T::end_section(self, is_done);
     }
 }

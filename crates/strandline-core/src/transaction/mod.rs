@@ -284,6 +284,44 @@ pub trait Transaction: Read {
     /// [`Error::InvalidAddress`]: none begins there; as [`Read::read`].
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
 
+    /// A part of the transaction begins that a plain program makes a critical section of its own, under `lock`. To a transaction it
+    /// is nothing: the whole is atomic.
+    fn begin_section(&mut self, _lock: Lock) {}
+
+    /// That part has ended, well or not.
+    fn end_section(&mut self, _is_done: bool) {}
+
+    /// Runs `body` as such a part.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
+    /// use strandline_core::{Abort, Lock};
+    ///
+    /// let given_up: strandline_core::Result<()> = worker.run(|tx| {
+    ///     let at = tx.root(0);
+    ///     tx.section(Lock::word(at), |tx| tx.write(at, 5))?;
+    ///     Err(Abort::User)
+    /// });
+    /// assert!(given_up.is_err());
+    /// // It was a part of the transaction.
+    /// assert_eq!(worker.view(|tx| tx.read(tx.root(0)))?, 0);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `body`.
+    #[inline]
+    fn section<R>(&mut self, lock: Lock, body: impl FnOnce(&mut Self) -> Result<R, Abort>) -> Result<R, Abort>
+    where
+        Self: Sized,
+    {
+        self.begin_section(lock);
+        let outcome = body(self);
+        self.end_section(outcome.is_ok());
+        outcome
+    }
+
     /// Runs `body` as a part of this transaction (flat nesting): its abort aborts the whole.
     ///
     /// ```

@@ -50,6 +50,11 @@ pub trait Runner {
         self.run(body)
     }
 
+    /// Whether it uses the locks that it is given.
+    fn takes_locks(&self) -> bool {
+        true
+    }
+
     /// A quiescent point: commits what this runner has deferred, and waits until all of it is durable. Only
     /// deferred commit ever has anything to do here.
     ///
@@ -88,6 +93,10 @@ impl<R: Runner> Runner for &mut R {
         body: impl FnMut(&mut Self::Tx<'_>) -> Result<T, Abort>,
     ) -> Result<T> {
         R::run_locked(self, locks, body)
+    }
+
+    fn takes_locks(&self) -> bool {
+        R::takes_locks(self)
     }
 
     fn drain(&mut self) -> Result<()> {

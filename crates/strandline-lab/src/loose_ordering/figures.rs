@@ -21,7 +21,7 @@ pub const STRUCTURES: &str = "structure-size";
 
 /// Throughput over that without transactions.
 pub const NORMALISED: &str = "normalised throughput";
-/// Bytes written to memory over bytes stored by the program.
+/// Bytes written to memory over bytes stored by the program, which without transactions is the same.
 pub const TRAFFIC: &str = "memory writes/program writes";
 /// Transactions per simulated second.
 pub const THROUGHPUT: &str = "tx/s";
@@ -64,7 +64,7 @@ impl Adder<'_> {
     fn row(&mut self, system: System, x: &str, row: Row, none: Row) {
         self.add(system, THROUGHPUT, x, row.throughput);
         self.add(system, NORMALISED, x, row.throughput / none.throughput);
-        self.add(system, TRAFFIC, x, row.traffic);
+        self.add(system, TRAFFIC, x, row.written / none.stored);
         self.add(system, WRITTEN, x, row.written);
         if let Some(blocks) = row.blocks {
             self.add(system, BLOCKS, x, blocks);

@@ -13,10 +13,9 @@ pub static PAPER: Paper = Paper {
     title: "Improving Performance and Endurance of Persistent Memory with Loose-Ordering Consistency",
     citation: "Y. Lu, J. Shu, L. Sun, O. Mutlu, IEEE TPDS 29(3), 2018 (ICCD 2014)",
     setting: "The paper used GEM5 with the Timing Simple CPU at 1 GHz, three cache levels and 8 banks of 168 cycles. Here \
-              the same structures run on this project's simulator with those figures (machine loc). Instructions \
-              between memory accesses are charged and not executed, and only the workload's accesses to the pool and to \
-              locks exist: no stack, no locals. That makes stores fewer, so that memory writes over program writes are \
-              larger than the paper's.",
+              the same structures run as plain programs, S-WAL but in software, on this project's simulator with those \
+              figures (machine loc). Instructions between accesses to the pool, loads and stores of stack and locals among \
+              them, are not executed but charged as they were counted of the native program.",
     figures: &FIGURES,
     claims: &CLAIMS,
     on_machines: false,

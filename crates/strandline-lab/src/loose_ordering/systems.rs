@@ -19,7 +19,7 @@ pub struct System {
 }
 
 const fn in_hardware(name: &'static str, hardware: &'static str) -> System {
-    System { key: hardware, name, software: "hardware+single-writer", hardware }
+    System { key: hardware, name, software: "plain", hardware }
 }
 
 /// Without transactions: what all is measured against.
@@ -98,8 +98,8 @@ pub struct Variation {
 pub struct Row {
     /// Transactions per second of simulated time.
     pub throughput: f64,
-    /// Bytes written to memory over bytes stored by the program.
-    pub traffic: f64,
+    /// Bytes stored by the program per transaction, to its own memory too as far as that was counted.
+    pub stored: f64,
     /// Bytes written to memory per transaction.
     pub written: f64,
     /// Blocks written per transaction, where the hardware counts them.
@@ -179,7 +179,8 @@ impl Ready {
         let run = Run { scheme: name, threads: 1, transactions, warm_up, seed: self.seed };
         let outcome = self.prepared.run(machine, hardware, &run, Vec::new())?.outcome;
         let statistics = &outcome.statistics;
-        let stored: u64 = statistics.cores.iter().map(|core| core.stores + core.atomics).sum();
+        let stored: u64 =
+            statistics.cores.iter().map(|core| core.stores + core.atomics + core.private_stores).sum();
         let written = 64.0 * statistics.traffic.writes() as f64;
         let count = |name| statistics.scheme.iter().find(|(other, _)| other == name).map(|(_, count)| *count);
         let blocks = match (count("blocks"), count("transactions")) {
@@ -190,7 +191,7 @@ impl Ready {
         };
         Ok(Row {
             throughput: outcome.tx_per_s,
-            traffic: written / (8 * stored).max(1) as f64,
+            stored: 8.0 * stored as f64 / transactions as f64,
             written: written / transactions as f64,
             blocks,
         })

@@ -35,11 +35,7 @@ const OPERATIONS: u64 = 5;
 const DELAYS: [u64; 6] = [1, 10, 100, 200, 500, 1000];
 
 /// Software and hardware of each of [`SYSTEMS`].
-const SCHEMES: [(&str, &str); 3] = [
-    ("volatile", "none"),
-    ("hardware+single-writer", "undo-log"),
-    ("hardware+single-writer", "wrap-evaluated"),
-];
+const SCHEMES: [(&str, &str); 3] = [("volatile", "none"), ("plain", "undo-log"), ("plain", "wrap-evaluated")];
 
 fn sizes(session: &Session) -> Vec<u64> {
     session.points(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10])

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 
 use crate::controller::Line;
 use crate::description::{CoreKind, Cores, LoadOverlap};
+use crate::instructions::Instructions;
 use crate::statistics::CoreStatistics;
 
 /// Bits of a fraction of a cycle.
@@ -34,9 +35,12 @@ pub struct Core {
     /// The cycle that its thread has reached.
     pub clock: u64,
     fraction: u64,
-    access_cost: u64,
+    cycles_per_instruction: f64,
     instruction_cost: u64,
-    instructions_per_access: u64,
+    /// Beside each access, and beside each further word of a range.
+    access: Charge,
+    word: Charge,
+    private: [f64; 2],
     instruction_fraction: u64,
     /// Whether the running operation has been charged and is performed again.
     pub again: bool,
@@ -58,6 +62,13 @@ pub struct Core {
     pub statistics: CoreStatistics,
 }
 
+/// Instructions and the cycles that they take.
+#[derive(Clone, Copy, Debug)]
+struct Charge {
+    instructions: u64,
+    cost: u64,
+}
+
 fn fixed(value: f64) -> u64 {
     (value * f64::from(1u32 << FRACTION)).round() as u64
 }
@@ -67,12 +78,15 @@ impl Core {
     pub fn new(cores: &Cores) -> Self {
         let queue = (cores.store_queue > 0)
             .then(|| StoreQueue::new(cores.store_queue, cores.stores_in_flight.min(cores.mshrs)));
-        Self {
+        let none = Charge { instructions: 0, cost: 0 };
+        let mut core = Self {
             clock: 0,
             fraction: 0,
-            access_cost: fixed(cores.instructions_per_access * cores.cycles_per_instruction),
+            cycles_per_instruction: cores.cycles_per_instruction,
             instruction_cost: fixed(cores.cycles_per_instruction),
-            instructions_per_access: fixed(cores.instructions_per_access),
+            access: none,
+            word: none,
+            private: [0.0; 2],
             instruction_fraction: 0,
             again: false,
             stores: queue,
@@ -87,16 +101,46 @@ impl Core {
             committing: false,
             cursor: 0,
             statistics: CoreStatistics::default(),
-        }
+        };
+        let constant = cores.instructions_per_access.map(Instructions::constant);
+        core.set_instructions(&constant.unwrap_or(Instructions::TRANSACTIONS));
+        core
+    }
+
+    /// What its program executes between accesses.
+    pub fn set_instructions(&mut self, instructions: &Instructions) {
+        let charge = |instructions| Charge {
+            instructions: fixed(instructions),
+            cost: fixed(instructions * self.cycles_per_instruction),
+        };
+        (self.access, self.word) = (charge(instructions.access), charge(instructions.word));
+        self.private = [instructions.private_loads, instructions.private_stores];
+    }
+
+    /// Loads and stores of its program's own memory so far.
+    pub fn private_accesses(&self) -> [u64; 2] {
+        self.private.map(|each| (each * self.statistics.operations as f64).round() as u64)
     }
 
     /// Charges the instructions of one access.
     #[inline]
     pub fn charge_access(&mut self) {
-        self.fraction += self.access_cost;
+        self.statistics.operations += 1;
+        self.charge_for(self.access);
+    }
+
+    /// Charges those of a further word of a range.
+    #[inline]
+    pub fn charge_word(&mut self) {
+        self.charge_for(self.word);
+    }
+
+    #[inline]
+    fn charge_for(&mut self, Charge { instructions, cost }: Charge) {
+        self.fraction += cost;
         self.clock += self.fraction >> FRACTION;
         self.fraction &= (1 << FRACTION) - 1;
-        self.instruction_fraction += self.instructions_per_access;
+        self.instruction_fraction += instructions;
         self.statistics.instructions += 1 + (self.instruction_fraction >> FRACTION);
         self.instruction_fraction &= (1 << FRACTION) - 1;
     }
@@ -112,7 +156,7 @@ impl Core {
     /// Repeats the turn of a spin loop, a load that takes `load` cycles if there is one and a pause, until the next turn begins at
     /// `until` or later; how many turns that were.
     pub fn spin(&mut self, until: u64, load: Option<u64>, pause: u64) -> u64 {
-        let (cost, charged) = load.map_or((0, 0), |_| (self.access_cost, self.instructions_per_access));
+        let (cost, charged) = load.map_or((0, 0), |_| (self.access.cost, self.access.instructions));
         let turn = load.unwrap_or(0) + pause;
         let after = |turns: u64| (self.fraction + turns * cost) + ((turns * turn) << FRACTION);
         let missing = until.saturating_sub(self.clock);
@@ -129,6 +173,7 @@ impl Core {
             self.statistics.instructions += turns + (self.instruction_fraction >> FRACTION);
             self.instruction_fraction &= (1 << FRACTION) - 1;
             self.statistics.loads += turns;
+            self.statistics.operations += turns;
         }
         turns
     }

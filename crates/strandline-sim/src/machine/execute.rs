@@ -98,7 +98,11 @@ impl State {
     pub(super) fn load_range(&mut self, core: usize, space: Space, offset: u64, into: &mut [u64]) {
         for (i, value) in into.iter_mut().enumerate() {
             let (line, word) = self.place(space, offset + 8 * i as u64);
-            self.cores[core].charge_access();
+            if i == 0 {
+                self.cores[core].charge_access();
+            } else {
+                self.cores[core].charge_word();
+            }
             *value = self.load(core, line, word, true);
         }
         if self.cores[core].overlap == LoadOverlap::Range {
@@ -110,7 +114,11 @@ impl State {
     fn store(&mut self, number: usize, kind: QueuedKind, line: u32, word: u8, value: u64) -> Outcome {
         let core = &mut self.cores[number];
         if !core.again {
-            core.charge_access();
+            if self.in_range {
+                core.charge_word();
+            } else {
+                core.charge_access();
+            }
             core.again = true;
             if let Some(notes) = &mut self.notes
                 && kind.stores()

@@ -206,7 +206,7 @@ pub fn run(path: &Path, machine: &Description, hardware: &Entry) -> Result<Finis
     let scheme = build(hardware, machine, has_begun, path)?;
     let pages = Pages::new(&order, pool.sorted());
     let mut machine = machine.clone();
-    machine.cores.instructions_per_access = 0.0;
+    machine.cores.instructions_per_access = Some(0.0);
     let contents = Contents {
         persistent: vec![0; pages.persistent.len() * (PAGE_BYTES / 8) as usize],
         volatile_bytes: (1 + pages.volatile.len() as u64) * PAGE_BYTES,

@@ -4,6 +4,7 @@ mod atom;
 mod cache_reference;
 mod coherence;
 mod loose_ordering;
+mod plain;
 mod software;
 mod support;
 mod timing;

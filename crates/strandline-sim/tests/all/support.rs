@@ -34,7 +34,7 @@ pub fn small(cores: usize) -> Description {
             kind: CoreKind::InOrder,
             frequency_mhz: 1000,
             cycles_per_instruction: 1.0,
-            instructions_per_access: 0.0,
+            instructions_per_access: Some(0.0),
             reorder_buffer: 192,
             store_queue: 0,
             stores_in_flight: 1,
@@ -70,7 +70,7 @@ pub fn three_levels() -> Description {
     ];
     machine.nvm.read_ns = 168.0;
     machine.nvm.write_ns = 168.0;
-    machine.cores.instructions_per_access = 1.0;
+    machine.cores.instructions_per_access = Some(1.0);
     machine
 }
 
@@ -81,7 +81,7 @@ pub fn mesh(cores: usize) -> Description {
     machine.cores.frequency_mhz = 2000;
     machine.cores.store_queue = 32;
     machine.cores.mshrs = 32;
-    machine.cores.instructions_per_access = 1.0;
+    machine.cores.instructions_per_access = Some(1.0);
     machine.cores.cycles_per_instruction = 0.5;
     machine.caches =
         vec![private("L1", 32 << 10, 4, 3), shared("L2", cores as u64 * (1 << 20), 16, 30, cores)];

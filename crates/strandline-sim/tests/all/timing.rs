@@ -150,7 +150,7 @@ fn a_full_write_queue_makes_writes_wait_for_the_medium() {
 #[test]
 fn lookups_add_up_and_a_hit_is_a_hit() {
     let mut machine = support::three_levels();
-    machine.cores.instructions_per_access = 0.0;
+    machine.cores.instructions_per_access = Some(0.0);
     let (found, statistics, _) = run(&machine, |memory, clock| {
         times(
             clock,

@@ -109,6 +109,15 @@ pub struct Database {
     orders: Vec<Orders>,
 }
 
+/// The tables that districts share and that New Order uses, as locks tell them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedTable {
+    Warehouse,
+    Customer,
+    Item,
+    Stock,
+}
+
 const POPULATED: u64 = 0;
 const FIRST_ROOT: u64 = 5;
 const SHARED: [&str; 6] = ["warehouse", "district", "customer", "history", "item", "stock"];
@@ -209,6 +218,13 @@ impl Database {
     #[inline]
     fn district_index(&self, warehouse: u64, district: u64) -> u64 {
         (warehouse - 1) * self.scale.districts + district - 1
+    }
+
+    /// The lock of a table that all districts share, for [parts](Transaction::section) that allocate nothing: a number that no
+    /// district has.
+    #[inline]
+    pub fn table_lock(&self, table: SharedTable) -> Lock {
+        Lock::Region((self.scale.warehouses * self.scale.districts) as u32 + table as u32)
     }
 
     /// The lock of a district: its row, its orders, new orders and order lines.

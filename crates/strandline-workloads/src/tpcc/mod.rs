@@ -16,7 +16,7 @@ mod schema;
 use fastrand::Rng;
 use strandline_core::error::Error;
 use strandline_core::memory::PersistentAddress;
-use strandline_core::transaction::{Abort, Runner};
+use strandline_core::transaction::{Abort, Runner, Transaction};
 use strandline_core::{Lock, Result};
 
 use database::Database;
@@ -164,7 +164,9 @@ impl Transactions for Terminal {
             if is_to_be_pruned(database, order) {
                 let Input { warehouse, district, .. } = *input;
                 let lock = database.district_lock(warehouse, district);
-                runner.run_locked(&[lock], |tx| cancel_oldest(database, tx, warehouse, district, order))?;
+                runner.run_locked(&[lock], |tx| {
+                    tx.section(lock, |tx| cancel_oldest(database, tx, warehouse, district, order))
+                })?;
             }
         }
         Ok(())

@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use fastrand::Rng;
+use strandline_core::Lock;
 use strandline_core::error::Error;
 use strandline_core::transaction::{Abort, Transaction};
 
-use super::database::{Database, Orders, customer_key, district_key, line_key, stock_key};
+use super::database::{Database, Orders, SharedTable, customer_key, district_key, line_key, stock_key};
 use super::population::{DATE, constants};
 use super::random::is_original;
 use super::schema::*;
@@ -119,41 +120,50 @@ pub struct Output {
     pub lines: [OutputLine; MOST_LINES],
 }
 
-/// Runs New Order.
+/// Runs New Order. Each use of a table is a [part](Transaction::section) of it.
 ///
 /// # Errors
 /// [`Abort::User`] where an item does not exist: all that happened before is to be rolled back. The database is
 /// damaged; as [`Transaction::write`].
 pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) -> Result<Output, Abort> {
     let Input { warehouse: w, district: d, customer: c, .. } = *input;
-    let mut row = [0; warehouse::WORDS];
-    let at = database.warehouse.row(tx, w)?;
-    warehouse::W_TAX.read(tx, at, &mut row)?;
-    let warehouse_tax = warehouse::W_TAX.number(&row);
+    let (of_district, lock_of) = (database.district_lock(w, d), |table| database.table_lock(table));
+    let warehouse_tax = tx.section(lock_of(SharedTable::Warehouse), |tx| {
+        let mut row = [0; warehouse::WORDS];
+        let at = database.warehouse.row(tx, w)?;
+        warehouse::W_TAX.read(tx, at, &mut row)?;
+        Ok(warehouse::W_TAX.number(&row))
+    })?;
 
-    let mut row = [0; district::WORDS];
-    let at = database.district.row(tx, district_key(w, d))?;
-    district::D_TAX.read(tx, at, &mut row)?;
-    district::D_NEXT_O_ID.read(tx, at, &mut row)?;
-    let (district_tax, order) = (district::D_TAX.number(&row), district::D_NEXT_O_ID.number(&row));
-    if order >= u64::from(u32::MAX) {
-        return Err(tx.fail(Error::Parameter("a district has run out of order numbers".into())));
-    }
-    district::D_NEXT_O_ID.set_number(&mut row, order + 1);
-    let words = district::D_NEXT_O_ID.words();
-    tx.write_range(at.word(words.start as u64), &row[words])?;
+    let (district_tax, order) = tx.section(of_district, |tx| {
+        let mut row = [0; district::WORDS];
+        let at = database.district.row(tx, district_key(w, d))?;
+        district::D_TAX.read(tx, at, &mut row)?;
+        district::D_NEXT_O_ID.read(tx, at, &mut row)?;
+        let order = district::D_NEXT_O_ID.number(&row);
+        if order >= u64::from(u32::MAX) {
+            return Err(tx.fail(Error::Parameter("a district has run out of order numbers".into())));
+        }
+        district::D_NEXT_O_ID.set_number(&mut row, order + 1);
+        let words = district::D_NEXT_O_ID.words();
+        tx.write_range(at.word(words.start as u64), &row[words])?;
+        Ok((district::D_TAX.number(&row), order))
+    })?;
 
-    let mut row = [0; customer::WORDS];
-    let at = database.customer.row(tx, customer_key(w, d, c))?;
-    customer::C_DISCOUNT.read(tx, at, &mut row)?;
-    customer::C_LAST.read(tx, at, &mut row)?;
-    customer::C_CREDIT.read(tx, at, &mut row)?;
+    let row = tx.section(lock_of(SharedTable::Customer), |tx| {
+        let mut row = [0; customer::WORDS];
+        let at = database.customer.row(tx, customer_key(w, d, c))?;
+        customer::C_DISCOUNT.read(tx, at, &mut row)?;
+        customer::C_LAST.read(tx, at, &mut row)?;
+        customer::C_CREDIT.read(tx, at, &mut row)?;
+        Ok(row)
+    })?;
     let discount = customer::C_DISCOUNT.number(&row);
     let mut last_name = [0; 2];
     last_name.copy_from_slice(&row[customer::C_LAST.words()]);
 
     let orders = database.orders(w, d);
-    insert_order(tx, orders, input, order)?;
+    insert_order(tx, of_district, orders, input, order)?;
 
     let mut output = Output {
         order,
@@ -166,15 +176,19 @@ pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) 
     };
     let mut sum = 0;
     for (i, line) in input.lines().iter().enumerate() {
-        // No such item: roll back (clause 2.4.2.2).
-        let Some(at) = database.item.find(tx, line.item)? else { return Err(Abort::User) };
-        let mut item_row = [0; item::WORDS];
-        item::I_PRICE.read(tx, at, &mut item_row)?;
-        item::I_NAME.read(tx, at, &mut item_row)?;
-        item::I_DATA.read(tx, at, &mut item_row)?;
+        let item_row = tx.section(lock_of(SharedTable::Item), |tx| {
+            // No such item: roll back (clause 2.4.2.2).
+            let Some(at) = database.item.find(tx, line.item)? else { return Err(Abort::User) };
+            let mut item_row = [0; item::WORDS];
+            item::I_PRICE.read(tx, at, &mut item_row)?;
+            item::I_NAME.read(tx, at, &mut item_row)?;
+            item::I_DATA.read(tx, at, &mut item_row)?;
+            Ok(item_row)
+        })?;
         let price = item::I_PRICE.number(&item_row);
 
-        let (stock_row, left) = take_from_stock(database, tx, input, *line)?;
+        let (stock_row, left) =
+            tx.section(lock_of(SharedTable::Stock), |tx| take_from_stock(database, tx, input, *line))?;
         let is_original =
             is_original(&item::I_DATA.text(&item_row)) && is_original(&stock::S_DATA.text(&stock_row));
         let amount = line.quantity * price;
@@ -189,8 +203,9 @@ pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) 
         order_line::OL_SUPPLY_W_ID.set_number(&mut row, line.supplier);
         order_line::OL_QUANTITY.set_number(&mut row, line.quantity);
         order_line::OL_AMOUNT.set_number(&mut row, amount);
-        row[order_line::OL_DIST_INFO.words()].copy_from_slice(&stock_row[of_district(d).words()]);
-        orders.order_line.insert(tx, line_key(order, i as u64 + 1), &row)?;
+        row[order_line::OL_DIST_INFO.words()].copy_from_slice(&stock_row[text_of_district(d).words()]);
+        let key = line_key(order, i as u64 + 1);
+        tx.section(of_district, |tx| orders.order_line.insert(tx, key, &row))?;
 
         let mut name = [0; 3];
         name.copy_from_slice(&item_row[item::I_NAME.words()]);
@@ -202,7 +217,7 @@ pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) 
 }
 
 /// S_DIST_xx of a district.
-fn of_district(d: u64) -> Column {
+fn text_of_district(d: u64) -> Column {
     stock::S_DIST.part(d as usize - 1, 10)
 }
 
@@ -213,7 +228,13 @@ fn total(sum: u64, discount: u64, taxes: [u64; 2]) -> u64 {
 }
 
 /// Inserts the rows of ORDER and NEW-ORDER.
-fn insert_order(tx: &mut impl Transaction, orders: &Orders, input: &Input, o: u64) -> Result<(), Abort> {
+fn insert_order(
+    tx: &mut impl Transaction,
+    lock: Lock,
+    orders: &Orders,
+    input: &Input,
+    o: u64,
+) -> Result<(), Abort> {
     let Input { warehouse: w, district: d, customer: c, .. } = *input;
     let mut row = [0; order::WORDS];
     order::O_ID.set_number(&mut row, o);
@@ -224,12 +245,12 @@ fn insert_order(tx: &mut impl Transaction, orders: &Orders, input: &Input, o: u6
     order::O_OL_CNT.set_number(&mut row, input.lines().len() as u64);
     let all_local = input.lines().iter().all(|line| line.supplier == w);
     order::O_ALL_LOCAL.set_number(&mut row, all_local.into());
-    orders.order.insert(tx, o, &row)?;
+    tx.section(lock, |tx| orders.order.insert(tx, o, &row))?;
     let mut row = [0; new_order::WORDS];
     new_order::NO_O_ID.set_number(&mut row, o);
     new_order::NO_D_ID.set_number(&mut row, d);
     new_order::NO_W_ID.set_number(&mut row, w);
-    orders.new_order.insert(tx, o, &row)
+    tx.section(lock, |tx| orders.new_order.insert(tx, o, &row))
 }
 
 /// The words of a stock row that New Order writes.
@@ -248,7 +269,7 @@ fn take_from_stock(
     let at = database.stock.row(tx, stock_key(line.supplier, line.item))?;
     let mut row = [0; stock::WORDS];
     tx.read_range(at.word(STOCK_COUNTS.start as u64), &mut row[STOCK_COUNTS])?;
-    of_district(input.district).read(tx, at, &mut row)?;
+    text_of_district(input.district).read(tx, at, &mut row)?;
     stock::S_DATA.read(tx, at, &mut row)?;
     let quantity = stock::S_QUANTITY.number(&row);
     let left = if quantity >= line.quantity + 10 {

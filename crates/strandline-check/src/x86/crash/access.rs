@@ -123,8 +123,8 @@ impl World for CrashMemory {
         self.load_range(space, offset, into);
     }
 
-    fn store_range(&self, _: usize, space: Space, offset: u64, from: &[u64]) -> bool {
-        self.store_range(space, offset, from)
+    fn store_range(&self, _: usize, space: Space, offset: u64, from: &[u64], done: usize) -> usize {
+        if done == 0 && self.store_range(space, offset, from) { from.len() } else { done }
     }
 
     fn switches(&self, _: usize) -> bool {
