@@ -55,7 +55,7 @@ static PLAIN: [(SchemeName, Entry); 6] = [
     plain(&HARDWARE_FLUSHED, Locking::OfParts, "plain-flushed+parts", PARTS),
 ];
 
-const PARTS: &str = "the same, and each use of a table is a critical section of its own, under its lock: tpcc-new-order alone";
+const PARTS: &str = "the same, and each use of a table that is written is a critical section of its own, under its lock: tpcc-new-order alone";
 
 const fn plain(
     kind: SchemeKind,

@@ -63,7 +63,7 @@ pub struct Ready {
     transactions: u64,
     warm_up: u64,
     seed: u64,
-    /// Each use of a table is an atomic region of its own: the paper's annotates all critical sections of TPC-C.
+    /// Each use of a table that is written is an atomic region of its own: the paper's annotates all critical sections of TPC-C.
     in_parts: bool,
 }
 

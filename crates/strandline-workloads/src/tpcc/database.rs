@@ -109,15 +109,6 @@ pub struct Database {
     orders: Vec<Orders>,
 }
 
-/// The tables that districts share and that New Order uses, as locks tell them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SharedTable {
-    Warehouse,
-    Customer,
-    Item,
-    Stock,
-}
-
 const POPULATED: u64 = 0;
 const FIRST_ROOT: u64 = 5;
 const SHARED: [&str; 6] = ["warehouse", "district", "customer", "history", "item", "stock"];
@@ -220,11 +211,10 @@ impl Database {
         (warehouse - 1) * self.scale.districts + district - 1
     }
 
-    /// The lock of a table that all districts share, for [parts](Transaction::section) that allocate nothing: a number that no
-    /// district has.
+    /// The lock of the table STOCK, for [parts](Transaction::section) that allocate nothing: a number that no district has.
     #[inline]
-    pub fn table_lock(&self, table: SharedTable) -> Lock {
-        Lock::Region((self.scale.warehouses * self.scale.districts) as u32 + table as u32)
+    pub fn stock_lock(&self) -> Lock {
+        Lock::Region((self.scale.warehouses * self.scale.districts) as u32)
     }
 
     /// The lock of a district: its row, its orders, new orders and order lines.

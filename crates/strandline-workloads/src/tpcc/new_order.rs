@@ -7,7 +7,7 @@ use strandline_core::Lock;
 use strandline_core::error::Error;
 use strandline_core::transaction::{Abort, Transaction};
 
-use super::database::{Database, Orders, SharedTable, customer_key, district_key, line_key, stock_key};
+use super::database::{Database, Orders, customer_key, district_key, line_key, stock_key};
 use super::population::{DATE, constants};
 use super::random::is_original;
 use super::schema::*;
@@ -120,20 +120,18 @@ pub struct Output {
     pub lines: [OutputLine; MOST_LINES],
 }
 
-/// Runs New Order. Each use of a table is a [part](Transaction::section) of it.
+/// Runs New Order. Each use of a table that is written is a [part](Transaction::section) of it.
 ///
 /// # Errors
 /// [`Abort::User`] where an item does not exist: all that happened before is to be rolled back. The database is
 /// damaged; as [`Transaction::write`].
 pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) -> Result<Output, Abort> {
     let Input { warehouse: w, district: d, customer: c, .. } = *input;
-    let (of_district, lock_of) = (database.district_lock(w, d), |table| database.table_lock(table));
-    let warehouse_tax = tx.section(lock_of(SharedTable::Warehouse), |tx| {
-        let mut row = [0; warehouse::WORDS];
-        let at = database.warehouse.row(tx, w)?;
-        warehouse::W_TAX.read(tx, at, &mut row)?;
-        Ok(warehouse::W_TAX.number(&row))
-    })?;
+    let of_district = database.district_lock(w, d);
+    let mut row = [0; warehouse::WORDS];
+    let at = database.warehouse.row(tx, w)?;
+    warehouse::W_TAX.read(tx, at, &mut row)?;
+    let warehouse_tax = warehouse::W_TAX.number(&row);
 
     let (district_tax, order) = tx.section(of_district, |tx| {
         let mut row = [0; district::WORDS];
@@ -150,14 +148,11 @@ pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) 
         Ok((district::D_TAX.number(&row), order))
     })?;
 
-    let row = tx.section(lock_of(SharedTable::Customer), |tx| {
-        let mut row = [0; customer::WORDS];
-        let at = database.customer.row(tx, customer_key(w, d, c))?;
-        customer::C_DISCOUNT.read(tx, at, &mut row)?;
-        customer::C_LAST.read(tx, at, &mut row)?;
-        customer::C_CREDIT.read(tx, at, &mut row)?;
-        Ok(row)
-    })?;
+    let mut row = [0; customer::WORDS];
+    let at = database.customer.row(tx, customer_key(w, d, c))?;
+    customer::C_DISCOUNT.read(tx, at, &mut row)?;
+    customer::C_LAST.read(tx, at, &mut row)?;
+    customer::C_CREDIT.read(tx, at, &mut row)?;
     let discount = customer::C_DISCOUNT.number(&row);
     let mut last_name = [0; 2];
     last_name.copy_from_slice(&row[customer::C_LAST.words()]);
@@ -176,19 +171,16 @@ pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) 
     };
     let mut sum = 0;
     for (i, line) in input.lines().iter().enumerate() {
-        let item_row = tx.section(lock_of(SharedTable::Item), |tx| {
-            // No such item: roll back (clause 2.4.2.2).
-            let Some(at) = database.item.find(tx, line.item)? else { return Err(Abort::User) };
-            let mut item_row = [0; item::WORDS];
-            item::I_PRICE.read(tx, at, &mut item_row)?;
-            item::I_NAME.read(tx, at, &mut item_row)?;
-            item::I_DATA.read(tx, at, &mut item_row)?;
-            Ok(item_row)
-        })?;
+        // No such item: roll back (clause 2.4.2.2).
+        let Some(at) = database.item.find(tx, line.item)? else { return Err(Abort::User) };
+        let mut item_row = [0; item::WORDS];
+        item::I_PRICE.read(tx, at, &mut item_row)?;
+        item::I_NAME.read(tx, at, &mut item_row)?;
+        item::I_DATA.read(tx, at, &mut item_row)?;
         let price = item::I_PRICE.number(&item_row);
 
         let (stock_row, left) =
-            tx.section(lock_of(SharedTable::Stock), |tx| take_from_stock(database, tx, input, *line))?;
+            tx.section(database.stock_lock(), |tx| take_from_stock(database, tx, input, *line))?;
         let is_original =
             is_original(&item::I_DATA.text(&item_row)) && is_original(&stock::S_DATA.text(&stock_row));
         let amount = line.quantity * price;
