@@ -10,9 +10,10 @@
 //! schemes are the stores alone. Isolation is by the writer's lock, which readers take as well since unfinished
 //! stores are in place, or by lock sets.
 //!
-//! *Abort.* The old values are stored again, newest first (and written back, where commits write back), and then the hardware is told
-//! ([`Event::Abort`](strandline_core::memory::Event::Abort)), before any lock is released. Hardware that takes
-//! stores back by itself finds the same values there.
+//! *Abort.* Hardware that has TxAbort takes the stores back when it is told
+//! ([`Event::Abort`](strandline_core::memory::Event::Abort)). Under other hardware the old values are stored again before, newest first
+//! (and written back, where commits write back); both before any lock is released. Keeping old values, and TxIDs where one writes at
+//! a time, costs no simulated time: they are the hardware's.
 
 use strandline_core::Concurrency;
 use strandline_core::error::Error;
@@ -143,7 +144,15 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
         }
     }
 
+    /// The hardware's counter.
+    fn next_transaction<M: Memory>(&mut self, view: &View<M>) -> u64 {
+        view.memory.number_transaction(SharedLayout::CLOCK)
+    }
+
     fn abort<M: Memory>(&mut self, view: &View<M>) {
+        if view.memory.takes_stores_back() {
+            self.old.clear();
+        }
         for &(at, old) in self.old.iter().rev() {
             view.memory.store(at, old);
         }

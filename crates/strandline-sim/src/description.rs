@@ -225,6 +225,9 @@ pub struct Controllers {
     pub low_watermark: usize,
     /// Cycles in which a request's address is compared with the queue's.
     pub match_latency: u64,
+    /// Committed updates that a controller's back end (REDO) copies home at a time, 1 to 65536. By default 32, as many as a
+    /// controller's log manager follows in ATOM (section IV-D); the papers give REDO no number.
+    pub backend_window: usize,
     /// Whether each controller's last channel carries nothing but the hardware scheme's reserved lines.
     pub log_channel: bool,
 }
@@ -251,6 +254,7 @@ impl Default for Controllers {
             high_watermark: 48,
             low_watermark: 16,
             match_latency: 0,
+            backend_window: 32,
             log_channel: false,
         }
     }
@@ -263,6 +267,10 @@ pub struct Device {
     /// Banks of a channel.
     #[serde(default = "default_device_banks")]
     pub banks: usize,
+    /// Consecutive bytes of a channel that lie in one bank; a power of two of at least 64, and no less than a row. 0: those of a row
+    /// buffer, or a line where there is none, so that consecutive lines lie in consecutive banks.
+    #[serde(default)]
+    pub bank_bytes: u64,
     /// Nanoseconds in which a bank reads a line that its row buffer does not hold.
     pub read_ns: f64,
     /// Nanoseconds in which a bank writes a line.
@@ -316,6 +324,18 @@ pub enum FenceKind {
     Pcommit,
 }
 
+/// When a write-back leaves the store queue (on a core without one: when the core goes on).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteBackCompletes {
+    /// A cycle after it has been sent off.
+    Issued,
+    /// When the core has been told that the memory has accepted the line.
+    Accepted,
+    /// When the line is in the persistence domain. One at a time: what is behind it waits.
+    Durable,
+}
+
 /// What survives a power failure, and what instructions do for it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -326,6 +346,23 @@ pub struct Persistence {
     pub write_back: WriteBackKind,
     /// What a fence waits for.
     pub fence: FenceKind,
+    /// When a write-back leaves the store queue. By default `issued` for clwb and clflushopt, which only fences order, and
+    /// `accepted` for clflush, which is ordered by itself (Intel SDM, volume 2).
+    pub write_back_completes: Option<WriteBackCompletes>,
+    /// Write-backs of blocks, to the log or home, that a hardware scheme's commit logic (Loose-Ordering Consistency) has in flight:
+    /// one more leaves when the first of them is in the persistence domain. 1 to 1024; by default [`Cores::mshrs`], as it
+    /// stands beside a core's caches.
+    pub commit_write_backs: Option<usize>,
+}
+
+impl Persistence {
+    /// [`Persistence::write_back_completes`], or its default.
+    pub fn completes(&self) -> WriteBackCompletes {
+        self.write_back_completes.unwrap_or(match self.write_back {
+            WriteBackKind::Clflush => WriteBackCompletes::Accepted,
+            WriteBackKind::Clwb | WriteBackKind::Clflushopt => WriteBackCompletes::Issued,
+        })
+    }
 }
 
 fn one() -> f64 {
@@ -411,6 +448,7 @@ impl Description {
         self.network.validate()?;
         self.controllers.validate()?;
         self.nvm.validate("nvm")?;
+        demand_range(self.commit_write_backs(), 1, 1024, "persistence.commit_write_backs")?;
         self.dram.as_ref().map_or(Ok(()), |dram| dram.validate("dram"))
     }
 
@@ -422,6 +460,11 @@ impl Description {
     /// Seconds in `cycles`.
     pub fn seconds(&self, cycles: u64) -> f64 {
         cycles as f64 / (self.cores.frequency_mhz as f64 * 1e6)
+    }
+
+    /// [`Persistence::commit_write_backs`], or its default.
+    pub fn commit_write_backs(&self) -> usize {
+        self.persistence.commit_write_backs.unwrap_or(self.cores.mshrs)
     }
 
     /// Levels that each core has for itself.
@@ -508,7 +551,8 @@ impl Controllers {
         demand_range(self.write_queue, 1, 4096, "controllers.write_queue")?;
         demand_range(self.high_watermark, 1, self.write_queue, "controllers.high_watermark")?;
         demand_range(self.low_watermark, 0, self.high_watermark - 1, "controllers.low_watermark")?;
-        demand_range(self.match_latency as usize, 0, 10_000, "controllers.match_latency")
+        demand_range(self.match_latency as usize, 0, 10_000, "controllers.match_latency")?;
+        demand_range(self.backend_window, 1, 65536, "controllers.backend_window")
     }
 }
 
@@ -519,6 +563,14 @@ impl Device {
         demand_time(self.write_ns, 0.0, 1e7, &format!("{key}.write_ns"))?;
         demand_time(self.row_hit_ns, 0.0, 1e7, &format!("{key}.row_hit_ns"))?;
         demand_time(self.gigabytes_per_s, 0.0, 1e6, &format!("{key}.gigabytes_per_s"))?;
+        demand(
+            self.bank_bytes == 0
+                || self.bank_bytes.is_power_of_two()
+                    && self.bank_bytes >= self.row_buffer_bytes.max(LINE_BYTES),
+            &format!("{key}.bank_bytes"),
+            self.bank_bytes,
+            "must be 0 (a row) or a power of two of at least 64 and no less than row_buffer_bytes",
+        )?;
         demand(
             self.row_buffer_bytes == 0
                 || self.row_buffer_bytes.is_power_of_two() && self.row_buffer_bytes >= LINE_BYTES,

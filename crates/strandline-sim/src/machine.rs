@@ -18,7 +18,9 @@ use strandline_core::memory::{Event, Operation, Space, Step, World};
 use crate::cache::{DIRTY, Hierarchy};
 use crate::controller::{Line, MemorySide, Regions};
 use crate::core::{Core, Queued, QueuedKind, StoreQueue};
-use crate::description::{Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackKind};
+use crate::description::{
+    Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind,
+};
 use crate::instructions::Instructions;
 use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
@@ -449,6 +451,10 @@ impl World for Machine {
         let (line, word) = state.place(Space::Volatile, offset);
         let last = state.transaction.unwrap_or_else(|| state.newest(line)[usize::from(word)]);
         *state.transaction.insert(last + 1)
+    }
+
+    fn takes_stores_back(&self) -> bool {
+        self.state.borrow().caches.scheme.as_ref().is_some_and(|scheme| scheme.takes_stores_back())
     }
 
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {

@@ -79,6 +79,7 @@ pub(super) fn machine(shape: Shape, domain: PersistenceDomain, cores: usize, sca
             read_ns: 60.0,
             write_ns: 180.0,
             row_buffer_bytes: 0,
+            bank_bytes: 0,
             row_hit_ns: 0.0,
             gigabytes_per_s: 0.0,
         },

@@ -84,8 +84,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     #[inline(always)]
     pub(super) fn commit_single_writer(&mut self) -> u64 {
-        let transaction = self.view.memory.load(SharedLayout::CLOCK) + 1;
-        self.view.memory.store(SharedLayout::CLOCK, transaction);
+        let transaction = self.scheme.next_transaction(&self.view);
         let log_records = self.make_durable(transaction);
         if !self.scheme.in_place() {
             self.store_home_in_sequence();

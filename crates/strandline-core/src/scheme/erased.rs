@@ -97,6 +97,7 @@ scheme_object! {
     fn write[&mut](at: PersistentAddress, value: u64, previous: Option<u32>) -> Result<u32, Full>;
     fn value[&](place: u32) -> u64;
     fn executed[&mut](writes: &WriteSet);
+    fn next_transaction[&mut]() -> u64;
     fn commit[&mut](transaction: u64) -> u64;
     fn stored_home[&mut](writes: &WriteSet, concurrency: Concurrency);
     fn abort[&mut]();

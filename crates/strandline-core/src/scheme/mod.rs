@@ -86,6 +86,13 @@ pub trait Scheme: Sized {
     }
     /// The running transaction, which has written, is about to commit; all that it wrote is in `writes`.
     fn executed<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet) {}
+    /// The running transaction's TxID, where one writes at a time.
+    #[inline(always)]
+    fn next_transaction<M: Memory>(&mut self, view: &View<M>) -> u64 {
+        let transaction = view.memory.load(SharedLayout::CLOCK) + 1;
+        view.memory.store(SharedLayout::CLOCK, transaction);
+        transaction
+    }
     /// Makes the running transaction durable under TxID `transaction`; returns the number of log records that it
     /// took, its commit record included.
     #[inline(always)]

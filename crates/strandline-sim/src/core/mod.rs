@@ -54,6 +54,8 @@ pub struct Core {
     pub overlap: LoadOverlap,
     /// Lines of non-temporal stores.
     pub combining: Vec<Combining>,
+    /// Whether the write-back that is to complete next has been sent off and waits for its line to be durable.
+    pub write_back_sent: bool,
     /// Whether the running fence has asked for everything (pcommit).
     pub committing: bool,
     /// Where wbinvd has got to.
@@ -98,6 +100,7 @@ impl Core {
                 CoreKind::OutOfOrder => cores.load_overlap,
             },
             combining: Vec::with_capacity(cores.write_combining_buffers + 1),
+            write_back_sent: false,
             committing: false,
             cursor: 0,
             statistics: CoreStatistics::default(),

@@ -130,6 +130,13 @@ impl State {
             let now = core.clock;
             let done = match self.put(number, kind, line, word, value, now) {
                 Reply::Go(done) => done,
+                Reply::Wait(until) if kind == QueuedKind::WriteBack => {
+                    let core = &mut self.cores[number];
+                    let until = until.max(now + 1);
+                    core.statistics.stalls.store += until - now;
+                    core.clock = until;
+                    return Postponed;
+                }
                 Reply::Wait(until) => return self.wait_for_scheme(number, until),
             };
             let core = &mut self.cores[number];
@@ -226,15 +233,32 @@ impl State {
                 Reply::Go(now)
             }
             QueuedKind::WriteBack => {
+                if std::mem::take(&mut self.cores[core].write_back_sent) {
+                    return self.written_back(core, line, now);
+                }
                 if !self.cores[core].combining.is_empty() {
                     self.flush_combining(core, Some(line));
                 }
-                let kind = self.description.persistence.write_back;
-                let evict = kind != WriteBackKind::Clwb;
+                let evict = self.description.persistence.write_back != WriteBackKind::Clwb;
                 self.caches.memory.take_queue_wait();
-                let done = self.caches.write_back(core, line, evict, now, Origin::ForcedWriteBack);
+                let accepted = self.caches.write_back(core, line, evict, now, Origin::ForcedWriteBack);
                 let wait = self.caches.memory.take_queue_wait();
-                Reply::Go(if kind == WriteBackKind::Clflush { done } else { now + 1 + wait })
+                match self.description.persistence.completes() {
+                    WriteBackCompletes::Issued => Reply::Go(now + 1 + wait),
+                    WriteBackCompletes::Accepted => Reply::Go(accepted),
+                    WriteBackCompletes::Durable => self.written_back(core, line, accepted),
+                }
+            }
+        }
+    }
+
+    /// A write-back that was sent off is complete, at `now` or later, when its line is in the persistence domain.
+    fn written_back(&mut self, core: usize, line: u32, now: u64) -> Reply {
+        match self.caches.memory.durable_at(line, now) {
+            None => Reply::Go(now),
+            Some(again) => {
+                self.cores[core].write_back_sent = true;
+                Reply::Wait(again)
             }
         }
     }

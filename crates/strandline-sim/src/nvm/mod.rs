@@ -18,6 +18,8 @@ pub struct Banks {
     burst: u64,
     /// Lines in a row; 0 without row buffers.
     row_lines: u64,
+    /// Consecutive lines of a bank.
+    bank_lines: u64,
 }
 
 #[derive(Clone)]
@@ -43,6 +45,10 @@ impl Banks {
             row_hit: machine.cycles(device.row_hit_ns),
             burst: machine.cycles(burst_ns),
             row_lines: device.row_buffer_bytes / LINE_BYTES,
+            bank_lines: match device.bank_bytes {
+                0 => device.row_buffer_bytes.max(LINE_BYTES),
+                bytes => bytes,
+            } / LINE_BYTES,
         }
     }
 
@@ -51,10 +57,10 @@ impl Banks {
         self.banks.len()
     }
 
-    /// The bank of the channel's line number `line`: rows follow one another in different banks.
+    /// The bank of the channel's line number `line`.
     #[inline]
     pub fn bank_of(&self, line: u64) -> usize {
-        (line / self.row_lines.max(1)) as usize % self.banks.len()
+        (line / self.bank_lines) as usize % self.banks.len()
     }
 
     /// From when on `bank` is free.

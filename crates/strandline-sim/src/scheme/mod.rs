@@ -96,6 +96,12 @@ pub trait HardwareScheme {
     /// A transaction's boundary on `core` at `now`.
     fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply;
 
+    /// Whether [`Boundary::Abort`] takes the transaction's stores back (TxAbort). Otherwise the software stores the old values
+    /// again before.
+    fn takes_stores_back(&self) -> bool {
+        false
+    }
+
     /// A store of `core` is about to change the first level at `now`: its line is there, writable, at `entry`.
     fn store(
         &mut self,

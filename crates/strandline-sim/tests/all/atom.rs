@@ -398,6 +398,9 @@ fn losses(domain: PersistenceDomain) -> Vec<String> {
         for load in [LONG, SHARED, SHORT] {
             let mut description = machine();
             description.persistence.domain = domain;
+            if let Subject::Redo(64) = subject {
+                description.controllers.backend_window = 1;
+            }
             let (crashes, wrong) = crash(&description, subject, None, load, 449);
             losses.extend(wrong.map(|wrong| format!("{subject:?} {load:?}: {wrong}")));
             judged += crashes;
@@ -438,6 +441,44 @@ fn power_may_fail_at_any_cycle_with_a_channel_for_the_log() {
     }
     assert!(judged > 1200, "{judged}");
     assert_eq!(losses, Vec::<String>::new());
+}
+
+/// Cycles until a core's updates of a line each, all different, are home, copied by so many controllers' back ends.
+fn copied(controllers: usize, window: usize) -> u64 {
+    let mut description = machine();
+    description.controllers.count = controllers;
+    description.controllers.backend_window = window;
+    description.controllers.interleave_bytes = 4096;
+    let setup = Setup { machine: &description, omitted: None };
+    let redo: Box<dyn HardwareScheme> = Box::new(Redo::new(1024, &setup).unwrap());
+    let contents =
+        Contents { persistent: vec![0; WORDS as usize], volatile_bytes: 4096, regions: Regions::default() };
+    let machine = Rc::new(Machine::new(&description, contents, Some(redo), None).unwrap());
+    let until = Rc::new(std::cell::Cell::new(0));
+    let (running, ended) = (machine.clone(), until.clone());
+    machine.run(one(move |memory| {
+        for number in 0..64 {
+            memory.event(Event::Begin);
+            for word in 0..8 {
+                memory.store(line(8 * number).word(word), 1);
+            }
+            memory.event(Event::Commit(number + 1));
+        }
+        while running.is_busy(0) {
+            memory.work(10);
+        }
+        ended.set(running.clock(0));
+    }));
+    until.get()
+}
+
+#[test]
+fn each_controller_has_a_back_end_of_its_own() {
+    // With one update at a time a back end's speed is its latency.
+    let (alone, four) = (copied(1, 1), copied(4, 1));
+    assert!(four * 3 < alone * 2, "four: {four}, one: {alone}");
+    let wide = copied(1, 32);
+    assert!(wide * 2 < alone, "32 at a time: {wide}, one: {alone}");
 }
 
 /// Updates that no grant makes room for end the run with what helps.

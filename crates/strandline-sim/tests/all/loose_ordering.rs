@@ -139,6 +139,105 @@ fn violations(
     Ok(judged)
 }
 
+fn count(machine: &Machine, name: &str) -> u64 {
+    let all = machine.statistics().scheme;
+    all.iter().find(|(other, _)| other == name).unwrap_or_else(|| panic!("no {name} in {all:?}")).1
+}
+
+/// Runs `body` on the machine of the paper, changed, with a scheme.
+fn run(
+    name: &str,
+    change: impl Fn(&mut Description),
+    body: impl FnOnce(&Hosted, &dyn Fn() -> u64),
+) -> Rc<Machine> {
+    let mut machine = support::three_levels();
+    change(&mut machine);
+    let setup = Setup { machine: &machine, omitted: None };
+    let contents =
+        Contents { persistent: vec![0; 8 * 4096], volatile_bytes: 4096, regions: Regions::default() };
+    let made = (find(name).make.unwrap())(&setup).unwrap();
+    let running = Rc::new(Machine::new(&machine, contents, Some(made), None).unwrap());
+    let clock = running.clone();
+    let thread: Thread<'_> = Box::new(move |memory: &Hosted| body(memory, &|| clock.clock(0)));
+    running.run(vec![thread]);
+    running
+}
+
+/// Versions stay until LastCommittedTxID passes them, which is when the window closes: those of 32 transactions do not fit 16 ways.
+#[test]
+fn versions_stay_until_the_window_closes() {
+    let rewrites = |name: &str, transactions: u64| {
+        let machine = run(
+            name,
+            |_| (),
+            |memory, _| {
+                for number in 1..=transactions {
+                    memory.event(Event::Begin);
+                    memory.store(PersistentAddress::new(64), number);
+                    memory.event(Event::Commit(number));
+                }
+                memory.fence(Step::CommitFence);
+            },
+        );
+        (
+            count(&machine, "version_overflows"),
+            count(&machine, "log_blocks"),
+            count(&machine, "dependency_pairs"),
+        )
+    };
+    // The block, and two of pairs: for each of the other transactions one with its successor, and one that counts its blocks.
+    assert_eq!(rewrites("loc-wal", 16), (0, 1 + 2, 15));
+    let (overflows, blocks, pairs) = rewrites("loc-wal-32", 32);
+    // 16 ways: the block, which is evicted to the log once, and 15 versions.
+    assert_eq!((overflows, pairs), (15, 15));
+    assert!(blocks > 1 + 1 + overflows, "{blocks}");
+    // A window of LOC-Kiln becomes valid as a whole: versions that are overwritten are dropped, not logged.
+    assert_eq!(rewrites("loc-kiln", 16), (0, 0, 0));
+}
+
+/// Cycles of a commit of eight blocks, with so many write-backs in flight.
+#[test]
+fn the_commit_logic_has_so_many_write_backs_in_flight() {
+    let commit = |write_backs: usize| {
+        let cycles = Cell::new(0);
+        let machine = |machine: &mut Description| machine.persistence.commit_write_backs = Some(write_backs);
+        run("h-wal", machine, |memory, clock| {
+            memory.event(Event::Begin);
+            for number in 0..8 {
+                memory.store(PersistentAddress::new(64 * number), 1);
+            }
+            let before = clock();
+            memory.event(Event::Commit(1));
+            cycles.set(clock() - before);
+        });
+        cycles.get()
+    };
+    // Each block goes 30 cycles through the levels and is written in 168; the record is written when the last is there.
+    assert_eq!(commit(1), 8 * (30 + 168) + 168);
+    let (two, eight) = (commit(2), commit(8));
+    assert!(3 * two < 2 * commit(1) && eight < two, "{two} {eight}");
+}
+
+/// A transaction that the hardware takes back takes back no stores of anybody else's, not even from outside transactions.
+#[test]
+fn an_abort_leaves_what_was_stored_outside_transactions() {
+    for name in ["h-wal", "loc-wal"] {
+        let machine = run(
+            name,
+            |_| (),
+            |memory, _| {
+                memory.store(PersistentAddress::new(64), 7);
+                memory.event(Event::Begin);
+                memory.store(PersistentAddress::new(72), 8);
+                memory.event(Event::Abort);
+                assert_eq!(memory.load(PersistentAddress::new(64)), 7, "{name}");
+                assert_eq!(memory.load(PersistentAddress::new(72)), 0, "{name}");
+            },
+        );
+        assert_eq!(machine.newest_word(8), 7, "{name}");
+    }
+}
+
 const LOGS: [&str; 7] = ["h-wal", "ec-wal", "loc-wal", "loc-wal-2", "loc-wal-4", "loc-wal-8", "loc-wal-32"];
 
 fn find(name: &str) -> &'static Entry {

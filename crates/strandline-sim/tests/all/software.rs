@@ -7,7 +7,7 @@ use strandline_core::Concurrency;
 use strandline_core::engine::Worker;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Event, Hosted, World};
-use strandline_core::transaction::{Read, Runner};
+use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use strandline_schemes::{Locking, laboratory};
 use strandline_sim::description::PersistenceDomain;
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
@@ -65,6 +65,54 @@ fn two_runs_with_one_seed_are_equal_to_the_byte() {
     let first = json(1);
     assert_eq!(first, json(1));
     assert_ne!(first, json(2));
+}
+
+/// Beside the hardware schemes' boundaries software does nothing that the hardware does: without hardware, which makes
+/// boundaries free, it runs as fast as without transactions.
+#[test]
+fn software_under_hardware_costs_nothing_of_its_own() {
+    let none = scheme::find("none").unwrap();
+    let prepared = Prepared::new(&SPS, &Sizes::small(), sizes(), 1).unwrap();
+    let rate = |scheme| {
+        let finished = prepared.run(&support::three_levels(), none, &run(scheme, 1, 2000), Vec::new());
+        finished.unwrap().outcome.tx_per_s
+    };
+    let share = rate("hardware+single-writer") / rate("volatile");
+    assert!((share - 1.0).abs() < 0.005, "{share}");
+}
+
+/// TxAbort takes the stores back; under other hardware the software stores the old values again.
+#[test]
+fn hardware_that_can_takes_stores_back() {
+    let prepared = Prepared::new(&SPS, &Sizes::small(), sizes(), 1).unwrap();
+    let words = prepared.layout().geometry.size as usize / 8;
+    // Stores of a transaction of three words that is given up.
+    let stores = |hardware: &str| {
+        let hardware = scheme::find(hardware).unwrap();
+        let machine = prepared.machine(&support::three_levels(), hardware, vec![0; words]).unwrap();
+        let machine = Rc::new(machine);
+        let stores = std::cell::Cell::new(0);
+        machine.run(vec![Box::new(|memory: &Hosted| {
+            let isolation = laboratory(Concurrency::SingleWriter);
+            let view = prepared.view(memory);
+            let mut worker = Worker::lease_of(view, &strandline_schemes::HARDWARE, isolation, None).unwrap();
+            let before = machine.statistics().cores[0].stores;
+            let given_up = worker.run(|tx| {
+                for root in 0..3 {
+                    tx.write(tx.root(root), 5)?;
+                }
+                Err::<(), _>(Abort::User)
+            });
+            assert!(given_up.is_err());
+            stores.set(machine.statistics().cores[0].stores - before);
+            let sum =
+                worker.view(|tx| Ok(tx.read(tx.root(0))? + tx.read(tx.root(1))? + tx.read(tx.root(2))?));
+            assert_eq!(sum.unwrap(), 0, "{}", hardware.name);
+        })]);
+        stores.get()
+    };
+    let without = stores("none");
+    assert_eq!([stores("h-wal"), stores("loc-wal"), stores("loc-kiln")], [without - 3; 3]);
 }
 
 /// Swaps keep the array a permutation, so a swap that is half there shows; and what was acknowledged is there.

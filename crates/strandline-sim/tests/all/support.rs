@@ -52,6 +52,7 @@ pub fn small(cores: usize) -> Description {
             read_ns: 100.0,
             write_ns: 300.0,
             row_buffer_bytes: 0,
+            bank_bytes: 0,
             row_hit_ns: 0.0,
             gigabytes_per_s: 0.0,
         },

@@ -7,7 +7,9 @@ use super::support;
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
-use strandline_sim::description::{CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackKind};
+use strandline_sim::description::{
+    CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind,
+};
 use strandline_sim::nvm::Banks;
 use strandline_sim::{Contents, Machine, Statistics};
 
@@ -349,4 +351,50 @@ fn a_thread_left_alone_while_it_waits_takes_the_same_time() {
     let (left_alone, taped) = (run(false), run(true));
     assert!(taped.cores[1].stalls.pause > 50 * 64 * 10, "it waits longer than a latch spins: {taped:?}");
     assert_eq!(left_alone, taped);
+}
+
+/// When the store queue is empty after two write-backs, and when the fence behind them is over.
+#[test]
+fn a_write_back_leaves_the_store_queue_when_the_machine_says() {
+    let drained = |completes, kind| {
+        let mut description = support::mesh(1);
+        description.persistence.write_back_completes = completes;
+        description.persistence.write_back = kind;
+        let (found, ..) = run(&description, |memory, clock| {
+            for number in 0..2 {
+                memory.store(line(number), 1);
+            }
+            memory.fetch_add(VolatileAddress::new(0), 1);
+            let before = clock();
+            for number in 0..2 {
+                memory.write_back(line(number), Step::HomeWriteBack);
+            }
+            // An atomic operation waits for the queue, a fence for the medium too.
+            memory.fetch_add(VolatileAddress::new(0), 1);
+            let empty = clock() - before;
+            memory.fence(Step::HomeFence);
+            vec![empty, clock() - before]
+        });
+        (found[0], found[1])
+    };
+    use WriteBackCompletes::{Accepted, Durable, Issued};
+    let clwb = |completes| drained(completes, WriteBackKind::Clwb);
+    let (issued, accepted, durable) = (clwb(Some(Issued)), clwb(Some(Accepted)), clwb(Some(Durable)));
+    assert!(issued.0 < accepted.0 && accepted.0 < durable.0, "{issued:?} {accepted:?} {durable:?}");
+    // The second leaves the core when the first is on the medium, and the fence has nothing to wait for.
+    assert!(2 * durable.0 > 3 * accepted.1 && durable.1 == durable.0, "{accepted:?} {durable:?}");
+    assert_eq!(clwb(None), issued);
+    assert_eq!(drained(None, WriteBackKind::Clflush), drained(Some(Accepted), WriteBackKind::Clflush));
+}
+
+#[test]
+fn lines_are_dealt_to_banks_by_so_many_bytes() {
+    let banks = |bytes| {
+        let mut description = support::small(1);
+        description.nvm.bank_bytes = bytes;
+        let banks = Banks::new(&description.nvm, &description);
+        (0..10).map(|line| banks.bank_of(line)).collect::<Vec<_>>()
+    };
+    assert_eq!(banks(0), [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]);
+    assert_eq!(banks(256), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
 }

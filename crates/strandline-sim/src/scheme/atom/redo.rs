@@ -3,13 +3,14 @@
 //!
 //! Software under it is `hardware`: it flushes nothing. Every store of an update makes a log entry, an address and a word;
 //! four are combined in a line, which is sent off when it is full. Atomic_End adds an entry with the commit's number and
-//! waits until all lines of the update are durable. Then the back end reads the lines and writes the words home, in the
-//! order of commits; a line that says how far it has got frees the log. Modified lines of updates that are not home stay
+//! waits until all lines of the update are durable. Then a back end reads the lines and writes the words home; updates of one line
+//! in the order of their commits. A line that says up to which commit all are home frees the log. Modified lines of updates that are not home stay
 //! out of memory: an unlimited victim cache takes them and answers reads.
 //!
 //! **Open in the paper, and answered here.** Each core has a ring of log lines, spread over the controllers line by line. A
 //! word's entry carries the update's number in its address's upper bits; the commit's entry counts the update's lines, so
-//! that recovery finds whole updates anywhere in a ring. The back end copies up to eight updates at a time. Words stored
+//! that recovery finds whole updates anywhere in a ring. Each controller has a back end, which copies the updates whose commit's
+//! line lies there, up to [`Controllers::backend_window`] at a time. Words stored
 //! outside updates are not logged; they must not share lines with words that updates store to.
 //!
 //! *No life's leavings complete another's update.* A line belongs to an update by its number alone. So a life takes numbers and
@@ -76,8 +77,6 @@ const MUTANTS: &[Mutant] = &[COMMIT_WAIT, VICTIMS, REDO_ORDER, COUNT, COPIED, LI
 const RING_LINES: u64 = 4096;
 /// Entries in a log line.
 const ENTRIES: usize = 4;
-/// Updates that the back end copies at a time.
-const COPIES: usize = 8;
 /// The address of a commit's entry.
 const COMMIT: u64 = (1 << ADDRESS_BITS) - 1;
 const ADDRESS_BITS: u32 = 40;
@@ -112,12 +111,23 @@ struct Copy {
     core: usize,
     number: u64,
     commit: u64,
+    /// Its log lines.
     lines: Vec<u32>,
+    /// Lines of the pool that are not known to be durable at home.
     stored: Vec<u32>,
-    /// When its log is read; `None`: that has not begun.
-    ready: Option<u64>,
+    /// The words, once the log has been read: line, word, value.
     words: Vec<(u32, u8, u64)>,
+    /// Whether they were written home.
     written: bool,
+}
+
+/// The back end of a controller. Updates are named by their commits' numbers.
+#[derive(Default)]
+struct Engine {
+    /// Those whose log it has not begun to read, in order.
+    waiting: VecDeque<u64>,
+    /// When the log of each of the others is read.
+    reading: Vec<(u64, u64)>,
 }
 
 /// REDO's hardware.
@@ -129,7 +139,11 @@ pub struct Redo {
     ring_lines: u64,
     rings: Vec<Ring>,
     commits: u64,
+    engines: Vec<Engine>,
+    /// Updates that the log is not freed of, in the order of commits.
     copies: VecDeque<Copy>,
+    /// For each line the commits of updates that are still to write it home, in order.
+    writers: HashMap<u32, VecDeque<u64>>,
     /// The commit up to which all are home, being written; and how many copies it covers.
     copied: Option<(u64, usize)>,
     victims: HashMap<u32, Line>,
@@ -173,7 +187,9 @@ impl Redo {
             ring_lines,
             rings: (0..machine.cores.count).map(|_| Ring::default()).collect(),
             commits: 0,
+            engines: (0..machine.controllers.count).map(|_| Engine::default()).collect(),
             copies: VecDeque::new(),
+            writers: HashMap::new(),
             copied: None,
             victims: HashMap::new(),
             under_way: HashMap::new(),
@@ -311,13 +327,19 @@ impl Redo {
             commit: ring.commit.take().unwrap_or(0),
             lines: std::mem::take(&mut ring.sent),
             stored: std::mem::take(&mut ring.stored),
-            ready: None,
             words: Vec::new(),
             written: false,
         };
         let controller = caches.memory.controller(copy.lines[copy.lines.len() - 1]);
-        // Commits of different cores may become durable out of order; they go home in order.
-        let at = self.copies.partition_point(|other| other.commit < copy.commit);
+        // Commits of different cores may become durable out of order.
+        let insert = |queue: &mut VecDeque<u64>| {
+            queue.insert(queue.partition_point(|&other| other < copy.commit), copy.commit);
+        };
+        insert(&mut self.engines[controller].waiting);
+        for &line in &copy.stored {
+            insert(self.writers.entry(line).or_default());
+        }
+        let at = self.place_of(copy.commit);
         self.copies.insert(at, copy);
         self.wake = self.wake.min(now);
         Reply::Go(caches.network.send(Node::Controller(controller), Node::Core(core), Message::Control, now))
@@ -349,42 +371,56 @@ impl Redo {
         }
     }
 
-    /// Whether a commit below `commit` is still becoming durable: those copied before it would be out of order.
-    fn is_next(&self, commit: u64) -> bool {
-        self.rings.iter().all(|ring| ring.commit.is_none_or(|other| other > commit))
+    /// Where the update of this commit is among the copies, or would be.
+    fn place_of(&self, commit: u64) -> usize {
+        self.copies.partition_point(|copy| copy.commit < commit)
     }
 
+    /// The back ends begin to read what they have room for.
     fn read_log(&mut self, memory: &mut MemorySide, now: u64) {
-        for at in 0..self.copies.len().min(COPIES) {
-            if self.copies[at].ready.is_some() || !self.is_next(self.copies[at].commit) {
-                continue;
-            }
-            let copy = &mut self.copies[at];
-            let mut ready = now;
-            for &line in &copy.lines {
-                let (done, words) = memory.read(line, now);
-                ready = ready.max(done);
-                for entry in words.chunks_exact(2) {
-                    let address = entry[0] & COMMIT;
-                    if entry[0] >> ADDRESS_BITS == copy.number && address != COMMIT {
-                        copy.words.push(((address / 64) as u32, (address / 8 % 8) as u8, entry[1]));
+        for engine in 0..self.engines.len() {
+            loop {
+                let Engine { waiting, reading } = &self.engines[engine];
+                let Some(&commit) = waiting.front() else { break };
+                // The oldest may not wait for those that wait for it.
+                let is_oldest = reading.iter().all(|&(_, other)| commit < other);
+                if reading.len() >= self.controllers.backend_window && !is_oldest {
+                    break;
+                }
+                let at = self.place_of(commit);
+                let copy = &mut self.copies[at];
+                let mut ready = now;
+                for &line in &copy.lines {
+                    let (done, words) = memory.read(line, now);
+                    ready = ready.max(done);
+                    for entry in words.chunks_exact(2) {
+                        let address = entry[0] & COMMIT;
+                        if entry[0] >> ADDRESS_BITS == copy.number && address != COMMIT {
+                            copy.words.push(((address / 64) as u32, (address / 8 % 8) as u8, entry[1]));
+                        }
                     }
                 }
+                self.counts.read += copy.lines.len() as u64;
+                self.engines[engine].waiting.pop_front();
+                self.engines[engine].reading.push((ready, commit));
             }
-            copy.ready = Some(ready);
-            self.counts.read += copy.lines.len() as u64;
         }
     }
 
+    /// The back ends write home what they have read, unless an earlier commit has still to write one of the lines.
     fn write_home(&mut self, memory: &mut MemorySide, now: u64) {
-        for at in 0..self.copies.len().min(COPIES) {
-            let copy = &mut self.copies[at];
-            if copy.written {
+        let is_read = |&(ready, _): &(u64, u64)| ready <= now;
+        let read = self.engines.iter().flat_map(|engine| engine.reading.iter().copied().filter(is_read));
+        let mut commits: Vec<u64> = read.map(|(_, commit)| commit).collect();
+        commits.sort_unstable();
+        for commit in commits {
+            let at = self.place_of(commit);
+            let is_first =
+                |line| self.writers.get(line).is_none_or(|writers| writers.front() == Some(&commit));
+            if !self.copies[at].stored.iter().all(is_first) {
                 continue;
             }
-            if copy.ready.is_none_or(|ready| ready > now) {
-                break;
-            }
+            let copy = &mut self.copies[at];
             copy.written = true;
             let (words, stored) = (std::mem::take(&mut copy.words), copy.stored.clone());
             for line in stored {
@@ -395,6 +431,15 @@ impl Redo {
                 }
                 memory.write(line, &data, mask, now, Origin::Scheme, None);
                 self.leave(line);
+                if let Some(writers) = self.writers.get_mut(&line) {
+                    writers.pop_front();
+                    if writers.is_empty() {
+                        self.writers.remove(&line);
+                    }
+                }
+            }
+            for engine in &mut self.engines {
+                engine.reading.retain(|&(_, other)| other != commit);
             }
         }
     }
@@ -414,7 +459,8 @@ impl Redo {
                 }
             }
             let (mut count, mut again) = (0, u64::MAX);
-            for copy in self.copies.iter_mut().take_while(|copy| copy.written) {
+            let from = self.rings.iter().filter_map(|ring| ring.commit).min().unwrap_or(u64::MAX);
+            for copy in self.copies.iter_mut().take_while(|copy| copy.written && copy.commit < from) {
                 while let Some(&line) = copy.stored.last() {
                     match memory.durable_at(line, now) {
                         Some(time) if !skip => {
@@ -517,9 +563,10 @@ impl HardwareScheme for Redo {
         self.write_home(memory, now);
         let again = self.free(memory, now);
         self.read_log(memory, now);
-        let first = self.copies.iter().find(|copy| !copy.written).and_then(|copy| copy.ready);
         // What waits for an earlier commit is woken by that.
-        self.wake = again.min(first.unwrap_or(u64::MAX)).max(now + 1);
+        let ready = self.engines.iter().flat_map(|engine| &engine.reading).map(|&(ready, _)| ready);
+        let ready = ready.filter(|&ready| ready > now).min().unwrap_or(u64::MAX);
+        self.wake = again.min(ready).max(now + 1);
     }
 
     fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {}

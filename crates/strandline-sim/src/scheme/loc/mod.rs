@@ -18,9 +18,10 @@
 //!
 //! *A block with several versions.* A transaction that stores to a block which an earlier one of its window has written,
 //! and which is not in the log, leaves the older version in the last level, in a way of the same set. When it
-//! commits the version goes and a dependency pair is noted; when it aborts the version becomes the block again and
-//! is written to the log (the rescue of preceding transactions). A version that the set has no way for is written to
-//! the log (version overflow).
+//! commits a dependency pair is noted; when it aborts the version becomes the block again and is written to the log (the rescue of
+//! preceding transactions). A version goes when a succeeding one has been committed (section 3.3), which is when LastCommittedTxID
+//! passes it: at the window's end. One that the set has no way for is written to the log before (version overflow), and is in
+//! no pair then. LOC-Kiln drops a version that a committed transaction has overwritten: its windows become valid as a whole.
 //!
 //! *An aborted transaction* gives its TxID back, unless blocks of it are in the log: then the window ends with it, so
 //! that recovery finds what is not committed at a window's end only.
@@ -304,6 +305,9 @@ pub struct LooseOrdering {
     log_bytes: u64,
     /// Cycles from a core's first level to the controller.
     path: u64,
+    /// How many write-backs the commit logic has in flight at most, and the last so many that it has sent off.
+    write_backs: usize,
+    in_flight: VecDeque<u32>,
     /// Lines whose newest version is not known to be home.
     lines: HashMap<u32, LineState>,
     /// Lines whose newest version outside the caches is in the log.
@@ -365,6 +369,8 @@ impl LooseOrdering {
             log: LogArea::new(log_bytes, machine.cycles(machine.nvm.write_ns), ordered),
             log_bytes,
             path: machine.caches.iter().map(|level| level.latency).sum(),
+            write_backs: machine.commit_write_backs(),
+            in_flight: VecDeque::new(),
             lines: HashMap::new(),
             in_log: HashMap::new(),
             running: None,
@@ -421,6 +427,10 @@ impl HardwareScheme for LooseOrdering {
             }
             Boundary::Flush => self.flush(caches, now),
         }
+    }
+
+    fn takes_stores_back(&self) -> bool {
+        true
     }
 
     fn store(

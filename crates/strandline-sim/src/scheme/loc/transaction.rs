@@ -34,7 +34,7 @@ pub(super) struct LogCopy {
 #[derive(Clone, Copy, Debug)]
 struct Previous {
     state: Option<LineState>,
-    /// Its words, where home does not have them.
+    /// Its words, where home does not have them: those of an earlier transaction, or stored outside of any.
     data: Option<Line>,
     /// The older version's number in the last level.
     version: Option<u32>,
@@ -48,6 +48,17 @@ pub(super) struct Running {
     previous: HashMap<u32, Previous>,
     /// Its blocks in the log.
     pub logged: u64,
+}
+
+/// A version of a block that a committed transaction has overwritten, in the last level until the window closes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeptVersion {
+    /// The transaction that wrote it.
+    pub earlier: u64,
+    /// The one that has overwritten it.
+    pub later: u64,
+    /// The words.
+    pub data: Line,
 }
 
 /// A transaction that is over, in its window: its entry in the Tx State Table.
@@ -83,17 +94,20 @@ impl LooseOrdering {
         }
         let state = self.lines.insert(line, own);
         let mut previous = Previous { state, data: None, version: None };
-        if let Some(state) = state
-            && !state.homed
-        {
-            previous.data = Some(caches.first(core).data[entry]);
-            if state.logged.is_none() {
-                if self.omits(Rule::Versions) {
-                    previous.data = None;
-                } else {
-                    previous.version = Some(self.keep_version(caches, line));
+        match state.filter(|state| !state.homed) {
+            Some(state) => {
+                previous.data = Some(caches.first(core).data[entry]);
+                if state.logged.is_none() {
+                    if self.omits(Rule::Versions) {
+                        previous.data = None;
+                    } else {
+                        previous.version = Some(self.keep_version(caches, line));
+                    }
                 }
             }
+            // In the last level of Kiln what is committed is kept below.
+            None if self.parameters.non_volatile => {}
+            None => previous.data = caches.newest(line),
         }
         let Some(running) = &mut self.running else { return };
         running.lines.push(line);
@@ -180,6 +194,10 @@ impl LooseOrdering {
     pub(super) fn evict_version(&mut self, memory: &mut MemorySide, version: u32, now: u64) {
         let Some(line) = self.versions.remove(&version) else { return };
         self.counts.version_overflows += 1;
+        if let Some(kept) = self.window.take_version(version) {
+            self.log_block(memory, line, kept.earlier, &kept.data, now);
+            return;
+        }
         if self.evict_saved(memory, line, version, now) {
             return;
         }
@@ -245,6 +263,13 @@ impl LooseOrdering {
             if state.window == self.window.number && state.logged.is_none() {
                 self.window.add_pair(state.transaction, self.next);
                 self.counts.overlapped += 1;
+                if let (Some(version), Some(data), false) =
+                    (previous.version, previous.data, self.parameters.non_volatile)
+                {
+                    let version_of = KeptVersion { earlier: state.transaction, later: self.next, data };
+                    self.window.keep_version(version, version_of);
+                    continue;
+                }
             }
             self.drop_version(caches, previous.version);
         }
@@ -278,12 +303,18 @@ impl LooseOrdering {
             caches.discard(line);
             self.in_log.remove(&line);
             self.drop_version(caches, previous.version);
-            let Some(mut state) = previous.state else {
-                self.lines.remove(&line);
+            let Some(mut state) = previous.state.filter(|state| !state.homed) else {
+                match previous.state {
+                    Some(state) => self.lines.insert(line, state),
+                    None => self.lines.remove(&line),
+                };
+                if let Some(data) = previous.data {
+                    caches.restore(line, &data);
+                }
                 self.restore_committed(caches, line);
                 continue;
             };
-            let data = previous.data.filter(|_| !state.homed);
+            let data = previous.data;
             if state.logged.is_none() && !self.parameters.non_volatile {
                 if let Some(data) = data.filter(|_| !self.omits(Rule::Rescue)) {
                     // The preceding transaction's version, which no later one overwrites now.

@@ -1,11 +1,13 @@
 //! Speculation windows (sections 3.3 and 4.2): how one is made durable, how its blocks get home, and how the log
 //! head passes it.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use super::format::{BlockTag, Kind, LARGEST, Pair, RUNNING};
-use super::transaction::Transaction;
+use super::transaction::{KeptVersion, Transaction};
 use super::{Commit, LooseOrdering, Rule};
 use crate::cache::Hierarchy;
-use crate::controller::Arrival;
+use crate::controller::{Arrival, MemorySide};
 use crate::scheme::exhausted;
 use crate::statistics::Origin;
 
@@ -22,6 +24,8 @@ pub(super) struct Window {
     pub transactions: Vec<Transaction>,
     /// Ta, Tb, n.
     pairs: Vec<(u64, u64, u64)>,
+    /// Versions that committed transactions have overwritten, by their numbers in the last level.
+    kept: BTreeMap<u32, KeptVersion>,
     /// Transactions that have committed.
     pub committed: u64,
     /// The last of them, as the software calls it.
@@ -67,6 +71,27 @@ impl Window {
         }
     }
 
+    /// `version` of a block stays until the window closes; there is a pair for it.
+    pub fn keep_version(&mut self, version: u32, kept: KeptVersion) {
+        self.kept.insert(version, kept);
+    }
+
+    /// A kept version, if `version` is one, that goes to the log: its block is no longer among the pair's.
+    pub fn take_version(&mut self, version: u32) -> Option<KeptVersion> {
+        let kept = self.kept.remove(&version)?;
+        if let Some(transaction) = self.get(kept.earlier) {
+            transaction.overlapped -= 1;
+        }
+        let of_both = |pair: &(u64, u64, u64)| (pair.0, pair.1) == (kept.earlier, kept.later);
+        if let Some(at) = self.pairs.iter().position(of_both) {
+            self.pairs[at].2 -= 1;
+            if self.pairs[at].2 == 0 {
+                self.pairs.remove(at);
+            }
+        }
+        Some(kept)
+    }
+
     /// Its transactions and its block groups, of which there are none yet, will be numbered from here on.
     pub fn begin_at(&mut self, first: u64, start: u64) {
         (self.first, self.start) = (first, start);
@@ -85,6 +110,19 @@ impl Window {
     fn has_logged(&self) -> bool {
         self.transactions.iter().any(|transaction| transaction.logged > 0)
     }
+}
+
+/// Before the commit logic sends another block off: when the first of `limit` that are `in_flight` is durable.
+fn wait_for_turn(
+    limit: usize,
+    in_flight: &mut VecDeque<u32>,
+    memory: &mut MemorySide,
+    now: u64,
+) -> Option<u64> {
+    if in_flight.len() < limit {
+        return None;
+    }
+    in_flight.pop_front().map(|line| memory.hurry(line, now))
 }
 
 impl LooseOrdering {
@@ -107,6 +145,10 @@ impl LooseOrdering {
     pub(super) fn close_window(&mut self, caches: &mut Hierarchy, now: u64) -> u64 {
         let next = Window { number: self.window.number + 1, first: self.next, ..Window::default() };
         let mut window = std::mem::replace(&mut self.window, next);
+        // LastCommittedTxID will pass all of the window at once: no version of it is wanted any more.
+        for version in std::mem::take(&mut window.kept).into_keys() {
+            self.drop_version(caches, Some(version));
+        }
         window.durable_at = if self.parameters.non_volatile && !window.has_logged() {
             self.write_to_last_level(caches, window.lines(), now)
         } else {
@@ -169,7 +211,10 @@ impl LooseOrdering {
                     tx_cnt: if is_last { total as u16 } else { 0 },
                     addr: line,
                 };
+                let turn = wait_for_turn(self.write_backs, &mut self.in_flight, &mut caches.memory, now);
+                at.earliest = at.earliest.max(turn.map_or(0, |turn| turn + self.path));
                 let place = self.log.append(&mut caches.memory, &data, tag, at);
+                self.in_flight.push_back(place);
                 through += self.path;
                 at.earliest = at.earliest.max(through);
                 transaction.logged += 1;
@@ -263,7 +308,10 @@ impl LooseOrdering {
             }
             self.counts.home += 1;
             window.home.push(line);
-            caches.memory.write(line, &data, 0xff, now, Origin::Scheme, None);
+            let turn = wait_for_turn(self.write_backs, &mut self.in_flight, &mut caches.memory, now);
+            let at = Arrival { at: now, earliest: turn.map_or(0, |turn| turn + self.path) };
+            caches.memory.write(line, &data, 0xff, at, Origin::Scheme, None);
+            self.in_flight.push_back(line);
         }
         window.is_homed |= all;
     }
