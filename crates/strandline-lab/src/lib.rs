@@ -26,12 +26,12 @@ pub mod wrap;
 pub use claim::{Claim, Kind, Value, claims};
 pub use measurements::{Key, Measurements, Series, Spread};
 pub use paper::{
-    Beside, ClaimSpec, Curve, FigureSpec, Finding, Form, Mark, Measured, Order, PAPERS, Panel, Paper,
+    At, Beside, ClaimSpec, Curve, FigureSpec, Finding, Form, Mark, Measured, Order, PAPERS, Panel, Paper,
 };
 pub use report::html;
 pub use results::json;
-pub use session::{Effort, Error, Evaluation, Pace, Session, Settings, reproduce};
-pub use verdict::{Baseline, TOLERANCE, Verdict, exact, headline, trend};
+pub use session::{Effort, Error, Evaluation, Interval, Pace, Session, Settings, reproduce};
+pub use verdict::{Baseline, MARGIN, TOLERANCE, Verdict, above, exact, headline, trend};
 
 /// The examples of the architecture page, compiled and run.
 #[cfg(doctest)]

@@ -35,6 +35,8 @@ pub struct Paper {
     pub claims: &'static [ClaimSpec],
     /// Whether its figures run on a simulated machine of one's choice too.
     pub on_machines: bool,
+    /// The simulated machine that all its figures run on, by name, if there is one: the keys of that can be varied.
+    pub machine: Option<&'static str>,
 }
 
 impl Paper {
@@ -133,6 +135,19 @@ pub struct Beside {
     pub verdict: Option<Verdict>,
 }
 
+/// What a claim would be at another value of an open parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct At {
+    /// The key of the machine's description.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// The claim's numbers there.
+    pub measured: Measured,
+    /// And its verdict.
+    pub verdict: Verdict,
+}
+
 /// A claim's verdict, with what led to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
@@ -144,6 +159,8 @@ pub struct Finding {
     pub orders: Vec<Order>,
     /// The same numbers under other settings, which are shown and not judged.
     pub beside: Vec<Beside>,
+    /// What it would be at other values of open parameters, in the order in which they were varied.
+    pub interval: Vec<At>,
     /// How it was measured and judged.
     pub method: String,
     /// What else is known: reasons, limits.
@@ -157,6 +174,7 @@ impl Finding {
             verdict,
             orders: Vec::new(),
             beside: Vec::new(),
+            interval: Vec::new(),
             method: method.into(),
             notes: Vec::new(),
         }
@@ -179,12 +197,15 @@ impl Finding {
         Self::new(Measured::Numbers(measured), verdict, method)
     }
 
-    /// A trend: its orders decide, its numbers are shown.
+    /// A trend: its orders decide, its numbers are shown. Zeros are in no order.
     pub fn trend(
         measured: Vec<(String, Option<f64>)>,
-        orders: Vec<Order>,
+        mut orders: Vec<Order>,
         method: impl Into<String>,
     ) -> Self {
+        if verdict::is_all_zero(measured.iter().map(|(_, number)| *number)) {
+            orders.iter_mut().for_each(|order| order.holds = None);
+        }
         let verdict = verdict::trend(&orders.iter().map(|order| order.holds).collect::<Vec<_>>());
         Self { orders, ..Self::new(Measured::Named(measured), verdict, method) }
     }
@@ -213,6 +234,49 @@ impl Finding {
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
+    }
+
+    /// A claim that the paper's own numbers exclude, for this reason, whatever was found.
+    #[must_use]
+    pub fn inconsistent(mut self, because: impl Into<String>) -> Self {
+        if self.verdict != Verdict::NotRun {
+            let alone = Beside {
+                setting: "judged by itself".into(),
+                measured: self.measured.clone(),
+                verdict: Some(self.verdict),
+            };
+            self.beside.insert(0, alone);
+            self.verdict = Verdict::Inconsistent;
+        }
+        self.notes.insert(0, because.into());
+        self
+    }
+
+    /// A claim by which a parameter was chosen.
+    #[must_use]
+    pub fn calibrated(mut self) -> Self {
+        if self.verdict != Verdict::NotRun {
+            self.verdict = Verdict::Calibrated;
+        }
+        self
+    }
+
+    /// For which values of each varied parameter the claim holds.
+    pub fn holds_for(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
+        for at in &self.interval {
+            let values = match keys.iter_mut().position(|(key, _)| *key == at.key) {
+                Some(index) => &mut keys[index].1,
+                None => {
+                    keys.push((&at.key, Vec::new()));
+                    &mut keys.last_mut().expect("one was added").1
+                }
+            };
+            if at.verdict == Verdict::Holds {
+                values.push(&at.value);
+            }
+        }
+        keys
     }
 
     /// With numbers of another setting, if there are any.

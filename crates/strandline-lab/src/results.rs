@@ -65,6 +65,20 @@ fn row(claim: &Claim, finding: &Finding) -> Value {
         });
         add("beside", beside.collect());
     }
+    if !finding.interval.is_empty() {
+        let interval = finding.interval.iter().map(|at| {
+            json!({
+                "key": at.key,
+                "value": at.value,
+                "measured": measured(&at.measured),
+                "verdict": at.verdict,
+            })
+        });
+        add("interval", interval.collect());
+        let holds: serde_json::Map<_, _> =
+            finding.holds_for().into_iter().map(|(key, values)| (key.to_owned(), json!(values))).collect();
+        add("holds_for", holds.into());
+    }
     if !finding.notes.is_empty() {
         add("notes", json!(finding.notes));
     }

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use strandline_core::memory::WriteBackInstruction;
-use strandline_sim::Description;
+use strandline_sim::{Description, file};
 use strandline_workloads::{Length, Place, Sizes};
 
 use crate::claim::Claim;
 use crate::measurements::Measurements;
-use crate::paper::{FigureSpec, Finding, Paper};
+use crate::paper::{At, FigureSpec, Finding, Paper};
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,37 @@ pub struct Settings {
     pub transactions: Option<u64>,
     /// A simulated machine, whose results stand beside the native ones and decide.
     pub machine: Option<Description>,
+    /// Open parameters of the papers' machines, which are varied: for which values do claims hold?
+    pub intervals: Vec<Interval>,
+}
+
+/// A key of a machine's description, and values for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// The key in full, as in `persistence.write_back_completes`.
+    pub key: String,
+    /// Its values.
+    pub values: Vec<String>,
+}
+
+impl std::str::FromStr for Interval {
+    type Err = String;
+
+    /// `KEY=v1,v2,…`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, values) = text.split_once('=').ok_or("expected KEY=VALUE,VALUE,…")?;
+        let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+        if key.trim().is_empty() || values.iter().any(String::is_empty) {
+            return Err("expected KEY=VALUE,VALUE,…".into());
+        }
+        Ok(Self { key: key.trim().to_owned(), values })
+    }
+}
+
+impl std::fmt::Display for Interval {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.key, self.values.join(","))
+    }
 }
 
 /// A run under way.
@@ -93,11 +124,39 @@ pub struct Session {
     pub cores: u64,
     /// The simulated machine, if there is one.
     pub machine: Option<Description>,
+    /// Keys of the paper's own machine that differ (`key=value`).
+    pub overrides: Vec<String>,
     /// Shows how far it is.
     pub progress: ProgressBar,
 }
 
 impl Session {
+    /// The machine that a paper's figures run on, with what the run varies and, over that, `overrides`.
+    ///
+    /// # Errors
+    /// The paper has none; an override is impossible.
+    pub fn machine_of(&self, paper: &Paper, overrides: &[String]) -> Result<Description, Error> {
+        let name = paper.machine.ok_or_else(|| {
+            Error::Usage(format!("{} has no machine of its own whose keys could be varied", paper.name))
+        })?;
+        let all: Vec<&String> = self.overrides.iter().chain(overrides).collect();
+        file::load(name, &all).map_err(|error| Error::Usage(error.to_string()))
+    }
+
+    /// One that a test judges claims with.
+    #[cfg(test)]
+    pub(crate) fn for_tests(effort: Effort) -> Self {
+        Self {
+            effort,
+            seed: 1,
+            transactions: None,
+            cores: 2,
+            machine: None,
+            overrides: Vec::new(),
+            progress: ProgressBar::hidden(),
+        }
+    }
+
     /// Runs simulations side by side, as many as there are processors; what each found, in order. One step each.
     ///
     /// # Errors
@@ -236,11 +295,12 @@ pub fn reproduce(
             )));
         }
     }
-    let session = Session {
+    let mut session = Session {
         effort: settings.effort,
         seed: settings.seed,
         transactions: settings.transactions,
         machine: settings.machine.clone(),
+        overrides: Vec::new(),
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
         progress: progress.clone(),
     };
@@ -256,19 +316,46 @@ pub fn reproduce(
             || paper.claims.iter().any(|claim| chosen(claim.id) && claim.figure == Some(figure.id))
     };
     let figures: Vec<_> = paper.figures.iter().filter(|figure| needed(figure)).collect();
-    progress.set_position(0);
-    progress.set_length(figures.iter().map(|figure| (figure.steps)(&session)).sum());
-    let mut measurements = Measurements::default();
-    for figure in &figures {
-        progress.set_message(format!("{}: {}", figure.number, figure.title));
-        (figure.run)(&session, &mut measurements)?;
+    let varied: Vec<(&str, &str)> = settings
+        .intervals
+        .iter()
+        .flat_map(|interval| interval.values.iter().map(|value| (interval.key.as_str(), value.as_str())))
+        .collect();
+    for (key, value) in &varied {
+        // Better to fail before measuring.
+        session.machine_of(paper, &[format!("{key}={value}")])?;
     }
-    let mut rows = Vec::new();
-    for claim in paper.data().filter(|claim| chosen(&claim.id)) {
-        if let Some(spec) = paper.claim(&claim.id) {
-            rows.push((claim, (spec.judge)(claim, &session, &measurements)?));
+    let steps: u64 = figures.iter().map(|figure| (figure.steps)(&session)).sum();
+    progress.set_position(0);
+    progress.set_length(steps * (1 + varied.len() as u64));
+    let measure = |session: &Session, note: &str| {
+        let mut measurements = Measurements::default();
+        for figure in &figures {
+            progress.set_message(format!("{}: {}{note}", figure.number, figure.title));
+            (figure.run)(session, &mut measurements)?;
+        }
+        let mut rows = Vec::new();
+        for claim in paper.data().filter(|claim| chosen(&claim.id)) {
+            if let Some(spec) = paper.claim(&claim.id) {
+                rows.push((claim, (spec.judge)(claim, session, &measurements)?));
+            }
+        }
+        Ok::<_, Error>((measurements, rows))
+    };
+    let (measurements, mut rows) = measure(&session, "")?;
+    for (key, value) in varied {
+        session.overrides = vec![format!("{key}={value}")];
+        let (_, other) = measure(&session, &format!(", {key} = {value}"))?;
+        // Claims about the code do not depend on it.
+        let figure = |claim: &Claim| paper.claim(&claim.id).and_then(|spec| spec.figure);
+        for ((claim, finding), (_, found)) in rows.iter_mut().zip(other) {
+            if figure(claim).is_some() {
+                let Finding { measured, verdict, .. } = found;
+                finding.interval.push(At { key: key.into(), value: value.into(), measured, verdict });
+            }
         }
     }
+    session.overrides.clear();
     Ok(Evaluation {
         paper,
         figures,

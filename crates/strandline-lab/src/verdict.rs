@@ -10,13 +10,18 @@ pub enum Verdict {
     Short,
     /// The opposite was found.
     Contradicts,
-    /// It was not measured, for a reason that the finding names.
+    /// The paper's own numbers or formulas exclude it; the finding has the arithmetic and each reading.
+    Inconsistent,
+    /// A parameter was chosen by it: shown, not counted.
+    Calibrated,
+    /// It was not measured, for a reason that the finding names, or all numbers are zero.
     NotRun,
 }
 
 impl Verdict {
     /// All, best first.
-    pub const ALL: [Self; 4] = [Self::Holds, Self::Short, Self::Contradicts, Self::NotRun];
+    pub const ALL: [Self; 6] =
+        [Self::Holds, Self::Short, Self::Contradicts, Self::Inconsistent, Self::Calibrated, Self::NotRun];
 
     /// The word for it.
     pub fn name(self) -> &'static str {
@@ -24,6 +29,8 @@ impl Verdict {
             Self::Holds => "holds",
             Self::Short => "short",
             Self::Contradicts => "contradicts",
+            Self::Inconsistent => "inconsistent",
+            Self::Calibrated => "calibrated",
             Self::NotRun => "not-run",
         }
     }
@@ -31,6 +38,27 @@ impl Verdict {
 
 /// How far a headline's number may be from the paper's.
 pub const TOLERANCE: f64 = 0.10;
+
+/// By how much one number must be above another where a trend states that it is.
+pub const MARGIN: f64 = 0.02;
+
+/// Whether `one` is above `other`, neither of them negative, by [`MARGIN`] or more.
+///
+/// ```
+/// use strandline_lab::above;
+///
+/// assert!(above(1.03, 1.0) && above(1.0, 0.0));
+/// assert!(!above(1.01, 1.0) && !above(0.0, 0.0));
+/// ```
+pub fn above(one: f64, other: f64) -> bool {
+    one > other && one >= (1.0 + MARGIN) * other
+}
+
+/// Whether something was measured, and nothing but zeros.
+pub(crate) fn is_all_zero(measured: impl IntoIterator<Item = Option<f64>>) -> bool {
+    let mut known = measured.into_iter().flatten().peekable();
+    known.peek().is_some() && known.all(|number| number == 0.0)
+}
 
 /// What a headline's numbers are measured against: where "the other side" begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,12 +98,15 @@ pub fn trend(orders: &[Option<bool>]) -> Verdict {
 }
 
 /// A headline: every number within [`TOLERANCE`] of the paper's; otherwise contradicted if one lies on the
-/// other side of the baseline, else short. Not run unless every number was measured.
+/// other side of the baseline, else short. Not run unless every number was measured, and if all are zero.
 pub fn headline(measured: &[Option<f64>], paper: &[f64], baseline: Baseline) -> Verdict {
     let known: Option<Vec<f64>> = measured.iter().copied().collect();
     let Some(known) = known.filter(|known| !known.is_empty() && known.len() == paper.len()) else {
         return Verdict::NotRun;
     };
+    if is_all_zero(measured.iter().copied()) {
+        return Verdict::NotRun;
+    }
     let even = match baseline {
         Baseline::One => 1.0,
         Baseline::Zero => 0.0,
@@ -132,5 +163,6 @@ mod tests {
         assert_eq!(two(Some(1.5), Some(2.0)), Short);
         assert_eq!(two(Some(0.9), Some(2.5)), Contradicts);
         assert_eq!(two(Some(1.5), None), NotRun);
+        assert_eq!(two(Some(0.0), Some(0.0)), NotRun, "all are zero");
     }
 }

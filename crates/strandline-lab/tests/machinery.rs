@@ -11,6 +11,7 @@ use strandline_lab::{Effort, PAPERS, Paper, Settings, Verdict, claims, html, jso
 fn settings(claims: &[&str]) -> Settings {
     Settings {
         machine: None,
+        intervals: Vec::new(),
         effort: Effort::Trial,
         seed: 7,
         transactions: None,
@@ -116,6 +117,32 @@ fn one_claim_runs_one_figure() {
     assert_eq!(evaluation.rows.len(), 1);
     let error = reproduce(PAPERS[0], &settings(&["B99"]), &ProgressBar::hidden()).unwrap_err();
     assert!(error.to_string().contains("B22"), "{error}");
+}
+
+#[test]
+fn open_parameters_are_varied() {
+    let progress = ProgressBar::hidden();
+    let paper = PAPERS.iter().copied().find(|paper| paper.name == "wrap").unwrap();
+    let interval =
+        |text: &str| Settings { intervals: vec![text.parse().unwrap()], ..settings(&["W3", "W14"]) };
+    let evaluation = reproduce(paper, &interval("nvm.write_ns=600,1200"), &progress).unwrap();
+    assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
+    let finding = |id: &str| &evaluation.rows.iter().find(|(claim, _)| claim.id == id).unwrap().1;
+    let varied = finding("W3");
+    let values: Vec<_> = varied.interval.iter().map(|at| at.value.as_str()).collect();
+    assert_eq!(values, ["600", "1200"]);
+    assert_eq!(varied.interval[1].measured, varied.measured, "1200 is what the machine has");
+    assert_ne!(varied.interval[0].measured, varied.measured);
+    let row = json(&[evaluation], &Machine::here(), None, "")["claims"][0].clone();
+    assert_eq!(row["interval"][0]["key"], "nvm.write_ns");
+    assert!(row["holds_for"]["nvm.write_ns"].is_array());
+    for wrong in ["nvm.write_ns=-1", "nvm.wirte_ns=5"] {
+        assert!(matches!(
+            reproduce(paper, &interval(wrong), &progress),
+            Err(strandline_lab::Error::Usage(_))
+        ));
+    }
+    assert!("nvm.write_ns".parse::<strandline_lab::Interval>().is_err());
 }
 
 #[test]

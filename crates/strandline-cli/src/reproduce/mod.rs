@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use strandline_lab::machine::{self, Machine};
-use strandline_lab::{Effort, Error, Evaluation, PAPERS, Paper, Settings, Verdict, reproduce};
+use strandline_lab::{Effort, Error, Evaluation, Interval, PAPERS, Paper, Settings, Verdict, reproduce};
 use strandline_sim::file;
 
 use crate::failure::{Failure, Outcome};
@@ -15,7 +15,8 @@ use crate::failure::{Failure, Outcome};
 #[command(after_help = "Examples:\n  \
     strandline reproduce blurred --quick\n  \
     strandline reproduce blurred --claim B2 --claim B19 --out report\n  \
-    strandline reproduce blurred --machine opteron --quick\n\n\
+    strandline reproduce blurred --machine opteron --quick\n  \
+    strandline reproduce atom --claim A2 --quick --interval persistence.write_back_completes=issued,accepted,durable\n\n\
     Writes index.html and results.json. Exit code 1 says that a claim is contradicted.")]
 pub struct Arguments {
     /// Papers by name; default: all that are there
@@ -34,6 +35,10 @@ pub struct Arguments {
     /// half a day; 20,000 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     transactions: Option<u64>,
+    /// Varies an open parameter of the paper's simulated machine, and says for which values each claim holds; may be given
+    /// several times
+    #[arg(long = "interval", value_name = "KEY=V1,V2,…")]
+    intervals: Vec<Interval>,
     /// Seeds the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -92,6 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             claims,
             transactions: arguments.transactions,
             machine: simulated.clone(),
+            intervals: arguments.intervals.clone(),
         };
         progress.reset();
         evaluations.push(reproduce(paper, &settings, &progress)?);
@@ -129,11 +135,16 @@ fn table(evaluation: &Evaluation) -> Table {
         .load_style(presets::UTF8_FULL_CONDENSED)
         .set_header(["claim", "verdict", "paper", "measured", "where"]);
     for (claim, finding) in &evaluation.rows {
+        let mut measured = finding.in_short();
+        for (key, values) in finding.holds_for() {
+            let values = if values.is_empty() { "none".into() } else { values.join(", ") };
+            measured += &format!("\n{key}: holds for {values}");
+        }
         table.add_row([
             claim.id.clone(),
             finding.verdict.name().into(),
             claim.value.to_string(),
-            finding.in_short(),
+            measured,
             claim.place.clone(),
         ]);
     }
@@ -178,6 +189,7 @@ impl Arguments {
             command.push(format!("--machine {}", self.machine));
         }
         command.extend(self.transactions.map(|transactions| format!("--transactions {transactions}")));
+        command.extend(self.intervals.iter().map(|interval| format!("--interval {interval}")));
         if self.seed != 1 {
             command.push(format!("--seed {}", self.seed));
         }

@@ -76,7 +76,8 @@ pub fn run_designs(session: &Session, into: &mut Measurements) -> Result<(), Err
         let jobs: Vec<(usize, System)> = (0..WORKLOADS.len())
             .flat_map(|workload| designs(bytes).iter().map(move |&system| (workload, system)))
             .collect();
-        let rows = session.simulate(&jobs, |&(workload, system)| ready[workload].run(&[], system))?;
+        let rows =
+            session.simulate(&jobs, |&(workload, system)| ready[workload].run(session, &[], system))?;
         for ((workload, system), row) in jobs.into_iter().zip(rows) {
             add(into, DESIGNS, &setting(WORKLOADS[workload], bytes), system, ANY, row);
         }
@@ -90,13 +91,13 @@ pub fn latencies_steps(session: &Session) -> u64 {
 
 pub fn run_latencies(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let ready = Ready::new(session, OF_LATENCIES, SIZES[0])?;
-    let per_ns = machine(&[])?.cores.frequency_mhz as f64 / 1000.0;
+    let per_ns = machine(session, &[])?.cores.frequency_mhz as f64 / 1000.0;
     let points = session.points(&MULTIPLES);
     let jobs: Vec<(u64, System)> =
         points.iter().flat_map(|&multiple| [ATOM_OPT, REDO].map(|system| (multiple, system))).collect();
     let rows = session.simulate(&jobs, |&(multiple, system)| {
         let [read, write] = DRAM_CYCLES.map(|cycles| (cycles * multiple) as f64 / per_ns);
-        ready.run(&[format!("nvm.read_ns={read:.1}"), format!("nvm.write_ns={write:.1}")], system)
+        ready.run(session, &[format!("nvm.read_ns={read:.1}"), format!("nvm.write_ns={write:.1}")], system)
     })?;
     for ((multiple, system), row) in jobs.into_iter().zip(rows) {
         add(into, LATENCIES, OF_LATENCIES, system, &multiple.to_string(), row);
@@ -110,7 +111,7 @@ pub fn tpcc_steps(_: &Session) -> u64 {
 
 pub fn run_tpcc(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let ready = Ready::new(session, "tpcc-new-order", 0)?;
-    let rows = session.simulate(&OF_TPCC, |&system| ready.run(&[], system))?;
+    let rows = session.simulate(&OF_TPCC, |&system| ready.run(session, &[], system))?;
     for (system, row) in OF_TPCC.into_iter().zip(rows) {
         add(into, TPCC, TPCC, system, ANY, row);
     }

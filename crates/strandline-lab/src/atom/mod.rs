@@ -23,6 +23,7 @@ pub static PAPER: Paper = Paper {
     figures: &FIGURES,
     claims: &CLAIMS,
     on_machines: false,
+    machine: Some("atom"),
 };
 
 static FIGURES: [FigureSpec; 3] = [

@@ -2,7 +2,7 @@
 
 use strandline_sim::Description;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
-use strandline_sim::{file, scheme};
+use strandline_sim::scheme;
 use strandline_workloads::{ALL, SchemeName, Sizes, TPCC_NEW_ORDER};
 
 use crate::session::{Effort, Error, Session};
@@ -106,12 +106,12 @@ impl Ready {
     ///
     /// # Errors
     /// A transaction failed.
-    pub fn run(&self, overrides: &[String], system: System) -> Result<Row, Error> {
+    pub fn run(&self, session: &Session, overrides: &[String], system: System) -> Result<Row, Error> {
         let mut overrides = overrides.to_vec();
         if system.two_channels {
             overrides.extend(["controllers.channels=2".into(), "controllers.log_channel=true".into()]);
         }
-        let machine = machine(&overrides)?;
+        let machine = machine(session, &overrides)?;
         let software = system.software.replace("+locks", if self.in_parts { "+parts" } else { "+locks" });
         let name: SchemeName = software.parse().map_err(usage)?;
         let hardware = scheme::find(system.hardware)
@@ -149,6 +149,6 @@ impl Ready {
 ///
 /// # Errors
 /// An override is impossible.
-pub fn machine(overrides: &[String]) -> Result<Description, Error> {
-    file::load("atom", overrides).map_err(usage)
+pub fn machine(session: &Session, overrides: &[String]) -> Result<Description, Error> {
+    session.machine_of(&super::PAPER, overrides)
 }

@@ -168,12 +168,17 @@ fn known(values: impl Iterator<Item = Option<f64>>) -> Option<Vec<f64>> {
     values.collect::<Option<Vec<_>>>().filter(|values| values.len() > 1)
 }
 
+/// From step to step, and over all by what a trend wants.
 fn rising(values: &[f64]) -> bool {
+    let ends = values.first().zip(values.last());
     values.windows(2).all(|pair| pair[0] < pair[1])
+        && ends.is_some_and(|(&first, &last)| verdict::above(last, first))
 }
 
 fn falling(values: &[f64]) -> bool {
+    let ends = values.first().zip(values.last());
     values.windows(2).all(|pair| pair[0] > pair[1])
+        && ends.is_some_and(|(&first, &last)| verdict::above(first, last))
 }
 
 /// No value lies further from the mean than a headline may from the paper's number.
@@ -243,14 +248,14 @@ pub fn b18(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Er
 pub fn b19(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
     let orders = |lens: Lens| {
         let above = |workload: WorkloadKind| {
-            let holds = lens.ratio("vcbp", "xil", workload.name).map(|ratio| ratio > 1.0);
+            let holds = lens.ratio("vcbp", "xil", workload.name).map(|ratio| verdict::above(ratio, 1.0));
             order(format!("{}: BP(VCBP) > BP(XIL)", workload.name), holds)
         };
         let mut orders: Vec<_> = BLURRED.into_iter().map(above).collect();
         for (upper, lower) in [("np", "bppm"), ("bppm", "vcbp"), ("vcbp", "xil"), ("xil", "base")] {
             let pair = lens.mean(upper, "base").zip(lens.mean(lower, "base"));
             let text = format!("on average {} > {}", label(upper), label(lower));
-            orders.push(order(text, pair.map(|(upper, lower)| upper > lower)));
+            orders.push(order(text, pair.map(|(upper, lower)| verdict::above(upper, lower))));
         }
         orders
     };
@@ -393,7 +398,7 @@ pub fn b11(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, 
             .push(order(format!("{workload}: little change (within 10% of its mean)"), values.map(constant)));
         orders.push(order(
             format!("{workload}: higher with the largest log"),
-            growth.map(|growth| growth > 1.0),
+            growth.map(|growth| verdict::above(growth, 1.0)),
         ));
         numbers.push((format!("{workload}: largest log / smallest"), growth));
     }
@@ -474,7 +479,7 @@ pub fn b15(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Er
     let lens = Lens::judged(all, "fig13");
     let mut finding =
         headline(claim, lens, Baseline::One, FIG13, |lens| vec![lens.ratio("vcbp", "base", "2000")]);
-    let above = lens.ratio("vcbp", "bppm", "2000").map(|ratio| ratio > 1.0);
+    let above = lens.ratio("vcbp", "bppm", "2000").map(|ratio| verdict::above(ratio, 1.0));
     finding.orders = vec![order("BP(VCBP) > BPPM at 2000 ns", above)];
     Ok(bulk_note(finding, lens, &["vcbp", "bppm"], &["2000"], 2000.0))
 }
@@ -491,9 +496,9 @@ pub fn b20(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, 
         let constant = values("np").map(|v| constant(&v));
         orders.push(order("NP hardly changes (within 10% of its mean)", constant));
         let (low, high) = gains(lens);
-        let rises = low.zip(high).map(|(low, high)| high > low);
+        let rises = low.zip(high).map(|(low, high)| verdict::above(high, low));
         orders.push(order("BPPM / BASE is higher at 2000 ns than at 35", rises));
-        let below = lens.ratio("bppm", "vcbp", "2000").map(|ratio| ratio < 1.0);
+        let below = lens.ratio("bppm", "vcbp", "2000").map(|ratio| verdict::above(1.0, ratio));
         orders.push(order("BPPM < BP(VCBP) at 2000 ns", below));
         orders
     };
@@ -520,11 +525,13 @@ pub fn b16(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, 
     let ratio = |system, over, x: &str| lens.ratio(system, over, x);
     orders.push(order(
         "MNE-ASYNC < MNE-SYNC without idle time",
-        ratio("mne-async", "mne-sync", "0").map(|r| r < 1.0),
+        ratio("mne-async", "mne-sync", "0").map(|r| verdict::above(1.0, r)),
     ));
     for other in ["mne-sync", "mne-async"] {
         let ratios: Option<Vec<_>> = xs.iter().map(|x| ratio("bppm", other, x)).collect();
-        let above = ratios.filter(|all| !all.is_empty()).map(|all| all.iter().all(|&ratio| ratio > 1.0));
+        let above = ratios
+            .filter(|all| !all.is_empty())
+            .map(|all| all.iter().all(|&ratio| verdict::above(ratio, 1.0)));
         orders.push(order(format!("BPPM > {} at every idle time", named(other)), above));
     }
     let numbers = |lens: Lens| {
@@ -566,14 +573,7 @@ mod tests {
 
     fn judge(id: &str, all: &Measurements) -> Finding {
         use indicatif::ProgressBar;
-        let session = Session {
-            machine: None,
-            effort: Effort::Full,
-            seed: 1,
-            transactions: None,
-            cores: 2,
-            progress: ProgressBar::hidden(),
-        };
+        let session = Session::for_tests(Effort::Full);
         let claim = super::super::PAPER.data().find(|claim| claim.id == id).unwrap();
         (super::super::PAPER.claim(id).unwrap().judge)(claim, &session, all).unwrap()
     }

@@ -192,7 +192,6 @@ pub fn b22(claim: &Claim, _: &Session, _: &Measurements) -> Result<Finding, Erro
 
 #[cfg(test)]
 mod tests {
-    use indicatif::ProgressBar;
 
     use super::*;
     use crate::session::Effort;
@@ -200,14 +199,7 @@ mod tests {
 
     #[test]
     fn the_format_is_the_papers() {
-        let session = Session {
-            machine: None,
-            effort: Effort::Trial,
-            seed: 1,
-            transactions: None,
-            cores: 2,
-            progress: ProgressBar::hidden(),
-        };
+        let session = Session::for_tests(Effort::Trial);
         let paper = &super::super::PAPER;
         for id in ["B17", "B21", "B22"] {
             let claim = paper.data().find(|claim| claim.id == id).unwrap();

@@ -23,6 +23,7 @@ pub static PAPER: Paper = Paper {
     figures: &FIGURES,
     claims: &CLAIMS,
     on_machines: true,
+    machine: None,
 };
 
 macro_rules! native_figure {

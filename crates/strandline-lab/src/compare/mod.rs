@@ -29,6 +29,7 @@ pub static PAPER: Paper = Paper {
     figures: &FIGURES,
     claims: &[],
     on_machines: false,
+    machine: None,
 };
 
 static FIGURES: [FigureSpec; 3] = [

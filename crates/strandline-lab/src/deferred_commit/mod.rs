@@ -29,6 +29,7 @@ pub static PAPER: Paper = Paper {
     figures: &FIGURES,
     claims: &CLAIMS,
     on_machines: true,
+    machine: None,
 };
 
 static FIGURES: [FigureSpec; 3] = [

@@ -246,21 +246,13 @@ pub fn draw(all: &Measurements) -> Vec<Panel> {
 
 #[cfg(test)]
 mod tests {
-    use indicatif::ProgressBar;
 
     use super::*;
 
     /// D1, D2, D3 and D13 on the schemes themselves.
     #[test]
     fn measured_paths_equal_the_formulas() {
-        let session = Session {
-            machine: None,
-            effort: Effort::Quick,
-            seed: 1,
-            transactions: None,
-            cores: 1,
-            progress: ProgressBar::hidden(),
-        };
+        let session = Session::for_tests(Effort::Quick);
         let mut all = Measurements::default();
         run(&session, &mut all).unwrap();
         for (setting, system) in NON_CONFLICTING.iter().chain(&CONFLICTING).chain(&IDEAL) {

@@ -77,7 +77,7 @@ pub fn systems_steps(_: &Session) -> u64 {
 }
 
 pub fn run_systems(session: &Session, into: &mut Measurements) -> Result<(), Error> {
-    let machine = machine(&[])?;
+    let machine = machine(session, &[])?;
     for workload in there() {
         let Some(ready) = workload.prepare(session, Variation::default())? else { continue };
         let mut adder = Adder { into, figure: SYSTEMS, workload: workload.name };
@@ -97,7 +97,7 @@ pub fn degrees_steps(_: &Session) -> u64 {
 }
 
 pub fn run_degrees(session: &Session, into: &mut Measurements) -> Result<(), Error> {
-    let machine = machine(&[])?;
+    let machine = machine(session, &[])?;
     for workload in there() {
         let Some(ready) = workload.prepare(session, Variation::default())? else { continue };
         let mut adder = Adder { into, figure: DEGREES, workload: workload.name };
@@ -117,7 +117,7 @@ pub fn sizes_steps(session: &Session) -> u64 {
 }
 
 pub fn run_sizes(session: &Session, into: &mut Measurements) -> Result<(), Error> {
-    let machine = machine(&[])?;
+    let machine = machine(session, &[])?;
     for updates in session.points(&UPDATES) {
         let variation = Variation { operations: Some(updates), ..Variation::default() };
         let Some(ready) = WORKLOADS[0].prepare(session, variation)? else { continue };
@@ -140,7 +140,8 @@ pub fn run_latencies(session: &Session, into: &mut Measurements) -> Result<(), E
     for workload in there() {
         let Some(ready) = workload.prepare(session, Variation::default())? else { continue };
         for latency in session.points(&NANOSECONDS) {
-            let machine = machine(&[format!("nvm.read_ns={latency}"), format!("nvm.write_ns={latency}")])?;
+            let machine =
+                machine(session, &[format!("nvm.read_ns={latency}"), format!("nvm.write_ns={latency}")])?;
             let mut adder = Adder { into, figure: LATENCIES, workload: workload.name };
             let none = ready.run(&machine, NONE)?;
             session.progress.inc(1);
@@ -159,7 +160,7 @@ pub fn structures_steps(session: &Session) -> u64 {
 }
 
 pub fn run_structures(session: &Session, into: &mut Measurements) -> Result<(), Error> {
-    let machine = machine(&[])?;
+    let machine = machine(session, &[])?;
     for workload in there().filter(|workload| workload.has_size()) {
         for larger in session.points(&LARGER) {
             let variation = Variation { larger, ..Variation::default() };

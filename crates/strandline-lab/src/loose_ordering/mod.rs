@@ -19,6 +19,7 @@ pub static PAPER: Paper = Paper {
     figures: &FIGURES,
     claims: &CLAIMS,
     on_machines: false,
+    machine: Some("loc"),
 };
 
 static FIGURES: [FigureSpec; 5] = [

@@ -2,7 +2,7 @@
 
 use strandline_sim::Description;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
-use strandline_sim::{file, scheme};
+use strandline_sim::scheme;
 use strandline_workloads::{SchemeName, Sizes, WorkloadKind};
 
 use crate::session::{Effort, Error, Session};
@@ -202,6 +202,6 @@ impl Ready {
 ///
 /// # Errors
 /// An override is impossible.
-pub fn machine(overrides: &[String]) -> Result<Description, Error> {
-    file::load("loc", overrides).map_err(|error| Error::Usage(error.to_string()))
+pub fn machine(session: &Session, overrides: &[String]) -> Result<Description, Error> {
+    session.machine_of(&super::PAPER, overrides)
 }

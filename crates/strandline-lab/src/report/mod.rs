@@ -47,9 +47,11 @@ pub fn html(
                     footer {
                         p {
                             "Verdicts are computed from this run. Exact claims hold when equal. Trends hold when every \
-                             stated order is true of the medians, fall short when some are, and are contradicted when none \
-                             is. Headlines hold when every number lies within 10% of the paper's; otherwise they are \
-                             contradicted if one lies on the other side of its baseline, and else fall short."
+                             stated order is true of the medians by 2% or more, fall short when some are, and are contradicted \
+                             when none is. Headlines hold when every number lies within 10% of the paper's; otherwise they are \
+                             contradicted if one lies on the other side of its baseline, and else fall short. Calibrated: a \
+                             parameter was chosen by the claim, which is shown and does not count. Inconsistent: the paper's own \
+                             numbers or formulas exclude it. Not run: this machine cannot, or all numbers are zero."
                         }
                     }
                 }
@@ -228,6 +230,7 @@ fn card(claim: &Claim, finding: &Finding) -> Markup {
                     }
                 }
             }
+            @if !finding.interval.is_empty() { (interval(finding)) }
             @if !finding.orders.is_empty() {
                 ul.orders {
                     @for order in &finding.orders {
@@ -242,6 +245,29 @@ fn card(claim: &Claim, finding: &Finding) -> Markup {
             }
             @for note in &finding.notes { p.note { (note) } }
             p.how { (finding.method) }
+        }
+    }
+}
+
+/// For which values of open parameters the claim holds, and what it is for the others.
+fn interval(finding: &Finding) -> Markup {
+    html! {
+        @for (key, values) in finding.holds_for() {
+            p.note {
+                code { (key) } ": "
+                @if values.is_empty() { "holds for none of these values" } @else { "holds for " (values.join(", ")) }
+            }
+        }
+        details {
+            summary { "Each value" }
+            ul.named {
+                @for at in &finding.interval {
+                    li {
+                        span { code { (at.key) " = " (at.value) } " " span.would.(at.verdict.name()) { (at.verdict.name()) } }
+                        " " b { (at.measured.in_short()) }
+                    }
+                }
+            }
         }
     }
 }

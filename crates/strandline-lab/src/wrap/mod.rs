@@ -5,7 +5,6 @@ mod structures;
 mod synthetic;
 
 use strandline_sim::Description;
-use strandline_sim::file;
 
 use crate::claim::Claim;
 use crate::measurements::{Key, Measurements, Spread};
@@ -26,6 +25,7 @@ pub static PAPER: Paper = Paper {
     figures: &FIGURES,
     claims: &CLAIMS,
     on_machines: false,
+    machine: Some("wrap"),
 };
 
 static FIGURES: [FigureSpec; 3] = [
@@ -92,8 +92,8 @@ const SYSTEMS: [(&str, &str); 3] =
     [("non-transactional", "non-transactional"), ("undo-log", "undo log"), ("wrap", "WrAP")];
 
 /// The paper's machine with some values replaced.
-fn machine(overrides: &[String]) -> Result<Description, Error> {
-    file::load("wrap", overrides).map_err(|error| Error::Usage(error.to_string()))
+fn machine(session: &Session, overrides: &[String]) -> Result<Description, Error> {
+    session.machine_of(&PAPER, overrides)
 }
 
 /// A number of a figure.

@@ -81,7 +81,7 @@ fn measure(
 ) -> Result<(), Error> {
     let mut overrides = vec![format!("cache.0.bytes={}", LINE_BYTES * point.blocks)];
     overrides.extend(point.delay.map(|delay| format!("cores.instructions_per_access={delay}")));
-    let machine = machine(&overrides)?;
+    let machine = machine(session, &overrides)?;
     let transactions = transactions(session, point.operations);
     for ((system, _), (software, hardware)) in SYSTEMS.iter().zip(SCHEMES) {
         let scheme: SchemeName = software.parse().map_err(|error| Error::Usage(format!("{error}")))?;

@@ -95,8 +95,8 @@ fn total(clocks: &[u64]) -> f64 {
 const NOTHING_BETWEEN: &str = "cores.instructions_per_access=1";
 
 pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
-    let paper = machine(&[NOTHING_BETWEEN.into()])?;
-    let formula = machine(&["cache.0.latency=0".into(), "cores.instructions_per_access=0".into()])?;
+    let paper = machine(session, &[NOTHING_BETWEEN.into()])?;
+    let formula = machine(session, &["cache.0.latency=0".into(), "cores.instructions_per_access=0".into()])?;
     for delay in delays(session) {
         for (setting, hot) in [("cold", false), ("hot", true)] {
             for ((system, _), hardware) in SYSTEMS.iter().zip(HARDWARE) {
@@ -116,7 +116,7 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
         let setting = format!("{size} stores");
         for cache in CACHES {
             let machine =
-                machine(&[NOTHING_BETWEEN.into(), format!("cache.0.bytes={}", LINE_BYTES * cache)])?;
+                machine(session, &[NOTHING_BETWEEN.into(), format!("cache.0.bytes={}", LINE_BYTES * cache)])?;
             for ((system, _), hardware) in SYSTEMS.iter().zip(HARDWARE) {
                 let clocks = clocks(&machine, hardware, &Trace { stores: size, delay: 1, hot: false })?;
                 add(into, (FIGURE, &setting, system, TIME), cache, total(&clocks));
