@@ -572,7 +572,6 @@ mod tests {
     }
 
     fn judge(id: &str, all: &Measurements) -> Finding {
-        use indicatif::ProgressBar;
         let session = Session::for_tests(Effort::Full);
         let claim = super::super::PAPER.data().find(|claim| claim.id == id).unwrap();
         (super::super::PAPER.claim(id).unwrap().judge)(claim, &session, all).unwrap()
