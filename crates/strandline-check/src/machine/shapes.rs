@@ -5,7 +5,7 @@ use fastrand::Rng;
 use strandline_sim::Description;
 use strandline_sim::description::{
     CacheLevel, Controllers, CoreKind, Cores, Device, Inclusion, LoadOverlap, Network, Persistence,
-    PersistenceDomain, Sharing, WriteBackKind,
+    PersistenceDomain, Sharing, WriteBackCompletes, WriteBackKind,
 };
 
 fn level(name: &str, bytes: u64, ways: usize, latency: u64, sharing: Sharing, banks: usize) -> CacheLevel {
@@ -110,5 +110,15 @@ pub(super) fn random(cores: usize, domains: &[PersistenceDomain], random: &mut R
     if machine.cores.store_queue > 0 {
         machine.cores.stores_in_flight = random.usize(1..4);
     }
+    // Without moving the draws that follow.
+    let mut random = random.clone();
+    machine.persistence.commit_write_backs = [None, None, Some(1), Some(2)][random.usize(..4)];
+    machine.controllers.backend_window = [1, 2, 32][random.usize(..3)];
+    machine.persistence.write_back_completes = [
+        None,
+        Some(WriteBackCompletes::Issued),
+        Some(WriteBackCompletes::Accepted),
+        Some(WriteBackCompletes::Durable),
+    ][random.usize(..4)];
     machine
 }
