@@ -389,7 +389,8 @@ impl Redo {
                 }
                 let at = self.place_of(commit);
                 let copy = &mut self.copies[at];
-                let mut ready = now;
+                // What the queues answer at once is looked at in the next cycle.
+                let mut ready = now + 1;
                 for &line in &copy.lines {
                     let (done, words) = memory.read(line, now);
                     ready = ready.max(done);
