@@ -349,8 +349,8 @@ pub struct Persistence {
     /// When a write-back leaves the store queue. By default `issued` for clwb and clflushopt, which only fences order, and
     /// `accepted` for clflush, which is ordered by itself (Intel SDM, volume 2).
     pub write_back_completes: Option<WriteBackCompletes>,
-    /// Write-backs of blocks, to the log or home, that a hardware scheme's commit logic (Loose-Ordering Consistency) has in flight:
-    /// one more leaves when the first of them is in the persistence domain. 1 to 1024; by default [`Cores::mshrs`], as it
+    /// Write-backs of blocks to the log that a hardware scheme's commit logic (Loose-Ordering Consistency) has in flight: one more
+    /// leaves when the first of them is in the persistence domain. Blocks go home as evicted ones do. 1 to 1024; by default [`Cores::mshrs`], as it
     /// stands beside a core's caches.
     pub commit_write_backs: Option<usize>,
 }

@@ -186,7 +186,7 @@ pub fn l11(_: &Claim, _: &Session, all: &Measurements) -> Judged {
     };
     let falls = (0..4).map(|i| {
         let text = format!("falls from {} to {}", degrees[i].0, degrees[i + 1].0);
-        order(text, pair(i, |one, other| above(one, other)))
+        order(text, pair(i, above))
     });
     let slightly = order(
         "rises from 16 to 32, by a tenth at most",

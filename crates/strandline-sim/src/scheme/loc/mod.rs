@@ -305,7 +305,7 @@ pub struct LooseOrdering {
     log_bytes: u64,
     /// Cycles from a core's first level to the controller.
     path: u64,
-    /// How many write-backs the commit logic has in flight at most, and the last so many that it has sent off.
+    /// How many write-backs to the log the commit logic has in flight at most, and the last so many that it has sent off.
     write_backs: usize,
     in_flight: VecDeque<u32>,
     /// Lines whose newest version is not known to be home.

@@ -112,7 +112,7 @@ impl Window {
     }
 }
 
-/// Before the commit logic sends another block off: when the first of `limit` that are `in_flight` is durable.
+/// Before the commit logic sends another block to the log: when the first of `limit` that are `in_flight` is durable.
 fn wait_for_turn(
     limit: usize,
     in_flight: &mut VecDeque<u32>,
@@ -308,10 +308,7 @@ impl LooseOrdering {
             }
             self.counts.home += 1;
             window.home.push(line);
-            let turn = wait_for_turn(self.write_backs, &mut self.in_flight, &mut caches.memory, now);
-            let at = Arrival { at: now, earliest: turn.map_or(0, |turn| turn + self.path) };
-            caches.memory.write(line, &data, 0xff, at, Origin::Scheme, None);
-            self.in_flight.push_back(line);
+            caches.memory.write(line, &data, 0xff, now, Origin::Scheme, None);
         }
         window.is_homed |= all;
     }
