@@ -2,7 +2,7 @@
 //
 //   g++ -O2 -o set set.cpp
 //   valgrind --tool=lackey --trace-mem=yes --log-file=set.trace ./set set 200
-//   strandline simulate --trace set.trace --machine wrap --hardware wrap-evaluated
+//   strandline simulate --machine wrap --hardware wrap-evaluated --trace set.trace
 //
 // The container's nodes are in a pool; each transaction inserts, finds and deletes five elements. What is done
 // before the first transaction is traced too: run it with 0 transactions to see what to subtract.
