@@ -67,18 +67,24 @@ fn two_runs_with_one_seed_are_equal_to_the_byte() {
     assert_ne!(first, json(2));
 }
 
-/// Beside the hardware schemes' boundaries software does nothing that the hardware does: without hardware, which makes
-/// boundaries free, it runs as fast as without transactions.
+/// Beside the hardware schemes' boundaries software does nothing that the hardware does: without hardware, which makes boundaries
+/// free, a plain program runs as fast as without transactions, and one writer at a time takes and releases its lock beside that.
 #[test]
 fn software_under_hardware_costs_nothing_of_its_own() {
     let none = scheme::find("none").unwrap();
     let prepared = Prepared::new(&SPS, &Sizes::small(), sizes(), 1).unwrap();
-    let rate = |scheme| {
+    let run = |scheme| {
         let finished = prepared.run(&support::three_levels(), none, &run(scheme, 1, 2000), Vec::new());
-        finished.unwrap().outcome.tx_per_s
+        let outcome = finished.unwrap().outcome;
+        (outcome.tx_per_s, outcome.statistics.accesses)
     };
-    let share = rate("hardware+single-writer") / rate("volatile");
+    let (bare, plain) = (run("volatile"), run("plain"));
+    let share = plain.0 / bare.0;
     assert!((share - 1.0).abs() < 0.005, "{share}");
+    assert_eq!(plain.1, bare.1);
+    // It looks at the lock, takes it, and releases it.
+    let (_, with_lock) = run("hardware+single-writer");
+    assert_eq!((with_lock - bare.1) / 2000, 3);
 }
 
 /// TxAbort takes the stores back; under other hardware the software stores the old values again.
