@@ -292,7 +292,11 @@ impl<M: Memory> Direct<M> {
     #[inline(never)]
     fn watch(&mut self, at: PersistentAddress, words: usize, first: u64) -> Result<(), Abort> {
         if !self.is_running {
-            return Err(self.fail(Error::Unsupported("a store outside of any critical section".into())));
+            return Err(self.fail(Error::Parameter(
+                "a plain program stored outside of its critical sections: what it runs is not made of parts, so choose \
+                 it without +parts"
+                    .into(),
+            )));
         }
         if self.is_declared && self.is_in_table(at) {
             self.lock_heap();

@@ -255,8 +255,8 @@ impl Arguments {
         }
         if let Some(scheme) = self.scheme.iter().find(|scheme| !scheme.is_native()) {
             return Err(Failure::Usage(format!(
-                "no processor has the persist barriers of {}: it exists for check and simulate; on real memory use \
-                 sct-eager-sync or dct-eager-sync",
+                "{} needs what no processor has, persist barriers or a hardware scheme: it exists for check and \
+                 simulate; `strandline list` says what runs here",
                 scheme.name()
             )));
         }

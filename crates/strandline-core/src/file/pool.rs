@@ -630,8 +630,8 @@ impl Pool<Concurrency> {
         }
         if !kind.is_native {
             return Err(Error::Parameter(format!(
-                "no processor has the persist barriers of {}: it exists for the recorder, the crash checker and \
-                 the simulator; on real memory use sct-eager-sync or dct-eager-sync",
+                "{} needs what no processor has, persist barriers or a hardware scheme: it exists for the recorder, \
+                 the crash checker and the simulator",
                 kind.modes[0].name
             )));
         }

@@ -102,7 +102,7 @@ pub enum TraceError {
         path: PathBuf,
     },
     /// A hardware scheme has nothing to do.
-    #[error("{}: {hardware} makes transactions durable, and no transaction begins in it (see docs/simulator.md)", path.display())]
+    #[error("{}: {hardware} makes transactions durable, and no transaction begins in it (docs/machines.md says how a program marks them)", path.display())]
     NoTransactions {
         /// The trace's path.
         path: PathBuf,
