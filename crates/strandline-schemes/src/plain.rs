@@ -302,7 +302,11 @@ impl<M: Memory> Direct<M> {
             self.lock_heap();
             if first == 0 {
                 // Whoever has a chunk has it under locks of its own.
-                return Err(self.fail(Error::Unsupported("giving chunks back under declared locks".into())));
+                return Err(self.fail(Error::Parameter(
+                    "a plain program gave a chunk of the heap back under declared locks, which do not guard that: choose it \
+                     without +locks"
+                        .into(),
+                )));
             }
         }
         if self.program.flushes {
@@ -427,9 +431,10 @@ impl<M: Memory> PlainTx<M> {
     /// Blocks of an arena lie beside each other's, whoever has them: a declared lock covers those of a region alone.
     fn check_region(&mut self) -> Result<(), Abort> {
         if self.direct.is_declared && self.region.is_none() {
-            return Err(self
-                .direct
-                .fail(Error::Unsupported("allocating without a region among its locks".into())));
+            return Err(self.direct.fail(Error::Parameter(
+                "a plain program allocated under declared locks without a region among them: choose it without +locks"
+                    .into(),
+            )));
         }
         Ok(())
     }

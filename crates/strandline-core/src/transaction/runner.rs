@@ -50,7 +50,7 @@ pub trait Runner {
         self.run(body)
     }
 
-    /// Whether it uses the locks that it is given.
+    /// Whether it takes the locks that it is given. Where it does not, they still say which region it allocates from.
     fn takes_locks(&self) -> bool {
         true
     }
