@@ -87,8 +87,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         Ok(())
     }
 
-    /// The entry for the line of `at`, whose lock the transaction has or may take.
-    pub(super) fn entry_locks(&mut self, at: PersistentAddress) -> Result<u32, Abort> {
+    /// Sees to it that the transaction has the locks of the word at `at`, or may take them.
+    pub(super) fn lock_to_write(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         let lock = lock_of(&self.view, at);
         if !self.locks.holds(lock) {
             let fresh = |&(block, bytes): &(PersistentAddress, u64)| at >= block && at < block.byte(bytes);
@@ -101,11 +101,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             // The words of other lines share a lock already.
             self.need_lock(at, line_lock)?;
         }
-        let line = at.line();
-        Ok(match self.writes.find(line) {
-            Some(entry) => entry,
-            None => self.writes.push_indexed(line),
-        })
+        Ok(())
     }
 
     #[cold]

@@ -73,12 +73,13 @@ pub struct Engine<M: Memory, C: Control<M>> {
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn new(
-        view: View<M>,
+        mut view: View<M>,
         slot_index: u64,
         scheme: C::Scheme,
         control: C,
         shared_log: Option<SharedLog>,
     ) -> Self {
+        view.memory.set_data(view.layout.root(0), view.layout.data_words());
         Self {
             slot: view.shared.slot(slot_index),
             view,
@@ -391,25 +392,38 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    /// Keeps a new value and records its place in entry `entry`.
+    /// Keeps new values of words of one line, from `at` on, in the line's entry.
     #[inline(always)]
-    pub(super) fn keep(&mut self, entry: u32, at: PersistentAddress, value: u64) -> Result<(), Abort> {
-        let word = LineEntry::word_of(at);
-        let entry = self.writes.entry_mut(entry);
-        match self.scheme.write(&self.view, at, value, entry.place(word)) {
-            Ok(place) => {
-                entry.set(word, value, place);
-                Ok(())
+    fn keep(&mut self, at: PersistentAddress, values: &[u64]) -> Result<(), Abort> {
+        let number = match self.concurrency() {
+            Concurrency::Stm => Some(self.entry_stm(at)?),
+            Concurrency::SingleWriter => None,
+            Concurrency::Locks => {
+                self.lock_to_write(at)?;
+                None
             }
-            Err(Full) => Err(self.doom(Abort::LogFull)),
+        };
+        let Self { view, scheme, writes, .. } = self;
+        let entry = match number {
+            Some(number) => writes.entry_mut(number),
+            None => writes.find_or_push(at.line(), || Self::fetch_home(&view.memory, at)),
+        };
+        let first = LineEntry::word_of(at);
+        for (i, &value) in values.iter().enumerate() {
+            let word = first + i;
+            match scheme.write(view, at.word_inside(i as u64), value, entry.place(word)) {
+                Ok(place) => entry.set(word, value, place),
+                Err(Full) => return Err(self.doom(Abort::LogFull)),
+            }
         }
+        Ok(())
     }
 
     /// Lets a line that a commit will store home to come near meanwhile.
     #[inline(always)]
-    pub(super) fn fetch_home(&self, line: PersistentAddress) {
+    pub(super) fn fetch_home(memory: &M, line: PersistentAddress) {
         if C::INLINED {
-            self.view.memory.prefetch_for_write(line);
+            memory.prefetch_for_write(line);
         }
     }
 
@@ -460,13 +474,17 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
 /// Reads and writes, compiled in place.
 impl<M: Memory, C: Control<M>> Engine<M, C> {
+    /// Reads words that mostly lie in one line, which nobody writes.
     #[inline(always)]
-    fn read_here(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        self.check(at, 1)?;
-        match self.concurrency() {
-            Concurrency::Stm => self.read_stm(at),
-            Concurrency::SingleWriter => self.read_single_writer(at),
-            Concurrency::Locks => self.read_locks(at),
+    fn read_array_here<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
+        let words = match self.concurrency() {
+            Concurrency::Stm => self.read_free_stm(at),
+            Concurrency::SingleWriter => self.read_free_single_writer(at),
+            Concurrency::Locks => None,
+        };
+        match words {
+            Some(words) => Ok(words),
+            None => self.read_array_called(at),
         }
     }
 
@@ -486,32 +504,22 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(always)]
     fn write_here(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.check_write(at, 1)?;
-        let entry = match self.concurrency() {
-            Concurrency::Stm => self.entry_stm(at)?,
-            Concurrency::SingleWriter => self.entry_single_writer(at),
-            Concurrency::Locks => self.entry_locks(at)?,
-        };
-        self.keep(entry, at, value)
+        self.keep(at, &[value])
     }
 
     /// Called on both paths: that costs little beside so many words.
     #[inline(never)]
-    fn write_range_called(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+    fn write_range_called(&mut self, mut at: PersistentAddress, mut from: &[u64]) -> Result<(), Abort> {
         if from.is_empty() {
             return Ok(());
         }
         self.check_write(at, from.len() as u64)?;
-        let mut entry = u32::MAX;
-        for (i, &value) in from.iter().enumerate() {
-            let at = at.word_inside(i as u64);
-            if i == 0 || LineEntry::word_of(at) == 0 {
-                entry = match self.concurrency() {
-                    Concurrency::Stm => self.entry_stm(at)?,
-                    Concurrency::SingleWriter => self.entry_single_writer(at),
-                    Concurrency::Locks => self.entry_locks(at)?,
-                };
-            }
-            self.keep(entry, at, value)?;
+        while !from.is_empty() {
+            let here = from.len().min(LINE_WORDS as usize - LineEntry::word_of(at));
+            let (now, rest) = from.split_at(here);
+            self.keep(at, now)?;
+            at = at.word_inside(here as u64);
+            from = rest;
         }
         Ok(())
     }
@@ -521,7 +529,25 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(never)]
     fn read_called(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        self.read_here(at)
+        self.check(at, 1)?;
+        match self.concurrency() {
+            Concurrency::Stm => self.read_stm(at),
+            Concurrency::SingleWriter => self.read_single_writer(at),
+            Concurrency::Locks => self.read_locks(at),
+        }
+    }
+
+    #[inline(never)]
+    fn read_array_called<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
+        let mut words = [0; N];
+        self.read_range_here(at, &mut words)?;
+        Ok(words)
+    }
+
+    /// Reads `N` consecutive words.
+    #[inline(always)]
+    pub(super) fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
+        if C::INLINED { self.read_array_here(at) } else { self.read_array_called(at) }
     }
 
     #[inline(never)]
@@ -538,7 +564,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        if C::INLINED { self.read_here(at) } else { self.read_called(at) }
+        if C::INLINED { self.read_array_here(at).map(|[word]| word) } else { self.read_called(at) }
     }
 
     #[inline(always)]

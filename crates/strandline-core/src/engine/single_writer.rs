@@ -35,6 +35,17 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.newest_seen = memory.load(SharedLayout::CLOCK);
     }
 
+    /// Words of one line that this transaction has not written, if no writer has stored home since it began.
+    #[inline(always)]
+    pub(super) fn read_free_single_writer<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
+        if self.writes.may_have(at) {
+            return None;
+        }
+        let words = self.view.memory.load_data(at)?;
+        let is_good = self.holds_lock || self.view.memory.load(SharedLayout::SEQUENCE) == self.snapshot;
+        is_good.then_some(words)
+    }
+
     #[inline(always)]
     pub(super) fn read_single_writer(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         let value = self.own_or_home(self.writes.find(at.line()), at);
@@ -67,19 +78,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return Err(self.doom(Abort::Conflict));
         }
         Ok(())
-    }
-
-    /// The entry for the line of `at`.
-    #[inline(always)]
-    pub(super) fn entry_single_writer(&mut self, at: PersistentAddress) -> u32 {
-        let line = at.line();
-        match self.writes.find(line) {
-            Some(entry) => entry,
-            None => {
-                self.fetch_home(line);
-                self.writes.push_indexed(line)
-            }
-        }
     }
 
     #[inline(always)]

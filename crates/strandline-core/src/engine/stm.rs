@@ -94,6 +94,23 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         lock & LOCKED == 0 && lock >> 1 <= self.snapshot
     }
 
+    /// Words of one line that nobody writes and that is as old as the snapshot.
+    #[inline(always)]
+    pub(super) fn read_free_stm<const N: usize>(&mut self, at: PersistentAddress) -> Option<[u64; N]> {
+        let index = self.view.shared.lock_index(at);
+        let word = self.view.shared.lock(index);
+        let lock = self.view.memory.load(word);
+        if !self.is_readable(lock) {
+            return None;
+        }
+        let words = self.view.memory.load_data(at)?;
+        if self.view.memory.load(word) != lock {
+            return None;
+        }
+        self.reads.push((index as u32, lock >> 1));
+        Some(words)
+    }
+
     #[inline(always)]
     pub(super) fn read_stm(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         let index = self.view.shared.lock_index(at);
@@ -179,7 +196,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn take(&mut self, index: u64, lock: u64, line: PersistentAddress) -> Option<u32> {
         let word = self.view.shared.lock(index);
         let new = locked(self.slot_index, self.writes.entries().len() as u32);
-        self.fetch_home(line);
+        Self::fetch_home(&self.view.memory, line);
         self.view.memory.compare_exchange(word, lock, new).ok()?;
         self.view.memory.event(Event::Lock(word));
         // The other words of the line may be read under this lock.

@@ -285,6 +285,10 @@ impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         self.engine.read_range(at, into)
     }
+    #[inline(always)]
+    fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
+        self.engine.read_array(at)
+    }
     fn root(&self, index: u64) -> PersistentAddress {
         self.engine.view.layout.root(index)
     }

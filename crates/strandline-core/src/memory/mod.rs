@@ -156,6 +156,17 @@ pub trait Memory {
     fn store<A: Address>(&self, at: A, value: u64);
     /// Loads consecutive words, each atomically (acquire); their loads may overlap.
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]);
+    /// Tells which part of the persistent space transactions read and write: `words` words from `first` on.
+    ///
+    /// # Panics
+    /// They are not whole lines inside the space.
+    fn set_data(&mut self, _first: PersistentAddress, _words: u64) {}
+    /// Loads `N` words, each atomically (acquire), if they lie in one line of that part; whoever gets nothing goes the
+    /// long way. Only native memory knows this one.
+    #[inline(always)]
+    fn load_data<const N: usize>(&self, _at: PersistentAddress) -> Option<[u64; N]> {
+        None
+    }
     /// Stores consecutive words in address order, each atomically (release).
     #[track_caller]
     fn store_range<A: Address>(&self, at: A, from: &[u64]);
@@ -342,6 +353,10 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
         (**self).load_range(at, into);
+    }
+    #[inline(always)]
+    fn load_data<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
+        (**self).load_data(at)
     }
     #[inline(always)]
     fn store_range<A: Address>(&self, at: A, from: &[u64]) {

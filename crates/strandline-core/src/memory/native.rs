@@ -50,12 +50,15 @@ pub struct Native {
     /// Emulated write latency, in ticks of the time-stamp counter; 0 for none.
     latency: u64,
     device: Option<Arc<dyn Device + Send + Sync>>,
+    /// The part of the pool that transactions read and write: the offset of its first word and how many words it has, whole
+    /// lines inside the mapping. None before [`Memory::set_data`].
+    data: (u64, u64),
     counters: Cell<Counters>,
     /// The line of the last non-temporal store, and how many lines wait for the fence to charge them.
     non_temporal: Cell<(u64, u64)>,
 }
 
-/// The words of a mapping, which it keeps alive.
+/// The words of a mapping, at least [`LEAST_WORDS`], which it keeps alive.
 #[derive(Clone)]
 struct Words {
     mapping: Arc<Mapping>,
@@ -63,25 +66,52 @@ struct Words {
     count: u64,
 }
 
+/// Fewer words than any mapping has: a page's.
+const LEAST_WORDS: u64 = 4096 / WORD_BYTES;
+
 // SAFETY: the words are atomics and the mapping that owns them travels along; nothing in it is tied to a
 // thread.
 unsafe impl Send for Words {}
 
 impl Words {
-    fn new(mapping: Arc<Mapping>) -> Self {
+    fn new(mapping: Arc<Mapping>) -> Result<Self> {
         let (base, count) = (mapping.words().as_ptr(), mapping.words().len() as u64);
-        Self { mapping, base, count }
+        if count < LEAST_WORDS {
+            return Err(Error::Parameter(format!(
+                "memory of {count} words: at least {LEAST_WORDS} are needed"
+            )));
+        }
+        Ok(Self { mapping, base, count })
+    }
+
+    /// How many words there are.
+    #[inline(always)]
+    fn count(&self) -> u64 {
+        // SAFETY: `new` refuses fewer, and nothing changes the count. So the checks of fixed addresses vanish.
+        unsafe { std::hint::assert_unchecked(self.count >= LEAST_WORDS) };
+        self.count
     }
 
     #[inline(always)]
     fn at(&self, offset: u64) -> &AtomicU64 {
         // Rotated, a misaligned offset becomes larger than any size.
         let index = offset.rotate_right(3);
-        if index >= self.count {
+        if index >= self.count() {
             outside(offset);
         }
         // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and index < count.
         unsafe { &*self.base.add(index as usize) }
+    }
+
+    /// Two consecutive words.
+    #[inline(always)]
+    fn pair(&self, offset: u64) -> &[AtomicU64; 2] {
+        let first = offset.rotate_right(3);
+        if first >= self.count() - 1 {
+            outside(offset);
+        }
+        // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and first + 1 < count.
+        unsafe { &*self.base.add(first as usize).cast() }
     }
 
     #[inline(always)]
@@ -150,12 +180,13 @@ impl Native {
         let memory = Self {
             key,
             process,
-            persistent: Words::new(persistent),
-            volatile: Words::new(volatile),
+            persistent: Words::new(persistent)?,
+            volatile: Words::new(volatile)?,
             instruction: chosen,
             fences: chosen.is_some() || domain == Domain::FlushOnFail,
             latency,
             device,
+            data: (0, 0),
             counters: Cell::default(),
             non_temporal: Cell::new((u64::MAX, 0)),
         };
@@ -175,6 +206,7 @@ impl Native {
             fences: self.fences,
             latency: self.latency,
             device: self.device.clone(),
+            data: self.data,
             counters: Cell::default(),
             non_temporal: Cell::new((u64::MAX, 0)),
         }
@@ -206,6 +238,28 @@ impl Native {
             Space::Persistent => &self.persistent,
             Space::Volatile => &self.volatile,
         }
+    }
+
+    /// `N` words at `at`, if they lie in one line of the data. One comparison checks place and alignment.
+    #[inline(always)]
+    fn data<const N: usize>(&self, at: PersistentAddress) -> Option<&[AtomicU64; N]> {
+        let (first, words) = self.data;
+        // Rotated, a misaligned or too small offset becomes larger than any size.
+        let index = at.offset().wrapping_sub(first).rotate_right(3);
+        if index >= words || (at.offset() / WORD_BYTES % LINE_WORDS) as usize + N > LINE_WORDS as usize {
+            return None;
+        }
+        // SAFETY: `set_data` saw to it that the data are whole lines of the mapping, which `self.persistent` keeps mapped. The word
+        // at `at` is aligned and one of them, and `N` words from there on are of its line.
+        Some(unsafe { &*self.persistent.base.byte_add(at.offset() as usize).cast() })
+    }
+
+    /// A line outside the data.
+    #[cold]
+    #[inline(never)]
+    fn line(&self, line: PersistentAddress) -> &[AtomicU64; LINE_WORDS as usize] {
+        let words = self.persistent.range(line.offset(), LINE_WORDS as usize);
+        words.try_into().expect("as many words as were asked for")
     }
 
     /// Runs `access`, which stores to the space of `A` and does not panic, with permission to do so.
@@ -295,9 +349,22 @@ impl Memory for Native {
         });
     }
 
+    fn set_data(&mut self, first: PersistentAddress, words: u64) {
+        let lies_inside = words == 0 || self.contains(first, words);
+        let is_lines = first.line() == first && words.is_multiple_of(LINE_WORDS);
+        assert!(lies_inside && is_lines, "{words} words at {first:?} are not whole lines of the pool");
+        self.data = (first.offset(), words);
+    }
+
+    #[inline(always)]
+    fn load_data<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
+        let words = self.data::<N>(at)?;
+        Some(std::array::from_fn(|i| words[i].load(Ordering::Acquire)))
+    }
+
     #[inline(always)]
     fn store_pair<A: Address>(&self, at: A, [first, second]: [u64; 2]) {
-        let words = self.words::<A>().range(at.offset(), 2);
+        let words = self.words::<A>().pair(at.offset());
         self.storing::<A, _>(move || {
             words[0].store(first, Ordering::Release);
             words[1].store(second, Ordering::Release);
@@ -306,7 +373,10 @@ impl Memory for Native {
 
     #[inline(always)]
     fn store_line(&self, line: PersistentAddress, written: u8, values: &[u64; LINE_WORDS as usize]) {
-        let words = self.persistent.range(line.offset(), values.len());
+        let words = match self.data::<{ LINE_WORDS as usize }>(line) {
+            Some(words) => words,
+            None => self.line(line),
+        };
         self.storing::<PersistentAddress, _>(move || {
             let mut rest = written;
             while rest != 0 {
@@ -367,7 +437,7 @@ impl Memory for Native {
 
     #[inline(always)]
     fn prefetch_for_write(&self, at: PersistentAddress) {
-        write_back::prefetch_for_write(self.persistent.at(at.offset()));
+        write_back::prefetch_for_write(self.persistent.base.wrapping_byte_add(at.offset() as usize));
     }
 
     fn write_back_all(&self, _: Step) -> bool {
@@ -445,5 +515,70 @@ impl Memory for Native {
             Some(device) => device.allocate(DeviceFile::Heap, at.offset(), bytes),
             None => self.persistent.mapping.allocate(at.offset(), bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(bytes: u64) -> Arc<Mapping> {
+        Arc::new(Mapping::anonymous(bytes).unwrap())
+    }
+
+    fn memory() -> Native {
+        Native::new(words(1 << 16), words(1 << 12), Domain::Process, None, None).unwrap()
+    }
+
+    #[test]
+    fn data_are_read_by_one_check_and_nothing_else_is() {
+        let mut memory = memory();
+        let at = PersistentAddress::new;
+        for word in 0..(1 << 16) / WORD_BYTES {
+            memory.store(at(word * WORD_BYTES), word);
+        }
+        assert_eq!(memory.load_data::<1>(at(4096)), None, "nothing was said to be data");
+        memory.set_data(at(4096), 1024);
+        for memory in [memory.fork(), memory] {
+            assert_eq!(memory.load_data(at(4096)), Some([512]));
+            assert_eq!(memory.load_data(at(4096 + 40)), Some([517, 518, 519]));
+            assert_eq!(
+                memory.load_data(at(4096 + 8 * 1016)),
+                Some(std::array::from_fn::<_, 8, _>(|i| 1528 + i as u64))
+            );
+            let other: [u64; 7] = [4095, 4088, 4097, 4096 + 8 * 1024, 1 << 16, 0, u64::MAX];
+            for offset in other.into_iter().chain((1..8).map(|bits| 4096 + bits)) {
+                assert_eq!(memory.load_data::<1>(at(offset)), None, "{offset:#x}");
+            }
+            assert_eq!(memory.load_data::<3>(at(4096 + 48)), None, "two lines");
+            assert_eq!(memory.load_data::<2>(at(4096 + 8 * 1023)), None, "beyond the end");
+        }
+    }
+
+    #[test]
+    fn data_are_whole_lines_of_the_mapping() {
+        for (first, words) in [(4096, 8 * 1024), (4100, 8), (4104, 8), (4096, 7), (u64::MAX - 63, 16)] {
+            let set =
+                std::panic::AssertUnwindSafe(|| memory().set_data(PersistentAddress::new(first), words));
+            assert!(std::panic::catch_unwind(set).is_err(), "{words} words at {first}");
+        }
+    }
+
+    #[test]
+    fn lines_are_stored_inside_and_outside_the_data() {
+        let mut memory = memory();
+        memory.set_data(PersistentAddress::new(4096), 8);
+        for line in [4096, 0, (1 << 16) - 64].map(PersistentAddress::new) {
+            memory.store_line(line, 0b1000_0001, &[1, 2, 3, 4, 5, 6, 7, 8]);
+            let mut stored = [9; 8];
+            memory.load_range(line, &mut stored);
+            assert_eq!(stored, [1, 0, 0, 0, 0, 0, 0, 8]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "misaligned or outside")]
+    fn a_pair_does_not_reach_beyond_the_end() {
+        memory().store_pair(PersistentAddress::new((1 << 16) - 8), [1, 2]);
     }
 }

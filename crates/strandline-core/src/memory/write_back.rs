@@ -88,9 +88,10 @@ mod imp {
     }
 
     #[inline(always)]
-    pub fn prefetch_for_write(word: &AtomicU64) {
-        // SAFETY: a prefetch changes nothing, and processors without prefetchw take it as a no-operation.
-        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) word.as_ptr(), options(nostack, preserves_flags)) }
+    pub fn prefetch_for_write(word: *const AtomicU64) {
+        // SAFETY: a prefetch changes nothing and faults nowhere, whatever the address; processors without prefetchw take it as a
+        // no-operation.
+        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags)) }
     }
 
     #[inline(always)]
@@ -139,7 +140,7 @@ mod imp {
         false
     }
     pub fn write_back(_: WriteBackInstruction, _: &AtomicU64) {}
-    pub fn prefetch_for_write(_: &AtomicU64) {}
+    pub fn prefetch_for_write(_: *const AtomicU64) {}
     pub fn fence() {
         atomic_fence(Ordering::SeqCst);
     }

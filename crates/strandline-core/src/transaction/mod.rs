@@ -70,6 +70,28 @@ pub trait Read {
     /// As [`Read::read`].
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort>;
 
+    /// Reads `N` consecutive words, best of one cache line.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
+    /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+    /// assert_eq!(worker.view(|tx| tx.read_array(tx.root(1)))?, [2, 3]);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::read`].
+    #[inline(always)]
+    fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort>
+    where
+        Self: Sized,
+    {
+        let mut words = [0; N];
+        self.read_range(at, &mut words)?;
+        Ok(words)
+    }
+
     /// The address of root word `index`, one of eight that structures hang from.
     ///
     /// ```

@@ -164,30 +164,66 @@ impl WriteSet {
         (line.offset() / LINE_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
-    /// The entry of `line` by the index.
+    /// Which bit of the filter stands for a line.
     #[inline(always)]
+    fn filter_bit(line: PersistentAddress) -> u64 {
+        1 << (line.offset() / LINE_BYTES % u64::from(u64::BITS))
+    }
+
+    /// Whether the line of `at` may be written; it is not, if this says so.
+    #[inline(always)]
+    pub fn may_have(&self, at: PersistentAddress) -> bool {
+        self.filter != 0 && self.filter & Self::filter_bit(at) != 0
+    }
+
+    /// The number of `line`'s entry by the index.
+    #[inline]
     pub fn find(&self, line: PersistentAddress) -> Option<u32> {
-        if self.filter == 0 {
-            return None;
+        if self.may_have(line) { self.find_filtered(line) } else { None }
+    }
+
+    /// That of a line that the filter has let through. Mostly it is the newest.
+    #[inline(always)]
+    fn find_filtered(&self, line: PersistentAddress) -> Option<u32> {
+        match self.entries().last() {
+            Some(newest) if newest.line == line => Some(self.length as u32 - 1),
+            _ => self.find_older(line),
         }
-        let hash = Self::hash(line);
-        if self.filter >> (hash >> 58) & 1 == 0 {
-            return None;
-        }
-        if self.length <= SCANNED {
-            let entries = self.entries().iter();
-            return entries
-                .rev()
-                .position(|entry| entry.line == line)
-                .map(|back| (self.length - 1 - back) as u32);
-        }
-        self.find_indexed(line, hash)
     }
 
     #[inline(never)]
-    fn find_indexed(&self, line: PersistentAddress, hash: u64) -> Option<u32> {
+    fn find_older(&self, line: PersistentAddress) -> Option<u32> {
+        if self.length <= SCANNED {
+            let number = self.entries().iter().rposition(|entry| entry.line == line);
+            return number.map(|number| number as u32);
+        }
+        self.find_indexed(line)
+    }
+
+    /// The entry of `line`, added without a lock if there is none; then `before` is called first.
+    #[inline(always)]
+    pub fn find_or_push(&mut self, line: PersistentAddress, before: impl FnOnce()) -> &mut LineEntry {
+        let bit = Self::filter_bit(line);
+        if self.filter & bit != 0
+            && let Some(entry) = self.find_filtered(line)
+        {
+            return self.entry_mut(entry);
+        }
+        before();
+        self.filter |= bit;
+        let number = self.length;
+        if number < SCANNED {
+            self.length = number + 1;
+            let slot = &mut self.slots[number];
+            (slot.line, slot.written) = (line, 0);
+            return slot;
+        }
+        self.push_indexed(line)
+    }
+
+    fn find_indexed(&self, line: PersistentAddress) -> Option<u32> {
         let mask = self.index.len() - 1;
-        let mut at = (hash >> 32) as usize & mask;
+        let mut at = (Self::hash(line) >> 32) as usize & mask;
         loop {
             let slot = self.index[at];
             if (slot >> 32) as u32 != self.generation {
@@ -219,19 +255,15 @@ impl WriteSet {
         self.slots.resize(2 * self.slots.len(), LineEntry::UNUSED);
     }
 
-    /// Adds an entry without a lock that [`WriteSet::find`] finds.
-    #[inline(always)]
-    pub fn push_indexed(&mut self, line: PersistentAddress) -> u32 {
+    /// Adds an entry, without a lock, when there are more than are looked at one by one.
+    #[inline(never)]
+    fn push_indexed(&mut self, line: PersistentAddress) -> &mut LineEntry {
         let number = self.push(line, 0, 0, NONE);
-        self.filter |= 1 << (Self::hash(line) >> 58);
-        if self.length > SCANNED {
-            self.index_newest();
-        }
-        number
+        self.index_newest();
+        self.entry_mut(number)
     }
 
     /// Indexes the newest entry, and those before it that are not indexed yet.
-    #[inline(never)]
     fn index_newest(&mut self) {
         let mut first = self.length - 1;
         if first == SCANNED {
