@@ -106,14 +106,15 @@ impl<V: Value> Chains<V> {
         let mut at = PersistentAddress::new(head);
         let mut guard = CircleGuard::default();
         while !at.is_null() {
-            if accept(tx.read(at.word(KEY))?) {
+            let [next, key] = tx.read_array(at)?;
+            if accept(key) {
                 return Ok((head, Some(Node { cell, at })));
             }
             if guard.closes(at) {
                 return Err(self.damaged(tx, at, "a chain that runs in a circle"));
             }
             cell = at.word(NEXT);
-            at = PersistentAddress::new(tx.read(cell)?);
+            at = PersistentAddress::new(next);
         }
         Ok((head, None))
     }

@@ -181,15 +181,13 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
 
     #[inline(always)]
     fn node(tx: &mut impl Read, at: PersistentAddress) -> Result<[u64; NODE_WORDS], Abort> {
-        let mut node = [0; NODE_WORDS];
-        tx.read_range(at, &mut node)?;
-        Ok(node)
+        tx.read_array(at)
     }
 
     /// The links to both children of a node.
     #[inline(always)]
     fn children(tx: &mut impl Read, node: PersistentAddress) -> Result<[u64; 2], Abort> {
-        Ok([tx.read(child(node, LEFT))?, tx.read(child(node, RIGHT))?])
+        tx.read_array(child(node, LEFT))
     }
 
     #[cold]
@@ -200,9 +198,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     /// A node's links and its key, which lie on one line.
     #[inline(always)]
     fn look(tx: &mut impl Read, node: PersistentAddress) -> Result<([u64; 2], K), Abort> {
-        let mut words = [0; 3];
-        tx.read_range(node, &mut words)?;
-        let [left, right, key] = words;
+        let [left, right, key] = tx.read_array(node)?;
         Ok(([left, right], K::from_word(key)))
     }
 
@@ -210,7 +206,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     #[inline]
     fn locate(&self, tx: &mut impl Read, key: K) -> Result<Option<PersistentAddress>, Abort> {
         let mut link = tx.read(self.top)?;
-        for _ in 0..=MAX_DEPTH {
+        for _ in 0..MAX_DEPTH {
             if is_none(link) {
                 return Ok(None);
             }

@@ -98,8 +98,7 @@ pub(crate) fn is_at(key: &[u8], above: &[u64], word: u64) -> bool {
 
 /// The tree whose header is at `at`.
 pub(crate) fn layer(tx: &mut impl Read, at: PersistentAddress) -> Result<Tree, Abort> {
-    let mut header = [0; TREE_WORDS];
-    tx.read_range(at, &mut header)?;
+    let header: [u64; TREE_WORDS] = tx.read_array(at)?;
     Tree::of_header(tx, at, &header)
 }
 

@@ -213,8 +213,7 @@ pub(crate) fn read_tagged<const WORDS: usize>(
     tag: u64,
     name: &'static str,
 ) -> Result<[u64; WORDS], Abort> {
-    let mut words = [0; WORDS];
-    tx.read_range(at, &mut words)?;
+    let words: [u64; WORDS] = tx.read_array(at)?;
     if words[0] == tag { Ok(words) } else { Err(dangling(tx, at, name)) }
 }
 

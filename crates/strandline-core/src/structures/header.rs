@@ -128,8 +128,7 @@ pub fn find<const WORDS: usize>(
     if at.is_null() {
         return Ok(None);
     }
-    let mut words = [0; WORDS];
-    tx.read_range(at, &mut words)?;
+    let words: [u64; WORDS] = tx.read_array(at)?;
     if words[0] & !PARAMETER_MASK != tag {
         return Err(tx.fail(kind.wrong(root)));
     }

@@ -229,7 +229,18 @@ impl KeyValueStore {
     /// The node that the word `cell` leads to, which holds `at`.
     #[inline]
     fn node(tx: &mut impl Read, cell: PersistentAddress, at: PersistentAddress) -> Result<Node, Abort> {
-        let [next, hash, lengths] = [tx.read(at)?, tx.read(at.word(HASH))?, tx.read(at.word(LENGTHS))?];
+        let words = tx.read_array(at)?;
+        Self::node_of(tx, cell, at, words)
+    }
+
+    /// The same, of the first three words there.
+    #[inline(always)]
+    fn node_of(
+        tx: &mut impl Read,
+        cell: PersistentAddress,
+        at: PersistentAddress,
+        [next, hash, lengths]: [u64; 3],
+    ) -> Result<Node, Abort> {
         let node =
             Node { cell, at, next, hash, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
         if node.key_bytes > Self::MAX_KEY_BYTES || node.value_bytes > Self::MAX_VALUE_BYTES {
@@ -268,8 +279,9 @@ impl KeyValueStore {
         let mut guard = CircleGuard::default();
         let mut others = 0;
         while !at.is_null() {
-            if tx.read(at.word(HASH))? == hash {
-                let node = Self::node(tx, word, at)?;
+            let words = tx.read_array(at)?;
+            if words[HASH as usize] == hash {
+                let node = Self::node_of(tx, word, at, words)?;
                 if node.key_bytes == key.len() as u64 && equals(tx, node.key(), key)? {
                     return Ok((Some(node), others));
                 }
@@ -279,7 +291,7 @@ impl KeyValueStore {
             }
             others += 1;
             word = at.word(NEXT);
-            at = PersistentAddress::new(tx.read(word)?);
+            at = PersistentAddress::new(words[NEXT as usize]);
         }
         Ok((None, others))
     }

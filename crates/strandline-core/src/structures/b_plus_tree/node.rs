@@ -158,9 +158,7 @@ impl Node {
 
     /// The pair at a position of the order.
     pub fn pair(&self, tx: &mut impl Read, position: usize) -> Result<Pair, Abort> {
-        let mut pair = [0; 2];
-        tx.read_range(self.pair_at(position), &mut pair)?;
-        Ok(pair)
+        tx.read_array(self.pair_at(position))
     }
 
     /// The child with this index.
