@@ -26,6 +26,7 @@
 //! would have to lend or merge); all leaves have level 0. A child's level is
 //! one less than its parent's, so a way down ends even in a damaged pool. An order names every pair once.
 
+use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeBounds};
 
@@ -353,11 +354,14 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
             let middle = (place.index + high) / 2;
             let number = node.number(middle);
             let other = tx.read(node.key_at(number))?;
-            if is_before(K::from_word(other)) {
-                place = Place { index: middle + 1, child: number + 1, last: other };
-            } else {
-                high = middle;
-            }
+            let goes_on = is_before(K::from_word(other));
+            // Either is as likely: a branch would be mispredicted every other time.
+            place = Place {
+                index: select_unpredictable(goes_on, middle + 1, place.index),
+                child: select_unpredictable(goes_on, number + 1, place.child),
+                last: select_unpredictable(goes_on, other, place.last),
+            };
+            high = select_unpredictable(goes_on, high, middle);
         }
         if place.child > self.keys {
             return Err(Self::no_order(tx, node.at));
