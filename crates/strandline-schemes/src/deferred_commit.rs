@@ -12,8 +12,8 @@
 //! | `lockDS` | locks | locks | locks, and the log entry's |
 //! | `recordPrevConflicts`: timestamp and last holder of each lock | | | |
 //! | | PB1 | | PB1 |
-//! | deferred `commitTransaction`s | those that were spun for | | |
 //! | `prepareLogEntry` (eager sync: written back) | | | |
+//! | deferred `commitTransaction`s | those that were spun for before PB1 | | |
 //! | | PB2 | SB1 | PB2 |
 //! | deferred `commitTransaction`s | | those with durable data and predecessors | |
 //! | `mutateDS` (eager sync: written back before the next SB1), `unlockDS` | | | |
@@ -100,16 +100,20 @@ struct Lists {
 }
 
 /// The newest generation of each log entry of which this worker has seen that nobody has to wait for it any more.
-struct Seen(Vec<u64>);
+struct Seen {
+    generations: Vec<u64>,
+    /// In each log.
+    entries: u64,
+}
 
 impl Seen {
-    fn new(logs: u64) -> Self {
-        Self(vec![0; (logs * ENTRIES) as usize])
+    fn new(logs: u64, entries: u64) -> Self {
+        Self { generations: vec![0; (logs * entries) as usize], entries }
     }
 
     /// That of the entry that `holder` used.
     fn of(&mut self, holder: Holder) -> &mut u64 {
-        &mut self.0[(holder.log * ENTRIES + holder.sequence % ENTRIES) as usize]
+        &mut self.generations[(holder.log * self.entries + holder.sequence % self.entries) as usize]
     }
 }
 
@@ -231,6 +235,10 @@ pub static DCT_STRAND: SchemeDescriptor = SchemeDescriptor {
 impl<P: PersistencyModel> DeferredCommit<P> {
     /// Whether commits wait for barriers of later transactions.
     const DEFERS: bool = matches!(P::MODEL, Persistency::Epoch | Persistency::EagerSync);
+    /// Entries in each log. A new strand forgets what its thread has seen, so that every look under strand persistency is a new
+    /// one: with no more entries than strands it would often meet an entry's next user, which has nothing to do with the
+    /// predecessor.
+    const ENTRIES: u64 = if matches!(P::MODEL, Persistency::Strand) { 2 * ENTRIES } else { ENTRIES };
 
     /// The newest generation of `entry` that nobody has to wait for any more.
     fn settled_generation<M: Memory>(view: &View<M>, entry: UndoEntry) -> u64 {
@@ -248,7 +256,7 @@ impl<P: PersistencyModel> DeferredCommit<P> {
     /// `spinOnConflicts`, one look: whether `holder`'s transaction is settled.
     #[inline]
     fn look<M: Memory>(view: &View<M>, seen: &mut Seen, holder: Holder) -> bool {
-        let (entry, seen) = (UndoEntry::of(view, holder, ENTRIES), seen.of(holder));
+        let (entry, seen) = (UndoEntry::of(view, holder, Self::ENTRIES), seen.of(holder));
         if P::MODEL == Persistency::Strand || *seen < entry.generation {
             *seen = Self::settled_generation(view, entry);
         }
@@ -270,7 +278,7 @@ impl<P: PersistencyModel> DeferredCommit<P> {
             let mut patience = PATIENCE;
             while !Self::look(view, seen, holder) {
                 if patience == 0 {
-                    let entry = UndoEntry::of(view, holder, ENTRIES);
+                    let entry = UndoEntry::of(view, holder, Self::ENTRIES);
                     Self::complete(view, entry);
                 } else {
                     patience -= 1;
@@ -294,7 +302,7 @@ impl<P: PersistencyModel> DeferredCommit<P> {
             return;
         }
         for holder in previous {
-            let entry = UndoEntry::of(view, holder, ENTRIES);
+            let entry = UndoEntry::of(view, holder, Self::ENTRIES);
             if !Self::is_settled(view, entry) {
                 Self::complete(view, entry);
             }
@@ -455,7 +463,7 @@ impl<P: PersistencyModel> DeferredCommit<P> {
         previous.clear();
         locks.previous(view, |holder| {
             let same = |other: &&mut Holder| {
-                other.log == holder.log && other.sequence % ENTRIES == holder.sequence % ENTRIES
+                other.log == holder.log && other.sequence % Self::ENTRIES == holder.sequence % Self::ENTRIES
             };
             match previous.iter_mut().find(same) {
                 Some(other) => other.sequence = other.sequence.max(holder.sequence),
@@ -468,11 +476,11 @@ impl<P: PersistencyModel> DeferredCommit<P> {
 impl<P: PersistencyModel> Scheme for DeferredCommit<P> {
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
         Self {
-            worker: UndoWorker::lease(P::MODEL, view, index, ENTRIES),
-            pending: VecDeque::with_capacity(ENTRIES as usize),
+            worker: UndoWorker::lease(P::MODEL, view, index, Self::ENTRIES),
+            pending: VecDeque::with_capacity(Self::ENTRIES as usize),
             lists: Lists::default(),
             spare: Vec::new(),
-            seen: Seen::new(view.layout.geometry.logs),
+            seen: Seen::new(view.layout.geometry.logs, Self::ENTRIES),
             acknowledged: 0,
             model: PhantomData,
         }
@@ -487,7 +495,7 @@ impl<P: PersistencyModel> Scheme for DeferredCommit<P> {
     fn begin<M: Memory>(&mut self, view: &View<M>) {
         self.worker.begin(view);
         // The running transaction needs an entry.
-        self.drain_to(view, ENTRIES as usize - 1);
+        self.drain_to(view, Self::ENTRIES as usize - 1);
     }
 
     #[inline(always)]
@@ -516,9 +524,6 @@ impl<P: PersistencyModel> Scheme for DeferredCommit<P> {
             self.look_for_conflicts(view);
         }
         P::MODEL.atomicity_barrier(&view.memory, Step::DeferredLockBarrier);
-        if P::MODEL == Persistency::Epoch {
-            self.commit_after_barrier(view);
-        }
     }
 
     fn commit_locked<M: Memory>(
@@ -533,8 +538,11 @@ impl<P: PersistencyModel> Scheme for DeferredCommit<P> {
         self.record_previous_conflicts(view, locks);
         let Prepared { entry, transaction, timestamp } =
             self.worker.prepare(view, log, locks, home, Step::DeferredLockBarrier, statistics)?;
-        if model == Persistency::EagerSync {
-            self.write_back_pending(view);
+        match model {
+            Persistency::EagerSync => self.write_back_pending(view),
+            // Not before: where PB1 is repeated for locks that were taken late, the log entry would come behind the marks.
+            Persistency::Epoch => self.commit_after_barrier(view),
+            Persistency::Strict | Persistency::Strand => {}
         }
         model.barrier(memory, Step::DeferredPrepareBarrier);
         if model == Persistency::EagerSync {
@@ -578,6 +586,9 @@ impl<P: PersistencyModel> Scheme for DeferredCommit<P> {
 
     fn end_locked<M: Memory>(&mut self, view: &View<M>, locks: &mut LockSet) {
         self.record_previous_conflicts(view, locks);
+        if P::MODEL == Persistency::Epoch {
+            self.commit_after_barrier(view);
+        }
         locks.release(view);
         self.worker.unlock_entry(view);
         let previous = std::mem::take(&mut self.lists.previous);

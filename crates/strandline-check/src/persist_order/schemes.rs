@@ -74,7 +74,7 @@ fn lease(ground: &Ground, kind: SchemeKind, memory: &Hosted) -> Result<()> {
 }
 
 /// One to three transactions, each on one or two granules: they conflict, or do not, or in part. Undoing a later one
-/// must not leave a part of an earlier one, so write sets overlap without being equal.
+/// must not leave a part of an earlier one, so write sets overlap without being equal. Some transactions declare no locks.
 fn thread(ground: &Ground, kind: SchemeKind, number: usize, seed: u64, memory: &Hosted) -> Result<()> {
     let mut random = Rng::with_seed(seed ^ (number as u64 + 1) << 40);
     let mut worker = Worker::lease_of(ground.view(memory), kind, Concurrency::Locks, None)?;
@@ -92,12 +92,14 @@ fn thread(ground: &Ground, kind: SchemeKind, number: usize, seed: u64, memory: &
         let locks: Vec<Lock> = words.iter().map(|&at| Lock::word(at)).collect();
         // Every value is unique, so that an old version is never taken for a new one.
         let unique = seed << 24 | (number as u64 + 1) << 16 | (transaction + 1) << 8;
-        worker.run_locked(&locks, |tx| {
-            for (i, &at) in words.iter().enumerate() {
-                tx.write(at, unique | i as u64)?;
-            }
-            Ok(())
-        })?;
+        let mut write = |tx: &mut _| {
+            words.iter().enumerate().try_for_each(|(i, &at)| Transaction::write(tx, at, unique | i as u64))
+        };
+        match random.u8(..3) {
+            // Locks that are taken late: the barrier behind them is repeated.
+            0 => worker.run(write)?,
+            _ => worker.run_locked(&locks, &mut write)?,
+        }
         if random.u8(..4) == 0 {
             worker.drain()?;
         }
