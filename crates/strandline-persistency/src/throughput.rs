@@ -33,14 +33,16 @@ impl Curve {
     }
 }
 
-/// The latency, in seconds, from which `ahead` (faster at latency zero) no longer is ahead of `other`. `None`: at
-/// every latency it stays ahead. Both must stall, or neither.
+/// The latency, in seconds, from which on `other`, whose critical path is shorter, is ahead of `ahead`, faster at latency zero; zero
+/// where `other` is as fast there too. `None`: its path is not shorter, so that however long the latency it does not get ahead.
+/// Both must stall, or neither.
 pub fn break_even(ahead: &Curve, other: &Curve) -> Option<f64> {
-    if other.volatile_rate >= ahead.volatile_rate {
-        return Some(0.0);
-    }
+    // What is as long and as fast never gets ahead; what is longer and faster is ahead at first.
     if other.epochs_per_transaction >= ahead.epochs_per_transaction {
         return None;
+    }
+    if other.volatile_rate >= ahead.volatile_rate {
+        return Some(0.0);
     }
     Some(if ahead.stalls {
         (1.0 / other.volatile_rate - 1.0 / ahead.volatile_rate)
@@ -97,7 +99,9 @@ mod tests {
             assert!(sct.at(0.99 * at) > dct.at(0.99 * at) && sct.at(1.01 * at) < dct.at(1.01 * at));
         }
         assert_eq!(break_even(&curve(2e6, 0.5, false), &curve(1e6, 0.5, false)), None);
-        assert_eq!(break_even(&curve(1e6, 0.5, false), &curve(2e6, 0.5, false)), Some(0.0));
+        assert_eq!(break_even(&curve(1e6, 0.6, false), &curve(2e6, 0.5, false)), Some(0.0));
+        // Faster without latency, by noise perhaps, and slower with it.
+        assert_eq!(break_even(&curve(1e6, 0.5, false), &curve(2e6, 0.6, false)), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use strandline_persistency::throughput::{Curve, break_even, largest_ratio};
 
 use super::curves::{self, FIGURE, LONGEST_US, MODELS, RECORDED, Rates, WORKLOADS, both, curve};
 use super::{barriers, table1};
-use crate::claim::Claim;
+use crate::claim::{Claim, claims};
 use crate::measurements::{Key, Measurements};
 use crate::paper::{Finding, Measured, Order};
 use crate::session::{Error, Session};
@@ -151,8 +151,13 @@ fn break_evens(claim: &Claim, all: &Measurements, workload: &str) -> Finding {
         }
     }
     let always = MODELS.iter().filter(|(model, _)| {
-        both(all, workload, model).is_some_and(|(sct, dct)| sct.volatile_rate <= dct.volatile_rate)
+        both(all, workload, model).is_some_and(|(sct, dct)| break_even(&sct, &dct) == Some(0.0))
     });
+    let finding = finding.beside(
+        "the first multiple of 0.5 us at which DCT is ahead",
+        Measured::Numbers(on_the_grid(all, workload)),
+        None,
+    );
     always.fold(finding, |finding, (_, name)| {
         finding
             .note(format!("{name}: DCT is as fast as SCT without any latency, so it is ahead from zero on."))
@@ -160,7 +165,48 @@ fn break_evens(claim: &Claim, all: &Measurements, workload: &str) -> Finding {
 }
 
 pub fn d4(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    Ok(break_evens(claim, all, WORKLOADS[0].0))
+    let finding = break_evens(claim, all, WORKLOADS[0].0);
+    Ok(match d4_excluded(claim) {
+        Some(why) => finding.inconsistent(why),
+        None => finding,
+    })
+}
+
+/// Why Table 1 and D6 exclude D4, if they do. Update Location's transactions hardly ever meet: Table 1's paths without conflicts,
+/// D6's rates. Then the break-even latencies of the models have a fixed proportion, and under strand persistency there is none.
+fn d4_excluded(claim: &Claim) -> Option<String> {
+    let sct_over_dct = *claims().iter().find(|claim| claim.id == "D6")?.value.numbers().first()?;
+    let &[epoch, eager, strand] = claim.value.numbers() else { return None };
+    let threads = super::THREADS as f64;
+    let of = |volatile_rate, epochs, stalls| Curve {
+        volatile_rate,
+        epochs_per_transaction: epochs / threads,
+        stalls,
+    };
+    // SCT: 3x/t. DCT: 2x/t under epoch persistency, x/t under eager sync, 3x/st as SCT under strand. Any rate will do.
+    let at = |dct, stalls| break_even(&of(sct_over_dct, 3.0, stalls), &of(1.0, dct, stalls));
+    let implied = at(1.0, true)? / at(2.0, false)?;
+    let excluded = (eager / epoch - implied).abs() > verdict::TOLERANCE * implied && at(3.0, false).is_none();
+    excluded.then(|| {
+        format!(
+            "By Table 1 a transaction without conflicts has 3/t epochs under SCT, and under DCT 2/t (epoch) and 1/t (eager sync), t \
+             being {threads}; by D6 SCT is {sct_over_dct} times as fast without waiting. Where the curves meet follows: under \
+             eager sync at {implied:.2} of the latency under epoch persistency, whatever the rate. D4 has {eager} of {epoch} us. Under \
+             strand persistency Table 1 gives both 3/(s t): DCT, slower without waiting, never gets ahead, and D4 has \
+             {strand} us. All of Table 2 are multiples of 0.5 us, so that they may be the first points of a grid of 0.5 us at which DCT \
+             was ahead: beside, what was measured on such a grid.",
+        )
+    })
+}
+
+/// The first multiple of half a microsecond at which DCT is ahead.
+fn on_the_grid(all: &Measurements, workload: &str) -> Vec<Option<f64>> {
+    let first = |model: &str| {
+        let (sct, dct) = both(all, workload, model)?;
+        let grid = (0..).map(|half| f64::from(half) / 2.0).take_while(|&at| at <= LONGEST_US);
+        grid.into_iter().find(|&at| dct.at(at * US) > sct.at(at * US))
+    };
+    MODELS.map(|(model, _)| first(model)).to_vec()
 }
 
 pub fn d5(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
