@@ -15,6 +15,7 @@ mod names;
 mod pools;
 mod queue;
 mod row;
+mod rows;
 mod sdg;
 mod selection;
 mod sps;
@@ -41,8 +42,8 @@ pub use selection::Selection;
 pub use sps::SPS;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SQLITE;
-pub use tatp::TATP_UPDATE_LOCATION;
-pub use tpcc::{Scale as TpccScale, TPCC_NEW_ORDER};
+pub use tatp::{TATP_UPDATE_LOCATION, TATP_UPDATE_LOCATION_ARRAYS};
+pub use tpcc::{Scale as TpccScale, TPCC_NEW_ORDER, TPCC_NEW_ORDER_ARRAYS};
 pub use trees::{BPLUSTREE, BTREE, MULTISET, RBTREE, SET};
 pub use typed::CreateTyped;
 
@@ -68,7 +69,9 @@ static LIST: &[WorkloadKind] = &[
     &QUEUE,
     &SDG,
     &TPCC_NEW_ORDER,
+    &TPCC_NEW_ORDER_ARRAYS,
     &TATP_UPDATE_LOCATION,
+    &TATP_UPDATE_LOCATION_ARRAYS,
     #[cfg(feature = "sqlite")]
     &SQLITE,
 ];

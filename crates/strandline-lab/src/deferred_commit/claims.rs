@@ -2,7 +2,7 @@
 
 use strandline_persistency::throughput::{Curve, break_even, largest_ratio};
 
-use super::curves::{self, FIGURE, LONGEST_US, MODELS, RECORDED, Rates, WORKLOADS, both, curve};
+use super::curves::{self, FIGURE, INDEXED, LONGEST_US, MODELS, RECORDED, Rates, WORKLOADS, both, curve};
 use super::{barriers, table1};
 use crate::claim::{Claim, claims};
 use crate::measurements::{Key, Measurements};
@@ -11,6 +11,7 @@ use crate::session::{Error, Session};
 use crate::verdict::{self, Baseline, Verdict};
 
 const US: f64 = 1e-6;
+const TREES: &str = "on hash tables and B+ trees";
 const METHOD: &str = "Fig. 6: volatile rate from native runs (or the simulated machine), critical path per transaction from recorded ones, \
                       throughput by the paper's method (section 7.1).";
 
@@ -140,7 +141,9 @@ fn by_rates(
     finding.beside("native rates", Measured::Numbers(native), Some(verdict))
 }
 
-fn break_evens(claim: &Claim, all: &Measurements, workload: &str) -> Finding {
+fn break_evens(claim: &Claim, all: &Measurements, index: usize) -> Finding {
+    let [workload, indexed] = [WORKLOADS, INDEXED].map(|workloads| workloads[index].0);
+    let deciding = Rates::deciding(all);
     let mut finding = by_rates(claim, all, Baseline::Zero, METHOD, |rates| {
         MODELS.map(|(model, _)| break_even_us(rates, all, workload, model)).to_vec()
     });
@@ -158,6 +161,8 @@ fn break_evens(claim: &Claim, all: &Measurements, workload: &str) -> Finding {
         Measured::Numbers(on_the_grid(all, workload)),
         None,
     );
+    let of_indexed = MODELS.map(|(model, _)| break_even_us(deciding, all, indexed, model));
+    let finding = finding.beside(TREES, Measured::Numbers(of_indexed.to_vec()), None);
     always.fold(finding, |finding, (_, name)| {
         finding
             .note(format!("{name}: DCT is as fast as SCT without any latency, so it is ahead from zero on."))
@@ -165,7 +170,7 @@ fn break_evens(claim: &Claim, all: &Measurements, workload: &str) -> Finding {
 }
 
 pub fn d4(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let finding = break_evens(claim, all, WORKLOADS[0].0);
+    let finding = break_evens(claim, all, 0);
     Ok(match d4_excluded(claim) {
         Some(why) => finding.inconsistent(why),
         None => finding,
@@ -210,7 +215,7 @@ fn on_the_grid(all: &Measurements, workload: &str) -> Vec<Option<f64>> {
 }
 
 pub fn d5(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    Ok(break_evens(claim, all, WORKLOADS[1].0))
+    Ok(break_evens(claim, all, 1))
 }
 
 pub fn d6(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
@@ -223,6 +228,8 @@ pub fn d6(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findin
         WORKLOADS.map(|(workload, _)| ratio(rates, workload)).to_vec()
     });
     let native = Rates::deciding(all) == Rates::Native;
+    let indexed = INDEXED.map(|(workload, _)| ratio(Rates::deciding(all), workload));
+    let finding = finding.beside(TREES, Measured::Numbers(indexed.to_vec()), None);
     Ok(if native && session.cores < super::THREADS {
         finding.note(format!(
             "Four threads on {} cores: rates are per second of the threads' own processor time.",

@@ -18,9 +18,13 @@ pub const DESIGNS: [(&str, &str); 2] = [("sct", "SCT"), ("dct", "DCT")];
 /// The models of the figure: name and the paper's name.
 pub const MODELS: [(&str, &str); 3] =
     [("epoch", "epoch persistency"), ("eager-sync", "eager sync"), ("strand", "strand persistency")];
-/// The workloads: name and the paper's.
+/// The workloads: name and the paper's. Their tables are arrays: by the paper's own rates and epochs a New Order took some
+/// 5 us and few persists, which leaves no time for trees, and what its authors have published keeps arrays.
 pub const WORKLOADS: [(&str, &str); 2] =
-    [("tatp-update-location", "Update Location"), ("tpcc-new-order", "New Order")];
+    [("tatp-update-location-arrays", "Update Location"), ("tpcc-new-order-arrays", "New Order")];
+/// The same on hash tables and B+ trees, as the benchmarks' specifications would have it: shown beside, not judged.
+pub const INDEXED: [(&str, &str); 2] =
+    [("tatp-update-location", "Update Location, indexed"), ("tpcc-new-order", "New Order, indexed")];
 /// The largest latency, in microseconds (D14).
 pub const LONGEST_US: f64 = 4.0;
 

@@ -48,13 +48,23 @@ impl Scale {
         Self { warehouses: 2, districts: 3, customers: 30, items: 200, kept_orders: 100 }
     }
 
-    /// Whether the numbers fit their columns and keys.
-    pub fn is_possible(&self) -> bool {
-        (1..=1 << 16).contains(&self.warehouses)
+    /// Refuses numbers that do not fit their columns and keys.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn check(&self) -> Result<()> {
+        let is_possible = (1..=1 << 16).contains(&self.warehouses)
             && (1..=10).contains(&self.districts)
             && (1..=1 << 20).contains(&self.customers)
             && (1..1 << 24).contains(&self.items)
-            && (1..=1 << 31).contains(&self.kept_orders)
+            && (1..=1 << 31).contains(&self.kept_orders);
+        if is_possible {
+            return Ok(());
+        }
+        Err(Error::Parameter(format!(
+            "TPC-C takes 1 to 65536 warehouses of 1 to 10 districts of at most a million customers, and fewer \
+             than 16 million items; this is {self:?}"
+        )))
     }
 
     /// Orders of a district that are delivered at first: those below this number and itself.

@@ -6,6 +6,7 @@
 //! V), several of one district in one transaction if that is asked for; a date counts a terminal's orders, since a
 //! transaction here asks no clock; and a long run cancels its oldest orders ([`Scale::kept_orders`]).
 
+mod arrays;
 mod consistency;
 mod database;
 mod new_order;
@@ -19,6 +20,7 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Abort, Runner, Transaction};
 use strandline_core::{Lock, Result};
 
+pub use arrays::TPCC_NEW_ORDER_ARRAYS;
 use database::Database;
 pub use database::Scale;
 use new_order::{Input, cancel_oldest, is_to_be_pruned, new_order};
@@ -65,14 +67,8 @@ impl TpccNewOrderWorkload {
     /// # Errors
     /// A size does not fit the specification's columns.
     pub fn new(sizes: &Sizes) -> Result<Self> {
-        let scale = sizes.tpcc;
-        if scale.is_possible() {
-            return Ok(Self { scale, operations: sizes.operations });
-        }
-        Err(Error::Parameter(format!(
-            "TPC-C takes 1 to 65536 warehouses of 1 to 10 districts of at most a million customers, and fewer \
-             than 16 million items; this is {scale:?}"
-        )))
+        sizes.tpcc.check()?;
+        Ok(Self { scale: sizes.tpcc, operations: sizes.operations })
     }
 
     fn database<R: Runner>(&self, runner: &mut R) -> Result<Database> {
@@ -136,12 +132,12 @@ impl Transactions for Terminal {
         let Self { database, warehouse, random, operations, orders, inputs, numbers, stock, locks } = self;
         inputs.clear();
         // Of one district, whose lock guards what is allocated.
-        let district = Input::draw_district(random, database);
+        let district = Input::draw_district(random, &database.scale);
         for _ in 0..*operations {
-            inputs.push(Input::draw(random, database, (*warehouse, district), *orders));
+            inputs.push(Input::draw(random, &database.scale, (*warehouse, district), *orders));
             *orders += 1;
         }
-        let rolls_back = inputs.iter().any(|input| input.rolls_back(database));
+        let rolls_back = inputs.iter().any(|input| input.rolls_back(&database.scale));
         // What cannot be rolled back is not begun: the reference without transactions.
         let is_in_vain = rolls_back && !runner.rolls_back();
         locks.clear();

@@ -7,7 +7,7 @@ use strandline_core::Lock;
 use strandline_core::error::Error;
 use strandline_core::transaction::{Abort, Transaction};
 
-use super::database::{Database, Orders, customer_key, district_key, line_key, stock_key};
+use super::database::{Database, Orders, Scale, customer_key, district_key, line_key, stock_key};
 use super::population::{DATE, constants};
 use super::random::is_original;
 use super::schema::*;
@@ -44,19 +44,14 @@ pub struct Input {
 
 impl Input {
     /// Draws the district of an order.
-    pub fn draw_district(random: &mut Rng, database: &Database) -> u64 {
-        random.u64(1..=database.scale.districts)
+    pub fn draw_district(random: &mut Rng, scale: &Scale) -> u64 {
+        random.u64(1..=scale.districts)
     }
 
     /// Draws an input for a terminal of `warehouse`, and an order of `district`: 5 to 15 lines, one in a hundred from
     /// another warehouse, and in one of a hundred orders an item that does not exist, at the end.
-    pub fn draw(
-        random: &mut Rng,
-        database: &Database,
-        (warehouse, district): (u64, u64),
-        number: u64,
-    ) -> Self {
-        let (scale, constants) = (database.scale, constants());
+    pub fn draw(random: &mut Rng, scale: &Scale, (warehouse, district): (u64, u64), number: u64) -> Self {
+        let constants = constants();
         let customer = constants.c_id.draw(random, 1, scale.customers);
         let count = random.usize(5..=MOST_LINES);
         let rolls_back = random.u64(1..=100) == 1;
@@ -75,14 +70,37 @@ impl Input {
         Self { warehouse, district, customer, date: DATE + 1 + number, lines, count }
     }
 
+    /// Draws an input as the program does that the authors of Deferred Commit published: 5 to 15 different items, each as
+    /// likely, all of the terminal's warehouse, all there.
+    pub fn draw_evenly(
+        random: &mut Rng,
+        scale: &Scale,
+        (warehouse, district): (u64, u64),
+        number: u64,
+    ) -> Self {
+        let count = random.usize(5..=MOST_LINES).min(scale.items as usize);
+        let mut lines = [Line::default(); MOST_LINES];
+        for at in 0..count {
+            let item = loop {
+                let item = random.u64(1..=scale.items);
+                if lines[..at].iter().all(|line| line.item != item) {
+                    break item;
+                }
+            };
+            lines[at] = Line { item, supplier: warehouse, quantity: random.u64(1..=10) };
+        }
+        let customer = random.u64(1..=scale.customers);
+        Self { warehouse, district, customer, date: DATE + 1 + number, lines, count }
+    }
+
     /// The order's lines.
     pub fn lines(&self) -> &[Line] {
         &self.lines[..self.count]
     }
 
     /// Whether an item of it does not exist.
-    pub fn rolls_back(&self, database: &Database) -> bool {
-        self.lines().iter().any(|line| line.item > database.scale.items)
+    pub fn rolls_back(&self, scale: &Scale) -> bool {
+        self.lines().iter().any(|line| line.item > scale.items)
     }
 }
 
@@ -214,7 +232,7 @@ fn text_of_district(d: u64) -> Column {
 }
 
 /// The sum less the discount and with both taxes, rounded to a cent.
-fn total(sum: u64, discount: u64, taxes: [u64; 2]) -> u64 {
+pub fn total(sum: u64, discount: u64, taxes: [u64; 2]) -> u64 {
     let exact = sum * (10_000 - discount.min(10_000)) * (10_000 + taxes[0] + taxes[1]);
     (exact + 50_000_000) / 100_000_000
 }
@@ -227,6 +245,14 @@ fn insert_order(
     input: &Input,
     o: u64,
 ) -> Result<(), Abort> {
+    let row = order_row(input, o);
+    tx.section(lock, |tx| orders.order.insert(tx, o, &row))?;
+    let row = new_order_row(input, o);
+    tx.section(lock, |tx| orders.new_order.insert(tx, o, &row))
+}
+
+/// The row of order number `o`.
+pub fn order_row(input: &Input, o: u64) -> [u64; order::WORDS] {
     let Input { warehouse: w, district: d, customer: c, .. } = *input;
     let mut row = [0; order::WORDS];
     order::O_ID.set_number(&mut row, o);
@@ -237,16 +263,20 @@ fn insert_order(
     order::O_OL_CNT.set_number(&mut row, input.lines().len() as u64);
     let all_local = input.lines().iter().all(|line| line.supplier == w);
     order::O_ALL_LOCAL.set_number(&mut row, all_local.into());
-    tx.section(lock, |tx| orders.order.insert(tx, o, &row))?;
+    row
+}
+
+/// The row that says that it is not delivered.
+pub fn new_order_row(input: &Input, o: u64) -> [u64; new_order::WORDS] {
     let mut row = [0; new_order::WORDS];
     new_order::NO_O_ID.set_number(&mut row, o);
-    new_order::NO_D_ID.set_number(&mut row, d);
-    new_order::NO_W_ID.set_number(&mut row, w);
-    tx.section(lock, |tx| orders.new_order.insert(tx, o, &row))
+    new_order::NO_D_ID.set_number(&mut row, input.district);
+    new_order::NO_W_ID.set_number(&mut row, input.warehouse);
+    row
 }
 
 /// The words of a stock row that New Order writes.
-const STOCK_COUNTS: Range<usize> = stock::S_QUANTITY.words().start..stock::S_REMOTE_CNT.words().end;
+pub const STOCK_COUNTS: Range<usize> = stock::S_QUANTITY.words().start..stock::S_REMOTE_CNT.words().end;
 /// The bytes of a stock row up to the last one that New Order writes.
 pub const STOCK_BYTES: u64 = 8 * STOCK_COUNTS.end as u64;
 
@@ -263,22 +293,28 @@ fn take_from_stock(
     tx.read_range(at.word(STOCK_COUNTS.start as u64), &mut row[STOCK_COUNTS])?;
     text_of_district(input.district).read(tx, at, &mut row)?;
     stock::S_DATA.read(tx, at, &mut row)?;
-    let quantity = stock::S_QUANTITY.number(&row);
+    let left = restock(&mut row, input, line);
+    tx.write_range(at.word(STOCK_COUNTS.start as u64), &row[STOCK_COUNTS])?;
+    Ok((row, left))
+}
+
+/// Takes a line from a stock row and fills it up where it would be too few; what is left.
+pub fn restock(row: &mut [u64; stock::WORDS], input: &Input, line: Line) -> u64 {
+    let quantity = stock::S_QUANTITY.number(row);
     let left = if quantity >= line.quantity + 10 {
         quantity - line.quantity
     } else {
         (quantity + 91).saturating_sub(line.quantity)
     };
-    stock::S_QUANTITY.set_number(&mut row, left & u64::from(u32::MAX));
+    stock::S_QUANTITY.set_number(row, left & u64::from(u32::MAX));
     let is_remote = line.supplier != input.warehouse;
     for (column, more) in
         [(stock::S_YTD, line.quantity), (stock::S_ORDER_CNT, 1), (stock::S_REMOTE_CNT, u64::from(is_remote))]
     {
-        let sum = column.number(&row) + more;
-        column.set_number(&mut row, sum & u64::from(u32::MAX));
+        let sum = column.number(row) + more;
+        column.set_number(row, sum & u64::from(u32::MAX));
     }
-    tx.write_range(at.word(STOCK_COUNTS.start as u64), &row[STOCK_COUNTS])?;
-    Ok((row, left))
+    left
 }
 
 /// Orders that are cancelled in one transaction.

@@ -12,7 +12,7 @@ use super::schema::*;
 pub const DATE: u64 = 1_262_304_000;
 
 /// Seeds the population, and the constants C, which belong to the database.
-const SEED: u64 = 0x7bcc;
+pub const SEED: u64 = 0x7bcc;
 
 /// The constants C of every database.
 pub fn constants() -> Constants {
@@ -60,7 +60,8 @@ pub fn populate<R: Runner>(runner: &mut R, database: &Database) -> Result<()> {
     runner.run(|tx| database.set_populated(tx))
 }
 
-fn item_row(random: &mut Rng, id: u64) -> [u64; item::WORDS] {
+/// A fresh row.
+pub fn item_row(random: &mut Rng, id: u64) -> [u64; item::WORDS] {
     let mut row = [0; item::WORDS];
     item::I_ID.set_number(&mut row, id);
     item::I_IM_ID.set_number(&mut row, random.u64(1..=10_000));
@@ -70,7 +71,8 @@ fn item_row(random: &mut Rng, id: u64) -> [u64; item::WORDS] {
     row
 }
 
-fn warehouse_row(random: &mut Rng, id: u64, scale: Scale) -> [u64; warehouse::WORDS] {
+/// A fresh row.
+pub fn warehouse_row(random: &mut Rng, id: u64, scale: Scale) -> [u64; warehouse::WORDS] {
     let mut row = [0; warehouse::WORDS];
     warehouse::W_ID.set_number(&mut row, id);
     warehouse::W_TAX.set_number(&mut row, random.u64(..=2000));
@@ -87,7 +89,8 @@ fn warehouse_row(random: &mut Rng, id: u64, scale: Scale) -> [u64; warehouse::WO
 /// What each customer has paid, in cents: 30,000.00 in a district of 3,000, 300,000.00 in a warehouse of ten.
 const PAYMENT: u64 = 1000;
 
-fn district_row(random: &mut Rng, w: u64, d: u64, customers: u64) -> [u64; district::WORDS] {
+/// A fresh row.
+pub fn district_row(random: &mut Rng, w: u64, d: u64, customers: u64) -> [u64; district::WORDS] {
     let mut row = [0; district::WORDS];
     district::D_ID.set_number(&mut row, d);
     district::D_W_ID.set_number(&mut row, w);
@@ -103,7 +106,8 @@ fn district_row(random: &mut Rng, w: u64, d: u64, customers: u64) -> [u64; distr
     row
 }
 
-fn stock_row(w: u64, i: u64) -> [u64; stock::WORDS] {
+/// A fresh row.
+pub fn stock_row(w: u64, i: u64) -> [u64; stock::WORDS] {
     let random = &mut stock_random(w, i);
     let mut row = [0; stock::WORDS];
     stock::S_W_ID.set_number(&mut row, w);

@@ -32,9 +32,9 @@ fn workload(scale: Scale) -> TpccNewOrderWorkload {
 fn input(database: &Database, rolls_back: bool) -> Input {
     let mut random = Rng::with_seed(11);
     loop {
-        let district = Input::draw_district(&mut random, database);
-        let input = Input::draw(&mut random, database, (1, district), 0);
-        if input.rolls_back(database) == rolls_back {
+        let district = Input::draw_district(&mut random, &database.scale);
+        let input = Input::draw(&mut random, &database.scale, (1, district), 0);
+        if input.rolls_back(&database.scale) == rolls_back {
             return input;
         }
     }
@@ -125,8 +125,8 @@ fn inputs_follow_the_specification() {
     let database = workload.database(&mut worker).unwrap();
     let mut random = Rng::with_seed(5);
     let mut draw = |number| {
-        let district = Input::draw_district(&mut random, &database);
-        Input::draw(&mut random, &database, (2, district), number)
+        let district = Input::draw_district(&mut random, &database.scale);
+        Input::draw(&mut random, &database.scale, (2, district), number)
     };
     let inputs: Vec<Input> = (0..20_000).map(&mut draw).collect();
     let lines: Vec<_> = inputs.iter().flat_map(|input| input.lines()).collect();
@@ -134,7 +134,8 @@ fn inputs_follow_the_specification() {
     assert!((9.9..10.1).contains(&mean), "{mean} lines");
     assert!(inputs.iter().all(|input| (5..=15).contains(&input.lines().len())));
     let share = |count: usize, of: usize| count as f64 / of as f64;
-    let rolled_back = share(inputs.iter().filter(|input| input.rolls_back(&database)).count(), inputs.len());
+    let rolled_back =
+        share(inputs.iter().filter(|input| input.rolls_back(&database.scale)).count(), inputs.len());
     assert!((0.008..0.012).contains(&rolled_back), "{rolled_back} rolled back");
     let remote = share(lines.iter().filter(|line| line.supplier != 2).count(), lines.len());
     assert!((0.009..0.011).contains(&remote), "{remote} remote");

@@ -5,6 +5,9 @@
 //! special facilities, and up to three call forwardings of each facility. Tables are hash tables of rows.
 //! Update Location finds a subscriber by number and stores where their handset is now: one word.
 
+mod arrays;
+
+pub use arrays::TATP_UPDATE_LOCATION_ARRAYS;
 use fastrand::Rng;
 use strandline_core::error::Error;
 use strandline_core::memory::PersistentAddress;
@@ -257,16 +260,30 @@ fn random_subscriber(random: &mut Rng, subscribers: u64) -> u64 {
     (random.u64(..=a) | random.u64(1..=subscribers)) % subscribers + 1
 }
 
+/// Refuses numbers of subscribers that do not fit their column.
+fn check(subscribers: u64) -> Result<()> {
+    match subscribers {
+        1..=0xffff_ffff => Ok(()),
+        other => Err(Error::Parameter(format!("TATP takes 1 to 4294967295 subscribers, not {other}"))),
+    }
+}
+
+/// Whether a subscriber's row is theirs and says where they are.
+fn is_whole(id: u64, row: &[u64; subscriber::WORDS]) -> bool {
+    subscriber::S_ID.number(row) == id
+        && subscriber::SUB_NBR.text(row) == number_of(id)
+        && subscriber::VLR_LOCATION.number(row) > 0
+        && subscriber::MSC_LOCATION.number(row) > 0
+}
+
 impl TatpUpdateLocationWorkload {
     /// The workload with these sizes.
     ///
     /// # Errors
     /// There are no subscribers, or more than their numbers have room for.
     pub fn new(sizes: &Sizes) -> Result<Self> {
-        match sizes.subscribers {
-            subscribers @ 1..=0xffff_ffff => Ok(Self { subscribers, operations: sizes.operations }),
-            other => Err(Error::Parameter(format!("TATP takes 1 to 4294967295 subscribers, not {other}"))),
-        }
+        check(sizes.subscribers)?;
+        Ok(Self { subscribers: sizes.subscribers, operations: sizes.operations })
     }
 
     fn register<R: Runner>(&self, runner: &mut R) -> Result<Register> {
@@ -338,11 +355,7 @@ impl Workload for TatpUpdateLocationWorkload {
             return Err(Error::Damaged(format!("{} subscribers of {}", rows.len(), self.subscribers)));
         }
         for (id, row) in rows {
-            let is_whole = subscriber::S_ID.number(&row) == id
-                && subscriber::SUB_NBR.text(&row) == number_of(id)
-                && subscriber::VLR_LOCATION.number(&row) > 0
-                && subscriber::MSC_LOCATION.number(&row) > 0;
-            if !is_whole {
+            if !is_whole(id, &row) {
                 return Err(register.subscriber.damaged(id, "a row that contradicts itself"));
             }
         }
