@@ -8,6 +8,7 @@
 //! *Abort.* A critical section that is given up ends with [`Event::Abort`]. Where the hardware has TxAbort that takes the stores
 //! back; elsewhere they stay, since the program keeps no old values ([`Runner::rolls_back`]).
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use strandline_core::Pool;
@@ -35,7 +36,8 @@ pub struct Program {
 pub enum Locking {
     /// One for all.
     One,
-    /// Those that it declares, in order, and the one for all where it declares none. Who declares some in one critical section does so
+    /// Those that it declares, in order, and the one for all where it declares none. They guard what the program says they do: a bucket's
+    /// lock its chain. Who declares some in one critical section does so
     /// in all that store.
     Declared,
     /// Those of the [parts](Transaction::section) of what is run, each a critical section by itself: all stores are in one.
@@ -94,8 +96,44 @@ pub struct PlainTx<M: Memory> {
     arenas: Arenas,
     /// The numbers of the declared locks that are held.
     held: Vec<u32>,
-    /// The region of the heap that the section declared.
+    /// The region of the heap that the section allocates from: the one that it declared, or the thread's own.
     region: Option<u32>,
+    /// The thread's own region and blocks.
+    own: Own,
+}
+
+/// Where a thread allocates whose critical section declares locks, and no region among them: what it frees it keeps, as a C program's
+/// allocator has lists of freed blocks for each thread. So nothing of the heap is shared but the chunk table. Blocks are whole lines,
+/// since hardware undoes lines. A power failure forgets what was free; nothing leads there.
+#[derive(Default)]
+struct Own {
+    /// Its chunks are the thread's alone.
+    region: u32,
+    /// Whether the running section allocates here.
+    is_used: bool,
+    /// Blocks by their size in bytes.
+    free: BTreeMap<u64, Vec<PersistentAddress>>,
+    /// What the running section took from there.
+    taken: Vec<(u64, PersistentAddress)>,
+    /// What it freed, which is not free before it has ended.
+    freed: Vec<(u64, PersistentAddress)>,
+}
+
+impl Own {
+    fn new(index: u64) -> Self {
+        // Regions of workloads are numbered from 0.
+        Self { region: u32::MAX - index as u32, ..Self::default() }
+    }
+
+    /// The section has ended; what it took is back unless it is done.
+    fn end(&mut self, is_done: bool) {
+        let back = if is_done { &mut self.freed } else { &mut self.taken };
+        for (bytes, at) in back.drain(..) {
+            self.free.entry(bytes).or_default().push(at);
+        }
+        self.taken.clear();
+        self.freed.clear();
+    }
 }
 
 impl PlainWorker<Native> {
@@ -125,7 +163,13 @@ impl<M: Memory> PlainWorker<M> {
             error: None,
             statistics: Statistics::default(),
         };
-        Self(PlainTx { direct, arenas: Arenas::new(index), held: Vec::new(), region: None })
+        Self(PlainTx {
+            direct,
+            arenas: Arenas::new(index),
+            held: Vec::new(),
+            region: None,
+            own: Own::new(index),
+        })
     }
 
     fn section<R>(
@@ -169,6 +213,7 @@ impl<M: Memory> PlainTx<M> {
     #[inline]
     fn begin(&mut self, locks: Option<&[Lock]>) {
         self.region = locks.and_then(Lock::first_region);
+        self.own.is_used = false;
         let Direct { view, program, is_declared, is_running, has_heap, has_stored, stored, .. } =
             &mut self.direct;
         (*is_declared, *is_running, *has_heap, *has_stored) = (false, true, false, false);
@@ -176,7 +221,12 @@ impl<M: Memory> PlainTx<M> {
             (None, _) => {}
             (Some(Locking::Declared | Locking::OfParts), Some(locks)) => {
                 *is_declared = true;
-                Lock::numbers(view, locks, |at| Lock::of_granule(view, at), &mut self.held);
+                self.own.is_used = self.region.is_none();
+                if self.own.is_used {
+                    self.region = Some(self.own.region);
+                }
+                let (of, of_line) = (|at| Lock::of_granule(view, at), |at| Lock::of_line(view, at));
+                Lock::numbers(view, locks, of, of_line, &mut self.held);
                 for &lock in &self.held {
                     view.memory.lock(view.shared.set_lock(lock.into()));
                 }
@@ -213,6 +263,7 @@ impl<M: Memory> PlainTx<M> {
             (false, _) => {}
         }
         *is_running = false;
+        self.own.end(is_done);
         match program.locking {
             None => {}
             Some(_) if *is_declared => {
@@ -253,6 +304,11 @@ impl<M: Memory> Runner for PlainWorker<M> {
     #[inline]
     fn takes_locks(&self) -> bool {
         self.0.direct.program.locking == Some(Locking::Declared)
+    }
+
+    #[inline]
+    fn trusts_locks(&self) -> bool {
+        self.takes_locks()
     }
 
     /// A fence is Loose-Ordering's TxFlush: where commits are acknowledged later, it waits for them.
@@ -427,19 +483,6 @@ impl<M: Memory> Read for PlainTx<M> {
     }
 }
 
-impl<M: Memory> PlainTx<M> {
-    /// Blocks of an arena lie beside each other's, whoever has them: a declared lock covers those of a region alone.
-    fn check_region(&mut self) -> Result<(), Abort> {
-        if self.direct.is_declared && self.region.is_none() {
-            return Err(self.direct.fail(Error::Parameter(
-                "a plain program allocated under declared locks without a region among them: choose it without +locks"
-                    .into(),
-            )));
-        }
-        Ok(())
-    }
-}
-
 impl<M: Memory> Transaction for PlainTx<M> {
     #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
@@ -450,11 +493,22 @@ impl<M: Memory> Transaction for PlainTx<M> {
         self.direct.write_range(at, from)
     }
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
-        self.check_region()?;
-        self.arenas.alloc(&mut self.direct, self.region, bytes)
+        if !self.own.is_used {
+            return self.arenas.alloc(&mut self.direct, self.region, bytes);
+        }
+        let bytes = heap::block_bytes(&self.direct.view.layout, bytes.max(LINE_BYTES));
+        let Some(at) = self.own.free.get_mut(&bytes).and_then(Vec::pop) else {
+            return self.arenas.alloc(&mut self.direct, self.region, bytes);
+        };
+        self.own.taken.push((bytes, at));
+        Ok(at)
     }
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
-        self.check_region()?;
+        if self.own.is_used {
+            let bytes = heap::block(&mut self.direct, at)?;
+            self.own.freed.push((bytes, at));
+            return Ok(());
+        }
         self.arenas.free(&mut self.direct, self.region, at)
     }
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {

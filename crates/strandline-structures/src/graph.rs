@@ -95,6 +95,11 @@ impl<V: Value> Graph<V> {
         self.chains.value_words()
     }
 
+    /// The word of a vertex, which must be one: what an operation on its edges uses hangs from it.
+    pub fn vertex(&self, number: u64) -> PersistentAddress {
+        self.chains.cell(number)
+    }
+
     /// The word from which the edges of `from` hang.
     #[inline]
     fn cell(&self, tx: &mut impl Read, from: u64, to: u64) -> Result<PersistentAddress, Abort> {

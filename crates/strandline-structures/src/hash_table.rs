@@ -106,6 +106,11 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
         self.chains.value_words()
     }
 
+    /// The word of `key`'s bucket: what an operation on the key uses hangs from it.
+    pub fn bucket_of(&self, key: K) -> PersistentAddress {
+        self.cell(key.to_word())
+    }
+
     #[inline]
     fn cell(&self, key: u64) -> PersistentAddress {
         self.chains.cell(bucket(mix(key), self.chains.length()))

@@ -4,9 +4,10 @@
 use std::hint::black_box;
 
 use fastrand::Rng;
-use strandline_core::Result;
 use strandline_core::error::Error;
+use strandline_core::memory::LINE_BYTES;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::{Lock, Result};
 
 use crate::{Sizes, Transactions};
 
@@ -59,6 +60,10 @@ pub trait Dictionary {
     /// Takes `key` out; whether it was there.
     fn remove<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort>;
 
+    /// Adds the locks of what an operation on `key` uses, for a program that [trusts](Runner::trusts_locks) its locks; adds none, for any
+    /// key, where the whole structure has one lock.
+    fn declare(&self, _key: u64, _locks: &mut Vec<Lock>) {}
+
     /// All keys.
     fn keys<T: Read>(&self, tx: &mut T) -> Result<Vec<u64>, Abort>;
 
@@ -78,6 +83,25 @@ pub struct Operator<D> {
     /// Under [`Mix::InsertFindDelete`], the elements that are there as far as this thread knows.
     elements: Vec<u64>,
     planned: Vec<Planned>,
+    /// The keys and the locks of the next transaction.
+    keys: Vec<u64>,
+    locks: Vec<Lock>,
+}
+
+/// Whether a declared lock can guard a block of so many bytes: blocks of the heap that are smaller than a line share lines with
+/// others, and hardware undoes lines.
+pub fn has_own_lines(bytes: u64) -> bool {
+    bytes >= LINE_BYTES
+}
+
+/// Runs a transaction under the locks, where there are any.
+#[inline]
+fn run_under<R: Runner, T>(
+    runner: &mut R,
+    locks: &[Lock],
+    body: impl FnMut(&mut R::Tx<'_>) -> Result<T, Abort>,
+) -> Result<T> {
+    if locks.is_empty() { runner.run(body) } else { runner.run_locked(locks, body) }
 }
 
 /// An operation of [`Mix::InsertFindDelete`].
@@ -96,36 +120,51 @@ impl<D: Dictionary> Operator<D> {
             Mix::Toggle => Vec::new(),
             Mix::InsertFindDelete { .. } => runner.view(|tx| dictionary.keys(tx))?,
         };
-        Ok(Self { dictionary, usage, random: Rng::with_seed(seed), elements, planned: Vec::new() })
+        Ok(Self {
+            dictionary,
+            usage,
+            random: Rng::with_seed(seed),
+            elements,
+            planned: Vec::new(),
+            keys: Vec::new(),
+            locks: Vec::new(),
+        })
+    }
+
+    /// Declares the locks of these keys, if the runner goes by what is declared.
+    #[inline]
+    fn declare<R: Runner>(
+        runner: &R,
+        dictionary: &D,
+        keys: impl Iterator<Item = u64>,
+        locks: &mut Vec<Lock>,
+    ) {
+        locks.clear();
+        if runner.trusts_locks() {
+            keys.for_each(|key| dictionary.declare(key, locks));
+        }
     }
 
     fn toggle<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { dictionary, usage, random, .. } = self;
-        if only_reads(random, usage.read_percent) {
-            *random = runner.view(|tx| {
-                let mut random = random.clone();
-                for _ in 0..usage.operations {
-                    black_box(dictionary.contains(tx, random.u64(..usage.keys))?);
-                }
-                Ok(random)
-            })?;
-            return Ok(());
+        let Self { dictionary, usage, random, keys, locks, .. } = self;
+        let only_reads = only_reads(random, usage.read_percent);
+        keys.clear();
+        keys.extend((0..usage.operations).map(|_| random.u64(..usage.keys)));
+        Self::declare(runner, dictionary, keys.iter().copied(), locks);
+        if only_reads {
+            let look_up = |tx: &mut R::Tx<'_>| {
+                keys.iter()
+                    .try_for_each(|&key| dictionary.contains(tx, key).map(|found| _ = black_box(found)))
+            };
+            return if locks.is_empty() { runner.view(look_up) } else { runner.run_locked(locks, look_up) };
         }
-        *random = runner.run(|tx| {
-            // A transaction that is run again draws the same keys again.
-            let mut random = random.clone();
-            for _ in 0..usage.operations {
-                dictionary.toggle(tx, random.u64(..usage.keys))?;
-            }
-            Ok(random)
-        })?;
-        Ok(())
+        run_under(runner, locks, |tx| keys.iter().try_for_each(|&key| dictionary.toggle(tx, key)))
     }
 
     /// Every insertion is made up for by a deletion: where another thread has deleted the chosen element, by
     /// that of the inserted key. So the number of elements remains the same exactly.
     fn insert_find_delete<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { dictionary, usage, random, elements, planned } = self;
+        let Self { dictionary, usage, random, elements, planned, locks, .. } = self;
         planned.clear();
         for _ in 0..usage.operations {
             let insert = random.u64(..usage.keys);
@@ -138,7 +177,9 @@ impl<D: Dictionary> Operator<D> {
             };
             planned.push(Planned { insert, find, delete, has_stayed: true });
         }
-        runner.run(|tx| {
+        let keys = planned.iter().flat_map(|operation| [operation.insert, operation.find, operation.delete]);
+        Self::declare(runner, dictionary, keys, locks);
+        run_under(runner, locks, |tx| {
             for operation in planned.iter_mut() {
                 let is_new = dictionary.insert(tx, operation.insert)?;
                 dictionary.contains(tx, operation.find)?;

@@ -1,11 +1,11 @@
 //! `hash`: deletes and inserts entries of a chained hash table.
 
-use strandline_core::Result;
 use strandline_core::structures::Value;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::{Lock, Result};
 use strandline_structures::HashTable;
 
-use crate::dictionary::{Dictionary, Operator, Use, batch};
+use crate::dictionary::{Dictionary, Operator, Use, batch, has_own_lines};
 use crate::typed::{self, map_by_types};
 use crate::{Parameter, Sizes, Workload, WorkloadDescriptor, root};
 
@@ -97,6 +97,13 @@ impl<V: Value> Dictionary for Table<V> {
     #[inline]
     fn remove<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
         self.table.delete(tx, key)
+    }
+
+    fn declare(&self, key: u64, locks: &mut Vec<Lock>) {
+        // A node's two words and its value.
+        if has_own_lines(8 * (2 + self.table.value_words())) {
+            locks.push(Lock::Line(self.table.bucket_of(key)));
+        }
     }
 
     fn keys<T: Read>(&self, tx: &mut T) -> Result<Vec<u64>, Abort> {

@@ -1,10 +1,10 @@
 //! `kvstore`: deletes and inserts pairs of a key-value store, keys of 16 bytes (Tokyo Cabinet's place).
 
-use strandline_core::Result;
 use strandline_core::structures::KeyValueStore;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::{Lock, Result};
 
-use crate::dictionary::{Dictionary, Operator, Use, batch};
+use crate::dictionary::{Dictionary, Operator, Use, batch, has_own_lines};
 use crate::typed::{self, map_by_types};
 use crate::{Parameter, Sizes, Workload, WorkloadDescriptor, root};
 
@@ -97,6 +97,13 @@ impl Dictionary for Store {
     #[inline]
     fn remove<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
         self.store.remove(tx, &digits(key))
+    }
+
+    fn declare(&self, key: u64, locks: &mut Vec<Lock>) {
+        // A node's three words, key and value.
+        if has_own_lines((24 + KEY_BYTES + self.value.len()) as u64) {
+            locks.push(Lock::Line(self.store.bucket_of(&digits(key))));
+        }
     }
 
     fn keys<T: Read>(&self, tx: &mut T) -> Result<Vec<u64>, Abort> {

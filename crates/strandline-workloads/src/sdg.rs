@@ -6,12 +6,12 @@
 //! an edge is in the chains of both its vertices, changed in one transaction.
 
 use fastrand::Rng;
-use strandline_core::Result;
 use strandline_core::error::Error;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
+use strandline_core::{Lock, Result};
 use strandline_structures::Graph;
 
-use crate::dictionary::{Dictionary, Operator, Use, batch};
+use crate::dictionary::{Dictionary, Operator, Use, batch, has_own_lines};
 use crate::{Parameter, Sizes, Workload, WorkloadDescriptor, root};
 
 /// Deletes or inserts edges of a scale-free graph.
@@ -141,6 +141,14 @@ impl Dictionary for Edges {
             self.graph.delete(tx, to, from)?;
         }
         Ok(was_there)
+    }
+
+    /// Both vertices' locks.
+    fn declare(&self, key: u64, locks: &mut Vec<Lock>) {
+        if has_own_lines(8 * (2 + self.graph.value_words())) {
+            let (from, to) = candidate(key, self.graph.vertices());
+            locks.extend([from, to].map(|vertex| Lock::Line(self.graph.vertex(vertex))));
+        }
     }
 
     /// The candidates that the edges' values name.

@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::layout::View;
 use crate::memory::{Event, Memory, PersistentAddress, latch};
 use crate::scheme::SchemeObject;
+use crate::transaction::locks::lock_of;
 use crate::transaction::{Abort, Concurrency, LineEntry, Lock};
-use crate::transaction::{locks::line_lock, locks::lock_of};
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
@@ -99,7 +99,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
         if at >= self.view.layout.chunk_table && at < self.view.layout.chunks {
             // The words of other lines share a lock already.
-            self.need_lock(at, line_lock)?;
+            self.need_lock(at, Lock::of_line)?;
         }
         Ok(())
     }

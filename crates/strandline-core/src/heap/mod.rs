@@ -216,6 +216,12 @@ fn class_of(layout: &Layout, bytes: u64) -> Option<usize> {
         .filter(|&class| CLASSES[class] <= layout.geometry.chunk_bytes / 4)
 }
 
+/// Bytes of the block that an allocation of `bytes` bytes takes.
+pub fn block_bytes(layout: &Layout, bytes: u64) -> u64 {
+    class_of(layout, bytes)
+        .map_or_else(|| bytes.next_multiple_of(layout.geometry.chunk_bytes), |class| CLASSES[class])
+}
+
 /// Where an arena looks first for blocks of one class.
 #[derive(Clone, Copy, Default)]
 struct Cursor {

@@ -207,6 +207,11 @@ impl KeyValueStore {
         self.buckets.length
     }
 
+    /// The word of `key`'s bucket: what an operation on the key uses hangs from it.
+    pub fn bucket_of(&self, key: &[u8]) -> PersistentAddress {
+        self.buckets.word(bucket(hash(key), self.buckets.length))
+    }
+
     /// The cell in whose chain keys of this hash are.
     #[inline]
     fn cell(&self, tx: &mut impl Read, hash: u64) -> Result<Cell, Abort> {

@@ -67,6 +67,7 @@ type Body<'b> = dyn FnMut(&mut dyn Transaction) -> Result<(), Abort> + 'b;
 trait RunnerObject {
     fn execute(&mut self, how: How, body: &mut Body) -> Result<()>;
     fn takes_locks(&self) -> bool;
+    fn trusts_locks(&self) -> bool;
     fn drain(&mut self) -> Result<()>;
     fn statistics(&self) -> Statistics;
     fn rolls_back(&self) -> bool;
@@ -83,6 +84,10 @@ impl<R: Runner> RunnerObject for R {
 
     fn takes_locks(&self) -> bool {
         Runner::takes_locks(self)
+    }
+
+    fn trusts_locks(&self) -> bool {
+        Runner::trusts_locks(self)
     }
 
     fn drain(&mut self) -> Result<()> {
@@ -115,6 +120,10 @@ impl Runner for AnyRunner<'_> {
 
     fn takes_locks(&self) -> bool {
         self.0.takes_locks()
+    }
+
+    fn trusts_locks(&self) -> bool {
+        self.0.trusts_locks()
     }
 
     fn drain(&mut self) -> Result<()> {

@@ -56,6 +56,10 @@ pub enum Lock {
     /// among their regions, whatever isolated them: one lock for a structure that grows, such as a tree, wherever
     /// its nodes are. Larger blocks lie in chunks of their own and are declared as ranges.
     Region(u32),
+    /// The line of this word, for what hangs from single words of an array: a bucket, a vertex. Where the library checks that each word
+    /// written is in the set, it is the word's granule; a plain program has a lock for each line. What some declare so
+    /// others must not declare by ranges.
+    Line(PersistentAddress),
 }
 
 impl Lock {
@@ -68,22 +72,24 @@ impl Lock {
     pub fn first_region(locks: &[Self]) -> Option<u32> {
         locks.iter().find_map(|lock| match lock {
             Self::Region(region) => Some(*region),
-            Self::Range { .. } => None,
+            Self::Range { .. } | Self::Line(_) => None,
         })
     }
 
     /// Puts the numbers of `locks` into `numbers`, in the order in which they are taken, each once; `of` says which lock a word
-    /// has.
+    /// has, and `of_line` which one the line of a word.
     pub fn numbers<M: Memory>(
         view: &View<M>,
         locks: &[Self],
         of: impl Fn(PersistentAddress) -> u32,
+        of_line: impl Fn(PersistentAddress) -> u32,
         numbers: &mut Vec<u32>,
     ) {
         numbers.clear();
         for &lock in locks {
             match lock {
                 Self::Region(region) => numbers.push(region_lock(view, region)),
+                Self::Line(at) => numbers.push(of_line(at)),
                 Self::Range { bytes: 0, .. } => {}
                 Self::Range { at, bytes } => {
                     let (mut next, end) = (at.offset(), at.offset().saturating_add(bytes - 1));
@@ -99,6 +105,12 @@ impl Lock {
         }
         numbers.sort_unstable();
         numbers.dedup();
+    }
+
+    /// The number of the lock of the line of `at`. Whoever writes to a line of the chunk table takes it besides: hardware that
+    /// keeps old values of lines undoes what others wrote to the same line (ATOM).
+    pub fn of_line<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
+        spread(view, 1 << 41 | (at.offset() / LINE_BYTES))
     }
 
     /// The number of the lock that the words of the granule of `at` share, where they belong to no region.
@@ -169,7 +181,8 @@ impl LockSet {
     /// Those to be taken for `locks`; `None`: the transaction declares nothing.
     pub(crate) fn want<M: Memory>(&mut self, view: &View<M>, locks: Option<&[Lock]>) {
         self.declared = locks.is_some();
-        Lock::numbers(view, locks.unwrap_or_default(), |at| lock_of(view, at), &mut self.wanted);
+        let of = |at| lock_of(view, at);
+        Lock::numbers(view, locks.unwrap_or_default(), of, of, &mut self.wanted);
     }
 
     /// The region that the transaction allocates from.
@@ -252,12 +265,6 @@ fn spread<M: Memory>(view: &View<M>, number: u64) -> u32 {
 
 fn region_lock<M: Memory>(view: &View<M>, region: u32) -> u32 {
     spread(view, 1 << 40 | u64::from(region))
-}
-
-/// The number of the lock that whoever writes to the line of `at` in the chunk table takes besides: hardware that keeps old
-/// values of lines undoes what others wrote to the same line (ATOM).
-pub(crate) fn line_lock<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
-    spread(view, 1 << 41 | (at.offset() / LINE_BYTES))
 }
 
 /// The number of the lock of the word at `at`.

@@ -55,6 +55,12 @@ pub trait Runner {
         true
     }
 
+    /// Whether a declared lock guards whatever the program says that it does, as in a plain program: nobody looks at which words are
+    /// written under it. Transactions may then declare locks of parts, such as a bucket with all that hangs from it.
+    fn trusts_locks(&self) -> bool {
+        false
+    }
+
     /// A quiescent point: commits what this runner has deferred, and waits until all of it is durable. Only
     /// deferred commit ever has anything to do here.
     ///
@@ -97,6 +103,10 @@ impl<R: Runner> Runner for &mut R {
 
     fn takes_locks(&self) -> bool {
         R::takes_locks(self)
+    }
+
+    fn trusts_locks(&self) -> bool {
+        R::trusts_locks(self)
     }
 
     fn drain(&mut self) -> Result<()> {
