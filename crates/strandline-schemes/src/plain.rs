@@ -42,6 +42,8 @@ pub enum Locking {
     Declared,
     /// Those of the [parts](Transaction::section) of what is run, each a critical section by itself: all stores are in one.
     OfParts,
+    /// None: each thread has a structure [of its own](PlainWorker::under). They meet at the heap's chunk table alone.
+    OfThread,
 }
 
 impl Program {
@@ -100,6 +102,8 @@ pub struct PlainTx<M: Memory> {
     region: Option<u32>,
     /// The thread's own region and blocks.
     own: Own,
+    /// What takes the pool's roots' place.
+    root: Option<PersistentAddress>,
 }
 
 /// Where a thread allocates whose critical section declares locks, and no region among them: what it frees it keeps, as a C program's
@@ -149,8 +153,8 @@ impl PlainWorker<Native> {
 impl<M: Memory> PlainWorker<M> {
     /// A worker that allocates from arena `index`.
     pub fn new(view: View<M>, index: u64, program: Program) -> Self {
-        let is_watched =
-            program.flushes || matches!(program.locking, Some(Locking::Declared | Locking::OfParts));
+        let is_watched = program.flushes
+            || matches!(program.locking, Some(Locking::Declared | Locking::OfParts | Locking::OfThread));
         let direct = Direct {
             view,
             is_watched,
@@ -169,7 +173,14 @@ impl<M: Memory> PlainWorker<M> {
             held: Vec::new(),
             region: None,
             own: Own::new(index),
+            root: None,
         })
+    }
+
+    /// This worker with the word `root` in the place of the pool's roots, for a structure beside others.
+    pub fn under(mut self, root: PersistentAddress) -> Self {
+        self.0.root = Some(root);
+        self
     }
 
     fn section<R>(
@@ -219,6 +230,11 @@ impl<M: Memory> PlainTx<M> {
         (*is_declared, *is_running, *has_heap, *has_stored) = (false, true, false, false);
         match (program.locking, locks) {
             (None, _) => {}
+            (Some(Locking::OfThread), _) => {
+                (*is_declared, self.own.is_used) = (true, true);
+                self.region = Some(self.own.region);
+                self.held.clear();
+            }
             (Some(Locking::Declared | Locking::OfParts), Some(locks)) => {
                 *is_declared = true;
                 self.own.is_used = self.region.is_none();
@@ -455,7 +471,7 @@ impl<M: Memory> Read for PlainTx<M> {
         self.direct.read_range(at, into)
     }
     fn root(&self, index: u64) -> PersistentAddress {
-        self.direct.view.layout.root(index)
+        self.root.unwrap_or_else(|| self.direct.view.layout.root(index))
     }
     fn fail(&mut self, error: Error) -> Abort {
         self.direct.fail(error)

@@ -39,6 +39,31 @@ pub struct Description {
     /// What survives, and what the persistence instructions do.
     #[serde(default)]
     pub persistence: Persistence,
+    /// What the papers leave open of the programs that they ran.
+    #[serde(default)]
+    pub program: ProgramChoices,
+}
+
+/// What the papers leave open of plain programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProgramChoices {
+    /// What one lock guards in programs that declare their locks (`plain+locks`, `plain-flushed+locks`).
+    pub lock_scope: LockScope,
+}
+
+/// What one lock of a plain program guards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockScope {
+    /// All that there is.
+    Structure,
+    /// The parts that a program knows before it looks: an array's entry, a hash table's bucket, a graph's vertex, a district; a tree or
+    /// a queue as a whole.
+    #[default]
+    Part,
+    /// Nothing: each thread has a structure of its own, of its share of the size.
+    Thread,
 }
 
 /// How a core executes.

@@ -14,12 +14,12 @@ use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, World};
 use strandline_core::scheme::{RecoveryReport, SchemeMemory};
 use strandline_core::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics};
-use strandline_core::{Concurrency, Result};
-use strandline_schemes::{PlainWorker, laboratory};
-use strandline_workloads::{AnyTransactions, SchemeName, Selection, Sizes, WorkloadKind};
+use strandline_core::{Concurrency, Result, Transaction};
+use strandline_schemes::{Locking, PlainWorker, Program, laboratory};
+use strandline_workloads::{AnyTransactions, SchemeName, Selection, Sizes, TPCC_NEW_ORDER, WorkloadKind};
 
 use crate::controller::Regions;
-use crate::description::Description;
+use crate::description::{Description, LockScope};
 use crate::instructions::Instructions;
 use crate::machine::{Announced, Contents, Crash, Machine};
 use crate::scheme::{Entry, Exhausted, Setup};
@@ -33,6 +33,8 @@ pub struct Prepared {
     image: Vec<u64>,
     /// The lines that the last level of cache has at first.
     cached: std::ops::Range<u32>,
+    /// What each thread's structure hangs from, where each has its own.
+    roots: Vec<PersistentAddress>,
 }
 
 /// How large pools are.
@@ -130,15 +132,49 @@ impl Prepared {
     /// # Errors
     /// A size is impossible.
     pub fn new(workload: WorkloadKind, sizes: &Sizes, pool: PoolSizes, threads: usize) -> Result<Self> {
+        Self::filled(workload, sizes, pool, threads, 0)
+    }
+
+    /// As [`Prepared::new`], for a run of `scheme` on `machine`: where each thread of a plain program has a structure of its own, there
+    /// are as many, of the sizes' parts.
+    ///
+    /// # Errors
+    /// As there; the workload is one database.
+    pub fn of_scope(
+        workload: WorkloadKind,
+        sizes: &Sizes,
+        pool: PoolSizes,
+        threads: usize,
+        scheme: SchemeName,
+        machine: &Description,
+    ) -> Result<Self> {
+        if scheme.plain != Some(Locking::Declared) || machine.program.lock_scope != LockScope::Thread {
+            return Self::new(workload, sizes, pool, threads);
+        }
+        if workload == &TPCC_NEW_ORDER {
+            return Err(Error::Parameter("tpcc-new-order is one database: choose another lock scope".into()));
+        }
+        Self::filled(workload, &sizes.share(threads as u64), pool, threads, threads)
+    }
+
+    /// With one structure for all, or with `own` ones, each of these sizes.
+    fn filled(
+        workload: WorkloadKind,
+        sizes: &Sizes,
+        pool: PoolSizes,
+        threads: usize,
+        own: usize,
+    ) -> Result<Self> {
         let selection = Selection::new(workload, sizes)?;
         let logs = threads.max(1) as u64;
         // Room for what churns, as native pools have it: a quarter more, and chunks for each thread.
-        let heap = selection.heap_bytes() * 5 / 4 + (8 + 8 * logs) * pool.chunk_bytes;
+        let heap = own.max(1) as u64 * selection.heap_bytes() * 5 / 4 + (8 + 8 * logs) * pool.chunk_bytes;
         let size = (heap + logs * pool.log_bytes + (1 << 20)).next_multiple_of(4096);
         let geometry = Geometry { size, logs, log_bytes: pool.log_bytes, chunk_bytes: pool.chunk_bytes };
         let layout = Layout::new(geometry)?;
         let shared = SharedLayout::new(&layout, pool.lock_bits, 0);
-        let mut prepared = Self { selection, layout, shared, image: Vec::new(), cached: 0..0 };
+        let mut prepared =
+            Self { selection, layout, shared, image: Vec::new(), cached: 0..0, roots: Vec::new() };
         let world = plain(vec![0; (size / 8) as usize], &shared);
         let hosted: Rc<dyn World> = world.clone();
         let memory = Hosted::new(hosted, 0);
@@ -146,7 +182,19 @@ impl Prepared {
         // that each begins with its own.
         let view = prepared.view(&memory);
         let worker = Worker::lease_of(view, &strandline_schemes::NP, Concurrency::SingleWriter, None)?;
-        prepared.selection.prepare(&mut AnyRunner::new(worker))?;
+        if own == 0 {
+            prepared.selection.prepare(&mut AnyRunner::new(worker))?;
+        } else {
+            let mut worker = worker;
+            let lines = worker.run(|tx| tx.alloc(own as u64 * LINE_BYTES))?;
+            prepared.roots = (0..own as u64).map(|index| lines.byte(index * LINE_BYTES)).collect();
+            let program = Program { locking: Some(Locking::OfThread), ..Program::VOLATILE };
+            for (index, &root) in prepared.roots.iter().enumerate() {
+                worker.run(|tx| tx.write(root, 0))?;
+                let mut own = AnyRunner::new(prepared.plain(&memory, index, program));
+                prepared.selection.prepare(&mut own)?;
+            }
+        }
         prepared.image = world.contents();
         Ok(prepared)
     }
@@ -165,6 +213,20 @@ impl Prepared {
     /// Where everything lies.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// Structures that are in the pool: one for all threads, or one for each.
+    pub fn structures(&self) -> usize {
+        self.roots.len().max(1)
+    }
+
+    /// A plain program's worker for thread `index` over `memory`, on that thread's structure if each has its own.
+    pub fn plain<M: Memory>(&self, memory: M, index: usize, program: Program) -> PlainWorker<M> {
+        let worker = PlainWorker::new(self.view(memory), index as u64, program);
+        match self.roots.get(index) {
+            Some(&root) => worker.under(root),
+            None => worker,
+        }
     }
 
     /// A view of such a pool over `memory`.
@@ -257,7 +319,16 @@ impl Prepared {
         }
         with(&machine);
         let began = std::time::Instant::now();
-        let driver = Driver { prepared: self, machine: &machine, run };
+        let scope = description.program.lock_scope;
+        if run.scheme.plain == Some(Locking::Declared)
+            && scope == LockScope::Thread
+            && self.roots.len() < run.threads
+        {
+            return Err(Error::Parameter(
+                "there is no structure for each thread: fill the pool for that scope".into(),
+            ));
+        }
+        let driver = Driver { prepared: self, machine: &machine, run, scope };
         let threads = driver.run()?;
         let host_time = began.elapsed();
         let statistics = machine.statistics();
@@ -311,6 +382,7 @@ struct Driver<'a> {
     prepared: &'a Prepared,
     machine: &'a Rc<Machine>,
     run: &'a Run,
+    scope: LockScope,
 }
 
 impl Driver<'_> {
@@ -354,8 +426,13 @@ impl Driver<'_> {
         let (view, scheme) = (self.prepared.view(memory), self.run.scheme);
         match (scheme.program(), scheme.kind) {
             (Some(program), _) => {
-                let program = program.of_threads(self.run.threads);
-                Ok(AnyRunner::new(PlainWorker::new(view, index as u64, program)))
+                let locking = program.locking.map(|locking| match (locking, self.scope) {
+                    (Locking::Declared, LockScope::Structure) => Locking::One,
+                    (Locking::Declared, LockScope::Thread) => Locking::OfThread,
+                    (locking, _) => locking,
+                });
+                let program = Program { locking, ..program }.of_threads(self.run.threads);
+                Ok(AnyRunner::new(self.prepared.plain(memory, index, program)))
             }
             // The structure was filled under another scheme.
             (None, Some(kind)) => {

@@ -238,6 +238,23 @@ impl Sizes {
         Self { operations, mix: Mix::InsertFindDelete { elements: 100 }, ..Self::default() }
     }
 
+    /// Those of one of `parts` structures that are together as large as one of these; the database is not divided.
+    pub fn share(&self, parts: u64) -> Self {
+        let part = |size: u64| size.div_ceil(parts);
+        Self {
+            array_words: part(self.array_words).next_multiple_of(self.value_bytes.div_ceil(8).max(1)),
+            buckets: part(self.buckets),
+            hash_keys: part(self.hash_keys),
+            rbtree_keys: part(self.rbtree_keys),
+            bplustree_keys: part(self.bplustree_keys),
+            queue_entries: part(self.queue_entries),
+            vertices: part(self.vertices),
+            edges: part(self.edges),
+            subscribers: part(self.subscribers),
+            ..*self
+        }
+    }
+
     /// The sizes that must not be 0.
     fn counts(&self) -> [u64; 10] {
         [

@@ -226,7 +226,7 @@ impl Arguments {
         progress.set_message("filling the pool");
         let sizes = Sizes { value_bytes: self.value_size, operations: self.ops_per_tx, ..Sizes::default() };
         let pool = PoolSizes { log_bytes: self.log_size, ..PoolSizes::default() };
-        let prepared = Prepared::new(workload, &sizes, pool, run.threads)?;
+        let prepared = Prepared::of_scope(workload, &sizes, pool, run.threads, run.scheme, machine)?;
         progress.set_message("simulating");
         let crash_at = self.crash_at.clone();
         let mut finished = match &self.record {

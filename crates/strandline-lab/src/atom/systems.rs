@@ -98,7 +98,9 @@ impl Ready {
         let pool = PoolSizes { log_bytes: 4096, chunk_bytes: 64 << 10, lock_bits: 16 };
         // At most 0.7% of the paper's log entries are of lines that no cache had (Table III): its data were in the second
         // level.
-        let prepared = Prepared::new(name, &sizes, pool, THREADS)?.cached(THREADS);
+        let machine = machine(session, &[])?;
+        let scheme = if tpcc { "plain" } else { "plain+locks" }.parse().map_err(usage)?;
+        let prepared = Prepared::of_scope(name, &sizes, pool, THREADS, scheme, &machine)?.cached(THREADS);
         Ok(Self { prepared, transactions, warm_up, seed: session.seed, in_parts: tpcc })
     }
 

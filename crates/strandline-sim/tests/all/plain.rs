@@ -13,11 +13,11 @@ use strandline_core::transaction::{Abort, AnyRunner, Lock, Runner, Statistics};
 use strandline_schemes::{PlainWorker, Program};
 use strandline_sim::Instructions;
 use strandline_sim::Machine;
-use strandline_sim::description::Description;
+use strandline_sim::description::{Description, LockScope, ProgramChoices};
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
 use strandline_sim::scheme;
 use strandline_workloads::{
-    HASH, KVSTORE, SDG, SPS, SchemeName, Selection, Sizes, TPCC_NEW_ORDER, WorkloadKind,
+    HASH, KVSTORE, QUEUE, RBTREE, SDG, SPS, SchemeName, Selection, Sizes, TPCC_NEW_ORDER, WorkloadKind,
 };
 
 fn sizes() -> PoolSizes {
@@ -28,16 +28,18 @@ fn run(program: &str, threads: usize, transactions: u64) -> Run {
     Run { scheme: program.parse().unwrap(), threads, transactions, warm_up: 0, seed: 7 }
 }
 
-/// Checks the workload's structure in these words of a pool.
+/// Checks the workload's structure, or each thread's, in these words of a pool.
 fn check(workload: WorkloadKind, sizes: &Sizes, prepared: &Prepared, words: Vec<u64>) -> Result<(), String> {
     let view = prepared.view(());
     let world = Recorder::new(words, view.shared.bytes(), 0, 0, None);
     world.set_recording(false);
     let world: Rc<dyn World> = Rc::new(world);
     let memory = Hosted::new(world, 0);
-    let mut runner = AnyRunner::new(PlainWorker::new(prepared.view(&memory), 0, Program::VOLATILE));
     let selection = Selection::new(workload, sizes).unwrap();
-    selection.check(&mut runner).map_err(|error| error.to_string())
+    (0..prepared.structures()).try_for_each(|index| {
+        let mut runner = AnyRunner::new(prepared.plain(&memory, index, Program::VOLATILE));
+        selection.check(&mut runner).map_err(|error| error.to_string())
+    })
 }
 
 #[test]
@@ -133,6 +135,38 @@ fn declared_locks_isolate_and_the_hardware_makes_atomic() {
         }
         // Without the hardware there is nothing that would put it together again; a chain is changed by a single word.
         assert!(torn > 0 || workload == &HASH || workload == &KVSTORE, "{workload:?}");
+    }
+}
+
+/// Where each thread has a structure, they share nothing but the heap's table of chunks, and survive as well. Under one lock for all
+/// the same program waits.
+#[test]
+fn locks_guard_what_their_scope_says() {
+    let hardware = scheme::find("atom").unwrap();
+    for workload in [&HASH, &RBTREE, &QUEUE] {
+        let sizes = Sizes { value_bytes: 64, ..Sizes::small() };
+        let seconds = [LockScope::Structure, LockScope::Thread].map(|lock_scope| {
+            let program = ProgramChoices { lock_scope };
+            let machine = Description { program, ..support::mesh(4) };
+            let run = run("plain-flushed+locks", 4, 40);
+            let prepared =
+                Prepared::of_scope(workload, &sizes, self::sizes(), 4, run.scheme, &machine).unwrap();
+            let outcome = prepared.run(&machine, hardware, &run, Vec::new()).unwrap().outcome;
+            let crash_at = (1..20).map(|part| outcome.statistics.cycles * part / 20).collect();
+            for crash in prepared.run(&machine, hardware, &run, crash_at).unwrap().crashes {
+                let (words, _) = recover(&prepared, &machine, run.scheme, hardware, crash.image).unwrap();
+                let found = check(workload, &sizes, &prepared, words);
+                assert_eq!(found, Ok(()), "{workload:?}, {lock_scope:?}, cycle {}", crash.at);
+            }
+            if lock_scope == LockScope::Thread {
+                assert_eq!(prepared.structures(), 4);
+                // It is not what other scopes have filled.
+                let shared = Prepared::new(workload, &sizes, self::sizes(), 4).unwrap();
+                assert!(shared.run(&machine, hardware, &run, Vec::new()).is_err());
+            }
+            outcome.seconds
+        });
+        assert!(seconds[0] > 2.0 * seconds[1], "{workload:?}: {seconds:?}");
     }
 }
 

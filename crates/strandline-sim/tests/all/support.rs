@@ -58,6 +58,7 @@ pub fn small(cores: usize) -> Description {
         },
         dram: None,
         persistence: Persistence::default(),
+        program: Default::default(),
     }
 }
 
