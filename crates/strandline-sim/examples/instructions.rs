@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The first makes the table that the machine reads: instructions, loads and stores of an operation of each workload's plain
-//! program, inlined and alone on native memory. An operation is what critical sections of 16 have more than those of one; TPC-C
-//! and TATP, which have but one, less what an empty critical section takes, which is the library's. The second counts transactions in software, under six schemes: its median is
+//! program, compiled as a C programmer's compiler makes it (`strandline-workloads/src/lean.rs`): alone, inlined, an access one
+//! instruction, blocks from lists. It is the program without transactions as well as the one whose critical sections hardware makes
+//! atomic. An operation is what critical sections of 16 have more than those of one; TPC-C and TATP have but one. The second counts transactions in software, under six schemes: its median is
 //! `Instructions::TRANSACTIONS`.
 //!
 //! The program runs itself under valgrind with two numbers of transactions, so that what comes before them cancels out, and
@@ -17,8 +18,6 @@ use std::process::Command;
 
 use strandline_core::Domain;
 use strandline_core::memory::WriteBackInstruction;
-use strandline_core::transaction::Runner;
-use strandline_schemes::{PlainWorker, Program};
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_workloads::{ALL, Parameter, Place, PoolSetting, SchemeName, Selection, Sizes, TpccScale};
 
@@ -55,8 +54,6 @@ const PLAIN: [(&str, u64, &[u64]); 13] = [
 const OPERATIONS: u64 = 16;
 const TUNABLES: &str =
     "glibc.cpu.x86_rep_stosb_threshold=1000000000:glibc.cpu.x86_rep_movsb_threshold=1000000000";
-/// What stands for a workload of empty transactions.
-const EMPTY: &str = "empty";
 /// Does nothing but copy: its two largest values tell what a further word of a range takes of those that have not two.
 const COPIES: &str = "sps";
 const SEED: u64 = 1;
@@ -108,8 +105,7 @@ fn native(
 ) -> Outcome<()> {
     let place = Place::in_memory()?;
     let sizes = if scheme.is_some() { Sizes::small() } else { sizes(value_bytes, operations) };
-    let is_empty = workload == EMPTY;
-    let selection = Selection::new(ALL.of_name(if is_empty { "sps" } else { workload })?, &sizes)?;
+    let selection = Selection::new(ALL.of_name(workload)?, &sizes)?;
     let setting = PoolSetting {
         logs: 1,
         log_bytes: PoolSizes::default().log_bytes,
@@ -119,12 +115,6 @@ fn native(
         concurrency: scheme.map_or_else(Default::default, |scheme| scheme.concurrency),
     };
     let prepared = strandline_workloads::Prepared::new(&place.folder().join("pool"), &selection, setting)?;
-    if is_empty {
-        let mut worker =
-            PlainWorker::new(prepared.pool().unprotected_view()?, 0, Program::VOLATILE.of_threads(1));
-        (0..transactions).try_for_each(|_| worker.run(|_| Ok(())))?;
-        return Ok(());
-    }
     let mut client = match scheme {
         Some(scheme) => selection.client(prepared.pool(), scheme, 0, SEED)?,
         None => selection.plain_client(prepared.pool(), SEED)?,
@@ -240,7 +230,6 @@ fn accesses(workload: &str, scheme: &str, sizes: &Sizes, transactions: u64) -> O
 /// Prints the table.
 fn plain_programs() -> Outcome<()> {
     let mut counted = Vec::new();
-    let empty = per_transaction((EMPTY, "plain", 8, 1), 2000)?;
     for (workload, transactions, values) in PLAIN {
         let has_operations = ALL.of_name(workload)?.takes.contains(&Parameter::Operations);
         for &value_bytes in values {
@@ -255,7 +244,7 @@ fn plain_programs() -> Outcome<()> {
                 let parts = (OPERATIONS - 1) as f64;
                 (many.more_than(one, parts), of_many.more_than(of_one, parts))
             } else {
-                (one.more_than(empty, 1.0), of_one)
+                (one, of_one)
             };
             eprintln!(
                 "{workload} of {value_bytes} bytes: {:.0} instructions ({:.0}), {:.1} accesses of {:.1} words",

@@ -108,6 +108,11 @@ pub struct Cores {
     /// were counted of the program that runs ([`Instructions`](crate::Instructions); docs/simulator.md, "Calibration").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions_per_access: Option<f64>,
+    /// Cycles for which each load and store waits to be fetched before its access begins (in order only); 0: it is fetched ahead. Other
+    /// instructions' are in `cycles_per_instruction`. Where there are any, the loads and stores of the program's own memory,
+    /// which hit, take them and the first level's latency likewise.
+    #[serde(default)]
+    pub fetch_cycles: u64,
     /// Entries of the reorder buffer (out of order only).
     #[serde(default = "default_rob")]
     pub reorder_buffer: usize,

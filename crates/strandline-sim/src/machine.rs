@@ -157,7 +157,9 @@ impl Machine {
         caches.scheme = scheme;
         let state = State {
             caches,
-            cores: (0..description.cores.count).map(|_| Core::new(&description.cores)).collect(),
+            cores: (0..description.cores.count)
+                .map(|_| Core::new(&description.cores, description.caches[0].latency))
+                .collect(),
             description: description.clone(),
             volatile_line,
             functional: true,

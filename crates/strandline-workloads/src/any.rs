@@ -7,9 +7,6 @@ use strandline_core::Result;
 use strandline_core::file::Pool;
 use strandline_core::transaction::{AnyRunner, Runner, Statistics};
 
-#[cfg(feature = "calibration")]
-use strandline_schemes::{PlainWorker, Program};
-
 use crate::{NewPool, Transactions, Workload};
 
 /// A [`Workload`] of any type, on runners of any type.
@@ -162,7 +159,7 @@ impl<W: Workload + Send + Sync> InlinedWorkload for W {
 
     #[cfg(feature = "calibration")]
     fn plain(&self, pool: &Pool<Concurrency>, seed: u64) -> Result<Box<dyn Client>> {
-        let mut worker = PlainWorker::new(pool.unprotected_view()?, 0, Program::VOLATILE.of_threads(1));
+        let mut worker = crate::lean::Lean::new(&pool.unprotected_view()?);
         let thread = Workload::thread(self, &mut worker, seed)?;
         Ok(Box::new(InlinedClient { worker, thread }))
     }

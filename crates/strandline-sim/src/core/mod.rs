@@ -37,6 +37,10 @@ pub struct Core {
     fraction: u64,
     cycles_per_instruction: f64,
     instruction_cost: u64,
+    /// Cycles before each access.
+    fetch: f64,
+    /// Cycles of a load or store of the program's own memory.
+    private_cost: f64,
     /// Beside each access, and beside each further word of a range.
     access: Charge,
     word: Charge,
@@ -76,8 +80,8 @@ fn fixed(value: f64) -> u64 {
 }
 
 impl Core {
-    /// A core at rest.
-    pub fn new(cores: &Cores) -> Self {
+    /// A core at rest, whose first level takes `first_level` cycles.
+    pub fn new(cores: &Cores, first_level: u64) -> Self {
         let queue = (cores.store_queue > 0)
             .then(|| StoreQueue::new(cores.store_queue, cores.stores_in_flight.min(cores.mshrs)));
         let none = Charge { instructions: 0, cost: 0 };
@@ -86,6 +90,11 @@ impl Core {
             fraction: 0,
             cycles_per_instruction: cores.cycles_per_instruction,
             instruction_cost: fixed(cores.cycles_per_instruction),
+            fetch: cores.fetch_cycles as f64,
+            private_cost: match cores.fetch_cycles {
+                0 => cores.cycles_per_instruction,
+                fetch => (fetch + first_level) as f64,
+            },
             access: none,
             word: none,
             private: [0.0; 2],
@@ -112,12 +121,16 @@ impl Core {
 
     /// What its program executes between accesses.
     pub fn set_instructions(&mut self, instructions: &Instructions) {
-        let charge = |instructions| Charge {
-            instructions: fixed(instructions),
-            cost: fixed(instructions * self.cycles_per_instruction),
-        };
-        (self.access, self.word) = (charge(instructions.access), charge(instructions.word));
         self.private = [instructions.private_loads, instructions.private_stores];
+        let charge = |instructions: f64, private: f64| {
+            let others = (instructions - private) * self.cycles_per_instruction;
+            Charge {
+                instructions: fixed(instructions),
+                cost: fixed(others + private * self.private_cost + self.fetch),
+            }
+        };
+        let private = self.private.iter().sum();
+        (self.access, self.word) = (charge(instructions.access, private), charge(instructions.word, 0.0));
     }
 
     /// Loads and stores of its program's own memory so far.

@@ -67,6 +67,28 @@ fn a_program_alone_does_nothing_but_its_loads_and_stores() {
     assert!(of("hardware+single-writer").instructions > plain.instructions);
 }
 
+/// Where instructions are fetched in the core's own time, the program's own loads and stores take that and a hit, as its others do.
+#[test]
+fn private_accesses_take_a_hit_where_instructions_are_fetched() {
+    // Fits the first level.
+    let small = Sizes { array_words: 64, ..Sizes::small() };
+    let prepared = Prepared::new(&SPS, &small, sizes(), 1).unwrap();
+    let mut machine = support::small(1);
+    machine.cores.instructions_per_access = None;
+    let none = scheme::find("none").unwrap();
+    let long = Run { warm_up: 200, ..run("volatile", 1, 500) };
+    let mut cycles = |fetch| {
+        machine.cores.fetch_cycles = fetch;
+        let outcome = prepared.run(&machine, none, &long, Vec::new()).unwrap().outcome;
+        (outcome.statistics.cycles as f64, outcome.statistics.cores[0].operations as f64)
+    };
+    let ((ahead, operations), (fetched, _)) = (cycles(0), cycles(3));
+    let counted = Instructions::of_plain("sps", 8).unwrap();
+    // A hit takes a cycle, as each other instruction does; sps has no ranges here.
+    let expected = operations * (3.0 + 3.0 * (counted.private_loads + counted.private_stores));
+    assert!(((fetched - ahead) / expected - 1.0).abs() < 0.01, "{ahead} {fetched} {expected}");
+}
+
 #[test]
 fn the_further_words_of_a_range_cost_less_than_its_first() {
     let sizes = Sizes { value_bytes: 512, ..Sizes::small() };

@@ -35,6 +35,7 @@ pub fn small(cores: usize) -> Description {
             frequency_mhz: 1000,
             cycles_per_instruction: 1.0,
             instructions_per_access: Some(0.0),
+            fetch_cycles: 0,
             reorder_buffer: 192,
             store_queue: 0,
             stores_in_flight: 1,

@@ -168,6 +168,23 @@ fn lookups_add_up_and_a_hit_is_a_hit() {
     assert_eq!(statistics.traffic.reads.total(), 1);
 }
 
+/// A core that fetches in its own time has each access's instruction first.
+#[test]
+fn an_access_waits_for_its_instruction() {
+    let mut machine = support::small(1);
+    machine.caches[0].latency = 3;
+    let cycles = |machine: &Description| {
+        run(machine, |memory, clock| {
+            memory.load(line(1));
+            times(clock, &[&|| _ = memory.load(line(1)), &|| memory.store(line(1), 5), &|| memory.work(4)])
+        })
+        .0
+    };
+    assert_eq!(cycles(&machine), [3, 3, 4]);
+    machine.cores.fetch_cycles = 2;
+    assert_eq!(cycles(&machine), [5, 5, 4]);
+}
+
 #[test]
 fn a_dirty_victim_is_written_back_and_a_clean_one_is_not() {
     let machine = support::small(1);

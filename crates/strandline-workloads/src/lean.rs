@@ -1,0 +1,206 @@
+//! What instructions of plain programs are counted on: the structures inlined over memory whose load is a load and whose store is
+//! a store, as a C programmer's compiler makes them. Nothing is checked that C would not check, and the allocator is one of lists
+//! of freed blocks by size, as in front of any C library's.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use strandline_core::error::{Abort, Error, Result};
+use strandline_core::heap::{self, Access, Arenas};
+use strandline_core::layout::{Layout, View};
+use strandline_core::memory::{Memory, Native, PersistentAddress};
+use strandline_core::transaction::{Lock, Read, Runner, Statistics, Transaction};
+
+/// Blocks of up to so many bytes have lists.
+const LISTED_BYTES: u64 = 8192;
+
+/// A program that is alone.
+pub struct Lean(LeanTx);
+
+/// Its critical section.
+pub struct LeanTx {
+    memory: Words,
+    arenas: Arenas,
+    /// The first freed block of each size in units of 16 bytes; a block's first word leads to the next.
+    free: Box<[u64]>,
+    error: Option<Error>,
+}
+
+/// A copy of the pool's words.
+struct Words {
+    words: Box<[AtomicU64]>,
+    layout: Layout,
+}
+
+impl Lean {
+    /// A program on what the pool holds now.
+    pub fn new(view: &View<Native>) -> Self {
+        let layout = view.layout;
+        let word = |index| AtomicU64::new(view.memory.load(PersistentAddress::new(8 * index)));
+        let words = (0..layout.geometry.size / 8).map(word).collect();
+        let free = vec![0; (LISTED_BYTES / 16 + 1) as usize].into();
+        Self(LeanTx { memory: Words { words, layout }, arenas: Arenas::new(0), free, error: None })
+    }
+}
+
+impl Words {
+    #[inline(always)]
+    fn word(&self, at: PersistentAddress) -> &AtomicU64 {
+        &self.range(at, 1)[0]
+    }
+
+    #[inline(always)]
+    fn range(&self, at: PersistentAddress, words: usize) -> &[AtomicU64] {
+        debug_assert!(
+            at.offset().is_multiple_of(8) && at.offset() / 8 + words as u64 <= self.words.len() as u64
+        );
+        // SAFETY: addresses are of the workload's structure, which this process has filled and which is whole, and so inside the
+        // copy and of words, as a C program's pointers are.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().byte_add(at.offset() as usize), words) }
+    }
+}
+
+impl Access for Words {
+    #[inline(always)]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        Ok(self.word(at).load(Relaxed))
+    }
+    #[inline(always)]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        let words = self.range(at, into.len());
+        for (value, word) in into.iter_mut().zip(words) {
+            *value = word.load(Relaxed);
+        }
+        Ok(())
+    }
+    #[inline(always)]
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        self.word(at).store(value, Relaxed);
+        Ok(())
+    }
+    #[inline(always)]
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        for (value, word) in from.iter().zip(self.range(at, from.len())) {
+            word.store(*value, Relaxed);
+        }
+        Ok(())
+    }
+    #[inline(always)]
+    fn hint(&self, at: PersistentAddress) -> u64 {
+        self.word(at).load(Relaxed)
+    }
+    #[cold]
+    fn fail(&mut self, error: Error) -> Abort {
+        // The whole run is thrown away.
+        panic!("{error}")
+    }
+    #[inline(always)]
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+}
+
+impl Read for LeanTx {
+    #[inline(always)]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.memory.read(at)
+    }
+    #[inline(always)]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        self.memory.read_range(at, into)
+    }
+    fn root(&self, index: u64) -> PersistentAddress {
+        self.memory.layout.root(index)
+    }
+    #[cold]
+    fn fail(&mut self, error: Error) -> Abort {
+        self.error.get_or_insert(error);
+        Abort::Failed
+    }
+    fn data_words(&self) -> u64 {
+        self.memory.layout.data_words()
+    }
+    fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
+        heap::find_block(&mut self.memory, at)
+    }
+    fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
+        heap::is_allocated(&mut self.memory, at)
+    }
+    fn tolerate(
+        &mut self,
+        body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort> {
+        match body(self) {
+            Ok(()) | Err(Abort::Failed) => Ok(self.error.take()),
+            Err(abort) => Err(abort),
+        }
+    }
+}
+
+impl Transaction for LeanTx {
+    #[inline(always)]
+    fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        self.memory.write(at, value)
+    }
+    #[inline(always)]
+    fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
+        self.memory.write_range(at, from)
+    }
+    #[inline(always)]
+    fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
+        let bytes = heap::block_bytes(&self.memory.layout, bytes);
+        if let Some(first) = self.free.get_mut((bytes / 16) as usize).filter(|first| **first != 0) {
+            let at = PersistentAddress::new(*first);
+            *first = self.memory.read(at)?;
+            return Ok(at);
+        }
+        self.arenas.alloc(&mut self.memory, None, bytes)
+    }
+    #[inline(always)]
+    fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        let bytes = heap::block(&mut self.memory, at)?;
+        let Some(first) = self.free.get_mut((bytes / 16) as usize) else {
+            return self.arenas.free(&mut self.memory, None, at);
+        };
+        self.memory.write(at, *first)?;
+        *first = at.offset();
+        Ok(())
+    }
+    /// What asks whether a block is large enough asks nothing here.
+    #[inline(always)]
+    fn block(&mut self, _: PersistentAddress) -> Result<u64, Abort> {
+        Ok(u64::MAX)
+    }
+}
+
+impl Runner for Lean {
+    type Tx<'t> = LeanTx;
+
+    #[inline(always)]
+    fn run<R>(&mut self, mut body: impl FnMut(&mut LeanTx) -> Result<R, Abort>) -> Result<R> {
+        let tx = &mut self.0;
+        body(tx).map_err(|_| tx.error.take().unwrap_or(Error::Aborted))
+    }
+
+    #[inline(always)]
+    fn run_locked<R>(&mut self, _: &[Lock], body: impl FnMut(&mut LeanTx) -> Result<R, Abort>) -> Result<R> {
+        self.run(body)
+    }
+
+    #[inline(always)]
+    fn view<R>(&mut self, body: impl FnMut(&mut LeanTx) -> Result<R, Abort>) -> Result<R> {
+        self.run(body)
+    }
+
+    #[inline(always)]
+    fn takes_locks(&self) -> bool {
+        false
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics::default()
+    }
+
+    fn rolls_back(&self) -> bool {
+        false
+    }
+}
