@@ -322,8 +322,9 @@ impl Arena {
         }
         // The chunk is exhausted. Chunks of the arena in which much was freed, a free chunk, any chunk of
         // the arena with room, any chunk of the class, and free chunks that are small chunks by name only.
+        // A region has an arena in each worker, and the chunks are common to them: another's may have room.
         let own = Chunk::Small { class, arena: self.index }.encode();
-        if self.cursors[class].freed >= division.blocks / 2 {
+        if self.index >= REGIONS || self.cursors[class].freed >= division.blocks / 2 {
             self.cursors[class].freed = 0;
             if let Some(block) = self.alloc_from(tx, class, division, division.blocks / 8, |w| w == own)? {
                 return Ok(Some(block));

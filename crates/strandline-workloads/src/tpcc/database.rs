@@ -221,12 +221,6 @@ impl Database {
         (warehouse - 1) * self.scale.districts + district - 1
     }
 
-    /// The lock of the table STOCK, for [parts](Transaction::section) that allocate nothing: a number that no district has.
-    #[inline]
-    pub fn stock_lock(&self) -> Lock {
-        Lock::Region((self.scale.warehouses * self.scale.districts) as u32)
-    }
-
     /// The lock of a district: its row, its orders, new orders and order lines.
     #[inline]
     pub fn district_lock(&self, warehouse: u64, district: u64) -> Lock {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use fastrand::Rng;
 use strandline_core::Lock;
 use strandline_core::error::Error;
+use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Abort, Transaction};
 
 use super::database::{Database, Orders, Scale, customer_key, district_key, line_key, stock_key};
@@ -197,8 +198,10 @@ pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) 
         item::I_DATA.read(tx, at, &mut item_row)?;
         let price = item::I_PRICE.number(&item_row);
 
-        let (stock_row, left) =
-            tx.section(database.stock_lock(), |tx| take_from_stock(database, tx, input, *line))?;
+        // No order changes the index of STOCK: the row's lock is enough, as it is in the lock set of the whole.
+        let at = database.stock.row(tx, stock_key(line.supplier, line.item))?;
+        let lock = Lock::Range { at, bytes: STOCK_BYTES };
+        let (stock_row, left) = tx.section(lock, |tx| take_from_stock(tx, at, input, *line))?;
         let is_original =
             is_original(&item::I_DATA.text(&item_row)) && is_original(&stock::S_DATA.text(&stock_row));
         let amount = line.quantity * price;
@@ -283,12 +286,11 @@ pub const STOCK_BYTES: u64 = 8 * STOCK_COUNTS.end as u64;
 /// Takes a line's quantity out of its supplier's stock; the columns of the row that the order needs, and the
 /// quantity that is left.
 fn take_from_stock(
-    database: &Database,
     tx: &mut impl Transaction,
+    at: PersistentAddress,
     input: &Input,
     line: Line,
 ) -> Result<([u64; stock::WORDS], u64), Abort> {
-    let at = database.stock.row(tx, stock_key(line.supplier, line.item))?;
     let mut row = [0; stock::WORDS];
     tx.read_range(at.word(STOCK_COUNTS.start as u64), &mut row[STOCK_COUNTS])?;
     text_of_district(input.district).read(tx, at, &mut row)?;
