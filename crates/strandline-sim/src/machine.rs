@@ -276,10 +276,10 @@ impl Machine {
     }
 
     /// Puts these lines of the pool, and then all volatile ones, into the shared levels of cache in this order, in no time.
-    pub fn fill_last_level(&self, lines: std::ops::Range<u32>) {
+    pub fn fill_last_level(&self, lines: impl IntoIterator<Item = u32>) {
         let state = &mut *self.state.borrow_mut();
         let all = state.caches.memory.lines() as u32;
-        for line in lines.chain(state.volatile_line..all) {
+        for line in lines.into_iter().chain(state.volatile_line..all) {
             state.caches.fill_shared(line);
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use strandline_core::engine::Worker;
 use strandline_core::error::Error;
+use strandline_core::heap;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::recorder::Recorder;
@@ -31,8 +32,8 @@ pub struct Prepared {
     layout: Layout,
     shared: SharedLayout,
     image: Vec<u64>,
-    /// The lines that the last level of cache has at first.
-    cached: std::ops::Range<u32>,
+    /// The lines that the last level of cache has at first, the latest last.
+    cached: Vec<std::ops::Range<u32>>,
     /// What each thread's structure hangs from, where each has its own.
     roots: Vec<PersistentAddress>,
 }
@@ -174,7 +175,7 @@ impl Prepared {
         let layout = Layout::new(geometry)?;
         let shared = SharedLayout::new(&layout, pool.lock_bits, 0);
         let mut prepared =
-            Self { selection, layout, shared, image: Vec::new(), cached: 0..0, roots: Vec::new() };
+            Self { selection, layout, shared, image: Vec::new(), cached: Vec::new(), roots: Vec::new() };
         let world = plain(vec![0; (size / 8) as usize], &shared);
         let hosted: Rc<dyn World> = world.clone();
         let memory = Hosted::new(hosted, 0);
@@ -199,14 +200,18 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Begins with the structure in the last level of cache, as far as that holds it, and with the free chunks that
-    /// `threads` threads take next, four each: where a program has run for a while, freed blocks have been touched, and an
-    /// operating system clears new pages. Threads open the structure in no time.
+    /// Begins with the structure in the last level of cache, as far as that holds it, with the free chunks that
+    /// `threads` threads take next, four each, and with those that have room: where a program has run for a while, freed blocks have
+    /// been touched, and an operating system clears new pages. Threads open the structure in no time.
     pub fn cached(mut self, threads: usize) -> Self {
         let last = self.image.iter().rposition(|&word| word != 0).unwrap_or(0);
         let used = 8 * last as u64 + 4 * threads as u64 * self.layout.geometry.chunk_bytes;
         let line = |bytes: u64| (bytes / LINE_BYTES) as u32;
-        self.cached = line(self.layout.data.offset())..line(used.min(8 * self.image.len() as u64));
+        self.cached = vec![line(self.layout.data.offset())..line(used.min(8 * self.image.len() as u64))];
+        let hosted: Rc<dyn World> = plain(self.image.clone(), &self.shared);
+        let rooms = heap::chunks_with_room(&self.view(Hosted::new(hosted, 0)));
+        let chunk = self.layout.geometry.chunk_bytes;
+        self.cached.extend(rooms.into_iter().map(|at| line(at.offset())..line(at.offset() + chunk)));
         self
     }
 
@@ -309,7 +314,7 @@ impl Prepared {
             machine.crash_at(crash_at);
         }
         if !self.cached.is_empty() {
-            machine.fill_last_level(self.cached.clone());
+            machine.fill_last_level(self.cached.iter().cloned().flatten());
         }
         if run.scheme.program().is_some() {
             let Sizes { value_bytes, .. } = *self.selection.sizes();

@@ -104,6 +104,17 @@ impl Column {
         text
     }
 
+    /// Whether the text in this column of `row` has these eight letters in it.
+    #[inline]
+    pub fn holds(self, row: &[u64], letters: [u8; 8]) -> bool {
+        let wanted = u64::from_le_bytes(letters);
+        let mut last = 0;
+        (self.first..self.first + self.bytes).any(|at| {
+            last = last >> 8 | (row[at / 8] >> (8 * (at % 8))) << 56;
+            last == wanted
+        })
+    }
+
     /// Puts a text, which must fit, into this column of `row`, which holds zeros there.
     pub fn set_text(self, row: &mut [u64], text: &[u8]) {
         debug_assert!(text.len() <= self.bytes);
@@ -403,6 +414,11 @@ mod tests {
         assert_eq!(thing::LAST.number(&row), u64::MAX);
         assert_eq!(thing::NAME.text(&row), b"strandline");
         assert_eq!(thing::WHOLE.text(&row), b"sixteen bytes ok");
+        let holds = |letters: &[u8; 8]| [thing::NAME, thing::WHOLE].map(|column| column.holds(&row, *letters));
+        assert_eq!(
+            [holds(b"trandlin"), holds(b"teen byt"), holds(b" sixteen")],
+            [[true, false], [false, true], [false; 2]]
+        );
         assert_eq!(thing::WHOLE.part(1, 2).text(&row), b"bytes ok");
         assert_eq!((thing::NAME.words(), thing::WHOLE.words()), (1..3, 3..5));
     }

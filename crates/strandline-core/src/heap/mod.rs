@@ -28,7 +28,7 @@ use crate::memory::{LINE_BYTES, Memory, PersistentAddress};
 
 use crate::layout::{Layout, View};
 
-pub use survey::{ClassUsage, HeapUsage, classes, is_free_from, mend_large_objects, usage};
+pub use survey::{ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, usage};
 
 /// Arenas from this number on are those of regions.
 const REGIONS: u64 = 1 << 16;

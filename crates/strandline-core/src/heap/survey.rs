@@ -13,6 +13,20 @@ pub fn is_free_from<M: Memory>(view: &View<M>, from: u64) -> bool {
             .all(|chunk| view.memory.load(table(layout, chunk)) == FREE)
 }
 
+/// The addresses of the chunks of small blocks in which a block is free, in the pool's order.
+pub fn chunks_with_room<M: Memory>(view: &View<M>) -> Vec<PersistentAddress> {
+    let layout = &view.layout;
+    let has_room = |&chunk: &u64| match Chunk::decode(view.memory.load(table(layout, chunk))) {
+        Some(Chunk::Small { class, .. }) => {
+            let (division, base) = (Division::new(layout, class), start(layout, chunk));
+            (0..division.words())
+                .any(|word| !view.memory.load(base.word_inside(word)) & division.mask(word) != 0)
+        }
+        _ => false,
+    };
+    (0..layout.chunk_count).filter(has_room).map(|chunk| start(layout, chunk)).collect()
+}
+
 /// Mends the words of large objects in a chunk table where the object's other words tell what they were; the chunks
 /// whose words were changed. Each object's first word says how many chunks it has, and each other one how far back the
 /// first is, so that first and last confirm each other; where they do not, one word alone must be at fault, and

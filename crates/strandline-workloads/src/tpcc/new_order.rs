@@ -10,7 +10,7 @@ use strandline_core::transaction::{Abort, Transaction};
 
 use super::database::{Database, Orders, Scale, customer_key, district_key, line_key, stock_key};
 use super::population::{DATE, constants};
-use super::random::is_original;
+use super::random::ORIGINAL;
 use super::schema::*;
 use crate::table::Column;
 
@@ -203,7 +203,7 @@ pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) 
         let lock = Lock::Range { at, bytes: STOCK_BYTES };
         let (stock_row, left) = tx.section(lock, |tx| take_from_stock(tx, at, input, *line))?;
         let is_original =
-            is_original(&item::I_DATA.text(&item_row)) && is_original(&stock::S_DATA.text(&stock_row));
+            item::I_DATA.holds(&item_row, ORIGINAL) && stock::S_DATA.holds(&stock_row, ORIGINAL);
         let amount = line.quantity * price;
         sum += amount;
 
