@@ -414,7 +414,8 @@ mod tests {
         assert_eq!(thing::LAST.number(&row), u64::MAX);
         assert_eq!(thing::NAME.text(&row), b"strandline");
         assert_eq!(thing::WHOLE.text(&row), b"sixteen bytes ok");
-        let holds = |letters: &[u8; 8]| [thing::NAME, thing::WHOLE].map(|column| column.holds(&row, *letters));
+        let holds =
+            |letters: &[u8; 8]| [thing::NAME, thing::WHOLE].map(|column| column.holds(&row, *letters));
         assert_eq!(
             [holds(b"trandlin"), holds(b"teen byt"), holds(b" sixteen")],
             [[true, false], [false, true], [false; 2]]

@@ -13,7 +13,7 @@ use strandline_sim::description::PersistenceDomain;
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
 use strandline_sim::scheme;
 use strandline_structures::Array;
-use strandline_workloads::{ALL, HASH, SPS, SchemeName, Selection, Sizes};
+use strandline_workloads::{ALL, HASH, KVSTORE, SPS, SchemeName, Selection, Sizes};
 
 fn sizes() -> PoolSizes {
     PoolSizes { log_bytes: 65536, chunk_bytes: 16384, lock_bits: 12 }
@@ -223,4 +223,27 @@ fn a_structure_that_is_cached_is_read_from_there() {
     let warm = reads(&prepared.cached(4));
     // What is left is the logs' lines, each stored to for the first time.
     assert!(warm + 400 < cold, "{warm} and {cold} lines are read");
+}
+
+/// Threads of the hash table and the key-value store do not get into each other's way under BPPM, logs that come full included:
+/// 32 gain at least 0.7 of what they gain without persistence.
+#[test]
+fn bppm_scales_as_programs_without_persistence_do() {
+    let machine = strandline_sim::file::load("atom", &[""; 0]).unwrap();
+    let none = scheme::find("none").unwrap();
+    let pool = PoolSizes { log_bytes: 32768, chunk_bytes: 16384, lock_bits: 16 };
+    let sizes = Sizes { buckets: 1 << 12, hash_keys: 1 << 13, ..Sizes::small() };
+    for workload in [&HASH, &KVSTORE] {
+        let prepared = Prepared::new(workload, &sizes, pool, 32).unwrap().cached(32);
+        let of = |scheme: &str, threads| {
+            let run =
+                Run { scheme: scheme.parse().unwrap(), threads, transactions: 600, warm_up: 100, seed: 3 };
+            let outcome = prepared.run(&machine, none, &run, Vec::new()).unwrap().outcome;
+            (threads as f64 / outcome.seconds, outcome.bulk_persists)
+        };
+        let gain = |scheme| of(scheme, 32).0 / of(scheme, 1).0;
+        assert!(of("bppm", 32).1 > 0, "{workload:?}: no log came full");
+        let (bppm, np) = (gain("bppm"), gain("np"));
+        assert!(np > 20.0 && bppm >= 0.7 * np, "{workload:?}: {bppm} {np}");
+    }
 }
