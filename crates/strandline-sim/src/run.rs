@@ -207,11 +207,12 @@ impl Prepared {
         let last = self.image.iter().rposition(|&word| word != 0).unwrap_or(0);
         let used = 8 * last as u64 + 4 * threads as u64 * self.layout.geometry.chunk_bytes;
         let line = |bytes: u64| (bytes / LINE_BYTES) as u32;
-        self.cached = vec![line(self.layout.data.offset())..line(used.min(8 * self.image.len() as u64))];
+        let all = line(self.layout.data.offset())..line(used.min(8 * self.image.len() as u64));
         let hosted: Rc<dyn World> = plain(self.image.clone(), &self.shared);
         let rooms = heap::chunks_with_room(&self.view(Hosted::new(hosted, 0)));
         let chunk = self.layout.geometry.chunk_bytes;
-        self.cached.extend(rooms.into_iter().map(|at| line(at.offset())..line(at.offset() + chunk)));
+        let rooms = rooms.into_iter().map(|at| line(at.offset())..line(at.offset() + chunk));
+        self.cached = std::iter::once(all).chain(rooms).collect();
         self
     }
 
