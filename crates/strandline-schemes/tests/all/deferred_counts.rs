@@ -228,8 +228,9 @@ fn a_transaction_larger_than_its_log_entry_changes_nothing() {
             // All of 8192 - 64 bytes, by records of 32.
             8128 / 32
         } else {
-            // A quarter of them in lines, without the three words of the header.
-            (2032 / 64 * 64 / 8 - 3) / 2
+            // A quarter of them in lines, under DCT with strands an eighth, without the three words of the header.
+            let entries = if kind == &strandline_schemes::DCT_STRAND { 8 } else { 4 };
+            (8128 / entries / 64 * 64 / 8 - 3) / 2
         };
         for _ in 0..6 {
             fill(&mut worker, capacity).unwrap();
