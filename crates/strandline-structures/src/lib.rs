@@ -9,6 +9,7 @@ pub mod model;
 mod queue;
 mod red_black_tree;
 mod set;
+mod sorted_tree;
 #[cfg(test)]
 mod tests;
 
@@ -19,4 +20,5 @@ pub use hash_table::HashTable;
 pub use queue::Queue;
 pub use red_black_tree::RedBlackTree;
 pub use set::{MultiSet, Set};
+pub use sorted_tree::{SortedShape, SortedTree};
 pub use strandline_core::structures::{BPlusTree, KeyValueStore, NodeShape, Value, Word};

@@ -9,10 +9,11 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::NodeShape;
 use strandline_core::transaction::AnyRunner;
 use strandline_core::{Abort, Error, Read, Result, Runner, Transaction};
+use strandline_structures::SortedShape;
 use strandline_structures::model::typed::Everything;
 use strandline_structures::model::{
     BPlusTree, Blocks, Choices, Contents, HashTable, Invariant, KeyValueStore, Operation, Outcome,
-    RedBlackTree, Structure, Words,
+    RedBlackTree, SortedTree, Structure, Words,
 };
 
 use super::worker::{AnyWorker, CheckedTx};
@@ -35,6 +36,10 @@ pub enum Workload {
     RbTree,
     /// B+ tree.
     BPlusTree,
+    /// B+ tree of sorted arrays.
+    BPlusTreeSorted,
+    /// B-tree of sorted arrays.
+    BTreeSorted,
     /// Key-value store.
     KvStore,
     /// Allocations and frees of many sizes.
@@ -45,8 +50,17 @@ pub enum Workload {
 
 impl Workload {
     /// All workloads.
-    pub const ALL: [Self; 7] =
-        [Self::Sps, Self::Hash, Self::RbTree, Self::BPlusTree, Self::KvStore, Self::Allocator, Self::Typed];
+    pub const ALL: [Self; 9] = [
+        Self::Sps,
+        Self::Hash,
+        Self::RbTree,
+        Self::BPlusTree,
+        Self::BPlusTreeSorted,
+        Self::BTreeSorted,
+        Self::KvStore,
+        Self::Allocator,
+        Self::Typed,
+    ];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -55,6 +69,8 @@ impl Workload {
             Self::Hash => "hash",
             Self::RbTree => "rbtree",
             Self::BPlusTree => "bplustree",
+            Self::BPlusTreeSorted => "bplustree-sorted",
+            Self::BTreeSorted => "btree-sorted",
             Self::KvStore => "kvstore",
             Self::Allocator => "allocator",
             Self::Typed => "typed",
@@ -66,7 +82,7 @@ impl Workload {
         match self {
             Self::Sps => 1,
             Self::Hash | Self::RbTree => 3 + 3 * threads,
-            Self::BPlusTree | Self::KvStore => 4 + 4 * threads,
+            Self::BPlusTree | Self::BPlusTreeSorted | Self::BTreeSorted | Self::KvStore => 4 + 4 * threads,
             Self::Allocator => 6 + 7 * threads,
             Self::Typed => 12 + 8 * threads,
         }
@@ -182,6 +198,8 @@ impl Workload {
             Self::Hash => &HashTable { buckets: 3, value_words: 1 },
             Self::RbTree => &RedBlackTree,
             Self::BPlusTree => const { &BPlusTree(NodeShape::of_pairs(4)) },
+            Self::BPlusTreeSorted => const { &SortedTree(SortedShape::b_plus(3)) },
+            Self::BTreeSorted => const { &SortedTree(SortedShape::b_tree(3)) },
             Self::KvStore => &KeyValueStore { buckets: 3 },
             Self::Allocator => &Blocks { slots: SLOTS },
             Self::Typed => return None,

@@ -20,7 +20,7 @@ pub struct Arguments {
     /// Schemes, by the names of `strandline list`; all that promise durability by default
     #[arg(long, value_delimiter = ',')]
     pub(super) scheme: Vec<String>,
-    /// sps, hash, rbtree, bplustree, kvstore, allocator, typed; all by default (with --mutants sps, or on the machine several)
+    /// sps, hash, rbtree, bplustree, bplustree-sorted, btree-sorted, kvstore, allocator, typed; all by default (with --mutants sps, or on the machine several)
     #[arg(long, value_delimiter = ',')]
     pub(super) workload: Vec<Workload>,
     /// line, word, flush-on-fail; all that the scheme claims to survive by default

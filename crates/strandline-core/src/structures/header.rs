@@ -33,6 +33,8 @@ pub enum Kind {
     Queue = 7,
     /// A tree whose pairs are in all its nodes.
     BTree = 11,
+    /// A tree whose nodes are sorted arrays.
+    SortedTree = 12,
 }
 
 impl Kind {
@@ -47,10 +49,11 @@ impl Kind {
             Kind::Graph => "graph",
             Kind::Queue => "queue",
             Kind::BTree => "B-tree",
+            Kind::SortedTree => "tree of sorted arrays",
         }
     }
 
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Array,
         Self::HashTable,
         Self::RedBlackTree,
@@ -59,6 +62,7 @@ impl Kind {
         Self::Graph,
         Self::Queue,
         Self::BTree,
+        Self::SortedTree,
     ];
 
     /// The tag of a structure of this kind with parameter 0.

@@ -21,7 +21,7 @@
 //!
 //! Invariants: a chain ends; every key is in its own cell's chain, once, with its own hash.
 
-use super::bytes::{check_length, check_room, equals, read_bytes, rewrite, with_words, word_of};
+use super::bytes::{check_length, check_room, equals, read_bytes, rewrite, with_words, word_of, write_bytes};
 use super::header::{CircleGuard, Kind};
 use super::survey::Survey;
 use super::value::with_buffer;
@@ -433,6 +433,30 @@ impl KeyValueStore {
             tx.free(node.at)?;
         }
         Ok(before)
+    }
+
+    /// Writes `bytes` from byte `offset` of the value of `key` on, in whole words, whether they differ from what is there or not;
+    /// whether it did: there is such a value, and both numbers are multiples of 8.
+    ///
+    /// # Errors
+    /// As [`KeyValueStore::get`] and [`Transaction::write`].
+    pub fn overwrite(
+        &self,
+        tx: &mut impl Transaction,
+        key: &[u8],
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<bool, Abort> {
+        let end = offset.saturating_add(bytes.len() as u64);
+        let Some(node) = self.look_up(tx, key)?.filter(|node| end <= node.value_bytes) else {
+            return Ok(false);
+        };
+        if !offset.is_multiple_of(8) || !bytes.len().is_multiple_of(8) {
+            return Ok(false);
+        }
+        KIND.check_block(tx, node.at, node.words())?;
+        write_bytes(tx, node.value().byte(offset), bytes)?;
+        Ok(true)
     }
 
     /// Makes `cell` a table and shares its nodes out; returns the cell of `hash` there.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::NodeShape;
 use strandline_core::transaction::{AnyRunner, Runner, Transaction};
-use strandline_core::{Abort, Result};
+use strandline_core::{Abort, Error, Result};
 
 use super::{Choices, Contents, Operation, Outcome, Structure, damaged, encoding, refused};
+use crate::SortedShape;
 
 /// What is found at a key: nothing, a value, or what stands for no value.
 pub(super) type Found = Option<Option<u64>>;
@@ -135,17 +136,28 @@ pub struct BPlusTree(pub NodeShape);
 #[derive(Clone, Copy, Debug)]
 pub struct BTree(pub u64);
 
+/// A B+ tree or B-tree of sorted arrays with such nodes. Its values are below 2^32.
+#[derive(Clone, Copy, Debug)]
+pub struct SortedTree(pub SortedShape);
+
 macro_rules! tree {
-    ($structure:ident, $name:literal, |$self:ident, $tx:ident, $root:ident| $create:expr) => {
-        impl Map for crate::$structure<i64, u64> {
+    (
+        $structure:ident, $type:ty, $name:literal, |$self:ident, $tx:ident, $root:ident| $create:expr
+        $(, $value:item)?
+    ) => {
+        impl Map for $type {
             fn get(&self, mut tx: &mut dyn Transaction, key: u64) -> Result<Found, Abort> {
-                Ok(self.get(&mut tx, encoding::signed(key))?.map(Some))
+                Ok(self.get(&mut tx, encoding::signed(key))?.map(|value| Some(value.into())))
             }
             fn insert(&self, mut tx: &mut dyn Transaction, key: u64, value: u64) -> Result<Found, Abort> {
-                Ok(self.insert(&mut tx, encoding::signed(key), value)?.map(Some))
+                let value = value.try_into().map_err(|_| {
+                    tx.fail(Error::Parameter(format!("{value} is too large for a value")))
+                })?;
+                let old = self.insert(&mut tx, encoding::signed(key), value)?;
+                Ok(old.map(|value| Some(value.into())))
             }
             fn remove(&self, mut tx: &mut dyn Transaction, key: u64) -> Result<Found, Abort> {
-                Ok(self.remove(&mut tx, encoding::signed(key))?.map(Some))
+                Ok(self.remove(&mut tx, encoding::signed(key))?.map(|value| Some(value.into())))
             }
             fn pairs(&self, mut tx: &mut dyn Transaction) -> Result<Vec<Pair>, Abort> {
                 let (mut pairs, mut last) = (Vec::new(), None);
@@ -153,7 +165,7 @@ macro_rules! tree {
                     // A key that is out of order stands for none.
                     let number = (last < Some(key)).then_some(encoding::number_of(key));
                     last = Some(key);
-                    pairs.push((number, Some(value)));
+                    pairs.push((number, Some(value.into())));
                     Ok(())
                 })?;
                 Ok(pairs)
@@ -167,27 +179,43 @@ macro_rules! tree {
             fn create(&$self, runner: &mut AnyRunner<'_>, $root: PersistentAddress) -> Result<()> {
                 runner.run(|$tx| $create.map(drop))
             }
+            $($value)?
             fn apply(
                 &self,
                 mut tx: &mut dyn Transaction,
                 root: PersistentAddress,
                 operation: &Operation,
             ) -> Result<Outcome, Abort> {
-                apply(self, &crate::$structure::<i64, u64>::open(&mut tx, root)?, tx, operation)
+                apply(self, &<$type>::open(&mut tx, root)?, tx, operation)
             }
             fn check(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort> {
-                crate::$structure::<i64, u64>::open(&mut tx, root)?.check(&mut tx)
+                <$type>::open(&mut tx, root)?.check(&mut tx)
             }
             fn read(&self, mut tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
-                read(self, &crate::$structure::<i64, u64>::open(&mut tx, root)?, tx)
+                read(self, &<$type>::open(&mut tx, root)?, tx)
             }
         }
     };
 }
 
-tree!(RedBlackTree, "red-black tree", |self, tx, root| { crate::RedBlackTree::<i64, u64>::create(tx, root) });
-tree!(BPlusTree, "B+ tree", |self, tx, root| { crate::BPlusTree::<i64, u64>::create(tx, root, self.0) });
-tree!(BTree, "B-tree", |self, tx, root| crate::BTree::<i64, u64>::create(tx, root, self.0));
+tree!(RedBlackTree, crate::RedBlackTree<i64, u64>, "red-black tree", |self, tx, root| {
+    crate::RedBlackTree::<i64, u64>::create(tx, root)
+});
+tree!(BPlusTree, crate::BPlusTree<i64, u64>, "B+ tree", |self, tx, root| {
+    crate::BPlusTree::<i64, u64>::create(tx, root, self.0)
+});
+tree!(BTree, crate::BTree<i64, u64>, "B-tree", |self, tx, root| {
+    crate::BTree::<i64, u64>::create(tx, root, self.0)
+});
+tree!(
+    SortedTree,
+    crate::SortedTree<i64>,
+    "tree of sorted arrays",
+    |self, tx, root| crate::SortedTree::<i64>::create(tx, root, self.0),
+    fn value(&self, choices: &mut dyn Choices) -> u64 {
+        choices.value() & u64::from(u32::MAX)
+    }
+);
 
 /// A key-value store, whose keys and values are byte strings of several lengths.
 #[derive(Clone, Copy, Debug)]

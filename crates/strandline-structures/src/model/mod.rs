@@ -44,7 +44,7 @@ pub use array::Array;
 pub use blocks::Blocks;
 pub use contents::{Contents, Difference};
 pub use graph::Graph;
-pub use map::{BPlusTree, BTree, HashTable, KeyValueStore, RedBlackTree};
+pub use map::{BPlusTree, BTree, HashTable, KeyValueStore, RedBlackTree, SortedTree};
 pub use queue::Queue;
 pub use set::{MultiSet, Set};
 pub use words::{Invariant, Words};
@@ -183,19 +183,24 @@ pub trait Structure: Debug + Sync {
         u64::MAX
     }
 
+    /// A value that it can hold.
+    fn value(&self, choices: &mut dyn Choices) -> u64 {
+        choices.value()
+    }
+
     /// An operation of any kind that it has.
     fn draw(&self, choices: &mut dyn Choices) -> Operation {
         match choices.below(8) {
             0 => self.look_up(choices),
             1 => self.change(choices),
-            _ if choices.grows() => Operation::Insert(choices.key() % self.places(), choices.value()),
+            _ if choices.grows() => Operation::Insert(choices.key() % self.places(), self.value(choices)),
             _ => Operation::Remove(choices.key() % self.places()),
         }
     }
 
     /// An operation that writes, whatever the structure holds.
     fn change(&self, choices: &mut dyn Choices) -> Operation {
-        Operation::Toggle(choices.key() % self.places(), choices.value())
+        Operation::Toggle(choices.key() % self.places(), self.value(choices))
     }
 
     /// An operation that reads.

@@ -1,0 +1,870 @@
+//! A B+ tree or B-tree as in the textbook: the keys of a node lie sorted in an array, its values in another.
+//!
+//! ```text
+//! header   word 0 tag (parameter: keys in a node; bit 8: pairs in all nodes) · word 1 bytes in a node · word 2 the root node
+//! node     word 0 node magic << 32 | level (0: leaf) << 16 | how many keys
+//!          then room for the keys, in their order
+//!          then, where the node has pairs, room for their values, two in a word, the lower half first
+//!          then, in inner nodes alone, the child left of all keys and the child right of each
+//! ```
+//!
+//! **An insertion or removal shifts what lies behind it**, keys and values, as the papers' programs do. The library's
+//! own trees avoid that ([`BPlusTree`](crate::BPlusTree), [`BTree`](crate::BTree)), and so write other amounts.
+//!
+//! In a B+ tree pairs are in the leaves alone, and a key of an inner node is the least that may be right of it. In a B-tree
+//! inner nodes have pairs as well: a key is there once.
+//!
+//! Operations go down once and remember the way. *Insertion* into a full node first moves its upper half to a new one; what
+//! parts the two goes up. *Removal* of a pair in an inner node puts the one before it, which is in a leaf, into its stead. A
+//! node that is left with too few gets one from a sibling that can spare it, or is merged with a sibling. A root without
+//! keys gives way to its only child.
+//!
+//! Invariants: keys ascend within a node and lie between those of its parent around it; every node but the root has as
+//! many as one of a full node's halves, ((keys - 1) / 2); all leaves have level 0. A child's level is one less than its parent's, so
+//! a way down ends even in a damaged pool.
+
+use std::marker::PhantomData;
+use std::ops::{ControlFlow, RangeBounds};
+
+use strandline_core::error::Error;
+use strandline_core::memory::{LINE_BYTES, PersistentAddress, WORD_BYTES};
+use strandline_core::structures::value::{Word, with_buffer};
+use strandline_core::structures::{header, header::Kind, header::PARAMETER_MASK};
+use strandline_core::structures::{ordered::is_before, ordered::is_behind, ordered::ordered_methods};
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+const KIND: Kind = Kind::SortedTree;
+const NODE_MAGIC: u64 = 0x50a7_ed7e;
+/// In a header's parameter.
+const IN_ALL_NODES: u64 = 1 << 8;
+const MAX_KEYS: u64 = 255;
+/// The word where the keys begin.
+const KEYS: u64 = 1;
+/// Inner nodes have two children at least: 2^32 leaves.
+const MAX_LEVELS: u64 = 32;
+
+/// What keys have.
+type V = u32;
+/// Values in a word, and the bits of each.
+const VALUES_IN_A_WORD: u64 = 2;
+const VALUE_BITS: u32 = V::BITS;
+const LOW: u64 = V::MAX as u64;
+
+/// The nodes of a [`SortedTree`].
+///
+/// ```
+/// use strandline_structures::SortedShape;
+///
+/// // 200 keys of 8 bytes and 200 values of 4 in 4 KB.
+/// assert!(SortedShape::b_plus(200).bytes <= SortedShape::LOOSE_ORDERING.bytes);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortedShape {
+    /// Bytes in a node, a multiple of 8.
+    pub bytes: u64,
+    /// Keys that a node holds, from 3 to 255.
+    pub keys: u64,
+    /// Whether inner nodes have pairs, as a B-tree's; a B+ tree's have keys alone.
+    pub in_all_nodes: bool,
+}
+
+impl SortedShape {
+    /// Bytes that a key takes.
+    pub const KEY_BYTES: u64 = WORD_BYTES;
+    /// Bytes that a value takes.
+    pub const VALUE_BYTES: u64 = size_of::<V>() as u64;
+    /// The B+ tree of the Loose-Ordering paper (5.1): 200 pairs of 8 and 4 bytes in 4 KB.
+    pub const LOOSE_ORDERING: Self = Self { bytes: 4096, ..Self::b_plus(200) };
+
+    /// A B+ tree with the smallest nodes for `keys` keys, in whole lines.
+    pub const fn b_plus(keys: u64) -> Self {
+        Self::smallest(keys, false)
+    }
+
+    /// A B-tree with the smallest nodes for `keys` keys, in whole lines.
+    pub const fn b_tree(keys: u64) -> Self {
+        Self::smallest(keys, true)
+    }
+
+    const fn smallest(keys: u64, in_all_nodes: bool) -> Self {
+        let shape = Self { bytes: 0, keys, in_all_nodes };
+        let bytes = 8 * shape.least_words();
+        Self { bytes: bytes.next_multiple_of(LINE_BYTES), ..shape }
+    }
+
+    /// Words of the larger kind of node.
+    const fn least_words(self) -> u64 {
+        let (leaf, inner) = (self.words(0), self.words(1));
+        if leaf > inner { leaf } else { inner }
+    }
+
+    const fn words(self, level: u64) -> u64 {
+        KEYS + self.keys + self.value_words(level) + if level == 0 { 0 } else { self.keys + 1 }
+    }
+
+    /// Whether nodes of this level have pairs.
+    const fn has_pairs(self, level: u64) -> bool {
+        level == 0 || self.in_all_nodes
+    }
+
+    const fn value_words(self, level: u64) -> u64 {
+        if self.has_pairs(level) { self.keys.div_ceil(VALUES_IN_A_WORD) } else { 0 }
+    }
+
+    fn is_possible(self) -> bool {
+        (3..=MAX_KEYS).contains(&self.keys)
+            && self.bytes.is_multiple_of(8)
+            && (8 * self.least_words()..=1 << 30).contains(&self.bytes)
+    }
+
+    fn parameter(self) -> u64 {
+        self.keys | if self.in_all_nodes { IN_ALL_NODES } else { 0 }
+    }
+
+    /// Keys that every node but the root has at least.
+    fn least(self) -> u64 {
+        (self.keys - 1) / 2
+    }
+}
+
+/// A persistent B+ tree or B-tree of sorted arrays, with values of 4 bytes.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (mut worker, root) = worker_and_root();
+/// use strandline_structures::{SortedShape, SortedTree};
+///
+/// let tree = worker.run(|tx| SortedTree::<u64>::create(tx, root, SortedShape::b_plus(14)))?;
+/// worker.run(|tx| (0..100).try_for_each(|key| tree.insert(tx, key, key as u32 + 1).map(drop)))?;
+/// assert_eq!(worker.run(|tx| tree.remove(tx, 50))?, Some(51));
+/// assert_eq!(worker.view(|tx| tree.first(tx, 50..))?, Some((51, 52)));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct SortedTree<K> {
+    /// The word that holds the root's address.
+    top: PersistentAddress,
+    shape: SortedShape,
+    types: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for SortedTree<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for SortedTree<K> {}
+
+/// A node, and how many keys it has.
+#[derive(Clone, Copy)]
+struct Node {
+    at: PersistentAddress,
+    level: u64,
+    count: u64,
+}
+
+impl Node {
+    fn header(self) -> u64 {
+        NODE_MAGIC << 32 | self.level << 16 | self.count
+    }
+
+    #[inline(always)]
+    fn keys(self) -> PersistentAddress {
+        self.at.word(KEYS)
+    }
+}
+
+/// A key as a word, and its value where the node has pairs.
+#[derive(Clone, Copy)]
+struct Pair {
+    key: u64,
+    value: V,
+}
+
+/// The way down: for each level the inner node, and the index of the child taken.
+type Path = [(PersistentAddress, u64); MAX_LEVELS as usize];
+
+const NO_PATH: Path = [(PersistentAddress::NULL, 0); MAX_LEVELS as usize];
+
+/// Puts `word` at `index` of the `count` words from `at` on, and those behind it one further.
+#[inline(always)]
+fn insert_word(
+    tx: &mut impl Transaction,
+    at: PersistentAddress,
+    index: u64,
+    count: u64,
+    word: u64,
+) -> Result<(), Abort> {
+    if index == count {
+        return tx.write(at.word(index), word);
+    }
+    with_buffer(1 + count - index, |words| {
+        words[0] = word;
+        tx.read_range(at.word(index), &mut words[1..])?;
+        tx.write_range(at.word(index), words)
+    })
+}
+
+/// Takes out the word at `index` of the `count` words from `at` on.
+#[inline(always)]
+fn remove_word(
+    tx: &mut impl Transaction,
+    at: PersistentAddress,
+    index: u64,
+    count: u64,
+) -> Result<(), Abort> {
+    if index + 1 == count {
+        return Ok(());
+    }
+    with_buffer(count - index - 1, |words| {
+        tx.read_range(at.word(index + 1), words)?;
+        tx.write_range(at.word(index), words)
+    })
+}
+
+/// As [`insert_word`], of values.
+#[inline(always)]
+fn insert_value(
+    tx: &mut impl Transaction,
+    at: PersistentAddress,
+    index: u64,
+    count: u64,
+    value: V,
+) -> Result<(), Abort> {
+    // The last word may get its first value.
+    let (first, last) = (index / VALUES_IN_A_WORD, count / VALUES_IN_A_WORD);
+    with_buffer(1 + last - first, |words| {
+        tx.read_range(at.word(first), words)?;
+        for i in (1..words.len()).rev() {
+            words[i] = words[i] << VALUE_BITS | words[i - 1] >> VALUE_BITS;
+        }
+        let (low, high) = match index % VALUES_IN_A_WORD {
+            0 => (value.into(), words[0]),
+            _ => (words[0] & LOW, value.into()),
+        };
+        words[0] = low | high << VALUE_BITS;
+        tx.write_range(at.word(first), words)
+    })
+}
+
+/// As [`remove_word`], of values.
+#[inline(always)]
+fn remove_value(
+    tx: &mut impl Transaction,
+    at: PersistentAddress,
+    index: u64,
+    count: u64,
+) -> Result<(), Abort> {
+    if index + 1 == count {
+        return Ok(());
+    }
+    let (first, last) = (index / VALUES_IN_A_WORD, (count - 1) / VALUES_IN_A_WORD);
+    with_buffer(1 + last - first, |words| {
+        tx.read_range(at.word(first), words)?;
+        let stays = words[0] & LOW;
+        for i in 0..words.len() {
+            let next = words.get(i + 1).map_or(0, |word| word << VALUE_BITS);
+            words[i] = words[i] >> VALUE_BITS | next;
+        }
+        if !index.is_multiple_of(VALUES_IN_A_WORD) {
+            words[0] = words[0] & !LOW | stays;
+        }
+        // A last word with one value has none any more.
+        let kept = words.len() - usize::from(!count.is_multiple_of(VALUES_IN_A_WORD));
+        tx.write_range(at.word(first), &words[..kept])
+    })
+}
+
+impl<K: Word + Ord> SortedTree<K> {
+    fn tag() -> u64 {
+        KIND.tag(K::TYPE, <V as Word>::TYPE)
+    }
+
+    /// Creates an empty tree with nodes of `shape` under the root word `root`, or opens the tree of this shape that is
+    /// there.
+    ///
+    /// # Errors
+    /// The shape is impossible ([`Error::Parameter`]); something else hangs from `root` ([`Error::WrongStructure`]); the
+    /// pool is full; a conflict.
+    pub fn create(
+        tx: &mut impl Transaction,
+        root: PersistentAddress,
+        shape: SortedShape,
+    ) -> Result<Self, Abort> {
+        if !shape.is_possible() {
+            return Err(tx.fail(Error::Parameter(format!(
+                "nodes of {} bytes with {} keys: 3 to {MAX_KEYS} keys that fit",
+                shape.bytes, shape.keys
+            ))));
+        }
+        if let Some(tree) = Self::find(tx, root)? {
+            return if tree.shape == shape { Ok(tree) } else { Err(tx.fail(KIND.wrong(root))) };
+        }
+        // A line of its own: its neighbours' writers would conflict with every reader of the tree.
+        let header = tx.alloc(LINE_BYTES)?;
+        let tree = Self { top: header.word(2), shape, types: PhantomData };
+        let leaf = tree.create_node(tx, 0)?;
+        tx.write(leaf.at, leaf.header())?;
+        tx.write_range(header, &[Self::tag() | shape.parameter(), shape.bytes, leaf.at.offset()])?;
+        tx.write(root, header.offset())?;
+        Ok(tree)
+    }
+
+    /// Opens the tree under the root word `root`.
+    ///
+    /// # Errors
+    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]).
+    pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
+        match Self::find(tx, root)? {
+            Some(tree) => Ok(tree),
+            None => Err(tx.fail(KIND.missing(root))),
+        }
+    }
+
+    fn find(tx: &mut impl Read, root: PersistentAddress) -> Result<Option<Self>, Abort> {
+        let Some((header, words)) = header::find::<2>(tx, KIND, root, Self::tag())? else { return Ok(None) };
+        let parameter = words[0] & PARAMETER_MASK;
+        let in_all_nodes = parameter & IN_ALL_NODES != 0;
+        let shape = SortedShape { bytes: words[1], keys: parameter & !IN_ALL_NODES, in_all_nodes };
+        if !shape.is_possible() {
+            return Err(KIND.damaged(tx, header, "impossible nodes"));
+        }
+        Ok(Some(Self { top: header.word(2), shape, types: PhantomData }))
+    }
+
+    /// What its nodes are.
+    pub fn shape(&self) -> SortedShape {
+        self.shape
+    }
+
+    /// Where a node with pairs has its values.
+    #[inline(always)]
+    fn values(&self, node: Node) -> PersistentAddress {
+        node.at.word(KEYS + self.shape.keys)
+    }
+
+    /// Where an inner node has its children.
+    #[inline(always)]
+    fn children(&self, node: Node) -> PersistentAddress {
+        node.at.word(KEYS + self.shape.keys + self.shape.value_words(node.level))
+    }
+
+    #[inline(always)]
+    fn value(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<V, Abort> {
+        let word = tx.read(self.values(node).word(index / VALUES_IN_A_WORD))?;
+        Ok((word >> (VALUE_BITS * (index % VALUES_IN_A_WORD) as u32)) as V)
+    }
+
+    fn set_value(&self, tx: &mut impl Transaction, node: Node, index: u64, value: V) -> Result<(), Abort> {
+        let at = self.values(node).word(index / VALUES_IN_A_WORD);
+        let shift = VALUE_BITS * (index % VALUES_IN_A_WORD) as u32;
+        let word = tx.read(at)?;
+        tx.write(at, word & !(LOW << shift) | u64::from(value) << shift)
+    }
+
+    /// The pair at `index`; in a node without pairs the key, with no value.
+    fn pair(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<Pair, Abort> {
+        let key = tx.read(node.keys().word(index))?;
+        let value = if self.shape.has_pairs(node.level) { self.value(tx, node, index)? } else { 0 };
+        Ok(Pair { key, value })
+    }
+
+    fn set_pair(&self, tx: &mut impl Transaction, node: Node, index: u64, pair: Pair) -> Result<(), Abort> {
+        tx.write(node.keys().word(index), pair.key)?;
+        if self.shape.has_pairs(node.level) {
+            self.set_value(tx, node, index, pair.value)?;
+        }
+        Ok(())
+    }
+
+    /// A new node without keys, whose header is still to be written.
+    fn create_node(&self, tx: &mut impl Transaction, level: u64) -> Result<Node, Abort> {
+        Ok(Node { at: tx.alloc(self.shape.bytes)?, level, count: 0 })
+    }
+
+    #[inline(always)]
+    fn root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
+        let at = PersistentAddress::new(tx.read(self.top)?);
+        let header = tx.read(at)?;
+        let node = Node { at, level: header >> 16 & 0xffff, count: header & 0xffff };
+        if header >> 32 != NODE_MAGIC || node.level >= MAX_LEVELS || node.count > self.shape.keys {
+            return Err(Self::no_node(tx, at));
+        }
+        Ok(node)
+    }
+
+    /// The node at `at`, which must be on `level` and have a key.
+    #[inline(always)]
+    fn node(&self, tx: &mut impl Read, at: PersistentAddress, level: u64) -> Result<Node, Abort> {
+        let header = tx.read(at)?;
+        let node = Node { at, level, count: header & 0xffff };
+        if header != node.header() || !(1..=self.shape.keys).contains(&node.count) {
+            return Err(Self::no_node(tx, at));
+        }
+        Ok(node)
+    }
+
+    #[inline(always)]
+    fn child(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<Node, Abort> {
+        let at = tx.read(self.children(node).word(index))?;
+        self.node(tx, PersistentAddress::new(at), node.level - 1)
+    }
+
+    #[cold]
+    fn no_node(tx: &mut impl Read, at: PersistentAddress) -> Abort {
+        KIND.damaged(tx, at, "something that is not a node, an empty one, or one on the wrong level,")
+    }
+
+    /// How many keys of a node `is_before` wants, the first ones.
+    #[inline(always)]
+    fn search(&self, tx: &mut impl Read, node: Node, is_before: impl Fn(K) -> bool) -> Result<u64, Abort> {
+        let (mut low, mut high) = (0, node.count);
+        while low < high {
+            let middle = (low + high) / 2;
+            if is_before(K::from_word(tx.read(node.keys().word(middle))?)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// The index of `key` in a node, or of the first that is greater; whether it is there with a pair.
+    #[inline(always)]
+    fn place(&self, tx: &mut impl Read, node: Node, key: K) -> Result<(u64, bool), Abort> {
+        if !self.shape.has_pairs(node.level) {
+            // What equals a key of an inner node is right of it.
+            return Ok((self.search(tx, node, |other| other <= key)?, false));
+        }
+        let index = self.search(tx, node, |other| other < key)?;
+        let is_there = index < node.count && K::from_word(tx.read(node.keys().word(index))?) == key;
+        Ok((index, is_there))
+    }
+
+    /// The node that has the pair of `key`, or the leaf where it would be, as [`SortedTree::place`]; `pass` is told of the
+    /// nodes on the way, and of the children taken.
+    #[inline(always)]
+    fn locate(
+        &self,
+        tx: &mut impl Read,
+        key: K,
+        mut pass: impl FnMut(Node, u64),
+    ) -> Result<(Node, u64, bool), Abort> {
+        let mut node = self.root(tx)?;
+        loop {
+            let (index, is_there) = self.place(tx, node, key)?;
+            if is_there || node.level == 0 {
+                return Ok((node, index, is_there));
+            }
+            pass(node, index);
+            node = self.child(tx, node, index)?;
+        }
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// A conflict; the tree is damaged.
+    #[inline]
+    pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
+        match self.locate(tx, key, |_, _| ())? {
+            (node, index, true) => Ok(Some(self.value(tx, node, index)?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// As [`SortedTree::get`].
+    #[inline]
+    pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
+        Ok(self.locate(tx, key, |_, _| ())?.2)
+    }
+
+    /// Puts a pair into a node with room at `index`, and a child at `child_index` of an inner node.
+    #[inline(always)]
+    fn put(
+        &self,
+        tx: &mut impl Transaction,
+        node: Node,
+        index: u64,
+        pair: Pair,
+        (child_index, child): (u64, u64),
+    ) -> Result<(), Abort> {
+        insert_word(tx, node.keys(), index, node.count, pair.key)?;
+        if self.shape.has_pairs(node.level) {
+            insert_value(tx, self.values(node), index, node.count, pair.value)?;
+        }
+        if node.level > 0 {
+            insert_word(tx, self.children(node), child_index, node.count + 1, child)?;
+        }
+        tx.write(node.at, Node { count: node.count + 1, ..node }.header())
+    }
+
+    /// Takes out the pair at `index`, and the child at `child_index` of an inner node; returns what is left.
+    #[inline(always)]
+    fn take(
+        &self,
+        tx: &mut impl Transaction,
+        node: Node,
+        index: u64,
+        child_index: u64,
+    ) -> Result<Node, Abort> {
+        remove_word(tx, node.keys(), index, node.count)?;
+        if self.shape.has_pairs(node.level) {
+            remove_value(tx, self.values(node), index, node.count)?;
+        }
+        if node.level > 0 {
+            remove_word(tx, self.children(node), child_index, node.count + 1)?;
+        }
+        let left = Node { count: node.count - 1, ..node };
+        tx.write(node.at, left.header())?;
+        Ok(left)
+    }
+
+    /// Inserts or replaces the value of `key`; returns the one that it had.
+    ///
+    /// # Errors
+    /// As [`SortedTree::get`], [`Transaction::write`] and [`Transaction::alloc`].
+    #[inline]
+    pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
+        let mut path = NO_PATH;
+        let (node, index, is_there) =
+            self.locate(tx, key, |node, index| path[node.level as usize] = (node.at, index))?;
+        if is_there {
+            let old = self.value(tx, node, index)?;
+            self.set_value(tx, node, index, value)?;
+            return Ok(Some(old));
+        }
+        let pair = Pair { key: key.to_word(), value };
+        if node.count < self.shape.keys {
+            self.put(tx, node, index, pair, (0, 0))?;
+        } else {
+            self.insert_full(tx, &path, node, index, pair)?;
+        }
+        Ok(None)
+    }
+
+    /// The inner node on `level` of a way down, and the index of the child taken, which a write to a node that lies across
+    /// it in a damaged pool may have changed.
+    fn above(&self, tx: &mut impl Read, path: &Path, level: u64) -> Result<(Node, u64), Abort> {
+        let (at, index) = path[level as usize];
+        let node = self.node(tx, at, level)?;
+        if index > node.count {
+            return Err(Self::no_node(tx, at));
+        }
+        Ok((node, index))
+    }
+
+    /// Inserts a pair into a full leaf.
+    #[cold]
+    fn insert_full(
+        &self,
+        tx: &mut impl Transaction,
+        path: &Path,
+        mut node: Node,
+        mut index: u64,
+        mut pair: Pair,
+    ) -> Result<(), Abort> {
+        let top_level = self.root(tx)?.level;
+        let mut child = 0;
+        while node.count == self.shape.keys {
+            let (up, right) = self.split(tx, node, index, pair, child)?;
+            (pair, child) = (up, right.offset());
+            let level = node.level + 1;
+            if level > top_level {
+                if level >= MAX_LEVELS {
+                    return Err(KIND.damaged(tx, node.at, "too many levels"));
+                }
+                let root = self.create_node(tx, level)?;
+                tx.write(self.children(root), node.at.offset())?;
+                self.put(tx, root, 0, pair, (1, child))?;
+                return tx.write(self.top, root.at.offset());
+            }
+            (node, index) = self.above(tx, path, level)?;
+        }
+        self.put(tx, node, index, pair, (index + 1, child))
+    }
+
+    /// Splits a full node into which a pair should go at `index`, and a child behind it; returns what parts it from a new node
+    /// right of it, and that node.
+    fn split(
+        &self,
+        tx: &mut impl Transaction,
+        node: Node,
+        index: u64,
+        pair: Pair,
+        child: u64,
+    ) -> Result<(Pair, PersistentAddress), Abort> {
+        let is_copied = self.is_copied(node.level);
+        let (left, from) = match is_copied {
+            true => (node.count / 2, node.count / 2),
+            false => (self.shape.least(), self.shape.least() + 1),
+        };
+        let up = self.pair(tx, node, left)?;
+        let mut right = self.create_node(tx, node.level)?;
+        if node.level > 0 {
+            let first = tx.read(self.children(node).word(from))?;
+            tx.write(self.children(right), first)?;
+        }
+        self.append(tx, &mut right, node, from)?;
+        tx.write(right.at, right.header())?;
+        let node = Node { count: left, ..node };
+        tx.write(node.at, node.header())?;
+        if index <= left {
+            self.put(tx, node, index, pair, (index + 1, child))?;
+        } else {
+            self.put(tx, right, index - from, pair, (index - from + 1, child))?;
+        }
+        Ok((up, right.at))
+    }
+
+    /// Whether what parts two nodes of this level is a copy of a key that one of them has: so with the leaves of a B+ tree.
+    fn is_copied(&self, level: u64) -> bool {
+        level == 0 && !self.shape.in_all_nodes
+    }
+
+    /// Copies the pairs of `from` from `index` on, and the children right of them, to the end of `to`, whose header is
+    /// left to the caller.
+    fn append(&self, tx: &mut impl Transaction, to: &mut Node, from: Node, index: u64) -> Result<(), Abort> {
+        for i in index..from.count {
+            let pair = self.pair(tx, from, i)?;
+            self.set_pair(tx, *to, to.count, pair)?;
+            if from.level > 0 {
+                let child = tx.read(self.children(from).word(i + 1))?;
+                tx.write(self.children(*to).word(to.count + 1), child)?;
+            }
+            to.count += 1;
+        }
+        Ok(())
+    }
+
+    /// Removes `key`; returns its value, if it was there.
+    ///
+    /// # Errors
+    /// As [`SortedTree::get`], [`Transaction::write`] and [`Transaction::free`].
+    #[inline]
+    pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
+        let mut path = NO_PATH;
+        let (mut node, mut index, is_there) =
+            self.locate(tx, key, |node, index| path[node.level as usize] = (node.at, index))?;
+        if !is_there {
+            return Ok(None);
+        }
+        let old = self.value(tx, node, index)?;
+        if node.level > 0 {
+            let (holed, hole) = (node, index);
+            while node.level > 0 {
+                path[node.level as usize] = (node.at, index);
+                node = self.child(tx, node, index)?;
+                index = node.count;
+            }
+            index -= 1;
+            let before = self.pair(tx, node, index)?;
+            self.set_pair(tx, holed, hole, before)?;
+        }
+        let node = self.take(tx, node, index, 0)?;
+        if node.count < self.shape.least() {
+            self.strengthen(tx, &path, node)?;
+        }
+        Ok(Some(old))
+    }
+
+    /// Gives a node that has lost a key, and is not the root, one from a sibling that can spare it, or merges the two, which
+    /// takes a key from their parent.
+    #[cold]
+    fn strengthen(&self, tx: &mut impl Transaction, path: &Path, mut node: Node) -> Result<(), Abort> {
+        let top_level = self.root(tx)?.level;
+        while node.count < self.shape.least() && node.level < top_level {
+            let (parent, index) = self.above(tx, path, node.level + 1)?;
+            let mut siblings = [None; 2];
+            for (sibling, at) in siblings.iter_mut().zip([index.checked_sub(1), Some(index + 1)]) {
+                if let Some(at) = at.filter(|&at| at <= parent.count) {
+                    *sibling = Some(self.child(tx, parent, at)?);
+                    if sibling.is_some_and(|sibling| sibling.at == node.at) {
+                        return Err(KIND.damaged(tx, parent.at, "the same child twice"));
+                    }
+                }
+            }
+            let can_spare = |sibling: &Node| sibling.count > self.shape.least();
+            node = match siblings {
+                [Some(left), _] if can_spare(&left) => {
+                    return self.take_from_left(tx, parent, index - 1, left, node);
+                }
+                [_, Some(right)] if can_spare(&right) => {
+                    return self.take_from_right(tx, parent, index, node, right);
+                }
+                [Some(left), _] => self.merge(tx, parent, index - 1, left, node)?,
+                [_, Some(right)] => self.merge(tx, parent, index, node, right)?,
+                [None, None] => return Err(KIND.damaged(tx, parent.at, "an only child")),
+            };
+        }
+        if node.level == 0 || node.count > 0 {
+            return Ok(());
+        }
+        // The root has lost its last key: its only child takes its place.
+        let child = tx.read(self.children(node))?;
+        tx.write(self.top, child)?;
+        tx.free(node.at)
+    }
+
+    /// Moves the last pair of `left` to the front of `node`, by way of what parts the two, at `index` of the parent.
+    fn take_from_left(
+        &self,
+        tx: &mut impl Transaction,
+        parent: Node,
+        index: u64,
+        left: Node,
+        node: Node,
+    ) -> Result<(), Abort> {
+        let last = self.pair(tx, left, left.count - 1)?;
+        let comes = if self.is_copied(node.level) { last } else { self.pair(tx, parent, index)? };
+        let child = if node.level > 0 { tx.read(self.children(left).word(left.count))? } else { 0 };
+        self.take(tx, left, left.count - 1, left.count)?;
+        self.set_pair(tx, parent, index, last)?;
+        self.put(tx, node, 0, comes, (0, child))
+    }
+
+    /// Moves the first pair of `right` to the end of `node`, by way of what parts the two, at `index` of the parent.
+    fn take_from_right(
+        &self,
+        tx: &mut impl Transaction,
+        parent: Node,
+        index: u64,
+        node: Node,
+        right: Node,
+    ) -> Result<(), Abort> {
+        let first = self.pair(tx, right, 0)?;
+        let comes = if self.is_copied(node.level) { first } else { self.pair(tx, parent, index)? };
+        let child = if node.level > 0 { tx.read(self.children(right))? } else { 0 };
+        let right = self.take(tx, right, 0, 0)?;
+        let parts = if self.is_copied(node.level) { self.pair(tx, right, 0)? } else { first };
+        self.set_pair(tx, parent, index, parts)?;
+        self.put(tx, node, node.count, comes, (node.count + 1, child))
+    }
+
+    /// Moves all of `right` to the end of `left`, behind what parts the two, at `index` of the parent; returns the parent.
+    /// Together they fit.
+    fn merge(
+        &self,
+        tx: &mut impl Transaction,
+        parent: Node,
+        index: u64,
+        mut left: Node,
+        right: Node,
+    ) -> Result<Node, Abort> {
+        if !self.is_copied(left.level) {
+            let between = self.pair(tx, parent, index)?;
+            self.set_pair(tx, left, left.count, between)?;
+            if left.level > 0 {
+                let first = tx.read(self.children(right))?;
+                tx.write(self.children(left).word(left.count + 1), first)?;
+            }
+            left.count += 1;
+        }
+        self.append(tx, &mut left, right, 0)?;
+        tx.write(left.at, left.header())?;
+        tx.free(right.at)?;
+        self.take(tx, parent, index, index + 1)
+    }
+
+    ordered_methods!();
+
+    fn scan(
+        &self,
+        tx: &mut impl Read,
+        keys: impl RangeBounds<K>,
+        mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
+    ) -> Result<(), Abort> {
+        let root = self.root(tx)?;
+        self.scan_below(tx, root, &keys, &mut None, &mut visit).map(drop)
+    }
+
+    fn scan_below(
+        &self,
+        tx: &mut impl Read,
+        node: Node,
+        keys: &impl RangeBounds<K>,
+        last: &mut Option<K>,
+        visit: &mut impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
+    ) -> Result<ControlFlow<()>, Abort> {
+        let begin = self.search(tx, node, |key| is_before(&key, keys))?;
+        for index in begin..=node.count {
+            if node.level > 0 {
+                let child = self.child(tx, node, index)?;
+                if self.scan_below(tx, child, keys, last, visit)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            if index == node.count {
+                break;
+            }
+            let key = K::from_word(tx.read(node.keys().word(index))?);
+            if last.is_some_and(|last| key <= last) {
+                return Err(KIND.damaged(tx, node.at, "keys out of order"));
+            }
+            if is_behind(&key, keys) {
+                return Ok(ControlFlow::Break(()));
+            }
+            if self.shape.has_pairs(node.level) {
+                *last = Some(key);
+                let value = self.value(tx, node, index)?;
+                if visit(key, value)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Checks the tree's invariants; returns the number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: one does not hold.
+    pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let root = self.root(tx)?;
+        if root.level > 0 && root.count == 0 {
+            return Err(KIND.damaged(tx, root.at, "a root without keys"));
+        }
+        self.check_below(tx, root, None, None)
+    }
+
+    /// The number of pairs under `node`, whose keys lie from `above` on (behind it, where that has a pair of its own) and
+    /// before `below`.
+    fn check_below(
+        &self,
+        tx: &mut impl Read,
+        node: Node,
+        above: Option<K>,
+        below: Option<K>,
+    ) -> Result<u64, Abort> {
+        let mut keys: Vec<K> = Vec::new();
+        for index in 0..node.count {
+            let key = K::from_word(tx.read(node.keys().word(index))?);
+            let is_in_order = match (keys.last(), above) {
+                (Some(last), _) => *last < key,
+                (None, Some(above)) => above < key || above == key && !self.shape.in_all_nodes,
+                (None, None) => true,
+            };
+            if !is_in_order || below.is_some_and(|below| key >= below) {
+                return Err(KIND.damaged(tx, node.at, "keys out of order"));
+            }
+            keys.push(key);
+        }
+        let mut count = if self.shape.has_pairs(node.level) { node.count } else { 0 };
+        if node.level == 0 {
+            return Ok(count);
+        }
+        for index in 0..=keys.len() {
+            let child = self.child(tx, node, index as u64)?;
+            if child.count < self.shape.least() {
+                return Err(KIND.damaged(tx, child.at, "a node less than half full"));
+            }
+            let above = if index == 0 { above } else { Some(keys[index - 1]) };
+            count += self.check_below(tx, child, above, keys.get(index).copied().or(below))?;
+        }
+        Ok(count)
+    }
+}
