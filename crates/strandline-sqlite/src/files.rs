@@ -19,6 +19,16 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Pages freed in one transaction.
 const FREED_AT_ONCE: u64 = 64;
 
+/// What is stored of a page that is written again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pages {
+    /// The words that differ.
+    #[default]
+    Changes,
+    /// All of it, as SQLite's pager writes it to a file.
+    Whole,
+}
+
 /// What the VFS needs of whoever keeps its files. Every call is atomic, and durable when it returns.
 pub(crate) trait Storage {
     /// The number of the file `name`.
@@ -40,6 +50,7 @@ pub(crate) trait Storage {
 /// The files under one root word, and who runs their transactions.
 pub(crate) struct Files<B, R> {
     store: KeyValueStore,
+    pages: Pages,
     runner: B,
     _runner: PhantomData<fn(&mut R)>,
 }
@@ -61,15 +72,15 @@ impl<R: Runner, B: BorrowMut<R>> Files<B, R> {
             }
             Err(error) => return Err(error),
         };
-        let mut files = Self { store, runner, _runner: PhantomData };
+        let mut files = Self { store, pages: Pages::default(), runner, _runner: PhantomData };
         files.bury_the_dead()?;
         Ok(files)
     }
 
     /// The same files for somebody else.
-    pub(crate) fn open(mut runner: B, root: PersistentAddress) -> Result<Self> {
+    pub(crate) fn open(mut runner: B, root: PersistentAddress, pages: Pages) -> Result<Self> {
         let store = runner.borrow_mut().view(|tx| KeyValueStore::open(tx, root))?;
-        Ok(Self { store, runner, _runner: PhantomData })
+        Ok(Self { store, pages, runner, _runner: PhantomData })
     }
 
     /// Frees the pages of files that were deleted when the power failed.
@@ -171,7 +182,7 @@ impl<R: Runner, B: BorrowMut<R>> Storage for Files<B, R> {
     }
 
     fn write(&mut self, file: u64, writes: &[(u64, &[u8])]) -> Result<()> {
-        let store = self.store;
+        let Self { store, pages, .. } = *self;
         self.runner.borrow_mut().run(|tx| {
             let before = Extent::read(&store, tx, file)?;
             let mut extent = before;
@@ -183,16 +194,22 @@ impl<R: Runner, B: BorrowMut<R>> Storage for Files<B, R> {
                 }
                 for piece in pieces(offset, bytes.len()) {
                     let key = page(file, piece.page);
-                    let is_new = piece.page * PAGE_BYTES >= extent.size
-                        || piece.length as u64 == PAGE_BYTES
-                        || !store.get_into(tx, &key, &mut contents)?;
-                    if is_new {
-                        contents.clear();
-                        contents.resize(PAGE_BYTES as usize, 0);
+                    let bytes = &bytes[piece.from..piece.from + piece.length];
+                    let is_beyond = piece.page * PAGE_BYTES >= extent.size;
+                    let is_there = pages == Pages::Whole
+                        && !is_beyond
+                        && store.overwrite(tx, &key, piece.within as u64, bytes)?;
+                    if !is_there {
+                        let is_new = is_beyond
+                            || piece.length as u64 == PAGE_BYTES
+                            || !store.get_into(tx, &key, &mut contents)?;
+                        if is_new {
+                            contents.clear();
+                            contents.resize(PAGE_BYTES as usize, 0);
+                        }
+                        contents[piece.within..piece.within + piece.length].copy_from_slice(bytes);
+                        store.insert(tx, &key, &contents)?;
                     }
-                    contents[piece.within..piece.within + piece.length]
-                        .copy_from_slice(&bytes[piece.from..piece.from + piece.length]);
-                    store.insert(tx, &key, &contents)?;
                     extent.size = extent.size.max(offset + (piece.from + piece.length) as u64);
                     extent.reach = extent.reach.max(piece.page + 1);
                 }

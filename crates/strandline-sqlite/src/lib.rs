@@ -39,7 +39,7 @@ use strandline_core::error::Error;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Read, Runner};
 
-pub use files::{PAGE_BYTES, heap_bytes};
+pub use files::{PAGE_BYTES, Pages, heap_bytes};
 /// The SQLite that this crate brings, as `rusqlite` shows it.
 pub use rusqlite;
 
@@ -159,6 +159,7 @@ impl Drop for Vfs {
 pub struct Lender {
     vfs: Vfs,
     root: u64,
+    pages: Pages,
 }
 
 impl Lender {
@@ -169,7 +170,13 @@ impl Lender {
     pub fn new<R: Runner>(runner: &mut R, root: u64, buckets: u64) -> Result<Self> {
         let at = address(runner, root)?;
         Files::<_, R>::new(runner, at, buckets)?;
-        Ok(Self { vfs: Vfs::register(Commit::Atomic, None)?, root })
+        Ok(Self { vfs: Vfs::register(Commit::Atomic, None)?, root, pages: Pages::default() })
+    }
+
+    /// The same, which stores this of pages that are written again.
+    #[must_use]
+    pub fn storing(self, pages: Pages) -> Self {
+        Self { pages, ..self }
     }
 
     /// The VFS.
@@ -193,7 +200,7 @@ impl Lender {
             }
         }
         let root = address(runner, self.root)?;
-        let mut files = Files::<&mut R, R>::open(runner, root)?;
+        let mut files = Files::<&mut R, R>::open(runner, root, self.pages)?;
         let lent: *mut (dyn Storage + '_) = &mut files;
         // SAFETY: only the lifetime changes; the pointer is taken away again, by `Loan`, before `files` goes.
         let lent =

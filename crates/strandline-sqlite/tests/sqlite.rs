@@ -7,7 +7,8 @@ use strandline_core::Domain;
 use strandline_core::error::Error;
 use strandline_core::file::{Options, Pool};
 use strandline_core::layout::Geometry;
-use strandline_sqlite::{Commit, Lender, Vfs};
+use strandline_core::transaction::Runner;
+use strandline_sqlite::{Commit, Lender, Pages, Vfs};
 
 const WAYS: [Commit; 2] = [Commit::Atomic, Commit::Journal];
 
@@ -203,4 +204,49 @@ fn a_runner_is_lent() {
         })
     };
     assert_eq!(sum.unwrap(), 2i64);
+}
+
+/// As SQLite's pager hands pages over: a row of a byte costs the page that it is in, and the first page.
+#[test]
+fn pages_can_be_stored_whole() {
+    let logged = |pages| {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = pool(folder.path());
+        let mut worker = pool.worker().unwrap();
+        let lender = Lender::new(&mut worker, 0, 256).unwrap().storing(pages);
+        let mut database = None;
+        let mut run = |worker: &mut _, sql: &str| {
+            let work = || {
+                database
+                    .get_or_insert_with(|| lender.vfs().open("test").unwrap())
+                    .execute_batch(sql)
+                    .unwrap();
+                Ok(())
+            };
+            // SAFETY: one thread.
+            unsafe { lender.lend(worker, work) }.unwrap();
+        };
+        run(&mut worker, "PRAGMA page_size = 1024; CREATE TABLE t (k INTEGER PRIMARY KEY, v)");
+        for k in 0..200 {
+            run(&mut worker, &format!("INSERT INTO t VALUES ({k}, 2)"));
+        }
+        let before = worker.statistics().log_bytes;
+        run(&mut worker, "UPDATE t SET v = 3 WHERE k = 100");
+        let after = worker.statistics().log_bytes;
+        run(&mut worker, "DELETE FROM t WHERE k < 150");
+        // SAFETY: one thread.
+        let checked = unsafe {
+            lender.lend(&mut worker, || {
+                let database = database.as_ref().unwrap();
+                let count: i64 = database.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+                Ok((is_sound(database), count))
+            })
+        };
+        assert_eq!(checked.unwrap(), (true, 50));
+        after - before
+    };
+    // A log record of 16 bytes for each word of 8.
+    let (changes, whole) = (logged(Pages::Changes), logged(Pages::Whole));
+    assert!(changes < 200, "{changes} bytes");
+    assert!((2 * 2 * 1024..5000).contains(&whole), "{whole} bytes");
 }

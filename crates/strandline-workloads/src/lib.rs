@@ -43,10 +43,12 @@ pub use sdg::SDG;
 pub use selection::Selection;
 pub use sps::SPS;
 #[cfg(feature = "sqlite")]
-pub use sqlite::SQLITE;
+pub use sqlite::{SQLITE, SQLITE_PAGES};
 pub use tatp::{TATP_UPDATE_LOCATION, TATP_UPDATE_LOCATION_ARRAYS};
 pub use tpcc::{Scale as TpccScale, TPCC_NEW_ORDER, TPCC_NEW_ORDER_ARRAYS};
-pub use trees::{BPLUSTREE, BTREE, MULTISET, RBTREE, SET};
+pub use trees::{
+    BPLUSTREE, BPLUSTREE_SORTED, BPLUSTREE_SORTED_11, BTREE, BTREE_SORTED, MULTISET, RBTREE, SET,
+};
 pub use typed::CreateTyped;
 
 use strandline_core::file::Pool;
@@ -66,6 +68,9 @@ static LIST: &[WorkloadKind] = &[
     &BPLUSTREE,
     &KVSTORE,
     &BTREE,
+    &BPLUSTREE_SORTED,
+    &BPLUSTREE_SORTED_11,
+    &BTREE_SORTED,
     &SET,
     &MULTISET,
     &QUEUE,
@@ -76,6 +81,8 @@ static LIST: &[WorkloadKind] = &[
     &TATP_UPDATE_LOCATION_ARRAYS,
     #[cfg(feature = "sqlite")]
     &SQLITE,
+    #[cfg(feature = "sqlite")]
+    &SQLITE_PAGES,
 ];
 
 /// Those of Blurred Persistence (Table I).
@@ -149,7 +156,7 @@ pub struct Sizes {
     pub hash_keys: u64,
     /// `rbtree`, `set` and `multiset` use the keys below this.
     pub rbtree_keys: u64,
-    /// `bplustree` and `btree` use the keys below this.
+    /// `bplustree`, `btree` and those with sorted nodes use the keys below this.
     pub bplustree_keys: u64,
     /// Entries that `queue` has room for; half of them are there at first.
     pub queue_entries: u64,

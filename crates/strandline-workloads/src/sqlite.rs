@@ -1,7 +1,7 @@
-//! `sqlite`: deletes and inserts rows of an SQLite table whose database lies in the pool.
+//! `sqlite` and `sqlite-pages`: deletes and inserts rows of an SQLite table whose database lies in the pool.
 //!
 //! The table has a number as its key and a value. SQLite caches pages in memory of its own; what it reads from the
-//! pool and writes there is what its VFS asks for.
+//! pool and writes there is what its VFS asks for: of a page that has changed the words that differ, or all of it.
 
 use std::fmt::Display;
 
@@ -10,7 +10,7 @@ use strandline_core::Result;
 use strandline_core::error::Error;
 use strandline_core::transaction::Runner;
 use strandline_sqlite::rusqlite::{self, Connection, OptionalExtension};
-use strandline_sqlite::{Lender, PAGE_BYTES, heap_bytes};
+use strandline_sqlite::{Lender, PAGE_BYTES, Pages, heap_bytes};
 
 use crate::{Parameter, Sizes, Transactions, Workload, WorkloadDescriptor};
 
@@ -20,8 +20,18 @@ pub static SQLITE: WorkloadDescriptor = WorkloadDescriptor {
     source: "Loose-Ordering Consistency, Table 2",
     description: "deletes or inserts rows of an SQLite table in the pool, one thread: keys below 100,000, half present",
     takes: &[Parameter::ValueBytes, Parameter::Operations],
-    make: |sizes| Ok(Box::new(SqliteWorkload::new(sizes))),
+    make: |sizes| {
+        Ok(Box::new(SqliteWorkload::new(sizes, Storing { pages: Pages::Changes, page_bytes: PAGE_BYTES })))
+    },
     by_types: None,
+};
+
+/// SQLite on the pool, as it was in 2013: pages of 1 KB, its default before version 3.12, written whole as its pager hands them over.
+pub static SQLITE_PAGES: WorkloadDescriptor = WorkloadDescriptor {
+    name: "sqlite-pages",
+    description: "as sqlite, with pages of 1 KB, which are written whole",
+    make: |sizes| Ok(Box::new(SqliteWorkload::new(sizes, Storing { pages: Pages::Whole, page_bytes: 1024 }))),
+    ..SQLITE
 };
 
 /// The root word that the files hang from.
@@ -30,8 +40,17 @@ const DATABASE: &str = "workload";
 /// Rows in a transaction that fills the table: a few pages, far below the smallest log.
 const FILLED_AT_ONCE: u64 = 64;
 
+/// What SQLite's pages are, and what is stored of one that is written again.
+#[derive(Clone, Copy)]
+struct Storing {
+    pages: Pages,
+    /// At most [`PAGE_BYTES`].
+    page_bytes: u64,
+}
+
 /// A table of rows with keys below a bound.
 pub struct SqliteWorkload {
+    storing: Storing,
     keys: u64,
     value_bytes: u64,
     operations: u64,
@@ -50,9 +69,9 @@ pub struct Client {
 
 impl SqliteWorkload {
     /// The workload with these sizes: as many keys as `subscribers`.
-    pub fn new(sizes: &Sizes) -> Self {
+    fn new(sizes: &Sizes, storing: Storing) -> Self {
         let Sizes { subscribers: keys, value_bytes, operations, .. } = *sizes;
-        Self { keys, value_bytes, operations }
+        Self { storing, keys, value_bytes, operations }
     }
 
     /// Bytes of the database at most: rows with their headers, in leaves of which each is half full at least.
@@ -67,7 +86,7 @@ impl SqliteWorkload {
 
     /// The files, and a connection that waits for others.
     fn connect<R: Runner>(&self, runner: &mut R) -> Result<(Lender, Connection)> {
-        let lender = Lender::new(runner, ROOT, self.buckets())?;
+        let lender = Lender::new(runner, ROOT, self.buckets())?.storing(self.storing.pages);
         let connection = lent(&lender, runner, || lender.vfs().open(DATABASE))?;
         Ok((lender, connection))
     }
@@ -105,6 +124,8 @@ impl Workload for SqliteWorkload {
     fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let (lender, mut connection) = self.connect(runner)?;
         lent(&lender, runner, || {
+            // A database that has a table keeps its pages as they are.
+            connection.pragma_update(None, "page_size", self.storing.page_bytes as i64)?;
             connection
                 .execute_batch("CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, v BLOB NOT NULL)")?;
             for first in (0..self.keys).step_by(FILLED_AT_ONCE as usize) {
@@ -131,7 +152,7 @@ impl Workload for SqliteWorkload {
         if found.is_none() {
             return Err(Error::Missing { what: "SQLite table", root: ROOT });
         }
-        let Self { keys, value_bytes, operations } = *self;
+        let Self { keys, value_bytes, operations, .. } = *self;
         let value = vec![b'v'; value_bytes as usize];
         Ok(Client { connection, lender, keys, value, operations, random: Rng::with_seed(seed) })
     }

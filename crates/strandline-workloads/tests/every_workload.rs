@@ -6,9 +6,9 @@ use strandline_core::layout::Geometry;
 use strandline_core::transaction::{AnyRunner, Concurrency};
 use strandline_schemes::laboratory;
 use strandline_workloads::{
-    ALL, BPLUSTREE, BTREE, HASH, KVSTORE, Length, MULTISET, Parameter, PoolSetting, PreparedProduct, QUEUE,
-    RBTREE, Run, SDG, SET, SPS, SchemeName, Selection, Sizes, System, TATP_UPDATE_LOCATION, TPCC_NEW_ORDER,
-    WorkloadKind,
+    ALL, BPLUSTREE, BPLUSTREE_SORTED, BPLUSTREE_SORTED_11, BTREE, BTREE_SORTED, HASH, KVSTORE, Length,
+    MULTISET, Parameter, PoolSetting, PreparedProduct, QUEUE, RBTREE, Run, SDG, SET, SPS, SchemeName,
+    Selection, Sizes, System, TATP_UPDATE_LOCATION, TPCC_NEW_ORDER, WorkloadKind,
 };
 
 /// Of each thread: enough that some write, and that of the deferred ones some are acknowledged.
@@ -94,7 +94,18 @@ fn entries_of_512_bytes() {
 #[test]
 fn wrap_keeps_its_number_of_elements() {
     let sizes = Sizes { buckets: 500, hash_keys: 500, ..Sizes::wrap(5) };
-    let structures = [&SET, &MULTISET, &BTREE, &BPLUSTREE, &RBTREE, &HASH, &KVSTORE];
+    let structures = [
+        &SET,
+        &MULTISET,
+        &BTREE,
+        &BPLUSTREE,
+        &RBTREE,
+        &HASH,
+        &KVSTORE,
+        &BTREE_SORTED,
+        &BPLUSTREE_SORTED,
+        &BPLUSTREE_SORTED_11,
+    ];
     runs(&sizes, &structures);
     // Keys that meet again and again.
     runs(&Sizes { rbtree_keys: 150, bplustree_keys: 150, ..sizes }, &structures);
@@ -137,7 +148,7 @@ fn several_operations_are_one_transaction() {
 #[test]
 fn a_read_share_of_100_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    for workload in [&SPS, &HASH, &KVSTORE, &RBTREE, &BTREE, &BPLUSTREE] {
+    for workload in [&SPS, &HASH, &KVSTORE, &RBTREE, &BTREE, &BPLUSTREE, &BPLUSTREE_SORTED] {
         let row = |read_percent| {
             let sizes = Sizes { read_percent, ..Sizes::small() };
             let selection = Selection::new(workload, &sizes).unwrap();

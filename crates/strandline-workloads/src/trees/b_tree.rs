@@ -18,6 +18,6 @@ pub static BTREE: WorkloadDescriptor = WorkloadDescriptor {
 };
 
 /// Keys in a node: as many as it may have, and 23 words of a leaf take three lines.
-const NODE_KEYS: u64 = 11;
+pub(super) const NODE_KEYS: u64 = 11;
 
 map_of_words!(BTree, 16, 80, NODE_KEYS);

@@ -1,19 +1,21 @@
-//! `rbtree`, `bplustree`, `btree`, `set` and `multiset`: random keys of an ordered structure.
+//! `rbtree`, `bplustree`, `btree`, their kin with sorted nodes, `set` and `multiset`: random keys of an ordered structure.
 //!
 //! A value of 8 bytes lies in its node. A larger one, as in ATOM's entries of 512 bytes and 4 KB, is an
-//! allocation of its own, to which the node has the address. Sets have no values.
+//! allocation of its own, to which the node has the address. Sorted nodes have values of 4 bytes, sets none.
 
 mod b_plus_tree;
 mod b_tree;
 mod multiset;
 mod red_black_tree;
 mod set;
+mod sorted;
 
 pub use b_plus_tree::BPLUSTREE;
 pub use b_tree::BTREE;
 pub use multiset::MULTISET;
 pub use red_black_tree::RBTREE;
 pub use set::SET;
+pub use sorted::{BPLUSTREE_SORTED, BPLUSTREE_SORTED_11, BTREE_SORTED};
 
 use std::marker::PhantomData;
 
@@ -24,13 +26,13 @@ use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::{Parameter, Sizes, Workload, root};
 
-/// What they take of the command's options; sets have no values.
+/// What they take of the command's options; sets have no values, and trees of sorted arrays small ones.
 const MAP: &[Parameter] = &[Parameter::ValueWords, Parameter::Operations, Parameter::ReadShare];
 const SETS: &[Parameter] = &[Parameter::Operations, Parameter::ReadShare];
 
 /// An ordered structure of words.
 pub trait Tree: Copy + 'static {
-    /// Whether keys have values.
+    /// Whether keys have values of the size that the command says.
     const HAS_VALUES: bool = true;
     /// Insertions that the fill does in one transaction, at most.
     const BATCH: u64;

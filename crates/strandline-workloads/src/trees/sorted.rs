@@ -1,0 +1,91 @@
+//! `bplustree-sorted`, `bplustree-sorted-11` and `btree-sorted`: trees whose nodes are sorted arrays, as the papers' programs
+//! have them. Keys take 8 bytes, values 4.
+
+use strandline_core::memory::PersistentAddress;
+use strandline_core::transaction::{Abort, Read, Transaction};
+use strandline_structures::{SortedShape, SortedTree};
+
+use super::b_tree::NODE_KEYS;
+use super::{SETS, Tree, TreeWorkload};
+use crate::WorkloadDescriptor;
+
+/// Deletes or inserts random keys of a B+ tree with nodes that are sorted arrays of 200 pairs.
+pub static BPLUSTREE_SORTED: WorkloadDescriptor = WorkloadDescriptor {
+    name: "bplustree-sorted",
+    source: "Loose-Ordering Consistency, 5.1",
+    description: "deletes or inserts random keys of a B+ tree that shifts sorted arrays, 200 pairs of 8 + 4 bytes in 4 KB: \
+                  sizes as bplustree",
+    takes: SETS,
+    make: |sizes| Ok(Box::new(TreeWorkload::<Sorted<LARGE>>::new(sizes, sizes.bplustree_keys))),
+    by_types: None,
+};
+
+/// As [`BPLUSTREE_SORTED`], with nodes as small as [`BTREE_SORTED`]'s.
+pub static BPLUSTREE_SORTED_11: WorkloadDescriptor = WorkloadDescriptor {
+    name: "bplustree-sorted-11",
+    source: "WrAP, 4.2",
+    description: "as bplustree-sorted, with 11 keys in a node",
+    takes: SETS,
+    make: |sizes| Ok(Box::new(TreeWorkload::<Sorted<IN_LEAVES>>::new(sizes, sizes.bplustree_keys))),
+    by_types: None,
+};
+
+/// Deletes or inserts random keys of a B-tree with nodes that are sorted arrays.
+pub static BTREE_SORTED: WorkloadDescriptor = WorkloadDescriptor {
+    name: "btree-sorted",
+    source: "WrAP, 4.2",
+    description: "deletes or inserts random keys of a B-tree that shifts sorted arrays, 11 keys in a node: sizes as bplustree",
+    takes: SETS,
+    make: |sizes| Ok(Box::new(TreeWorkload::<Sorted<IN_ALL_NODES>>::new(sizes, sizes.bplustree_keys))),
+    by_types: None,
+};
+
+/// The nodes that the workloads have.
+const SHAPES: [SortedShape; 3] =
+    [SortedShape::LOOSE_ORDERING, SortedShape::b_plus(NODE_KEYS), SortedShape::b_tree(NODE_KEYS)];
+const LARGE: usize = 0;
+const IN_LEAVES: usize = 1;
+const IN_ALL_NODES: usize = 2;
+
+/// A tree with nodes of one of the [`SHAPES`].
+#[derive(Clone, Copy)]
+struct Sorted<const SHAPE: usize>(SortedTree<u64>);
+
+impl<const SHAPE: usize> Tree for Sorted<SHAPE> {
+    /// Values are drawn from their keys.
+    const HAS_VALUES: bool = false;
+    // The split of a node of 200 pairs writes some 200 words, and an insertion up to 300.
+    const BATCH: u64 = 4;
+    // Leaves are half full at least, and ten bytes of inner nodes are much for a key.
+    const KEY_BYTES: u64 = 64;
+
+    fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort> {
+        SortedTree::create(tx, root, SHAPES[SHAPE]).map(Self)
+    }
+    fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
+        SortedTree::open(tx, root).map(Self)
+    }
+    #[inline]
+    fn contains(&self, tx: &mut impl Read, key: u64) -> Result<bool, Abort> {
+        self.0.contains_key(tx, key)
+    }
+    #[inline]
+    fn insert(&self, tx: &mut impl Transaction, key: u64, value: u64) -> Result<Option<u64>, Abort> {
+        Ok(self.0.insert(tx, key, value as u32)?.map(u64::from))
+    }
+    #[inline]
+    fn remove(&self, tx: &mut impl Transaction, key: u64) -> Result<Option<u64>, Abort> {
+        Ok(self.0.remove(tx, key)?.map(u64::from))
+    }
+    fn keys(&self, tx: &mut impl Read) -> Result<Vec<u64>, Abort> {
+        let mut keys = Vec::new();
+        self.0.for_each(tx, |key, _| {
+            keys.push(key);
+            Ok(())
+        })?;
+        Ok(keys)
+    }
+    fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        self.0.check(tx)
+    }
+}
