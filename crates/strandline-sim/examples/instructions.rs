@@ -35,7 +35,7 @@ const WORKLOADS: [(&str, u64); 6] = [
 /// Of those without a helper, whose instructions would be counted as well.
 const SCHEMES: [&str; 6] = ["np", "base", "mne-sync", "bppm", "bppm+single-writer", "dct-eager-sync"];
 /// Plain programs: with how many transactions of one operation, and the sizes of values.
-const PLAIN: [(&str, u64, &[u64]); 13] = [
+const PLAIN: [(&str, u64, &[u64]); 19] = [
     ("sps", 2000, &[8, 512, 4096]),
     ("hash", 2000, &[8, 512, 4096]),
     ("rbtree", 2000, &[8, 512, 4096]),
@@ -49,6 +49,12 @@ const PLAIN: [(&str, u64, &[u64]); 13] = [
     ("tpcc-new-order", 200, &[8]),
     ("tatp-update-location", 2000, &[8]),
     ("sqlite", 200, &[8]),
+    ("bplustree-sorted", 2000, &[8]),
+    ("bplustree-sorted-11", 2000, &[8]),
+    ("btree-sorted", 2000, &[8]),
+    ("sqlite-pages", 200, &[8]),
+    ("tpcc-new-order-arrays", 200, &[8]),
+    ("tatp-update-location-arrays", 2000, &[8]),
 ];
 /// Operations of a long transaction.
 const OPERATIONS: u64 = 16;
