@@ -1,11 +1,11 @@
 // WrAP's benchmark (section 4.2) on the containers of the C++ library, to be traced:
 //
 //   g++ -O2 -o set set.cpp
-//   valgrind --tool=lackey --trace-mem=yes --log-file=set.trace ./set set 200
-//   strandline simulate --machine wrap --hardware wrap-evaluated --trace set.trace
+//   valgrind --tool=lackey --trace-mem=yes --log-file=set.lackey ./set set 200 5
+//   strandline simulate --machine wrap --hardware wrap-evaluated --trace set.lackey
 //
-// The container's nodes are in a pool; each transaction inserts, finds and deletes five elements. What is done
-// before the first transaction is traced too: run it with 0 transactions to see what to subtract.
+// The container's nodes are in a pool and hold 100 elements when the trace starts; each operation inserts, finds and deletes
+// one. make.sh makes the traces that the laboratory runs.
 
 #include <cstddef>
 #include <cstdint>
@@ -58,7 +58,7 @@ template <class T> struct PoolAllocator {
     static inline std::size_t used = 0;
 };
 
-template <class Set> void run(unsigned long transactions) {
+template <class Set> void run(unsigned long transactions, unsigned long operations) {
     VALGRIND_PRINTF("strandline persistent %p,%lu\n", static_cast<void *>(pool), static_cast<unsigned long>(pool_bytes));
     std::mt19937_64 random{7};
     const auto key = [&random] { return random() % 100000; };
@@ -67,9 +67,10 @@ template <class Set> void run(unsigned long transactions) {
         elements.insert(key());
     }
     std::uint64_t found = 0;
+    VALGRIND_PRINTF("strandline start\n");
     for (unsigned long transaction = 0; transaction < transactions; ++transaction) {
         VALGRIND_PRINTF("strandline begin\n");
-        for (int operation = 0; operation < 5; ++operation) {
+        for (unsigned long operation = 0; operation < operations; ++operation) {
             elements.insert(key());
             found += elements.count(key());
             auto next = elements.lower_bound(key());
@@ -84,15 +85,16 @@ template <class Set> void run(unsigned long transactions) {
 
 int main(int count, char **arguments) {
     const bool is_multiset = count > 1 && std::strcmp(arguments[1], "multiset") == 0;
-    if (count != 3 || (!is_multiset && std::strcmp(arguments[1], "set") != 0)) {
-        std::fprintf(stderr, "usage: %s set|multiset TRANSACTIONS\n", arguments[0]);
+    if (count != 4 || (!is_multiset && std::strcmp(arguments[1], "set") != 0)) {
+        std::fprintf(stderr, "usage: %s set|multiset TRANSACTIONS OPERATIONS-IN-EACH\n", arguments[0]);
         return 2;
     }
     const unsigned long transactions = std::strtoul(arguments[2], nullptr, 10);
+    const unsigned long operations = std::strtoul(arguments[3], nullptr, 10);
     if (is_multiset) {
-        run<std::multiset<std::uint64_t, std::less<>, PoolAllocator<std::uint64_t>>>(transactions);
+        run<std::multiset<std::uint64_t, std::less<>, PoolAllocator<std::uint64_t>>>(transactions, operations);
     } else {
-        run<std::set<std::uint64_t, std::less<>, PoolAllocator<std::uint64_t>>>(transactions);
+        run<std::set<std::uint64_t, std::less<>, PoolAllocator<std::uint64_t>>>(transactions, operations);
     }
     return 0;
 }

@@ -3,6 +3,9 @@
 mod tables;
 
 use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,7 +13,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use strandline_core::memory::Event;
 use strandline_sim::run::{Finished, PoolSizes, Prepared, Run, recover};
-use strandline_sim::{Description, file, scheme, trace};
+use strandline_sim::{Description, Machine, file, scheme, trace};
 use strandline_workloads::{Parameter, SchemeName, Sizes, UnknownName, WorkloadKind, Workloads};
 
 use crate::arguments::{bytes, takes};
@@ -64,8 +67,8 @@ pub struct Arguments {
     /// Runs a program's accesses instead: what `valgrind --tool=lackey --trace-mem=yes` has printed, or a binary trace
     #[arg(long, value_name = "FILE", conflicts_with_all = WORKLOAD_FLAGS)]
     trace: Option<std::path::PathBuf>,
-    /// Writes what the threads do to a binary trace, the warm-up included
-    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    /// Writes what the threads do to a binary trace, the warm-up included; with --trace what that says, in fewer bytes
+    #[arg(long, value_name = "FILE")]
     record: Option<std::path::PathBuf>,
     /// Cycles (from the threads' start, warm-up included) at which power fails, separated by commas; each time recovery runs on
     /// what survives, and the run goes on
@@ -150,9 +153,15 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
     progress.enable_steady_tick(Duration::from_millis(200));
     if let Some(path) = &arguments.trace {
         progress.set_message("running the trace");
-        let finished = trace::run(path, &machine, arguments.hardware()?);
+        let recording = Recording::default();
+        let finished = trace::run_with(path, &machine, arguments.hardware()?, |machine, header| {
+            if let Some(to) = &arguments.record {
+                recording.begin(to, header, machine);
+            }
+        });
         progress.finish_and_clear();
         let finished = finished.map_err(|error| Failure::Usage(error.to_string()))?;
+        recording.finish()?;
         let host = Host::new(finished.accesses, finished.host_time);
         if arguments.json {
             say!("{:#}", serde_json::json!({ "result": finished.outcome, "host": host }));
@@ -188,6 +197,37 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
     }
     let failed = crashes.iter().any(|crash| crash.error.is_some());
     Ok(if failed { Outcome::Finding } else { Outcome::Success })
+}
+
+/// A binary trace that is being written.
+#[derive(Default)]
+struct Recording {
+    path: RefCell<PathBuf>,
+    writer: Rc<RefCell<Option<io::Result<trace::Writer<BufWriter<File>>>>>>,
+}
+
+impl Recording {
+    /// Writes what runs on `machine` to `path`.
+    fn begin(&self, path: &Path, header: &trace::Header, machine: &Machine) {
+        *self.path.borrow_mut() = path.into();
+        let file = File::create(path).map(BufWriter::new);
+        *self.writer.borrow_mut() = Some(file.and_then(|file| trace::Writer::new(file, header)));
+        let tape = self.writer.clone();
+        machine.record(Box::new(move |thread, taped| {
+            if let Some(Ok(writer)) = tape.borrow_mut().as_mut() {
+                writer.add(thread, taped);
+            }
+        }));
+    }
+
+    /// Ends the file, if there is one.
+    fn finish(self) -> Result<(), Failure> {
+        let written = match self.writer.take() {
+            None => Ok(()),
+            Some(writer) => writer.and_then(trace::Writer::finish),
+        };
+        written.map_err(Failure::io(format!("write the trace {}", self.path.borrow().display())))
+    }
 }
 
 impl Arguments {
@@ -232,22 +272,12 @@ impl Arguments {
         let mut finished = match &self.record {
             None => prepared.run(machine, hardware, &run, crash_at)?,
             Some(path) => {
-                let failed = || Failure::io(format!("write the trace {}", path.display()));
-                let file = std::io::BufWriter::new(std::fs::File::create(path).map_err(failed())?);
+                let recording = Recording::default();
                 let header = prepared.header(machine.cores.count.min(run.threads + 1));
-                let writer = trace::Writer::new(file, &header).map_err(failed())?;
-                let writer = Rc::new(RefCell::new(Some(writer)));
-                let tape = writer.clone();
                 let finished = prepared.run_with(machine, hardware, &run, crash_at, |machine| {
-                    machine.record(Box::new(move |thread, taped| {
-                        if let Some(writer) = tape.borrow_mut().as_mut() {
-                            writer.add(thread, taped);
-                        }
-                    }));
+                    recording.begin(path, &header, machine);
                 })?;
-                if let Some(writer) = writer.take() {
-                    writer.finish().map_err(failed())?;
-                }
+                recording.finish()?;
                 finished
             }
         };

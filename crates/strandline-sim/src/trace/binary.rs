@@ -68,6 +68,8 @@ pub struct Writer<W: Write> {
     to: W,
     thread: usize,
     word: u64,
+    /// Instructions since the last record, still to be written.
+    instructions: u32,
     error: Option<io::Error>,
 }
 
@@ -82,7 +84,7 @@ impl<W: Write> Writer<W> {
         for number in [*threads, *persistent_bytes, *volatile_bytes, logs.start, logs.end] {
             to.write_all(&number.to_le_bytes())?;
         }
-        Ok(Self { to, thread: 0, word: 0, error: None })
+        Ok(Self { to, thread: 0, word: 0, instructions: 0, error: None })
     }
 
     /// Adds what `thread` has done, if the format has it; errors are told at the end.
@@ -111,14 +113,36 @@ impl<W: Write> Writer<W> {
             },
         };
         let mut record = Vec::with_capacity(24);
+        if let Step::Work(more) = step
+            && thread == self.thread
+            && let Some(instructions) = self.instructions.checked_add(more)
+        {
+            self.instructions = instructions;
+            return;
+        }
+        self.encode_instructions(&mut record);
         if thread != self.thread {
             self.thread = thread;
             record.push(0);
             varint(&mut record, thread as u64);
         }
-        self.encode(step, &mut record);
+        match step {
+            Step::Work(instructions) => self.instructions = instructions,
+            step => self.encode(step, &mut record),
+        }
+        self.write(&record);
+    }
+
+    fn write(&mut self, record: &[u8]) {
         if self.error.is_none() {
-            self.error = self.to.write_all(&record).err();
+            self.error = self.to.write_all(record).err();
+        }
+    }
+
+    fn encode_instructions(&mut self, record: &mut Vec<u8>) {
+        match std::mem::take(&mut self.instructions) {
+            0 => {}
+            instructions => self.encode(Step::Work(instructions), record),
         }
     }
 
@@ -166,6 +190,9 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Something could not be written.
     pub fn finish(mut self) -> io::Result<()> {
+        let mut record = Vec::new();
+        self.encode_instructions(&mut record);
+        self.write(&record);
         match self.error {
             Some(error) => Err(error),
             None => self.to.flush(),

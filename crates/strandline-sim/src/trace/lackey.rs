@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! strandline persistent ADDRESS,SIZE   these bytes are in the pool, and nothing that no such line names
+//! strandline start                     what comes before this line is no part of the trace
 //! strandline begin                     a transaction begins
 //! strandline commit                    it commits
 //! strandline abort                     it ends without effect
@@ -29,9 +30,14 @@ pub fn record(line: &str) -> Result<Option<Record>, String> {
     if let Some(printed) = text.strip_prefix("**") {
         let printed = printed.split_once("**").map_or("", |(_, rest)| rest.trim());
         let Some(mark) = printed.strip_prefix("strandline ") else { return Ok(None) };
-        let wrong =
-            || format!("{:?}: expected strandline begin, commit, abort, or persistent ADDRESS,SIZE", shown());
+        let wrong = || {
+            format!(
+                "{:?}: expected strandline start, begin, commit, abort, or persistent ADDRESS,SIZE",
+                shown()
+            )
+        };
         return match mark.trim() {
+            "start" => Ok(Some(Record::Start)),
             "begin" => Ok(Some(Record::Begin)),
             "commit" => Ok(Some(Record::Commit)),
             "abort" => Ok(Some(Record::Abort)),
@@ -81,6 +87,7 @@ mod tests {
         assert_eq!(record(""), Ok(None));
         assert_eq!(record("==123== Command: ls"), Ok(None));
         assert_eq!(record("**123** strandline begin\n"), Ok(Some(Record::Begin)));
+        assert_eq!(record("**123** strandline start"), Ok(Some(Record::Start)));
         assert_eq!(record("**123** strandline commit"), Ok(Some(Record::Commit)));
         assert_eq!(record("**123** strandline abort"), Ok(Some(Record::Abort)));
         for range in ["0x10,4096", "10,4096"] {

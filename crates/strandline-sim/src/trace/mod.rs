@@ -4,8 +4,10 @@
 
 pub mod binary;
 pub mod lackey;
+pub mod operations;
 
 pub use binary::{Header, Writer};
+pub use operations::{Grouping, Operations};
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -46,6 +48,8 @@ pub enum Record {
     Modify(u64, u64),
     /// So many bytes at an address are in the pool.
     Persistent(u64, u64),
+    /// What comes before it is no part of the trace.
+    Start,
     /// A transaction begins.
     Begin,
     /// It commits.
@@ -165,16 +169,31 @@ pub struct Finished {
 /// The file cannot be read, a line is malformed, there is no access, it touches more than 4 GB; no transaction begins in it, for
 /// hardware; the machine is impossible.
 pub fn run(path: &Path, machine: &Description, hardware: &Entry) -> Result<Finished, TraceError> {
+    run_with(path, machine, hardware, |_, _| ())
+}
+
+/// As [`run`]; `with` is given the machine before anything runs on it, and the header of a binary trace of what does.
+///
+/// # Errors
+/// As there.
+pub fn run_with(
+    path: &Path,
+    machine: &Description,
+    hardware: &Entry,
+    with: impl FnOnce(&Machine, &Header),
+) -> Result<Finished, TraceError> {
     let read = |source| TraceError::Read { path: path.to_path_buf(), source };
     let mut magic = Vec::new();
     File::open(path).map_err(read)?.take(8).read_to_end(&mut magic).map_err(read)?;
     if magic == binary::MAGIC {
-        return run_binary(path, machine, hardware);
+        return run_binary(path, machine, hardware, with);
     }
     // The first pass finds every mistake and every page before any time passes.
     let (mut touched, mut order, mut pool) = (HashSet::new(), Vec::new(), Pool::default());
     let (mut records, mut instructions, mut transactions) = (0, 0, 0);
     let (mut is_in_transaction, mut has_begun) = (false, false);
+    // Records before the last mark of a start.
+    let mut left_out = 0;
     each(path, |record| {
         records += 1;
         match record {
@@ -190,6 +209,13 @@ pub fn run(path: &Path, machine: &Description, hardware: &Entry) -> Result<Finis
                 }
             }
             Record::Persistent(at, bytes) => pool.ranges.push(at..at + bytes),
+            Record::Start if is_in_transaction => return Err("a trace starts in a transaction".into()),
+            Record::Start => {
+                touched.clear();
+                order.clear();
+                left_out += records;
+                (records, instructions, transactions, has_begun) = (0, 0, 0, false);
+            }
             Record::Begin if is_in_transaction => return Err("a transaction begins in another one".into()),
             Record::Begin => (is_in_transaction, has_begun) = (true, true),
             Record::Commit | Record::Abort if !is_in_transaction => {
@@ -207,19 +233,25 @@ pub fn run(path: &Path, machine: &Description, hardware: &Entry) -> Result<Finis
     let pages = Pages::new(&order, pool.sorted());
     let mut machine = machine.clone();
     machine.cores.instructions_per_access = Some(0.0);
-    let contents = Contents {
-        persistent: vec![0; pages.persistent.len() * (PAGE_BYTES / 8) as usize],
+    let header = Header {
+        threads: 1,
+        persistent_bytes: pages.persistent.len().max(1) as u64 * PAGE_BYTES,
         volatile_bytes: (1 + pages.volatile.len() as u64) * PAGE_BYTES,
-        regions: Regions { logs: 0..0, metadata: 0..0 },
+        logs: 0..0,
     };
-    let simulated = Rc::new(Machine::new(&machine, contents, scheme, None)?);
+    let simulated = Rc::new(Machine::new(&machine, contents_of(&header), scheme, None)?);
+    with(&simulated, &header);
     let began = std::time::Instant::now();
     let result = RefCell::new(Ok(()));
     simulated.run(vec![Box::new(|memory: &Hosted| {
         let writes_back = hardware.software.iter().any(|software| software.starts_with(FLUSHED));
         let mut player = Player::new(memory, &pages, writes_back);
+        let mut skipped = 0;
         *result.borrow_mut() = each(path, |record| {
-            player.play(record);
+            skipped += 1;
+            if skipped > left_out {
+                player.play(record);
+            }
             Ok(())
         });
         player.instruction_ends();
@@ -260,7 +292,12 @@ fn build(
 }
 
 /// A trace in the format of our own, each thread on a core of its own.
-fn run_binary(path: &Path, machine: &Description, hardware: &Entry) -> Result<Finished, TraceError> {
+fn run_binary(
+    path: &Path,
+    machine: &Description,
+    hardware: &Entry,
+    with: impl FnOnce(&Machine, &Header),
+) -> Result<Finished, TraceError> {
     let file = || path.to_path_buf();
     let began = std::time::Instant::now();
     let bytes = std::fs::read(path).map_err(|source| TraceError::Read { path: file(), source })?;
@@ -274,14 +311,8 @@ fn run_binary(path: &Path, machine: &Description, hardware: &Entry) -> Result<Fi
     }
     let has_transactions = steps.iter().flatten().any(|step| matches!(step, binary::Step::Begin));
     let scheme = build(hardware, machine, has_transactions, path)?;
-    let line = |at: u64| (at / 64) as u32;
-    let logs = line(header.logs.start)..line(header.logs.end);
-    let contents = Contents {
-        persistent: vec![0; (header.persistent_bytes / 8) as usize],
-        volatile_bytes: header.volatile_bytes,
-        regions: Regions { metadata: 0..logs.start, logs },
-    };
-    let simulated = Rc::new(Machine::new(machine, contents, scheme, None)?);
+    let simulated = Rc::new(Machine::new(machine, contents_of(&header), scheme, None)?);
+    with(&simulated, &header);
     let threads = steps.iter().map(|steps| {
         Box::new(move |memory: &Hosted| steps.iter().for_each(|&step| perform(memory, step))) as Thread<'_>
     });
@@ -299,6 +330,17 @@ fn run_binary(path: &Path, machine: &Description, hardware: &Entry) -> Result<Fi
         machine: machine.clone(),
     };
     Ok(Finished { outcome, accesses: simulated.accesses(), host_time: began.elapsed() })
+}
+
+/// Memory for what the header says.
+fn contents_of(header: &Header) -> Contents {
+    let line = |at: u64| (at / LINE_BYTES) as u32;
+    let logs = line(header.logs.start)..line(header.logs.end);
+    Contents {
+        persistent: vec![0; (header.persistent_bytes / 8) as usize],
+        volatile_bytes: header.volatile_bytes,
+        regions: Regions { metadata: 0..logs.start, logs },
+    }
 }
 
 /// Performs a record; the values are of no account.
@@ -451,7 +493,7 @@ impl<'a> Player<'a> {
                 self.load(at, bytes);
                 self.store(at, bytes);
             }
-            Record::Persistent(..) => {}
+            Record::Persistent(..) | Record::Start => {}
             Record::Begin => {
                 self.memory.event(Event::Begin);
                 self.is_in_transaction = true;
@@ -589,6 +631,55 @@ mod tests {
         // ATOM's programs write back what they stored: two lines, and again the one that was taken back.
         assert_eq!(lines("atom", "atom").1, 3);
         assert_eq!(lines("atom", "none"), (0, 0));
+    }
+
+    #[test]
+    fn what_comes_before_the_start_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let started = MARKED.replacen(
+            "**1** strandline begin\n",
+            "**1** strandline start\n**1** strandline begin\n",
+            1,
+        );
+        let before = format!("I  10,3\n S 90000,8\n{started}");
+        let run = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            run_on(&path, "wrap", "wrap").unwrap().outcome
+        };
+        let (all, rest) = (run(MARKED), run(&before));
+        assert_eq!((rest.transactions, rest.pages, rest.records), (2, 2, all.records - 2));
+        assert_eq!(rest.statistics.cores[0].stores, all.statistics.cores[0].stores - 1);
+        assert_eq!(rest.statistics.cores[0].instructions, 0);
+    }
+
+    #[test]
+    fn a_trace_of_lackey_becomes_a_binary_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, copy) = (folder.path().join("trace"), folder.path().join("copy"));
+        let text = MARKED.replace(" S 20000,8\n", " S 20000,8\nI  1,1\nI  2,1\nI  3,1\n");
+        std::fs::write(&path, text).unwrap();
+        let mut machine = crate::file::load("wrap", &[""; 0]).unwrap();
+        let hardware = crate::scheme::find("wrap").unwrap();
+        let writer = Rc::new(RefCell::new(None));
+        let first = run_with(&path, &machine, hardware, |machine, header| {
+            *writer.borrow_mut() = Some(Writer::new(File::create(&copy).unwrap(), header).unwrap());
+            let tape = writer.clone();
+            machine.record(Box::new(move |thread, taped| {
+                tape.borrow_mut().as_mut().unwrap().add(thread, taped);
+            }));
+        });
+        writer.take().unwrap().finish().unwrap();
+        let (_, steps) = binary::read(&std::fs::read(&copy).unwrap()).unwrap();
+        let work: Vec<_> = steps[0].iter().filter(|step| matches!(step, binary::Step::Work(_))).collect();
+        // The third one makes the access behind it.
+        assert_eq!(work, [&binary::Step::Work(2)], "instructions one after the other are one record");
+        // A binary trace names its instructions as the machine is told to charge them.
+        machine.cores.instructions_per_access = Some(0.0);
+        let again = super::run(&copy, &machine, hardware).unwrap().outcome;
+        let first = first.unwrap().outcome;
+        assert_eq!(again.statistics.cycles, first.statistics.cycles);
+        assert_eq!(again.transactions, first.transactions);
     }
 
     #[test]

@@ -1,0 +1,183 @@
+//! A binary trace of one thread as a workload: each of its transactions is an operation, and so many of them are one transaction.
+//!
+//! Two are here: [`SET`] and [`MULTISET`], which say how they were made.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use strandline_core::memory::coroutines::Thread;
+use strandline_core::memory::{Event, Hosted, Memory, Space};
+
+use super::{TraceError, binary, build, contents_of, perform};
+use crate::description::Description;
+use crate::machine::Machine;
+use crate::scheme::Entry;
+use crate::statistics::Statistics;
+
+/// `std::set<uint64_t>` under WrAP's benchmark: operations of an insertion, a search and a deletion on 100 elements. Made by
+/// `traces/make.sh` with the compiler and library that it names.
+pub static SET: &[u8] = include_bytes!("../../traces/set.trace");
+/// `std::multiset<uint64_t>`, as [`SET`].
+pub static MULTISET: &[u8] = include_bytes!("../../traces/multiset.trace");
+
+/// A trace's operations.
+#[derive(Clone, Debug)]
+pub struct Operations {
+    name: PathBuf,
+    header: binary::Header,
+    steps: Vec<binary::Step>,
+    count: u64,
+}
+
+/// How operations are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grouping {
+    /// Operations in a transaction.
+    pub operations: u64,
+    /// Transactions before anything counts.
+    pub warm_up: u64,
+    /// Instructions beside each access to the pool, if not those of the trace.
+    pub instructions: Option<u64>,
+}
+
+impl Operations {
+    /// Those of the binary trace `bytes`, which errors call `name`.
+    ///
+    /// # Errors
+    /// It is malformed, has more than one thread, or no transaction.
+    pub fn read(name: &str, bytes: &[u8]) -> Result<Self, TraceError> {
+        let malformed = |(at, message)| TraceError::MalformedAt { path: name.into(), at, message };
+        let (header, mut threads) = binary::read(bytes).map_err(malformed)?;
+        let (Some(steps), []) = (threads.pop(), &threads[..]) else {
+            return Err(malformed((0, "operations are of one thread".into())));
+        };
+        let count = steps.iter().filter(|step| matches!(step, binary::Step::Commit(_))).count() as u64;
+        if count == 0 {
+            return Err(malformed((0, "no transaction ends in it".into())));
+        }
+        Ok(Self { name: name.into(), header, steps, count })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Runs as many whole transactions as the trace has operations for; returns how many counted, and what the machine counted.
+    ///
+    /// The trace names its instructions, so `cores.instructions_per_access` is taken as 0.
+    ///
+    /// # Errors
+    /// The machine is impossible, or cannot have the hardware; there are not enough operations for a transaction that counts.
+    pub fn run(
+        &self,
+        machine: &Description,
+        hardware: &Entry,
+        grouping: &Grouping,
+    ) -> Result<(u64, Statistics), TraceError> {
+        let transactions = (self.count / grouping.operations.max(1)).saturating_sub(grouping.warm_up);
+        if transactions == 0 {
+            let message = format!("{} operations are too few for {grouping:?}", self.count);
+            return Err(TraceError::MalformedAt { path: self.name.clone(), at: 0, message });
+        }
+        let scheme = build(hardware, machine, true, &self.name)?;
+        let mut machine = machine.clone();
+        machine.cores.instructions_per_access = Some(0.0);
+        let simulated = Rc::new(Machine::new(&machine, contents_of(&self.header), scheme, None)?);
+        simulated.run(vec![Box::new(|memory: &Hosted| {
+            self.play(memory, &simulated, grouping, grouping.warm_up + transactions);
+        }) as Thread<'_>]);
+        Ok((transactions, simulated.statistics()))
+    }
+
+    /// Performs so many transactions.
+    fn play(&self, memory: &Hosted, machine: &Machine, grouping: &Grouping, transactions: u64) {
+        use binary::Step as S;
+        let (mut done, mut inside) = (0, 0);
+        for &step in &self.steps {
+            match step {
+                S::Begin if inside == 0 => {
+                    if done == transactions {
+                        break;
+                    }
+                    if done == grouping.warm_up {
+                        while machine.is_busy(0) {
+                            memory.work(100);
+                        }
+                        machine.begin_region();
+                    }
+                    memory.event(Event::Begin);
+                }
+                S::Begin | S::Acknowledged(_) => {}
+                S::Commit(_) => {
+                    inside += 1;
+                    if inside == grouping.operations {
+                        (inside, done) = (0, done + 1);
+                        memory.event(Event::Executed(done));
+                        memory.event(Event::Commit(done));
+                        memory.event(Event::Acknowledged(done));
+                    }
+                }
+                S::Work(_) if grouping.instructions.is_some() => {}
+                S::Load(Space::Persistent, _) | S::Store(Space::Persistent, _) => {
+                    if let Some(instructions) = grouping.instructions {
+                        memory.work(instructions as u32);
+                    }
+                    perform(memory, step);
+                }
+                step => perform(memory, step),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheme::find;
+
+    fn run(hardware: &str, operations: u64, instructions: Option<u64>) -> (u64, Statistics) {
+        let machine = crate::file::load("wrap", &[""; 0]).unwrap();
+        let grouping = Grouping { operations, warm_up: 2, instructions };
+        let set = Operations::read("set", SET).unwrap();
+        set.run(&machine, find(hardware).unwrap(), &grouping).unwrap()
+    }
+
+    /// Records of WrAP's log for each transaction.
+    fn records((transactions, statistics): &(u64, Statistics)) -> f64 {
+        let records = statistics.scheme.iter().find(|(name, _)| name == "log records").unwrap();
+        records.1 as f64 / *transactions as f64
+    }
+
+    #[test]
+    fn operations_are_transactions_of_any_size() {
+        let (one, five) = (run("wrap-evaluated", 1, None), run("wrap-evaluated", 5, None));
+        let count = Operations::read("set", SET).unwrap().count();
+        assert_eq!((one.0, five.0), (count - 2, count / 5 - 2));
+        let ratio = records(&five) / records(&one);
+        assert!((4.0..6.0).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn the_time_between_accesses_can_be_replaced() {
+        let cycles = |instructions| run("none", 5, instructions).1.cycles;
+        let (of_trace, none, many) = (cycles(None), cycles(Some(0)), cycles(Some(1000)));
+        assert!(none < of_trace && of_trace < many, "{none}, {of_trace}, {many}");
+    }
+
+    #[test]
+    fn both_containers_can_be_read() {
+        for trace in [SET, MULTISET] {
+            assert!(Operations::read("a container", trace).unwrap().count() >= 100);
+        }
+        assert!(Operations::read("nothing", b"").is_err());
+    }
+
+    #[test]
+    fn too_few_operations_are_refused() {
+        let set = Operations::read("set", SET).unwrap();
+        let machine = crate::file::load("wrap", &[""; 0]).unwrap();
+        let grouping = Grouping { operations: set.count(), warm_up: 1, instructions: None };
+        assert!(set.run(&machine, find("none").unwrap(), &grouping).is_err());
+    }
+}
