@@ -2,7 +2,7 @@
 
 use strandline_core::memory::LINE_BYTES;
 
-use super::structures::{self, BY_CACHE, BY_SIZE, STRUCTURES, points};
+use super::structures::{self, B_TREE, BESIDE, BY_CACHE, BY_SIZE, STRUCTURES, points};
 use super::synthetic::{self, FIGURE, PER_STORE};
 use super::{machine, number};
 use crate::claim::Claim;
@@ -15,8 +15,8 @@ const SYNTHETIC: &str = "Fig. 6: sequential stores on the simulated machine.";
 const PERIOD: &str = "Cycles from one store to the next in the middle of twenty sequential stores to a cold cache, a log \
                       buffer of one, on the machine `wrap` with hits that take no time, as the formulas have no term for \
                       them. Numbers are how many CPU delays were equal to the formula.";
-const STRUCTURED: &str =
-    "Figs. 7 to 12: the library's structures on the simulated machine, deterministic for a seed.";
+const STRUCTURED: &str = "Figs. 7 to 12: structures on the simulated machine, deterministic for a seed. Set and MultiSet: a trace of std::set and \
+     std::multiset; B Tree and B+ Tree: sorted arrays of 11 keys.";
 
 fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
     Order { order: text.into(), holds }
@@ -186,7 +186,7 @@ pub fn w5(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
     let least = every.iter().copied().reduce(f64::min);
     let most = every.iter().copied().reduce(f64::max);
     let mut finding = Finding::headline(claim, vec![least, most], Baseline::One, STRUCTURED);
-    for (structure, name) in STRUCTURES {
+    for (structure, name) in STRUCTURES.into_iter().chain(BESIDE) {
         let points = speedups(all, BY_SIZE, structure);
         if let (Some(first), Some(last)) = (points.first(), points.last()) {
             finding =
@@ -207,10 +207,10 @@ pub fn w6(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> 
         // Five, or the size measured next to it.
         points.into_iter().min_by(|a, b| (a.0 - 5.0).abs().total_cmp(&(b.0 - 5.0).abs())).map(|point| point.1)
     };
-    let btree = at("btree");
+    let btree = at(B_TREE);
     let numbers =
         STRUCTURES.map(|(structure, name)| (format!("{name}: stores per transaction"), at(structure)));
-    let orders = STRUCTURES.iter().filter(|(structure, _)| *structure != "btree").map(|(structure, name)| {
+    let orders = STRUCTURES.iter().filter(|(structure, _)| *structure != B_TREE).map(|(structure, name)| {
         let ratio = btree.zip(at(structure)).map(|(btree, other)| btree / other);
         order(
             format!("B Tree makes at least 1.5 times the stores of {name}"),
@@ -253,9 +253,9 @@ pub fn w8(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> 
     let numbers: Vec<_> = STRUCTURES
         .map(|(structure, name)| (format!("{name}: log writes waiting"), of(structure).map(|l| l.1)))
         .into();
-    let btree = of("btree").map(|largest| largest.1);
+    let btree = of(B_TREE).map(|largest| largest.1);
     let others: Vec<f64> =
-        STRUCTURES.iter().filter(|s| s.0 != "btree").filter_map(|(s, _)| of(s).map(|l| l.1)).collect();
+        STRUCTURES.iter().filter(|s| s.0 != B_TREE).filter_map(|(s, _)| of(s).map(|l| l.1)).collect();
     let orders = vec![
         order("largest for the B Tree", btree.map(|btree| others.iter().all(|&other| above(btree, other)))),
         order(
@@ -298,7 +298,7 @@ pub fn w11(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error>
 }
 
 pub fn w12(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let points = speedups(all, BY_SIZE, "btree");
+    let points = speedups(all, BY_SIZE, B_TREE);
     let ends = points.first().zip(points.last()).map(|(first, last)| (first.1, last.1));
     let orders = vec![
         order(
@@ -326,7 +326,7 @@ pub fn w13(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error>
         numbers.push((format!("{name}: at the smallest cache"), points.first().map(|point| point.1)));
         numbers.push((format!("{name}: at the largest cache"), points.last().map(|point| point.1)));
     }
-    let stores = at_five(all, "btree", structures::STORES);
+    let stores = at_five(all, B_TREE, structures::STORES);
     orders.push(order(
         "B Tree: hundreds of stores per transaction",
         stores.map(|stores| (100.0..1000.0).contains(&stores)),

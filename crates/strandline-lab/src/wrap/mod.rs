@@ -17,9 +17,9 @@ pub static PAPER: Paper = Paper {
     letter: 'W',
     title: "Bridging the Programming Gap Between Persistent and Volatile Memory Using WrAP",
     citation: "E. Giles, K. Doshi, P. Varman, Computing Frontiers 2013",
-    setting: "The paper simulated traces of STL structures on one processor with one direct-mapped cache. Here the library's \
-              structures run on the simulated machine `wrap`, which has the paper's times: a cache hit 1 cycle, DRAM 100, \
-              storage-class memory 440 and 1200. Non-transactional is plain stores; the undo log and WrAP are hardware \
+    setting: "The paper simulated traces of STL structures on one processor with one direct-mapped cache. Here a trace of \
+              std::set and std::multiset and the plain programs of a B-tree and a B+ tree run on the simulated machine `wrap`, \
+              which has the paper's times: a cache hit 1 cycle, DRAM 100, storage-class memory 440 and 1200. Non-transactional is plain stores; the undo log and WrAP are hardware \
               under the same plain stores between a transaction's boundaries (`undo-log`, `wrap-evaluated`; closed forms \
               and synthetic stores: `wrap-buffer-of-one`).",
     figures: &FIGURES,
@@ -45,7 +45,7 @@ static FIGURES: [FigureSpec; 3] = [
         title: "Structures over the transaction size",
         method: "Set, MultiSet, B Tree and B+ Tree with 100 elements; each operation inserts, finds and deletes; 1 to 10 \
                  operations in a transaction, a cache of 8192 blocks, as many instructions of one cycle between accesses as \
-                 native code has (docs/simulator.md, Calibration).",
+                 native code has (docs/simulator.md, Calibration). The library's own structures beside.",
         steps: structures::steps_by_size,
         run: structures::run_by_size,
         draw: structures::draw_by_size,
