@@ -199,11 +199,14 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
     Ok(if failed { Outcome::Finding } else { Outcome::Success })
 }
 
+/// Who writes a file, or why there is none.
+type Written = io::Result<trace::Writer<BufWriter<File>>>;
+
 /// A binary trace that is being written.
 #[derive(Default)]
 struct Recording {
     path: RefCell<PathBuf>,
-    writer: Rc<RefCell<Option<io::Result<trace::Writer<BufWriter<File>>>>>>,
+    writer: Rc<RefCell<Option<Written>>>,
 }
 
 impl Recording {

@@ -97,6 +97,19 @@ fn a_trace_of_lackey_runs_on_the_machine() {
     assert_eq!(object["result"]["machine"]["name"], "atom");
     let text = strandline(&["simulate", "--trace", path]).stdout;
     assert!(String::from_utf8(text).unwrap().contains("4 records, 2 pages"));
+    let copy = folder.path().join("copy");
+    let copy = copy.to_str().unwrap();
+    let nowhere = folder.path().join("no/copy");
+    let flags =
+        ["simulate", "--machine", "atom", "--set", "cores.instructions_per_access=0", "--json", "--trace"];
+    let recorded = json(&[&flags[..], &[path, "--record", copy]].concat());
+    let again = json(&[&flags[..], &[copy]].concat());
+    let cycles = |object: &Value| object["result"]["statistics"]["cycles"].clone();
+    assert_eq!(cycles(&recorded), cycles(&again));
+    assert_eq!(
+        strandline(&["simulate", "--trace", path, "--record", nowhere.to_str().unwrap()]).status.code(),
+        Some(3)
+    );
 }
 
 #[test]

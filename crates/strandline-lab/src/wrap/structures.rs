@@ -82,7 +82,7 @@ pub fn steps_by_cache(session: &Session) -> u64 {
 /// A program with transactions of one size.
 enum Program {
     /// A workload that is filled.
-    Prepared(Prepared),
+    Prepared(Box<Prepared>),
     /// A trace.
     Traced(Operations),
 }
@@ -163,7 +163,7 @@ fn program(structure: &str, operations: u64) -> Result<Program, Error> {
     }
     let workload = ALL.of_name(structure).map_err(|error| Error::Usage(format!("{error}")))?;
     let prepared = Prepared::new(workload, &Sizes::wrap(operations), PoolSizes::default(), 1)?;
-    Ok(Program::Prepared(prepared))
+    Ok(Program::Prepared(Box::new(prepared)))
 }
 
 pub fn run_by_size(session: &Session, into: &mut Measurements) -> Result<(), Error> {
