@@ -55,8 +55,6 @@ const PLAIN: [(&str, u64, &[u64]); 19] = [
     ("bplustree-sorted-11", 2000, &[8]),
     ("btree-sorted", 2000, &[8]),
     ("sqlite-pages", 200, &[8]),
-    ("tpcc-new-order-arrays", 200, &[8]),
-    ("tatp-update-location-arrays", 2000, &[8]),
 ];
 /// Operations of a long transaction.
 const OPERATIONS: u64 = 16;
