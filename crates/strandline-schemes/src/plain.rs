@@ -5,8 +5,9 @@
 //! hardware that makes transactions atomic it is what the papers of that hardware ran ([`Program`]): its critical sections are
 //! atomic regions, from [`Event::Begin`] to [`Event::Commit`].
 //!
-//! *Abort.* A critical section that is given up ends with [`Event::Abort`]. Where the hardware has TxAbort that takes the stores
-//! back; elsewhere they stay, since the program keeps no old values ([`Runner::rolls_back`]).
+//! *Abort.* A critical section that is given up ends with [`Event::Abort`] where the hardware has TxAbort, which takes the stores
+//! back. Elsewhere they stay, since the program keeps no old values ([`Runner::rolls_back`]), and the region ends with what it has
+//! stored, as any other.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -261,6 +262,8 @@ impl<M: Memory> PlainTx<M> {
         let Direct { view, program, is_declared, is_running, has_heap, has_stored, stored, .. } =
             &mut self.direct;
         let memory = &view.memory;
+        // Whether what it has stored stays.
+        let is_done = is_done || !(program.in_regions && memory.takes_stores_back());
         match (program.in_regions, is_done) {
             (true, true) if *has_stored => {
                 for &line in &*stored {

@@ -249,6 +249,13 @@ impl Lab {
         let hardware = self.case.subject.hardware.make.map(|make| make(&setup)).transpose()?;
         let machine = Machine::new(description, contents, hardware, self.case.step());
         let machine = machine.map_err(|error| error.to_string())?;
+        // It goes on until nothing is left, and a section that finds that out has stored already.
+        let fills_the_pool = self.case.workload == Workload::Allocator;
+        if fills_the_pool && self.case.subject.software.plain.is_some() && !machine.takes_stores_back() {
+            return Err(
+                "a plain program that fills its pool, beside hardware that takes no stores back".into()
+            );
+        }
         machine.begin_with_reserved(&beginning.reserved);
         Ok(machine)
     }

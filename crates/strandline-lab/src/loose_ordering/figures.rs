@@ -39,7 +39,7 @@ pub const NANOSECONDS: [u64; 4] = [35, 95, 168, 1000];
 /// The systems of Fig. 12.
 pub const OF_SIZES: [System; 4] = [H_WAL, LOC_WAL, KILN, LOC_KILN];
 /// Powers of two by which the structures are larger than in Fig. 7 (ours).
-pub const LARGER: [i32; 5] = [-7, -5, -3, 0, 3];
+pub const LARGER: [i32; 6] = [-3, -1, 0, 1, 4, 7];
 /// The systems that are shown for them.
 pub const OF_STRUCTURES: [System; 4] = [H_WAL, EC_WAL, LOC_WAL, KILN];
 /// The systems of Fig. 13.
