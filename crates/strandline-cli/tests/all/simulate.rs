@@ -108,7 +108,7 @@ fn a_trace_of_lackey_runs_on_the_machine() {
     assert_eq!(cycles(&recorded), cycles(&again));
     assert_eq!(
         strandline(&["simulate", "--trace", path, "--record", nowhere.to_str().unwrap()]).status.code(),
-        Some(3)
+        Some(1)
     );
 }
 
