@@ -159,7 +159,7 @@ fn deferred_commit_takes_its_volatile_rates_from_a_machine_of_choice() {
         assert!(finding.beside.iter().any(|beside| beside.setting == "native rates"), "{}", claim.id);
     }
     let panels = (evaluation.figures[0].draw)(&evaluation.measurements);
-    assert_eq!(panels.len(), 8, "native and simulated, two workloads, two designs");
+    assert_eq!(panels.len(), 16, "native and simulated, two workloads on arrays and indexed, two designs");
     // Four threads do not fit one core.
     let error = reproduce(paper, &on("loc"), &progress).unwrap_err().to_string();
     assert!(error.contains("4 threads") && error.contains("1 cores"), "{error}");
