@@ -38,8 +38,7 @@ pub enum Locking {
     /// One for all.
     One,
     /// Those that it declares, in order, and the one for all where it declares none. They guard what the program says they do: a bucket's
-    /// lock its chain. Who declares some in one critical section does so
-    /// in all that store.
+    /// lock its chain. Who declares some in one critical section does so in all that store.
     Declared,
     /// Those of the [parts](Transaction::section) of what is run, each a critical section by itself: all stores are in one.
     OfParts,

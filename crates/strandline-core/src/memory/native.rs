@@ -66,7 +66,7 @@ struct Words {
     count: u64,
 }
 
-/// Fewer words than any mapping has: a page's.
+/// No mapping has fewer words: a page's.
 const LEAST_WORDS: u64 = 4096 / WORD_BYTES;
 
 // SAFETY: the words are atomics and the mapping that owns them travels along; nothing in it is tied to a
@@ -254,7 +254,7 @@ impl Native {
         Some(unsafe { &*self.persistent.base.byte_add(at.offset() as usize).cast() })
     }
 
-    /// A line outside the data.
+    /// As [`Native::data`], of a line that may lie anywhere in the pool.
     #[cold]
     #[inline(never)]
     fn line(&self, line: PersistentAddress) -> &[AtomicU64; LINE_WORDS as usize] {
