@@ -5,6 +5,7 @@ mod b_tree;
 mod chain;
 mod graph;
 mod hash_table;
+mod levels;
 pub mod model;
 mod queue;
 mod red_black_tree;

@@ -23,109 +23,30 @@
 //! many as one of a full node's halves, ((keys - 1) / 2); all leaves have level 0. A child's level is one less than its parent's, so
 //! a way down ends even in a damaged pool.
 
+mod arrays;
+mod shape;
+
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeBounds};
 
 use strandline_core::error::Error;
-use strandline_core::memory::{LINE_BYTES, PersistentAddress, WORD_BYTES};
-use strandline_core::structures::value::{Word, with_buffer};
+use strandline_core::memory::{LINE_BYTES, PersistentAddress};
+use strandline_core::structures::ordered::ordered_methods;
+use strandline_core::structures::value::Word;
 use strandline_core::structures::{header, header::Kind, header::PARAMETER_MASK};
-use strandline_core::structures::{ordered::is_before, ordered::is_behind, ordered::ordered_methods};
 use strandline_core::transaction::{Abort, Read, Transaction};
+
+use self::arrays::{
+    LOW, V, VALUE_BITS, VALUES_IN_A_WORD, insert_value, insert_word, remove_value, remove_word,
+};
+pub use self::shape::SortedShape;
+use self::shape::{IN_ALL_NODES, KEYS, MAX_KEYS};
+use crate::levels::{LevelNode, Levels};
 
 const KIND: Kind = Kind::SortedTree;
 const NODE_MAGIC: u64 = 0x50a7_ed7e;
-/// In a header's parameter.
-const IN_ALL_NODES: u64 = 1 << 8;
-const MAX_KEYS: u64 = 255;
-/// The word where the keys begin.
-const KEYS: u64 = 1;
 /// Inner nodes have two children at least: 2^32 leaves.
 const MAX_LEVELS: u64 = 32;
-
-/// What keys have.
-type V = u32;
-/// Values in a word, and the bits of each.
-const VALUES_IN_A_WORD: u64 = 2;
-const VALUE_BITS: u32 = V::BITS;
-const LOW: u64 = V::MAX as u64;
-
-/// The nodes of a [`SortedTree`].
-///
-/// ```
-/// use strandline_structures::SortedShape;
-///
-/// // 200 keys of 8 bytes and 200 values of 4 in 4 KB.
-/// assert!(SortedShape::b_plus(200).bytes <= SortedShape::LOOSE_ORDERING.bytes);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SortedShape {
-    /// Bytes in a node, a multiple of 8.
-    pub bytes: u64,
-    /// Keys that a node holds, from 3 to 255.
-    pub keys: u64,
-    /// Whether inner nodes have pairs, as a B-tree's; a B+ tree's have keys alone.
-    pub in_all_nodes: bool,
-}
-
-impl SortedShape {
-    /// Bytes that a key takes.
-    pub const KEY_BYTES: u64 = WORD_BYTES;
-    /// Bytes that a value takes.
-    pub const VALUE_BYTES: u64 = size_of::<V>() as u64;
-    /// The B+ tree of the Loose-Ordering paper (5.1): 200 pairs of 8 and 4 bytes in 4 KB.
-    pub const LOOSE_ORDERING: Self = Self { bytes: 4096, ..Self::b_plus(200) };
-
-    /// A B+ tree with the smallest nodes for `keys` keys, in whole lines.
-    pub const fn b_plus(keys: u64) -> Self {
-        Self::smallest(keys, false)
-    }
-
-    /// A B-tree with the smallest nodes for `keys` keys, in whole lines.
-    pub const fn b_tree(keys: u64) -> Self {
-        Self::smallest(keys, true)
-    }
-
-    const fn smallest(keys: u64, in_all_nodes: bool) -> Self {
-        let shape = Self { bytes: 0, keys, in_all_nodes };
-        let bytes = 8 * shape.least_words();
-        Self { bytes: bytes.next_multiple_of(LINE_BYTES), ..shape }
-    }
-
-    /// Words of the larger kind of node.
-    const fn least_words(self) -> u64 {
-        let (leaf, inner) = (self.words(0), self.words(1));
-        if leaf > inner { leaf } else { inner }
-    }
-
-    const fn words(self, level: u64) -> u64 {
-        KEYS + self.keys + self.value_words(level) + if level == 0 { 0 } else { self.keys + 1 }
-    }
-
-    /// Whether nodes of this level have pairs.
-    const fn has_pairs(self, level: u64) -> bool {
-        level == 0 || self.in_all_nodes
-    }
-
-    const fn value_words(self, level: u64) -> u64 {
-        if self.has_pairs(level) { self.keys.div_ceil(VALUES_IN_A_WORD) } else { 0 }
-    }
-
-    fn is_possible(self) -> bool {
-        (3..=MAX_KEYS).contains(&self.keys)
-            && self.bytes.is_multiple_of(8)
-            && (8 * self.least_words()..=1 << 30).contains(&self.bytes)
-    }
-
-    fn parameter(self) -> u64 {
-        self.keys | if self.in_all_nodes { IN_ALL_NODES } else { 0 }
-    }
-
-    /// Keys that every node but the root has at least.
-    fn least(self) -> u64 {
-        (self.keys - 1) / 2
-    }
-}
 
 /// A persistent B+ tree or B-tree of sorted arrays, with values of 4 bytes.
 ///
@@ -157,7 +78,7 @@ impl<K> Copy for SortedTree<K> {}
 
 /// A node, and how many keys it has.
 #[derive(Clone, Copy)]
-struct Node {
+pub struct Node {
     at: PersistentAddress,
     level: u64,
     count: u64,
@@ -174,6 +95,20 @@ impl Node {
     }
 }
 
+impl LevelNode for Node {
+    fn at(self) -> PersistentAddress {
+        self.at
+    }
+
+    fn level(self) -> u64 {
+        self.level
+    }
+
+    fn count(self) -> u64 {
+        self.count
+    }
+}
+
 /// A key as a word, and its value where the node has pairs.
 #[derive(Clone, Copy)]
 struct Pair {
@@ -185,95 +120,6 @@ struct Pair {
 type Path = [(PersistentAddress, u64); MAX_LEVELS as usize];
 
 const NO_PATH: Path = [(PersistentAddress::NULL, 0); MAX_LEVELS as usize];
-
-/// Puts `word` at `index` of the `count` words from `at` on, and those behind it one further.
-#[inline(always)]
-fn insert_word(
-    tx: &mut impl Transaction,
-    at: PersistentAddress,
-    index: u64,
-    count: u64,
-    word: u64,
-) -> Result<(), Abort> {
-    if index == count {
-        return tx.write(at.word(index), word);
-    }
-    with_buffer(1 + count - index, |words| {
-        words[0] = word;
-        tx.read_range(at.word(index), &mut words[1..])?;
-        tx.write_range(at.word(index), words)
-    })
-}
-
-/// Takes out the word at `index` of the `count` words from `at` on.
-#[inline(always)]
-fn remove_word(
-    tx: &mut impl Transaction,
-    at: PersistentAddress,
-    index: u64,
-    count: u64,
-) -> Result<(), Abort> {
-    if index + 1 == count {
-        return Ok(());
-    }
-    with_buffer(count - index - 1, |words| {
-        tx.read_range(at.word(index + 1), words)?;
-        tx.write_range(at.word(index), words)
-    })
-}
-
-/// As [`insert_word`], of values.
-#[inline(always)]
-fn insert_value(
-    tx: &mut impl Transaction,
-    at: PersistentAddress,
-    index: u64,
-    count: u64,
-    value: V,
-) -> Result<(), Abort> {
-    // The last word may get its first value.
-    let (first, last) = (index / VALUES_IN_A_WORD, count / VALUES_IN_A_WORD);
-    with_buffer(1 + last - first, |words| {
-        tx.read_range(at.word(first), words)?;
-        for i in (1..words.len()).rev() {
-            words[i] = words[i] << VALUE_BITS | words[i - 1] >> VALUE_BITS;
-        }
-        let (low, high) = match index % VALUES_IN_A_WORD {
-            0 => (value.into(), words[0]),
-            _ => (words[0] & LOW, value.into()),
-        };
-        words[0] = low | high << VALUE_BITS;
-        tx.write_range(at.word(first), words)
-    })
-}
-
-/// As [`remove_word`], of values.
-#[inline(always)]
-fn remove_value(
-    tx: &mut impl Transaction,
-    at: PersistentAddress,
-    index: u64,
-    count: u64,
-) -> Result<(), Abort> {
-    if index + 1 == count {
-        return Ok(());
-    }
-    let (first, last) = (index / VALUES_IN_A_WORD, (count - 1) / VALUES_IN_A_WORD);
-    with_buffer(1 + last - first, |words| {
-        tx.read_range(at.word(first), words)?;
-        let stays = words[0] & LOW;
-        for i in 0..words.len() {
-            let next = words.get(i + 1).map_or(0, |word| word << VALUE_BITS);
-            words[i] = words[i] >> VALUE_BITS | next;
-        }
-        if !index.is_multiple_of(VALUES_IN_A_WORD) {
-            words[0] = words[0] & !LOW | stays;
-        }
-        // A last word with one value has none any more.
-        let kept = words.len() - usize::from(!count.is_multiple_of(VALUES_IN_A_WORD));
-        tx.write_range(at.word(first), &words[..kept])
-    })
-}
 
 impl<K: Word + Ord> SortedTree<K> {
     fn tag() -> u64 {
@@ -679,15 +525,7 @@ impl<K: Word + Ord> SortedTree<K> {
         let top_level = self.root(tx)?.level;
         while node.count < self.shape.least() && node.level < top_level {
             let (parent, index) = self.above(tx, path, node.level + 1)?;
-            let mut siblings = [None; 2];
-            for (sibling, at) in siblings.iter_mut().zip([index.checked_sub(1), Some(index + 1)]) {
-                if let Some(at) = at.filter(|&at| at <= parent.count) {
-                    *sibling = Some(self.child(tx, parent, at)?);
-                    if sibling.is_some_and(|sibling| sibling.at == node.at) {
-                        return Err(KIND.damaged(tx, parent.at, "the same child twice"));
-                    }
-                }
-            }
+            let siblings = self.siblings(tx, parent, index, node)?;
             let can_spare = |sibling: &Node| sibling.count > self.shape.least();
             node = match siblings {
                 [Some(left), _] if can_spare(&left) => {
@@ -776,47 +614,9 @@ impl<K: Word + Ord> SortedTree<K> {
         &self,
         tx: &mut impl Read,
         keys: impl RangeBounds<K>,
-        mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
+        visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
-        let root = self.root(tx)?;
-        self.scan_below(tx, root, &keys, &mut None, &mut visit).map(drop)
-    }
-
-    fn scan_below(
-        &self,
-        tx: &mut impl Read,
-        node: Node,
-        keys: &impl RangeBounds<K>,
-        last: &mut Option<K>,
-        visit: &mut impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
-    ) -> Result<ControlFlow<()>, Abort> {
-        let begin = self.search(tx, node, |key| is_before(&key, keys))?;
-        for index in begin..=node.count {
-            if node.level > 0 {
-                let child = self.child(tx, node, index)?;
-                if self.scan_below(tx, child, keys, last, visit)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            if index == node.count {
-                break;
-            }
-            let key = K::from_word(tx.read(node.keys().word(index))?);
-            if last.is_some_and(|last| key <= last) {
-                return Err(KIND.damaged(tx, node.at, "keys out of order"));
-            }
-            if is_behind(&key, keys) {
-                return Ok(ControlFlow::Break(()));
-            }
-            if self.shape.has_pairs(node.level) {
-                *last = Some(key);
-                let value = self.value(tx, node, index)?;
-                if visit(key, value)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+        self.scan_levels(tx, keys, visit)
     }
 
     /// Checks the tree's invariants; returns the number of keys.
@@ -824,47 +624,45 @@ impl<K: Word + Ord> SortedTree<K> {
     /// # Errors
     /// [`Error::Damaged`]: one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
-        let root = self.root(tx)?;
-        if root.level > 0 && root.count == 0 {
-            return Err(KIND.damaged(tx, root.at, "a root without keys"));
-        }
-        self.check_below(tx, root, None, None)
+        self.check_levels(tx)
+    }
+}
+
+impl<K: Word + Ord> Levels<K, V> for SortedTree<K> {
+    const KIND: Kind = KIND;
+    const TOO_FEW: &'static str = "a node less than half full";
+    type Node = Node;
+
+    fn root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
+        self.root(tx)
     }
 
-    /// The number of pairs under `node`, whose keys lie from `above` on (behind it, where that has a pair of its own) and
-    /// before `below`.
-    fn check_below(
+    fn child_at_index(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<Node, Abort> {
+        self.child(tx, node, index)
+    }
+
+    fn key(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<K, Abort> {
+        Ok(K::from_word(tx.read(node.keys().word(index))?))
+    }
+
+    fn value_of(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<V, Abort> {
+        self.value(tx, node, index)
+    }
+
+    fn has_pairs(&self, level: u64) -> bool {
+        self.shape.has_pairs(level)
+    }
+
+    fn keys_before(
         &self,
         tx: &mut impl Read,
         node: Node,
-        above: Option<K>,
-        below: Option<K>,
+        is_before: impl Fn(K) -> bool,
     ) -> Result<u64, Abort> {
-        let mut keys: Vec<K> = Vec::new();
-        for index in 0..node.count {
-            let key = K::from_word(tx.read(node.keys().word(index))?);
-            let is_in_order = match (keys.last(), above) {
-                (Some(last), _) => *last < key,
-                (None, Some(above)) => above < key || above == key && !self.shape.in_all_nodes,
-                (None, None) => true,
-            };
-            if !is_in_order || below.is_some_and(|below| key >= below) {
-                return Err(KIND.damaged(tx, node.at, "keys out of order"));
-            }
-            keys.push(key);
-        }
-        let mut count = if self.shape.has_pairs(node.level) { node.count } else { 0 };
-        if node.level == 0 {
-            return Ok(count);
-        }
-        for index in 0..=keys.len() {
-            let child = self.child(tx, node, index as u64)?;
-            if child.count < self.shape.least() {
-                return Err(KIND.damaged(tx, child.at, "a node less than half full"));
-            }
-            let above = if index == 0 { above } else { Some(keys[index - 1]) };
-            count += self.check_below(tx, child, above, keys.get(index).copied().or(below))?;
-        }
-        Ok(count)
+        self.search(tx, node, is_before)
+    }
+
+    fn least(&self) -> u64 {
+        self.shape.least()
     }
 }

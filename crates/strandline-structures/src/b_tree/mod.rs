@@ -26,30 +26,25 @@
 //! would have to lend or merge); all leaves have level 0. A child's level is
 //! one less than its parent's, so a way down ends even in a damaged pool. An order names every pair once.
 
+mod node;
+
 use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeBounds};
 
 use strandline_core::error::Error;
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
+use strandline_core::structures::ordered::ordered_methods;
 use strandline_core::structures::value::Word;
 use strandline_core::structures::{header, header::Kind, header::PARAMETER_MASK};
-use strandline_core::structures::{ordered::is_before, ordered::is_behind, ordered::ordered_methods};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
+use self::node::{KEYS, LEVEL, MAGIC, MAX_KEYS, NODE_MAGIC, Node};
+use crate::levels::Levels;
+
 const KIND: Kind = Kind::BTree;
-const NODE_MAGIC: u64 = 0x2d7;
-/// As many as an order has room for.
-const MAX_KEYS: u64 = 11;
-/// The word where the keys begin.
-const KEYS: u64 = 1;
 /// Inner nodes have two children at least: 2^32 leaves.
 const MAX_LEVELS: u64 = 32;
-
-/// Where the parts of an order begin.
-const COUNT: u32 = 4 * MAX_KEYS as u32;
-const LEVEL: u32 = COUNT + 4;
-const MAGIC: u32 = LEVEL + 6;
 
 /// A persistent B-tree.
 ///
@@ -83,74 +78,6 @@ impl<K, V> Copy for BTree<K, V> {}
 
 /// Key and value.
 type Pair = [u64; 2];
-
-/// A node, and its order as it is or is to be.
-#[derive(Clone, Copy)]
-struct Node {
-    at: PersistentAddress,
-    order: u64,
-}
-
-/// The bits of the first `numbers` numbers of an order.
-#[inline(always)]
-fn first(numbers: u64) -> u64 {
-    (1 << (4 * numbers)) - 1
-}
-
-impl Node {
-    /// A new node whose first `count` pairs are in the order of their keys.
-    fn fresh(at: PersistentAddress, level: u64, count: u64) -> Self {
-        let numbers = (0..MAX_KEYS).fold(0, |numbers, number| numbers | number << (4 * number));
-        Self { at, order: NODE_MAGIC << MAGIC | level << LEVEL | count << COUNT | numbers }
-    }
-
-    #[inline(always)]
-    fn count(self) -> u64 {
-        self.order >> COUNT & 15
-    }
-
-    #[inline(always)]
-    fn level(self) -> u64 {
-        self.order >> LEVEL & 63
-    }
-
-    /// The number of the pair at `index`.
-    #[inline(always)]
-    fn number(self, index: u64) -> u64 {
-        self.order >> (4 * index) & 15
-    }
-
-    /// Drops all pairs from `count` on.
-    fn truncate(&mut self, count: u64) {
-        self.order = self.order & !(15 << COUNT) | count << COUNT;
-    }
-
-    /// Puts the first free number at `index`, in a node that has one; returns it.
-    #[inline(always)]
-    fn insert(&mut self, index: u64) -> u64 {
-        let (count, low) = (self.count(), self.order & first(index));
-        let number = self.number(count);
-        let high = self.order & first(count) ^ low;
-        self.order = self.order & !first(count + 1) | high << 4 | number << (4 * index) | low;
-        self.order += 1 << COUNT;
-        number
-    }
-
-    /// Makes the number at `index` the first free one.
-    #[inline(always)]
-    fn remove(&mut self, index: u64) {
-        let (count, low, number) = (self.count(), self.order & first(index), self.number(index));
-        let high = self.order & first(count) ^ self.order & first(index + 1);
-        self.order = self.order & !first(count) | number << (4 * (count - 1)) | high >> 4 | low;
-        self.order -= 1 << COUNT;
-    }
-
-    /// The word that holds the key of the pair with this number.
-    #[inline(always)]
-    fn key_at(self, number: u64) -> PersistentAddress {
-        self.at.byte(8 * (KEYS + number))
-    }
-}
 
 /// Where a search in a node ends.
 #[derive(Clone, Copy)]
@@ -584,16 +511,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     ) -> Result<(), Abort> {
         while node.count() < self.least() && node.level() < top_level {
             let (mut parent, index) = self.above(tx, path, node.level() + 1)?;
-            let mut siblings = [None; 2];
-            for (sibling, at) in siblings.iter_mut().zip([index.checked_sub(1), Some(index + 1)]) {
-                if let Some(at) = at.filter(|&at| at <= parent.count()) {
-                    let number = self.child_number(tx, parent, at)?;
-                    *sibling = Some(self.child(tx, parent, number)?);
-                    if sibling.is_some_and(|sibling| sibling.at == node.at) {
-                        return Err(KIND.damaged(tx, parent.at, "the same child twice"));
-                    }
-                }
-            }
+            let siblings = self.siblings(tx, parent, index, node)?;
             let can_spare = |sibling: &Node| sibling.count() > self.least();
             match siblings {
                 [Some(left), _] if can_spare(&left) => {
@@ -712,47 +630,9 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         &self,
         tx: &mut impl Read,
         keys: impl RangeBounds<K>,
-        mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
+        visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
-        let root = self.root(tx)?;
-        self.scan_below(tx, root, &keys, &mut None, &mut visit).map(drop)
-    }
-
-    fn scan_below(
-        &self,
-        tx: &mut impl Read,
-        node: Node,
-        keys: &impl RangeBounds<K>,
-        last: &mut Option<K>,
-        visit: &mut impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
-    ) -> Result<ControlFlow<()>, Abort> {
-        let Place { index: begin, mut child, .. } = self.search(tx, node, |key| is_before(&key, keys))?;
-        for index in begin..=node.count() {
-            if node.level() > 0 {
-                let child = self.child(tx, node, child)?;
-                if self.scan_below(tx, child, keys, last, visit)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            if index == node.count() {
-                break;
-            }
-            let number = self.number(tx, node, index)?;
-            let key = K::from_word(tx.read(node.key_at(number))?);
-            if last.is_some_and(|last| key <= last) {
-                return Err(KIND.damaged(tx, node.at, "keys out of order"));
-            }
-            *last = Some(key);
-            if is_behind(&key, keys) {
-                return Ok(ControlFlow::Break(()));
-            }
-            let value = V::from_word(tx.read(self.value_at(node, number))?);
-            if visit(key, value)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            child = number + 1;
-        }
-        Ok(ControlFlow::Continue(()))
+        self.scan_levels(tx, keys, visit)
     }
 
     /// Checks the tree's invariants; returns the number of keys.
@@ -760,49 +640,57 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// # Errors
     /// [`Error::Damaged`]: one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
-        let root = self.root(tx)?;
-        if root.level() > 0 && root.count() == 0 {
-            return Err(KIND.damaged(tx, root.at, "a root without keys"));
-        }
-        self.check_below(tx, root, None, None)
+        self.check_levels(tx)
+    }
+}
+
+impl<K: Word + Ord, V: Word> Levels<K, V> for BTree<K, V> {
+    const KIND: Kind = KIND;
+    const TOO_FEW: &'static str = "a node less than a third full";
+    type Node = Node;
+
+    fn root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
+        self.root(tx)
     }
 
-    /// The number of keys under `node`, which lie between two keys.
-    fn check_below(
+    fn child_at_index(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<Node, Abort> {
+        let number = self.child_number(tx, node, index)?;
+        self.child(tx, node, number)
+    }
+
+    fn key(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<K, Abort> {
+        let number = self.number(tx, node, index)?;
+        Ok(K::from_word(tx.read(node.key_at(number))?))
+    }
+
+    fn value_of(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<V, Abort> {
+        let number = self.number(tx, node, index)?;
+        Ok(V::from_word(tx.read(self.value_at(node, number))?))
+    }
+
+    fn has_pairs(&self, _level: u64) -> bool {
+        true
+    }
+
+    fn keys_before(
         &self,
         tx: &mut impl Read,
         node: Node,
-        above: Option<K>,
-        below: Option<K>,
+        is_before: impl Fn(K) -> bool,
     ) -> Result<u64, Abort> {
+        Ok(self.search(tx, node, is_before)?.index)
+    }
+
+    fn least(&self) -> u64 {
+        self.least()
+    }
+
+    fn check_node(&self, tx: &mut impl Read, node: Node) -> Result<(), Abort> {
         let named = (0..self.keys).fold(0, |named, index| named | 1u64 << node.number(index));
-        if named != (1 << self.keys) - 1 {
-            return Err(KIND.damaged(tx, node.at, "a pair listed twice"));
+        if named == (1 << self.keys) - 1 {
+            Ok(())
+        } else {
+            Err(KIND.damaged(tx, node.at, "a pair listed twice"))
         }
-        let mut keys = Vec::new();
-        let mut last = above;
-        for index in 0..node.count() {
-            let key = K::from_word(tx.read(node.key_at(node.number(index)))?);
-            if last.is_some_and(|last| key <= last) || below.is_some_and(|below| key >= below) {
-                return Err(KIND.damaged(tx, node.at, "keys out of order"));
-            }
-            keys.push(key);
-            last = Some(key);
-        }
-        let mut count = node.count();
-        if node.level() == 0 {
-            return Ok(count);
-        }
-        for index in 0..=keys.len() {
-            let number = self.child_number(tx, node, index as u64)?;
-            let child = self.child(tx, node, number)?;
-            if child.count() < self.least() {
-                return Err(KIND.damaged(tx, child.at, "a node less than a third full"));
-            }
-            let above = if index == 0 { above } else { Some(keys[index - 1]) };
-            let below = keys.get(index).copied().or(below);
-            count += self.check_below(tx, child, above, below)?;
-        }
-        Ok(count)
     }
 }

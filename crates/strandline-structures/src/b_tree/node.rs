@@ -1,0 +1,97 @@
+//! A node of a B-tree, and the word that says which of its pairs are in use and in which order.
+
+use strandline_core::memory::PersistentAddress;
+
+use crate::levels::LevelNode;
+
+pub const NODE_MAGIC: u64 = 0x2d7;
+/// As many keys as an order has room for.
+pub const MAX_KEYS: u64 = 11;
+/// The word where the keys begin.
+pub const KEYS: u64 = 1;
+/// Where the parts of an order begin.
+const COUNT: u32 = 4 * MAX_KEYS as u32;
+pub const LEVEL: u32 = COUNT + 4;
+pub const MAGIC: u32 = LEVEL + 6;
+
+/// A node, and its order as it is or is to be.
+#[derive(Clone, Copy)]
+pub struct Node {
+    pub at: PersistentAddress,
+    pub order: u64,
+}
+
+/// The bits of the first `numbers` numbers of an order.
+#[inline(always)]
+fn first(numbers: u64) -> u64 {
+    (1 << (4 * numbers)) - 1
+}
+
+impl LevelNode for Node {
+    fn at(self) -> PersistentAddress {
+        self.at
+    }
+
+    fn level(self) -> u64 {
+        self.level()
+    }
+
+    fn count(self) -> u64 {
+        self.count()
+    }
+}
+
+impl Node {
+    /// A new node whose first `count` pairs are in the order of their keys.
+    pub fn fresh(at: PersistentAddress, level: u64, count: u64) -> Self {
+        let numbers = (0..MAX_KEYS).fold(0, |numbers, number| numbers | number << (4 * number));
+        Self { at, order: NODE_MAGIC << MAGIC | level << LEVEL | count << COUNT | numbers }
+    }
+
+    #[inline(always)]
+    pub fn count(self) -> u64 {
+        self.order >> COUNT & 15
+    }
+
+    #[inline(always)]
+    pub fn level(self) -> u64 {
+        self.order >> LEVEL & 63
+    }
+
+    /// The number of the pair at `index`.
+    #[inline(always)]
+    pub fn number(self, index: u64) -> u64 {
+        self.order >> (4 * index) & 15
+    }
+
+    /// Drops all pairs from `count` on.
+    pub fn truncate(&mut self, count: u64) {
+        self.order = self.order & !(15 << COUNT) | count << COUNT;
+    }
+
+    /// Puts the first free number at `index`, in a node that has one; returns it.
+    #[inline(always)]
+    pub fn insert(&mut self, index: u64) -> u64 {
+        let (count, low) = (self.count(), self.order & first(index));
+        let number = self.number(count);
+        let high = self.order & first(count) ^ low;
+        self.order = self.order & !first(count + 1) | high << 4 | number << (4 * index) | low;
+        self.order += 1 << COUNT;
+        number
+    }
+
+    /// Makes the number at `index` the first free one.
+    #[inline(always)]
+    pub fn remove(&mut self, index: u64) {
+        let (count, low, number) = (self.count(), self.order & first(index), self.number(index));
+        let high = self.order & first(count) ^ self.order & first(index + 1);
+        self.order = self.order & !first(count) | number << (4 * (count - 1)) | high >> 4 | low;
+        self.order -= 1 << COUNT;
+    }
+
+    /// The word that holds the key of the pair with this number.
+    #[inline(always)]
+    pub fn key_at(self, number: u64) -> PersistentAddress {
+        self.at.byte(8 * (KEYS + number))
+    }
+}

@@ -1,0 +1,87 @@
+//! What the nodes of a sorted tree are.
+
+use strandline_core::memory::{LINE_BYTES, WORD_BYTES};
+
+use super::arrays::{V, VALUES_IN_A_WORD};
+
+/// In a header's parameter.
+pub const IN_ALL_NODES: u64 = 1 << 8;
+pub const MAX_KEYS: u64 = 255;
+/// The word where the keys begin.
+pub const KEYS: u64 = 1;
+/// The nodes of a [`SortedTree`].
+///
+/// ```
+/// use strandline_structures::SortedShape;
+///
+/// // 200 keys of 8 bytes and 200 values of 4 in 4 KB.
+/// assert!(SortedShape::b_plus(200).bytes <= SortedShape::LOOSE_ORDERING.bytes);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortedShape {
+    /// Bytes in a node, a multiple of 8.
+    pub bytes: u64,
+    /// Keys that a node holds, from 3 to 255.
+    pub keys: u64,
+    /// Whether inner nodes have pairs, as a B-tree's; a B+ tree's have keys alone.
+    pub in_all_nodes: bool,
+}
+
+impl SortedShape {
+    /// Bytes that a key takes.
+    pub const KEY_BYTES: u64 = WORD_BYTES;
+    /// Bytes that a value takes.
+    pub const VALUE_BYTES: u64 = size_of::<V>() as u64;
+    /// The B+ tree of the Loose-Ordering paper (5.1): 200 pairs of 8 and 4 bytes in 4 KB.
+    pub const LOOSE_ORDERING: Self = Self { bytes: 4096, ..Self::b_plus(200) };
+
+    /// A B+ tree with the smallest nodes for `keys` keys, in whole lines.
+    pub const fn b_plus(keys: u64) -> Self {
+        Self::smallest(keys, false)
+    }
+
+    /// A B-tree with the smallest nodes for `keys` keys, in whole lines.
+    pub const fn b_tree(keys: u64) -> Self {
+        Self::smallest(keys, true)
+    }
+
+    const fn smallest(keys: u64, in_all_nodes: bool) -> Self {
+        let shape = Self { bytes: 0, keys, in_all_nodes };
+        let bytes = 8 * shape.least_words();
+        Self { bytes: bytes.next_multiple_of(LINE_BYTES), ..shape }
+    }
+
+    /// Words of the larger kind of node.
+    const fn least_words(self) -> u64 {
+        let (leaf, inner) = (self.words(0), self.words(1));
+        if leaf > inner { leaf } else { inner }
+    }
+
+    const fn words(self, level: u64) -> u64 {
+        KEYS + self.keys + self.value_words(level) + if level == 0 { 0 } else { self.keys + 1 }
+    }
+
+    /// Whether nodes of this level have pairs.
+    pub(super) const fn has_pairs(self, level: u64) -> bool {
+        level == 0 || self.in_all_nodes
+    }
+
+    pub(super) const fn value_words(self, level: u64) -> u64 {
+        if self.has_pairs(level) { self.keys.div_ceil(VALUES_IN_A_WORD) } else { 0 }
+    }
+
+    pub(super) fn is_possible(self) -> bool {
+        (3..=MAX_KEYS).contains(&self.keys)
+            && self.bytes.is_multiple_of(8)
+            && (8 * self.least_words()..=1 << 30).contains(&self.bytes)
+    }
+
+    pub(super) fn parameter(self) -> u64 {
+        self.keys | if self.in_all_nodes { IN_ALL_NODES } else { 0 }
+    }
+
+    /// Keys that every node but the root has at least.
+    pub(super) fn least(self) -> u64 {
+        (self.keys - 1) / 2
+    }
+}
