@@ -174,6 +174,13 @@ pub enum Error {
     OutsideLockSet(u64),
     /// Every log is leased.
     NoFreeLog(u64),
+    /// As many snapshots exist as can be.
+    TooManySnapshots(u64),
+    /// A snapshot was ended, because the old versions that it needed took more memory than they may.
+    SnapshotEnded {
+        /// Bytes that old versions may take.
+        bytes: u64,
+    },
     /// A transaction within a transaction of the same pool, by the same thread.
     Nested,
     /// The pool was opened by the process that this one was forked from.
@@ -318,6 +325,11 @@ impl fmt::Display for Error {
             Self::NoFreeLog(logs) => write!(
                 f,
                 "all {logs} logs of the pool are in use; drop a worker or create the pool with more logs"
+            ),
+            Self::TooManySnapshots(most) => write!(f, "there are {most} snapshots, and no more can be; drop one"),
+            Self::SnapshotEnded { bytes } => write!(
+                f,
+                "the snapshot was ended: what transactions have changed since it began takes more than {bytes} bytes; begin another, or open the pool with larger Options::snapshot_bytes"
             ),
             Self::Nested => f.write_str(
                 "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the closure has returned, or hand the closure's transaction on to what is to be a part of it",
@@ -561,6 +573,11 @@ mod tests {
             (
                 Error::NoFreeLog(4),
                 "all 4 logs of the pool are in use; drop a worker or create the pool with more logs",
+            ),
+            (Error::TooManySnapshots(64), "there are 64 snapshots, and no more can be; drop one"),
+            (
+                Error::SnapshotEnded { bytes: 4096 },
+                "the snapshot was ended: what transactions have changed since it began takes more than 4096 bytes; begin another, or open the pool with larger Options::snapshot_bytes",
             ),
             (
                 Error::Nested,

@@ -8,6 +8,7 @@ mod explore;
 mod leavings;
 mod machine;
 mod persist_order;
+mod snapshots;
 mod wrap;
 
 /// Explorations end by the numbers that they are given, whatever the machine; this ends one that hangs.

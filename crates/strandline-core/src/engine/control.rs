@@ -39,6 +39,9 @@ pub trait Control<M: Memory>: Copy + Send + Sync + sealed::Sealed + 'static {
     fn concurrency(self) -> Concurrency;
     /// BPPM, for the worker that leases log `index`.
     fn lease(view: &View<M>, index: u64) -> Self::Scheme;
+    /// BPPM, for somebody who only reads, at a snapshot. `None`: the pool may be another scheme's, which stores home what is not
+    /// committed.
+    fn reader() -> Option<Self::Scheme>;
 }
 
 mod sealed {
@@ -67,6 +70,10 @@ impl<M: Memory> Control<M> for Stm {
     fn lease(view: &View<M>, index: u64) -> Blurred {
         Scheme::lease(view, index)
     }
+
+    fn reader() -> Option<Blurred> {
+        Scheme::reader()
+    }
 }
 
 impl<M: Memory> Control<M> for SingleWriter {
@@ -79,6 +86,10 @@ impl<M: Memory> Control<M> for SingleWriter {
 
     fn lease(view: &View<M>, index: u64) -> Blurred {
         Scheme::lease(view, index)
+    }
+
+    fn reader() -> Option<Blurred> {
+        Scheme::reader()
     }
 }
 
@@ -96,6 +107,10 @@ where
 
     fn lease(view: &View<M>, index: u64) -> Erased {
         M::lease(&BPPM, view, index)
+    }
+
+    fn reader() -> Option<Erased> {
+        None
     }
 }
 

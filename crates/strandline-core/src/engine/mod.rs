@@ -8,16 +8,20 @@ use crate::memory::{Event, LINE_WORDS, Memory, PersistentAddress, Step, Volatile
 use crate::scheme::{Full, SchemeObject};
 use crate::sync::SharedLog;
 
+use self::versions::Registration;
 use crate::transaction::write_set::LineEntry;
 use crate::transaction::{Abort, Concurrency, LockSet, Statistics, WriteSet};
 
 mod control;
 mod locks;
 mod single_writer;
+mod snapshot;
 mod stm;
+mod versions;
 mod worker;
 
 pub use control::{Control, Setup, SingleWriter, Stm};
+pub use snapshot::{Snapshot, SnapshotUsage};
 pub use worker::{Tx, Worker};
 
 /// Attempts after which a transaction asks that no others begin.
@@ -46,8 +50,11 @@ pub struct Engine<M: Memory, C: Control<M>> {
     pub(super) home: Vec<(PersistentAddress, u64)>,
     /// The locks that it holds, where it isolates itself by them.
     pub(super) locks: LockSet,
-    /// STM: the time at which all reads so far are valid. Single writer: the sequence at the beginning.
-    pub(super) snapshot: u64,
+    /// STM: the first TxID that is too new to be read; all reads so far are valid below it. Single writer: the sequence at the
+    /// beginning. Nothing is read so at [`Engine::past`].
+    pub(super) horizon: u64,
+    /// The snapshot at which this transaction reads, if it does so.
+    past: Option<Registration>,
     /// The highest TxID whose writes may have been read otherwise than `reads` tells.
     pub(super) newest_seen: u64,
     /// The abort that the running transaction has met, if any.
@@ -91,7 +98,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             writes: WriteSet::new(),
             home: Vec::new(),
             locks: LockSet::new(),
-            snapshot: 0,
+            horizon: 0,
+            past: None,
             newest_seen: 0,
             doomed: None,
             error: None,
@@ -132,6 +140,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             Concurrency::SingleWriter => self.begin_single_writer(attempt),
             Concurrency::Locks => self.begin_locks(),
         }
+        if read_only && attempt > 0 {
+            self.look_back(attempt);
+        }
         self.view.memory.event(Event::Begin);
     }
 
@@ -154,6 +165,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.writes.is_empty() {
             self.view.memory.event(Event::Commit(0));
             self.release_token();
+            self.look_ahead();
             self.statistics.read_only += 1;
             if self.defers() {
                 self.durable_at = self.newest_read();
@@ -194,17 +206,19 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             Err(error) => return Err(self.fail(error)),
         };
         if self.concurrency() == Concurrency::Stm
-            && self.view.memory.load(SharedLayout::CLOCK) != self.snapshot
+            && self.view.memory.load(SharedLayout::CLOCK) + 1 != self.horizon
             && !self.validate()
         {
             log.leave_unchanged(&self.view, reservation);
             return Err(self.doom(Abort::Conflict));
         }
+        let counted = self.count_snapshots_early();
         let transaction = log.append(&self.view, self.slot, reservation, from, records);
         self.view.memory.event(Event::Commit(transaction));
         self.gather_home();
         let lines = self.writes.entries().iter().map(|entry| entry.line);
         log.mark_dirty(&self.view, lines);
+        self.keep_versions(transaction, counted);
         match self.concurrency() {
             Concurrency::Stm => {
                 self.store_home();
@@ -213,6 +227,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             Concurrency::SingleWriter => self.store_home_in_sequence(),
             Concurrency::Locks => {}
         }
+        self.keep_versions_late(transaction);
         self.leave_commit();
         self.release_token();
         if self.durable_later {
@@ -259,6 +274,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// Ends an attempt without effect.
     pub fn roll_back(&mut self, why: Abort) {
+        self.look_ahead();
         self.scheme.abort(&self.view);
         if self.scheme.in_place() {
             // Before others can store to the same words.

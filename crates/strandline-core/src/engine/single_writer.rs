@@ -6,7 +6,7 @@
 //! lock.
 
 use crate::layout::SharedLayout;
-use crate::memory::{Memory, PersistentAddress, latch};
+use crate::memory::{Memory, PersistentAddress, Step, latch};
 use crate::scheme::SchemeObject;
 
 use super::{Control, Engine, READER_LOCKS_AFTER};
@@ -24,7 +24,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             // Nobody else is there to be seen.
             return;
         }
-        self.snapshot = loop {
+        self.horizon = loop {
             let sequence = memory.load(SharedLayout::SEQUENCE);
             if sequence & 1 == 0 {
                 break sequence;
@@ -42,15 +42,15 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return None;
         }
         let words = self.view.memory.load_data(at)?;
-        let is_good = self.holds_lock || self.view.memory.load(SharedLayout::SEQUENCE) == self.snapshot;
+        let is_good = self.holds_lock || self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon;
         is_good.then_some(words)
     }
 
     #[inline(always)]
     pub(super) fn read_single_writer(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        let value = self.own_or_home(self.writes.find(at.line()), at);
-        self.check_sequence()?;
-        Ok(value)
+        let mut value = [self.own_or_home(self.writes.find(at.line()), at)];
+        self.check_sequence(at, &mut value)?;
+        Ok(value[0])
     }
 
     /// Reads words of one line.
@@ -68,28 +68,57 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 }
             }
         }
-        self.check_sequence()
+        self.check_sequence(at, into)
     }
 
-    /// A reader's values are good if no writer has stored home since it began.
+    /// A reader's values are good if no writer has stored home since it began. At a snapshot they never are, and it reads
+    /// again.
     #[inline(always)]
-    fn check_sequence(&mut self) -> Result<(), Abort> {
-        if !self.holds_lock && self.view.memory.load(SharedLayout::SEQUENCE) != self.snapshot {
-            return Err(self.doom(Abort::Conflict));
+    fn check_sequence(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        if !self.holds_lock && self.view.memory.load(SharedLayout::SEQUENCE) != self.horizon {
+            return match self.past {
+                Some(past) => self.read_past(past, at, into),
+                None => Err(self.doom(Abort::Conflict)),
+            };
         }
         Ok(())
     }
 
     #[inline(always)]
     pub(super) fn commit_single_writer(&mut self) -> u64 {
-        let transaction = self.scheme.next_transaction(&self.view);
+        let counted = self.count_snapshots_early();
+        let transaction = if self.view.shared.versions().any() {
+            self.publish_commit()
+        } else {
+            self.scheme.next_transaction(&self.view)
+        };
         let log_records = self.make_durable(transaction);
+        self.keep_versions(transaction, counted);
         if !self.scheme.in_place() {
             self.store_home_in_sequence();
         }
+        self.keep_versions_late(transaction);
         self.scheme.stored_home(&self.view, &self.writes, self.concurrency());
+        if self.view.shared.versions().any() {
+            self.view.memory.store(self.slot.commit_state(), 0);
+        }
         self.release_token();
         log_records
+    }
+
+    /// Takes a TxID so that a snapshot that begins meanwhile waits for its transaction, as under the STM.
+    #[inline(always)]
+    fn publish_commit(&mut self) -> u64 {
+        let (memory, state) = (&self.view.memory, self.slot.commit_state());
+        let published = !memory.omitted(Step::SnapshotInCommit);
+        if published {
+            memory.store(state, 1);
+        }
+        let transaction = memory.fetch_add(SharedLayout::CLOCK, 1) + 1;
+        if published {
+            memory.store(state, transaction + 2);
+        }
+        transaction
     }
 
     /// Stores home while the sequence is odd.

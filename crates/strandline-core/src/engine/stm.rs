@@ -2,8 +2,8 @@
 //!
 //! Every line of the pool hashes to a lock word: even, twice the version (the TxID of the last commit that
 //! wrote under it); odd, locked: the owner's number and its newest entry under that lock. A transaction
-//! reads at a snapshot time; when it meets a newer version it validates all it has read and moves the
-//! snapshot forward, so that it never sees an inconsistent state (opacity). Writes take their line's lock at
+//! reads below a horizon in time; when it meets a newer version it validates all it has read and moves the
+//! horizon forward, so that it never sees an inconsistent state (opacity). Writes take their line's lock at
 //! once and stay in the scheme's log until commit.
 //!
 //! A transaction that meets a conflict ends, waits until the lock that it met is released, and runs again. After a second
@@ -52,7 +52,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 latch::wait_until_free(memory, SharedLayout::SERIAL);
             }
         }
-        self.snapshot = memory.load(SharedLayout::CLOCK);
+        self.horizon = memory.load(SharedLayout::CLOCK) + 1;
     }
 
     /// Gives the serial token or the writer's lock back, if this worker holds it.
@@ -88,13 +88,13 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         lock & LOCKED != 0 && owner(lock) == self.slot_index
     }
 
-    /// Whether what lies under a lock word is free to be read at this transaction's snapshot.
+    /// Whether what lies under a lock word is free to be read below this transaction's horizon.
     #[inline(always)]
     fn is_readable(&self, lock: u64) -> bool {
-        lock & LOCKED == 0 && lock >> 1 <= self.snapshot
+        lock & LOCKED == 0 && lock >> 1 < self.horizon
     }
 
-    /// Words of one line that nobody writes and that is as old as the snapshot.
+    /// Words of one line that nobody writes and that is below the horizon.
     #[inline(always)]
     pub(super) fn read_free_stm<const N: usize>(&mut self, at: PersistentAddress) -> Option<[u64; N]> {
         let index = self.view.shared.lock_index(at);
@@ -144,9 +144,12 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.read_line_again(at, into)
     }
 
-    /// Reads words of a line that is locked, newer than the snapshot or changing.
+    /// Reads words of a line that is locked, beyond the horizon or changing.
     #[inline(never)]
     fn read_line_again(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        if let Some(past) = self.past {
+            return self.read_past(past, at, into);
+        }
         let index = self.view.shared.lock_index(at);
         let word = self.view.shared.lock(index);
         let mut patience = LOCK_PATIENCE;
@@ -204,7 +207,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         Some(self.writes.push(line, lock >> 1, index as u32, NONE))
     }
 
-    /// As [`Engine::entry_stm`], for a lock that is taken or newer than the snapshot.
+    /// As [`Engine::entry_stm`], for a lock that is taken or beyond the horizon.
     #[inline(never)]
     fn entry_again(&mut self, at: PersistentAddress) -> Result<u32, Abort> {
         let index = self.view.shared.lock_index(at);
@@ -267,14 +270,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    /// Moves the snapshot to the present, if all that was read is still valid.
+    /// Moves the horizon to the present, if all that was read is still valid.
     #[cold]
     fn extend(&mut self) -> Result<(), Abort> {
         let now = self.view.memory.load(SharedLayout::CLOCK);
         if !self.validate() {
             return Err(self.doom(Abort::Conflict));
         }
-        self.snapshot = now;
+        self.horizon = now + 1;
         Ok(())
     }
 
@@ -301,15 +304,18 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(always)]
     pub(super) fn commit_stm(&mut self) -> Result<u64, Abort> {
         let state = self.slot.commit_state();
+        let counted = self.count_snapshots_early();
         self.view.memory.store(state, 1);
         // Sequentially consistent, so the state is visible before the TxID is taken.
         let transaction = self.view.memory.fetch_add(SharedLayout::CLOCK, 1) + 1;
         self.view.memory.store(state, transaction + 2);
-        if transaction != self.snapshot + 1 && !self.validate() {
+        if transaction != self.horizon && !self.validate() {
             return Err(self.doom(Abort::Conflict));
         }
         let log_records = self.make_durable(transaction);
+        self.keep_versions(transaction, counted);
         self.store_home();
+        self.keep_versions_late(transaction);
         self.scheme.stored_home(&self.view, &self.writes, self.concurrency());
         self.release_locks(Some(transaction));
         self.view.memory.store(state, 0);

@@ -9,7 +9,7 @@ use crate::memory::{Memory, PersistentAddress};
 use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::SharedLog;
 
-use super::{Control, Engine, Setup, Stm};
+use super::{Control, Engine, SERIAL_AFTER, Setup, Stm};
 use crate::transaction::{Abort, Concurrency, Lock, Read, Runner, Statistics, Transaction};
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
@@ -54,7 +54,7 @@ pub struct Worker<M: Memory, C: Control<M> = Stm> {
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub struct Tx<M: Memory, C: Control<M> = Stm> {
-    engine: Engine<M, C>,
+    pub(super) engine: Engine<M, C>,
     arenas: Arenas,
 }
 
@@ -120,7 +120,7 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         let index = free.ok_or(Error::NoFreeLog(logs))?;
         let scheme = lease(&view, index);
         let engine = Engine::new(view, index, scheme, control, shared_log);
-        Ok(Self { tx: Tx { engine, arenas: Arenas::new(index) }, read_only: false })
+        Ok(Self { tx: Tx::over(engine, index), read_only: false })
     }
 
     /// The number of the log that this worker leases.
@@ -174,6 +174,11 @@ impl<M: Memory, C: Control<M>> Drop for Running<'_, M, C> {
 }
 
 impl<M: Memory, C: Control<M>> Tx<M, C> {
+    /// The transactions of an engine that allocates from arena `arena`.
+    pub(super) fn over(engine: Engine<M, C>, arena: u64) -> Self {
+        Self { engine, arenas: Arenas::new(arena) }
+    }
+
     fn attempt<R>(
         &mut self,
         read_only: bool,
@@ -206,7 +211,10 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
             match why {
                 Abort::Conflict => {
                     attempt += 1;
-                    self.engine.back_off(attempt);
+                    // Who only reads looks back from now on, and meets none of those that it would give way to.
+                    if !read_only || attempt >= SERIAL_AFTER || !self.engine.can_look_back() {
+                        self.engine.back_off(attempt);
+                    }
                 }
                 Abort::LogFull => self.engine.make_room()?,
                 Abort::User | Abort::Failed => {

@@ -44,6 +44,9 @@ pub struct Options {
     pub protect: bool,
     /// The STM has 2 to this power stripe locks, 8 bytes each.
     pub lock_bits: u32,
+    /// Bytes of memory that old versions of what transactions change may take while there are snapshots. It is taken as they are
+    /// needed. With 0 there are no snapshots.
+    pub snapshot_bytes: u64,
     /// `Sync`: the log's size, for making it only, and when checkpoints run.
     pub sync: SyncParameters,
     /// Bytes of disk space (or of persistent memory) to take when the pool is created; the rest, up to the geometry's size, is taken as
@@ -70,6 +73,7 @@ impl Default for Options {
             assume_persistent: false,
             protect: false,
             lock_bits: 20,
+            snapshot_bytes: 256 << 20,
             sync: SyncParameters::default(),
             initial_size: None,
             map_ahead: false,
@@ -81,6 +85,9 @@ impl Default for Options {
 /// The most stripe locks, as a power of two: their numbers have 32 bits.
 const MAXIMAL_LOCK_BITS: u32 = 32;
 
+/// The most memory for old versions: their numbers have 32 bits.
+const MAXIMAL_SNAPSHOT_BYTES: u64 = 1 << 38;
+
 impl Options {
     /// Checks that a pool can be open so.
     ///
@@ -91,6 +98,12 @@ impl Options {
             return Err(Error::Parameter(format!(
                 "lock_bits is {}: the STM has at most 2^{MAXIMAL_LOCK_BITS} stripe locks",
                 self.lock_bits
+            )));
+        }
+        if self.snapshot_bytes > MAXIMAL_SNAPSHOT_BYTES {
+            return Err(Error::Parameter(format!(
+                "snapshot_bytes is {}: old versions take at most {MAXIMAL_SNAPSHOT_BYTES} bytes",
+                self.snapshot_bytes
             )));
         }
         Ok(())

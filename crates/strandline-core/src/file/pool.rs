@@ -14,7 +14,7 @@ use super::open::{OpenFiles, OpenLog};
 use super::options::Options;
 use super::ticket::{Flusher, Ticket};
 use crate::Domain;
-use crate::engine::{Control, Setup, Stm, Worker};
+use crate::engine::{Control, Setup, Snapshot, SnapshotUsage, Stm, Worker};
 use crate::error::{Error, Result};
 use crate::heap::{self, HeapUsage};
 use crate::layout::Header;
@@ -257,7 +257,8 @@ impl<C: Control<Native>> Pool<C> {
             None => None,
         };
         let sync_bytes = if device.is_some() { SharedLog::volatile_bytes(&layout, parameters) } else { 0 };
-        let shared = SharedLayout::new(&layout, options.lock_bits, sync_bytes);
+        let shared =
+            SharedLayout::new(&layout, options.lock_bits, sync_bytes).with_versions(options.snapshot_bytes);
         let sync = device.map(|(device, identity)| SyncPool {
             device: Arc::new(device),
             log: SharedLog::new(&layout, &shared, parameters, identity, life),
@@ -420,6 +421,26 @@ impl<C: Control<Native>> Pool<C> {
             *helper = Some(Helper::start(kind, self.native_view()?, self.setup.control.concurrency())?);
         }
         Ok(worker)
+    }
+
+    /// The pool as it is now, for as long as what is returned exists, whatever transactions do meanwhile. It leases no log.
+    ///
+    /// # Errors
+    /// [`Error::TooManySnapshots`]; [`Error::Parameter`]: the pool was opened without memory for snapshots;
+    /// [`Error::Unsupported`]: it is the laboratory's; [`Error::Poisoned`]: the device failed; [`Error::Forked`].
+    pub fn snapshot(&self) -> Result<Snapshot<Native, C>> {
+        self.check_process()?;
+        let shared_log = self.sync.as_ref().filter(|_| !self.read_only).map(|sync| sync.log);
+        Snapshot::begin(self.native_view()?, self.setup.control, shared_log)
+    }
+
+    /// What the snapshots that exist take.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
+        self.check_process()?;
+        Ok(SnapshotUsage::of(&self.native_view()?))
     }
 
     /// A view for a runner that promises nothing of what it stores: the pool is marked, and refused when it is next opened unless

@@ -7,9 +7,11 @@ use crate::memory::{LINE_BYTES, Memory, PersistentAddress, VolatileAddress};
 
 mod header;
 mod pool_id;
+mod versions;
 
 pub use header::Header;
 pub use pool_id::PoolId;
+pub use versions::{VersionEntry, VersionLayout};
 
 pub use crate::memory::PAGE_BYTES;
 /// Bytes in a record of a log.
@@ -257,12 +259,15 @@ pub struct SharedLayout {
     slot_count: u64,
     undo: VolatileAddress,
     sync: VolatileAddress,
+    versions: VersionLayout,
     bytes: u64,
 }
 
 impl SharedLayout {
     /// The highest TxID taken: the STM's global clock.
     pub const CLOCK: VolatileAddress = Self::at_line(0);
+    /// How many snapshots there are. Whoever commits has the line already.
+    pub const SNAPSHOTS: VolatileAddress = Self::CLOCK.word(1);
     /// Held by a transaction that has failed too often; others wait at their beginning.
     pub const SERIAL: VolatileAddress = Self::at_line(1);
     /// Single-writer mode: odd while home is being stored.
@@ -300,10 +305,24 @@ impl SharedLayout {
         let locks = 1u64 << lock_bits;
         let slots = Self::LOCKS.word(locks.next_multiple_of(8));
         let slot_count = layout.geometry.logs;
-        let undo = slots.byte(slot_count * Self::SLOT_LINES * LINE_BYTES);
+        // One more: of those that only read and lease no log.
+        let undo = slots.byte((slot_count + 1) * Self::SLOT_LINES * LINE_BYTES);
         let sync = undo.word(slot_count * Self::UNDO_ENTRIES * Self::undo_words(slot_count));
         let bytes = (sync.offset() + sync_bytes).next_multiple_of(PAGE_BYTES);
-        Self { lock_mask: locks - 1, slots, slot_count, undo, sync, bytes }
+        let versions = VersionLayout::new(VolatileAddress::new(bytes), 0);
+        Self { lock_mask: locks - 1, slots, slot_count, undo, sync, versions, bytes }
+    }
+
+    /// The same words and, behind them, up to `bytes` bytes for versions of lines: then there can be snapshots.
+    pub fn with_versions(self, bytes: u64) -> Self {
+        let versions = VersionLayout::new(VolatileAddress::new(self.bytes), bytes);
+        Self { versions, bytes: (self.bytes + versions.bytes()).next_multiple_of(PAGE_BYTES), ..self }
+    }
+
+    /// Where versions of lines lie.
+    #[inline(always)]
+    pub fn versions(&self) -> VersionLayout {
+        self.versions
     }
 
     /// Bytes that they take.
@@ -357,6 +376,11 @@ impl SharedLayout {
         Slot(self.slots.byte(index * Self::SLOT_LINES * LINE_BYTES))
     }
 
+    /// The words of those that only read and lease no log: nobody looks at them.
+    pub fn readers_slot(&self) -> (Slot, u64) {
+        (self.slot(self.slot_count), self.slot_count)
+    }
+
     /// The words of all logs.
     pub fn slots(self) -> impl Iterator<Item = Slot> {
         (0..self.slot_count).map(move |index| self.slot(index))
@@ -368,6 +392,9 @@ impl SharedLayout {
 pub struct Slot(VolatileAddress);
 
 impl Slot {
+    /// Of no log.
+    pub(crate) const NONE: Self = Self(VolatileAddress::new(0));
+
     /// 0: outside commit; 1: in commit, TxID not yet taken; t + 2: committing as TxID t.
     #[inline(always)]
     pub fn commit_state(self) -> VolatileAddress {

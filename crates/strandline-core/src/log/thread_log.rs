@@ -97,6 +97,24 @@ impl ThreadLog {
         }
     }
 
+    /// A log that has room for nothing.
+    pub fn none() -> Self {
+        Self {
+            start: PersistentAddress::NULL,
+            slot: Slot::NONE,
+            records: 0,
+            position: 0,
+            begin: 0,
+            phase: false,
+            run: 0,
+            last_commit: 0,
+            last_transaction: 0,
+            abort_records: Vec::new(),
+            gathered: [0; LINE_WORDS as usize],
+            unwritten: Vec::new(),
+        }
+    }
+
     /// Leaves the log for the next lessee: what aborted transactions left is written back, so that nothing
     /// about this run has to be remembered but where it stands.
     pub fn release<M: Memory>(&mut self, memory: &M) {

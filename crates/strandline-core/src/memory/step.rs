@@ -152,6 +152,26 @@ pub enum Step {
     SyncRecoveryHeapFlush,
     /// `Sync`: recovery takes block numbers above all that an earlier life can have used.
     SyncRecoveryNumbers,
+    /// Moved: a snapshot reads the clock before it is counted.
+    SnapshotEverything,
+    /// A snapshot waits until what it sees has stored home (a wait).
+    SnapshotWait,
+    /// Moved: a snapshot looks for a version before it loads home, and not after.
+    SnapshotLookFirst,
+    /// Weakened: of several versions above its time a snapshot takes the newest, not the oldest.
+    SnapshotOldest,
+    /// A snapshot looks, last of all, whether it was ended (a look).
+    SnapshotMark,
+    /// Moved: a transaction asks for snapshots before it takes its TxID.
+    SnapshotCount,
+    /// Moved: a transaction keeps versions after it has stored home.
+    SnapshotKeep,
+    /// Moved: a used entry gets its new TxID first.
+    SnapshotRefill,
+    /// Weakened: versions are reclaimed up to the newest snapshot, not the oldest.
+    SnapshotBound,
+    /// With a single writer a commit is published, as it is under the STM (a store).
+    SnapshotInCommit,
     /// SCT: between `lockDS` and `prepareLogEntry` (PB1).
     SynchronousLockBarrier,
     /// SCT: between `prepareLogEntry` and `mutateDS` (PB2, SB1).

@@ -62,6 +62,11 @@ pub trait Scheme: Sized {
 
     /// Begins to serve the worker that leases log `index`.
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self;
+    /// For somebody who only reads, at a snapshot, and leases no log. `None`: under this scheme there are no snapshots, since what
+    /// it stores home may not be committed.
+    fn reader() -> Option<Self> {
+        None
+    }
     /// Ends serving it, outside any transaction.
     fn release<M: Memory>(&mut self, view: &View<M>);
     /// A transaction begins.

@@ -104,6 +104,16 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         }
     }
 
+    fn reader() -> Option<Self> {
+        Some(Self {
+            log: ThreadLog::none(),
+            logging: L::default(),
+            volatile: true,
+            began_empty: true,
+            checkpoint: std::marker::PhantomData,
+        })
+    }
+
     fn release<M: Memory>(&mut self, view: &View<M>) {
         if !self.volatile {
             self.log.release(&view.memory);

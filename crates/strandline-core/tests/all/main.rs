@@ -3,3 +3,4 @@
 mod directions;
 mod heap;
 mod pool_file;
+mod snapshots;

@@ -1,0 +1,262 @@
+//! Reading at a snapshot: by somebody who only reads, and by a view whose first run met a conflict.
+
+use crate::error::{Error, Result};
+use crate::layout::{SharedLayout, VersionLayout, View};
+use crate::memory::{Memory, PersistentAddress, Step};
+use crate::sync::SharedLog;
+use crate::transaction::{Abort, Concurrency, Read};
+
+use super::versions::{self, Registration};
+use super::{Control, Engine, SERIAL_AFTER, Tx};
+use crate::heap::Access;
+use crate::scheme::SchemeObject;
+
+/// No lock's version is below it, and no sequence equals it: whoever reads at a snapshot reads nothing in the usual way.
+const fn out_of_reach(concurrency: Concurrency) -> u64 {
+    match concurrency {
+        Concurrency::Stm => 0,
+        Concurrency::SingleWriter | Concurrency::Locks => u64::MAX,
+    }
+}
+
+impl<M: Memory, C: Control<M>> Engine<M, C> {
+    /// Whether transactions can read at a snapshot.
+    pub(super) fn can_look_back(&self) -> bool {
+        self.view.shared.versions().any()
+            && !self.scheme.in_place()
+            && self.concurrency() != Concurrency::Locks
+    }
+
+    /// Lets a read-only transaction that has met a conflict read at a snapshot, where none can meet it.
+    #[cold]
+    pub(super) fn look_back(&mut self, attempt: u32) {
+        if attempt < SERIAL_AFTER && !self.holds_lock && self.can_look_back() {
+            // If there are as many snapshots as can be, the transaction runs as it did before.
+            if let Ok(past) = versions::register(&self.view) {
+                self.look_at(past);
+            }
+        }
+    }
+
+    fn look_at(&mut self, past: Registration) {
+        self.past = Some(past);
+        self.newest_seen = past.time;
+        self.horizon = out_of_reach(self.concurrency());
+    }
+
+    /// The transaction has ended, and reads at no snapshot any more.
+    #[inline(always)]
+    pub(super) fn look_ahead(&mut self) {
+        if let Some(past) = self.past.take() {
+            versions::end(&self.view, past);
+        }
+    }
+
+    /// Reads words of one line at a snapshot.
+    #[inline(never)]
+    pub(super) fn read_past(
+        &mut self,
+        past: Registration,
+        at: PersistentAddress,
+        into: &mut [u64],
+    ) -> Result<(), Abort> {
+        match versions::read_line(&self.view, past, at, into) {
+            Ok(()) => Ok(()),
+            Err(versions::Ended) => {
+                if self.slot_index == self.view.shared.readers_slot().1 {
+                    let bytes = self.view.shared.versions().entries() * VersionLayout::entry_bytes();
+                    return Err(self.fail(Error::SnapshotEnded { bytes }));
+                }
+                // A view runs again.
+                Err(self.doom(Abort::Conflict))
+            }
+        }
+    }
+
+    /// Where the commit asks for snapshots too early, what it learns; natively it never does.
+    #[inline(always)]
+    pub(super) fn count_snapshots_early(&self) -> Option<bool> {
+        self.view.memory.omitted(Step::SnapshotCount).then(|| versions::are_wanted(&self.view))
+    }
+
+    /// Keeps what the transaction is about to change, if there are snapshots.
+    #[inline(always)]
+    pub(super) fn keep_versions(&self, transaction: u64, counted: Option<bool>) {
+        if counted.unwrap_or_else(|| versions::are_wanted(&self.view))
+            && !self.view.memory.omitted(Step::SnapshotKeep)
+        {
+            versions::keep(&self.view, transaction, self.writes.entries().iter().map(|entry| entry.line));
+        }
+    }
+
+    /// The same, where it comes too late; natively it never does.
+    #[inline(always)]
+    pub(super) fn keep_versions_late(&self, transaction: u64) {
+        if self.view.memory.omitted(Step::SnapshotKeep) && versions::are_wanted(&self.view) {
+            versions::keep(&self.view, transaction, self.writes.entries().iter().map(|entry| entry.line));
+        }
+    }
+}
+
+/// The pool as it was at one moment, for as long as this exists. What reads it runs once: it meets no conflict, waits for no writer,
+/// and makes none wait.
+///
+/// What transactions change meanwhile is kept aside in memory, up to [`Options::snapshot_bytes`](crate::Options::snapshot_bytes).
+/// Past that the oldest snapshot ends, and reading it is [`Error::SnapshotEnded`].
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (pool, mut worker) = pool_and_worker();
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// let mut snapshot = pool.snapshot()?;
+/// worker.run(|tx| tx.write(tx.root(0), 6))?;
+/// assert_eq!(snapshot.read(|tx| tx.read(tx.root(0)))?, 5);
+/// // It is a reader itself, too.
+/// assert_eq!(snapshot.tx().read_array(snapshot.root(0)).map_err(|why| snapshot.error(why))?, [5]);
+/// assert_eq!(worker.view(|tx| tx.read(tx.root(0)))?, 6);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub struct Snapshot<M: Memory, C: Control<M>> {
+    tx: Tx<M, C>,
+}
+
+impl<M: Memory, C: Control<M>> Snapshot<M, C> {
+    /// A snapshot of the present. In the `Sync` domain it waits until that is durable.
+    ///
+    /// # Errors
+    /// [`Error::TooManySnapshots`]; [`Error::Parameter`]: there is no room for versions; [`Error::Unsupported`]: the pool may be of
+    /// any of the laboratory's schemes; [`Error::Poisoned`], [`Error::Forked`].
+    pub fn begin(view: View<M>, control: C, shared_log: Option<SharedLog>) -> Result<Self> {
+        if view.memory.is_forked() {
+            return Err(Error::Forked);
+        }
+        let scheme = C::reader()
+            .ok_or_else(|| Error::Unsupported("a snapshot of a pool of the laboratory's".into()))?;
+        view.memory.admit_thread();
+        let registration = versions::register(&view)?;
+        let (slot, index) = view.shared.readers_slot();
+        let mut engine = Engine::new(view, index, scheme, control, shared_log);
+        engine.slot = slot;
+        engine.read_only = true;
+        engine.look_at(registration);
+        let snapshot = Self { tx: Tx::over(engine, index) };
+        if let Some(log) = shared_log {
+            log.wait_durable(&snapshot.tx.engine.view, registration.time)?;
+        }
+        Ok(snapshot)
+    }
+
+    /// The TxID of the last transaction that it sees.
+    pub fn time(&self) -> u64 {
+        self.tx.engine.newest_seen
+    }
+
+    /// What reads. Whoever gets an [`Abort`] of it asks [`Snapshot::error`].
+    #[inline(always)]
+    pub fn tx(&mut self) -> &mut Tx<M, C> {
+        self.tx.engine.view.memory.admit_thread();
+        &mut self.tx
+    }
+
+    /// The error behind an abort. The snapshot can be read on.
+    #[cold]
+    pub fn error(&mut self, why: Abort) -> Error {
+        self.tx.engine.forgive(why)
+    }
+
+    /// Runs `body` once.
+    ///
+    /// # Errors
+    /// What `body` failed with: [`Error::SnapshotEnded`], damage, [`Error::ReadOnly`] where it writes.
+    pub fn read<R>(&mut self, body: impl FnOnce(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
+        body(self.tx()).map_err(|why| self.error(why))
+    }
+}
+
+impl<M: Memory, C: Control<M>> Engine<M, C> {
+    /// The error of an attempt that goes on.
+    fn forgive(&mut self, why: Abort) -> Error {
+        self.doomed = None;
+        self.take_error(why)
+    }
+}
+
+impl<M: Memory, C: Control<M>> Drop for Snapshot<M, C> {
+    fn drop(&mut self) {
+        let engine = &mut self.tx.engine;
+        // In a forked child the words are its own copy or gone.
+        if !engine.view.memory.is_forked() {
+            engine.view.memory.admit_thread();
+            engine.look_ahead();
+        }
+    }
+}
+
+impl<M: Memory, C: Control<M>> Read for Snapshot<M, C> {
+    #[inline]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.tx().read(at)
+    }
+    #[inline]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        self.tx().read_range(at, into)
+    }
+    fn root(&self, index: u64) -> PersistentAddress {
+        self.tx.root(index)
+    }
+    fn fail(&mut self, error: Error) -> Abort {
+        self.tx.fail(error)
+    }
+    fn data_words(&self) -> u64 {
+        self.tx.data_words()
+    }
+    fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
+        self.tx().find_block(at)
+    }
+    fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
+        self.tx().is_allocated(at)
+    }
+    fn tolerate(
+        &mut self,
+        body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort> {
+        self.tx().tolerate(body)
+    }
+}
+
+/// What a pool's snapshots take.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (pool, mut worker) = pool_and_worker();
+/// let snapshot = pool.snapshot()?;
+/// worker.run(|tx| tx.write(tx.root(0), 6))?;
+/// let usage = pool.snapshot_usage()?;
+/// assert_eq!((usage.snapshots, usage.versions, usage.ended), (1, 1, 0));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotUsage {
+    /// Snapshots that exist, those of views among them.
+    pub snapshots: u64,
+    /// Old versions of lines for which memory was taken so far; it is used again.
+    pub versions: u64,
+    /// Versions for which memory may be taken.
+    pub most_versions: u64,
+    /// Snapshots that were ended because there were no more.
+    pub ended: u64,
+}
+
+impl SnapshotUsage {
+    /// That of the pool behind `view`.
+    pub(crate) fn of<M: Memory>(view: &View<M>) -> Self {
+        let (memory, versions) = (&view.memory, view.shared.versions());
+        let load = |at| if versions.any() { memory.load(at) } else { 0 };
+        Self {
+            snapshots: memory.load(SharedLayout::SNAPSHOTS),
+            versions: load(versions.used()),
+            most_versions: versions.entries(),
+            ended: load(versions.ended()),
+        }
+    }
+}

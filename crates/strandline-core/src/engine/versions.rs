@@ -1,0 +1,338 @@
+//! Snapshots: old versions of lines, for reading the pool as it was at one moment while transactions go on.
+//!
+//! # The protocol
+//!
+//! A snapshot has a *time* S, the TxID of the last transaction that it sees. Home has what was committed last. Whoever
+//! changes a line while there are snapshots first keeps what it held, as an *entry*: the line, its eight words, and the
+//! TxID T of the transaction that is about to change it. So a word at time S is that of the line's entry with the smallest T
+//! above S, or the one at home if there is none. Entries lie in volatile memory alone.
+//!
+//! *Begin.* A registration is taken by an exchange from "none" to "everything", which says that no version may be
+//! dropped; then it is counted; then S is read from the clock; then the registration gets S. What has a TxID at or below S is waited
+//! for until it has stored home.
+//!
+//! *Commit.* With `in_commit` published the transaction takes its TxID T by a read-modify-write. When it is durable it
+//! loads the count of snapshots, and if there are any, the registrations. A snapshot that it does not see there has not read the clock
+//! yet, and its S will be T at least. If one is below T, an entry is pushed for each line about to change, before the first home
+//! store. An entry that the line has already, with a T above all registered S, serves all of them: then no other is needed, and a line
+//! that is written again and again has one entry for each snapshot at most.
+//!
+//! *Read.* The word at home first, then the chain: an entry was pushed before home was changed, so none means that what was
+//! loaded is right. There is no lock, no validation and no waiting.
+//!
+//! *Chains.* An entry is in the chain of its line's hash, which other lines share; entries of one line have falling T. They are
+//! pushed at the head by an exchange, and one reclaimer at a time cuts off what nobody needs: the bound is the smaller of the
+//! clock, read before the registrations, and the oldest S, and entries at or below it are free; a chain is cut where everything behind is.
+//! An entry stays an entry for ever and is used again. Whoever stands on one that is refilled sees T = 0 first of all, or
+//! the new T; T is stored last.
+//!
+//! *Bound.* When there is no entry left, and reclaiming frees too few, the oldest snapshot is ended: its registration is
+//! marked by an exchange, and the bound taken again. A snapshot looks at its mark after everything else that a read does. Writers do not
+//! wait for snapshots.
+
+use crate::error::{Error, Result};
+use crate::layout::{SharedLayout, VersionLayout, View};
+use crate::memory::{LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
+use crate::scheme::wait_for_commits;
+
+/// In a registration: nobody's.
+const NONE: u64 = 0;
+/// Somebody who has not read the clock yet.
+const EVERYTHING: u64 = 1;
+/// Time S is S plus this.
+const FIRST_TIME: u64 = 2;
+/// Ended for want of room.
+const ENDED: u64 = u64::MAX;
+
+/// Reclaiming frees this share of all entries, or the oldest snapshot ends: so it is rare.
+const SHARE_TO_FREE: u64 = 8;
+
+/// A registered snapshot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Registration {
+    word: VolatileAddress,
+    /// S.
+    pub time: u64,
+}
+
+/// The snapshot was ended: its versions took more room than there is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended;
+
+/// Registers a snapshot of the present, and waits until everything in it has stored home.
+///
+/// # Errors
+/// There are as many snapshots as can be, or no room for versions.
+pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    if !versions.any() {
+        return Err(Error::Parameter(
+            "a snapshot needs memory for old versions: open the pool with Options::snapshot_bytes".into(),
+        ));
+    }
+    loop {
+        let free = |&word: &VolatileAddress| memory.compare_exchange(word, NONE, EVERYTHING).is_ok();
+        let Some(word) = versions.registrations().find(free) else {
+            return Err(Error::TooManySnapshots(VersionLayout::REGISTRATIONS));
+        };
+        let early = memory.omitted(Step::SnapshotEverything);
+        let early = early.then(|| memory.load(SharedLayout::CLOCK));
+        memory.fetch_add(SharedLayout::SNAPSHOTS, 1);
+        let time = early.unwrap_or_else(|| memory.load(SharedLayout::CLOCK));
+        let registration = Registration { word, time };
+        if memory.compare_exchange(word, EVERYTHING, time + FIRST_TIME).is_ok() {
+            wait_for_commits(view, time, Step::SnapshotWait);
+            return Ok(registration);
+        }
+        // It was the oldest when there was no room: none of its versions were kept.
+        end(view, registration);
+    }
+}
+
+/// Ends a snapshot.
+pub(super) fn end<M: Memory>(view: &View<M>, registration: Registration) {
+    view.memory.store(registration.word, NONE);
+    view.memory.fetch_add(SharedLayout::SNAPSHOTS, 1u64.wrapping_neg());
+}
+
+/// Reads words of one line as they were at the snapshot's time.
+///
+/// # Errors
+/// The snapshot was ended.
+pub(super) fn read_line<M: Memory>(
+    view: &View<M>,
+    registration: Registration,
+    at: PersistentAddress,
+    into: &mut [u64],
+) -> std::result::Result<(), Ended> {
+    let memory = &view.memory;
+    let look = || find(view, at.line(), registration.time);
+    let early = memory.omitted(Step::SnapshotLookFirst).then(look);
+    memory.load_range(at, into);
+    if let Some(entry) = early.unwrap_or_else(look) {
+        let words = view.shared.versions().entry(entry).words();
+        memory.load_range(words.word(at.offset() / 8 % LINE_WORDS), into);
+    }
+    let is_marked = memory.load(registration.word) != registration.time + FIRST_TIME;
+    if is_marked && !memory.omitted(Step::SnapshotMark) { Err(Ended) } else { Ok(()) }
+}
+
+/// The number of the line's entry with the smallest T above `time`.
+fn find<M: Memory>(view: &View<M>, line: PersistentAddress, time: u64) -> Option<u64> {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    let mut best = None;
+    let mut at = memory.load(versions.head_of(line));
+    while at != 0 {
+        let entry = versions.entry(at);
+        let transaction = memory.load(entry.transaction());
+        if transaction == 0 {
+            break;
+        }
+        if memory.load(entry.line()) == line.offset() {
+            if transaction <= time {
+                break;
+            }
+            best = Some(at);
+            if memory.omitted(Step::SnapshotOldest) {
+                break;
+            }
+        }
+        at = memory.load(entry.next());
+    }
+    best
+}
+
+/// Whether a transaction that is about to store home has to ask [`keep`].
+#[inline(always)]
+pub(super) fn are_wanted<M: Memory>(view: &View<M>) -> bool {
+    view.shared.versions().any() && view.memory.load(SharedLayout::SNAPSHOTS) != 0
+}
+
+/// Keeps what the lines hold that transaction `transaction` is about to change, for the snapshots that do not see it.
+#[cold]
+#[inline(never)]
+pub(super) fn keep<M: Memory>(
+    view: &View<M>,
+    transaction: u64,
+    lines: impl Iterator<Item = PersistentAddress>,
+) {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    // The newest S below T; one above it sees the change. "Everything" takes an entry whatever there is.
+    let mut newest = None;
+    let mut takes_everything = false;
+    for word in versions.registrations() {
+        match memory.load(word) {
+            NONE | ENDED => {}
+            EVERYTHING => takes_everything = true,
+            time if time - FIRST_TIME < transaction => newest = newest.max(Some(time - FIRST_TIME)),
+            _ => {}
+        }
+    }
+    if newest.is_none() && !takes_everything {
+        return;
+    }
+    for line in lines {
+        let serves_all = |newest| newest_of(view, line).is_some_and(|kept| kept > newest);
+        if !takes_everything && newest.is_some_and(serves_all) {
+            continue;
+        }
+        // No room although every snapshot was ended: then nobody needs the rest.
+        let Some(number) = take(view) else { return };
+        let entry = versions.entry(number);
+        let mut words = [0; LINE_WORDS as usize];
+        let first = memory.omitted(Step::SnapshotRefill);
+        memory.store(entry.transaction(), if first { transaction } else { 0 });
+        memory.store(entry.line(), line.offset());
+        memory.load_range(line, &mut words);
+        memory.store_range(entry.words(), &words);
+        let head = versions.head_of(line);
+        let mut next = memory.load(head);
+        loop {
+            memory.store(entry.next(), next);
+            memory.store(entry.transaction(), transaction);
+            match memory.compare_exchange(head, next, number) {
+                Ok(_) => break,
+                Err(now) => next = now,
+            }
+            memory.store(entry.transaction(), 0);
+        }
+    }
+}
+
+/// The largest T of the line's entries.
+fn newest_of<M: Memory>(view: &View<M>, line: PersistentAddress) -> Option<u64> {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    let mut at = memory.load(versions.head_of(line));
+    while at != 0 {
+        let entry = versions.entry(at);
+        let transaction = memory.load(entry.transaction());
+        if transaction == 0 {
+            break;
+        }
+        if memory.load(entry.line()) == line.offset() {
+            return Some(transaction);
+        }
+        at = memory.load(entry.next());
+    }
+    None
+}
+
+/// Takes a free entry; its number. `None`: there is none, and no snapshot either.
+fn take<M: Memory>(view: &View<M>) -> Option<u64> {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    loop {
+        let mut free = memory.load(versions.free());
+        while free as u32 != 0 {
+            let number = u64::from(free as u32);
+            let next = memory.load(versions.entry(number).next_free());
+            match memory.compare_exchange(versions.free(), free, changed(free, next)) {
+                Ok(_) => return Some(number),
+                Err(now) => free = now,
+            }
+        }
+        let used = memory.load(versions.used());
+        if used < versions.entries() {
+            if memory.compare_exchange(versions.used(), used, used + 1).is_ok() {
+                return Some(used + 1);
+            }
+        } else if !make_room(view) {
+            return None;
+        }
+    }
+}
+
+/// The word of the free entries with `first` as the first one, told from all others that it was lately.
+fn changed(word: u64, first: u64) -> u64 {
+    ((word >> 32).wrapping_add(1) << 32) | first
+}
+
+/// Frees entries, and ends snapshots until enough are; whether there may be a free one.
+fn make_room<M: Memory>(view: &View<M>) -> bool {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    memory.lock(versions.latch());
+    // Somebody else may have done it meanwhile.
+    let mut freed = u64::from(memory.load(versions.free()) as u32 != 0);
+    if freed == 0 {
+        freed = reclaim(view);
+        while freed < (versions.entries() / SHARE_TO_FREE).max(1) && end_oldest(view) {
+            freed += reclaim(view);
+        }
+    }
+    memory.unlock(versions.latch());
+    freed > 0
+}
+
+/// Ends the oldest snapshot; whether there was one.
+fn end_oldest<M: Memory>(view: &View<M>) -> bool {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    let words = versions.registrations().map(|word| (memory.load(word), word));
+    let oldest = words.filter(|&(time, _)| time != NONE && time != ENDED).min_by_key(|&(time, _)| time);
+    if let Some((time, word)) = oldest
+        && memory.compare_exchange(word, time, ENDED).is_ok()
+    {
+        memory.fetch_add(versions.ended(), 1);
+    }
+    oldest.is_some()
+}
+
+/// Frees the entries that no snapshot needs; how many. The caller holds the latch.
+fn reclaim<M: Memory>(view: &View<M>) -> u64 {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    let clock = memory.load(SharedLayout::CLOCK);
+    let times = versions.registrations().map(|word| memory.load(word));
+    let times = times.filter(|&time| time != NONE && time != ENDED);
+    let newest = memory.omitted(Step::SnapshotBound);
+    let bound = if newest { times.max() } else { times.min() };
+    let bound = bound.map_or(clock, |time| clock.min(time.saturating_sub(FIRST_TIME)));
+    (0..versions.heads()).map(|number| cut(view, versions.head(number), bound)).sum()
+}
+
+/// Cuts off and frees what a chain has at or below `bound` at its end; how many entries.
+fn cut<M: Memory>(view: &View<M>, head: VolatileAddress, bound: u64) -> u64 {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    loop {
+        let first = memory.load(head);
+        let (mut kept, mut at) = (None, first);
+        while at != 0 {
+            let entry = versions.entry(at);
+            if memory.load(entry.transaction()) > bound {
+                kept = Some(entry);
+            }
+            at = memory.load(entry.next());
+        }
+        let rest = match kept {
+            Some(entry) => {
+                let rest = memory.load(entry.next());
+                if rest != 0 {
+                    memory.store(entry.next(), 0);
+                }
+                rest
+            }
+            None if first == 0 || memory.compare_exchange(head, first, 0).is_ok() => first,
+            // Somebody has pushed one.
+            None => continue,
+        };
+        return free(view, rest);
+    }
+}
+
+/// Frees the entries from `number` on, which are in no chain any more. Whoever still stands on one finds its way on.
+fn free<M: Memory>(view: &View<M>, mut number: u64) -> u64 {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    let mut freed = 0;
+    while number != 0 {
+        let entry = versions.entry(number);
+        let next = memory.load(entry.next());
+        let mut first = memory.load(versions.free());
+        loop {
+            memory.store(entry.next_free(), u64::from(first as u32));
+            match memory.compare_exchange(versions.free(), first, changed(first, number)) {
+                Ok(_) => break,
+                Err(now) => first = now,
+            }
+        }
+        freed += 1;
+        number = next;
+    }
+    freed
+}

@@ -1,0 +1,131 @@
+//! Where the old versions of lines lie, in the volatile words.
+
+use crate::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress, VolatileAddress};
+
+/// Where the old versions of lines lie that snapshots read. They are in `engine/versions.rs`, which says what they mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionLayout {
+    first: VolatileAddress,
+    /// Heads of chains, a power of two; 0 where there are no versions.
+    heads: u64,
+    /// Entries.
+    entries: u64,
+}
+
+impl VersionLayout {
+    /// Words for snapshots to register in.
+    pub const REGISTRATIONS: u64 = 64;
+    const FIRST_REGISTRATION: u64 = 3;
+    const FIRST_HEAD: u64 = Self::FIRST_REGISTRATION + Self::REGISTRATIONS / LINE_WORDS;
+    /// TxID, line, next, next free one, and a line's words.
+    const ENTRY_WORDS: u64 = 4 + LINE_WORDS;
+
+    /// Versions in `bytes` bytes at `first`, as many as there is room for.
+    pub(super) fn new(first: VolatileAddress, bytes: u64) -> Self {
+        let rest = (bytes / 8).saturating_sub(Self::FIRST_HEAD * LINE_WORDS);
+        // About two heads for each three entries.
+        let heads = match rest / (2 * Self::ENTRY_WORDS) {
+            0 => 0,
+            some => 1 << some.ilog2(),
+        };
+        Self { first, heads, entries: (rest - heads) / Self::ENTRY_WORDS * u64::from(heads > 0) }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        match self.heads {
+            0 => 0,
+            heads => 8 * (Self::FIRST_HEAD * LINE_WORDS + heads + self.entries * Self::ENTRY_WORDS),
+        }
+    }
+
+    /// Whether there is room for versions at all.
+    #[inline(always)]
+    pub fn any(&self) -> bool {
+        self.heads > 0
+    }
+
+    /// How many versions there is room for.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Bytes of a version.
+    pub const fn entry_bytes() -> u64 {
+        8 * Self::ENTRY_WORDS
+    }
+
+    /// Heads of chains.
+    pub fn heads(&self) -> u64 {
+        self.heads
+    }
+
+    /// Held while versions are reclaimed.
+    pub fn latch(&self) -> VolatileAddress {
+        self.first
+    }
+
+    /// How many entries were ever used.
+    pub fn used(&self) -> VolatileAddress {
+        self.first.byte(LINE_BYTES)
+    }
+
+    /// Snapshots that were ended for want of room.
+    pub fn ended(&self) -> VolatileAddress {
+        self.first.byte(LINE_BYTES).word(1)
+    }
+
+    /// The first free entry: its number in the low half, a count of changes in the high one.
+    pub fn free(&self) -> VolatileAddress {
+        self.first.byte(2 * LINE_BYTES)
+    }
+
+    /// Where snapshots are registered.
+    pub fn registrations(self) -> impl Iterator<Item = VolatileAddress> {
+        let first = self.first.byte(Self::FIRST_REGISTRATION * LINE_BYTES);
+        (0..Self::REGISTRATIONS).map(move |index| first.word(index))
+    }
+
+    /// The head with this number: the number of its chain's first entry, 0 for none.
+    pub fn head(&self, number: u64) -> VolatileAddress {
+        self.first.byte(Self::FIRST_HEAD * LINE_BYTES).word(number)
+    }
+
+    /// The head of a line's chain.
+    #[inline]
+    pub fn head_of(&self, line: PersistentAddress) -> VolatileAddress {
+        let hash = (line.offset() / LINE_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.head(hash >> 32 & (self.heads - 1))
+    }
+
+    /// The entry with this number, from 1 on.
+    pub fn entry(&self, number: u64) -> VersionEntry {
+        VersionEntry(self.head(self.heads).word((number - 1) * Self::ENTRY_WORDS))
+    }
+}
+
+/// A line as it was before a transaction changed it.
+#[derive(Clone, Copy, Debug)]
+pub struct VersionEntry(VolatileAddress);
+
+impl VersionEntry {
+    /// The TxID of the transaction that changed it; 0 while the entry is filled.
+    pub fn transaction(self) -> VolatileAddress {
+        self.0
+    }
+    /// The line.
+    pub fn line(self) -> VolatileAddress {
+        self.0.word(1)
+    }
+    /// The entry behind it in its chain, 0 for none.
+    pub fn next(self) -> VolatileAddress {
+        self.0.word(2)
+    }
+    /// The free entry behind it.
+    pub fn next_free(self) -> VolatileAddress {
+        self.0.word(3)
+    }
+    /// The line's first word.
+    pub fn words(self) -> VolatileAddress {
+        self.0.word(4)
+    }
+}
