@@ -68,7 +68,8 @@
 //!    are loaded. [`Persist::load`] and [`Item::decode`] ask for a [`Stored`], which only this module can make, for words that it has just read. What a type's
 //!    words mean is said by its layout: [`Persist`], [`Item`] and [`Key`] are unsafe to implement, and the derives, which are
 //!    safe to use, hash name, version and fields into it.
-//! 2. *No handle is used as of another type, pool or transaction.* The brand `'p` is invariant, and each transaction has its own. A type's layout
+//! 2. *No handle is used as of another type, pool or transaction.* The brand `'p` is invariant, and each transaction has its own. (A
+//!    [`Snapshot`]'s is its borrow, which another snapshot's may be too: both only read.) A type's layout
 //!    is in the tag that its block begins with, and a tag that is another is an error.
 //! 3. *A write goes into a block of its own kind.* The pool may be damaged, and so a handle or a link that was read from it may be any number. Before
 //!    anything is written or freed through one, the heap says that a block begins there and is large enough, and the tag that it is of the type. So it is for
@@ -104,6 +105,7 @@ mod pointer;
 mod queue;
 mod range;
 mod root;
+mod snapshot;
 mod store;
 mod transaction;
 mod vector;
@@ -119,9 +121,10 @@ pub use pointer::Ptr;
 pub use queue::{Iter as QueueIter, Queue};
 pub use range::Range;
 pub use root::Migrations;
+pub use snapshot::Snapshot;
 pub use store::{Session, Store};
 pub use strandline_core::Domain;
-pub use strandline_core::engine::{SingleWriter, Stm};
+pub use strandline_core::engine::{SingleWriter, SnapshotUsage, Stm};
 pub use strandline_core::error::{Error, Result};
 pub use strandline_core::file::{BackupReport, Options, Recovery, Ticket};
 pub use strandline_core::heap::HeapUsage;

@@ -7,8 +7,9 @@ use std::path::Path;
 use super::persist::Root;
 use super::pointer::Ptr;
 use super::root::{self, Migrations};
+use super::snapshot::Snapshot;
 use super::transaction::{self, Control, Tx, View, WorkerOf};
-use strandline_core::engine::{Setup, Stm};
+use strandline_core::engine::{Setup, SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
 use strandline_core::file::{BackupReport, BoxedWorker, Options, Pool, Recovery, Ticket};
 use strandline_core::heap::HeapUsage;
@@ -319,7 +320,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     }
 
     /// Runs `body` as a read-only transaction: it sees one state of the pool, whatever others do meanwhile, and
-    /// cannot write. It may run several times.
+    /// cannot write. After a conflict it runs a second time, and then at a snapshot, which meets none. (It may run more often
+    /// where there is no memory for snapshots, or too little.) What must run once reads a [`Store::snapshot`].
     ///
     /// ```
     /// # use strandline::*;
@@ -357,8 +359,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// order of keys, counts, and that every key and value is one of its type. What is wrong is returned, and nothing if
     /// all is well. [`pool::check`](strandline_core::file::check) looks at what is below: headers, logs and heap.
     ///
-    /// It is one transaction that reads everything: in a large store that others write to it may have to begin anew
-    /// again and again.
+    /// It is one transaction that reads everything.
     ///
     /// ```
     /// # use strandline::*;
@@ -383,6 +384,24 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// As [`Store::view`]. Damage is in what is returned.
     pub fn check(&self) -> Result<Vec<String>> {
         self.view(|tx, root| root.check(tx))
+    }
+
+    /// The store as it is now, for as long as what is returned exists: for reading much, or slowly, beside writers. In the `Sync`
+    /// domain it waits until what it sees is durable.
+    ///
+    /// # Errors
+    /// [`Error::TooManySnapshots`]: there are 64; [`Error::Parameter`]: the options leave no memory for snapshots;
+    /// [`Error::Poisoned`], [`Error::Forked`].
+    pub fn snapshot(&self) -> Result<Snapshot<'_, R, C>> {
+        Ok(Snapshot::new(self.pool.snapshot()?, self.root))
+    }
+
+    /// What the snapshots that exist take.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
+        self.pool.snapshot_usage()
     }
 
     /// Keeps one of the pool's workers for several transactions; waits while all are in use.

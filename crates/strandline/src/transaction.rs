@@ -131,7 +131,7 @@ pub(crate) use debug_as_name;
 debug_as_name! { View<'_;> Tx<'_;> }
 
 impl<'p, C: Control> View<'p, C> {
-    fn new(inner: &'p mut EngineTx<C>) -> Self {
+    pub(crate) fn new(inner: &'p mut EngineTx<C>) -> Self {
         Self { inner: RefCell::new(inner), operations: Cell::new(0) }
     }
 
@@ -140,11 +140,13 @@ impl<'p, C: Control> View<'p, C> {
         self.operations.get()
     }
 
-    /// Runs one operation, which must not call what it was given by a user: that may use the transaction too.
+    /// Runs one operation, which must not call what it was given by a user: that may use the transaction too. Why it failed a
+    /// transaction's runner says in the end, and a snapshot at once.
     #[inline]
     pub(crate) fn words<R>(&self, body: impl FnOnce(&mut EngineTx<C>) -> Result<R, Abort>) -> Result<R> {
         self.operations.set(self.operations.get() + 1);
-        body(&mut self.inner.borrow_mut()).map_err(|_| Error::Interrupted)
+        let tx = &mut **self.inner.borrow_mut();
+        body(tx).map_err(|why| tx.snapshot_error(why).unwrap_or(Error::Interrupted))
     }
 }
 

@@ -63,7 +63,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         match versions::read_line(&self.view, past, at, into) {
             Ok(()) => Ok(()),
             Err(versions::Ended) => {
-                if self.slot_index == self.view.shared.readers_slot().1 {
+                if self.is_reader() {
                     let bytes = self.view.shared.versions().entries() * VersionLayout::entry_bytes();
                     return Err(self.fail(Error::SnapshotEnded { bytes }));
                 }
@@ -178,6 +178,19 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn forgive(&mut self, why: Abort) -> Error {
         self.doomed = None;
         self.take_error(why)
+    }
+
+    /// Whether this reads at a snapshot and does nothing else.
+    fn is_reader(&self) -> bool {
+        self.slot_index == self.view.shared.readers_slot().1
+    }
+}
+
+impl<M: Memory, C: Control<M>> Tx<M, C> {
+    /// The error behind an abort, where this is a [`Snapshot`]'s, which can be read on.
+    #[cold]
+    pub fn snapshot_error(&mut self, why: Abort) -> Option<Error> {
+        self.engine.is_reader().then(|| self.engine.forgive(why))
     }
 }
 

@@ -8,4 +8,5 @@ mod leases;
 mod protection;
 mod repair;
 mod robustness;
+mod snapshots;
 mod typed;
