@@ -106,18 +106,17 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         log_records
     }
 
-    /// Takes a TxID so that a snapshot that begins meanwhile waits for its transaction, as under the STM.
+    /// Takes a TxID so that a snapshot that begins meanwhile waits for its transaction, as under the STM. Nobody else takes one, so
+    /// it is known before, and published at once.
     #[inline(always)]
     fn publish_commit(&mut self) -> u64 {
-        let (memory, state) = (&self.view.memory, self.slot.commit_state());
-        let published = !memory.omitted(Step::SnapshotInCommit);
-        if published {
-            memory.store(state, 1);
+        let memory = &self.view.memory;
+        let transaction = memory.load(SharedLayout::CLOCK) + 1;
+        if !memory.omitted(Step::SnapshotInCommit) {
+            memory.store(self.slot.commit_state(), transaction + 2);
         }
-        let transaction = memory.fetch_add(SharedLayout::CLOCK, 1) + 1;
-        if published {
-            memory.store(state, transaction + 2);
-        }
+        // The count of snapshots is loaded after this, and not before.
+        memory.fetch_add(SharedLayout::CLOCK, 1);
         transaction
     }
 
