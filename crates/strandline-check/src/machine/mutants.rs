@@ -24,7 +24,7 @@ const fn shape(workload: Workload, threads: usize, transactions: u32, histories:
 /// controllers; and histories so long that logs go round, or that a word takes a value again while its older versions wait.
 pub const SHAPES: [Shape; 5] = [
     shape(Workload::Sps, 3, 12, 60),
-    shape(Workload::Allocator, 1, 60, 150),
+    shape(Workload::Allocator, 1, 60, 2000),
     shape(Workload::Hash, 3, 40, 100),
     shape(Workload::Allocator, 1, 800, 100),
     shape(Workload::Sps, 1, 800, 100),
