@@ -15,8 +15,8 @@ use strandline_core::scheme::Schemes;
 use strandline_core::{Abort, Error, Read, Runner, Transaction};
 
 const GEOMETRY: Geometry = Geometry { size: 16 << 12, logs: 4, log_bytes: 4096, chunk_bytes: 4096 };
-/// Words on three lines, two on the first.
-const WORDS: [u64; 4] = [0, 8, 64, 128];
+/// Words on three lines, two on the first; the second line shares its chain where there are few.
+const WORDS: [u64; 4] = [0, 8, 256, 576];
 const WRITERS: usize = 2;
 const READERS: usize = 2;
 
@@ -50,21 +50,24 @@ where
 {
     let mut random = Rng::with_seed(seed);
     let layout = Layout::new(GEOMETRY).unwrap();
-    let bytes = version_bytes([2, 3, 6, 40][random.usize(..4)]);
+    // Where used entries are refilled wrongly, few entries and few threads: one reader has to stand on one that is used again.
+    let refills = omitted == Some(Step::SnapshotRefill);
+    let bytes = version_bytes(if refills { 2 } else { [2, 3, 6, 40][random.usize(..4)] });
+    let (writers, readers) = if refills { (1, 1) } else { (WRITERS, READERS) };
     let shared = SharedLayout::new(&layout, 7, 0).with_versions(bytes);
     let data = (layout.data.offset() / 8) as usize..(layout.end().offset() / 8) as usize;
     let image = vec![0; (GEOMETRY.size / 8) as usize];
-    let threads = WRITERS + READERS;
+    let threads = writers + readers;
     let world = Rc::new(X86World::new(image, shared.bytes(), data, threads, Setting::Line, omitted));
     let seen: RefCell<Vec<Seen>> = RefCell::default();
     let committed: RefCell<Vec<u64>> = RefCell::default();
     let (seen_by_all, committed_by_all) = (&seen, &committed);
     let mut bodies: Vec<Thread> = Vec::new();
-    for writer in 0..WRITERS {
+    for writer in 0..writers {
         let mut random = random.fork();
         bodies.push(Box::new(move |memory: &Hosted| {
             let mut worker = lease(View { memory, layout, shared }, control);
-            for number in 1..=random.u64(2..=5) {
+            for number in 1..=random.u64(2..=8) {
                 let unique = (writer as u64 + 1) << 32 | number << 8;
                 let chosen: Vec<usize> = (0..random.usize(1..=2)).map(|_| random.usize(..4)).collect();
                 worker
@@ -81,12 +84,12 @@ where
             }
         }));
     }
-    for _ in 0..READERS {
+    for _ in 0..readers {
         let mut random = random.fork();
         bodies.push(Box::new(move |memory: &Hosted| {
             for _ in 0..random.u64(1..=3) {
                 let committed = committed_by_all.borrow().clone();
-                if random.u8(..4) == 0 {
+                if random.u8(..4) == 0 && !refills {
                     // A view, whose second run is at a snapshot; of its time it does not tell.
                     let mut reader = lease(View { memory, layout, shared }, control);
                     let values = reader
@@ -113,6 +116,7 @@ where
         }));
     }
     let policy = match random.u8(..3) {
+        _ if refills => Policy::Priorities { every: random.u32(5..40), critical: 10, stalls: true },
         0 => Policy::Random { every: random.u32(1..20) },
         1 => Policy::Priorities { every: 40, critical: 12, stalls: false },
         _ => Policy::Priorities { every: 30, critical: 10, stalls: true },
@@ -186,17 +190,31 @@ const RULES: [Step; 9] = [
     Step::SnapshotMark,
     Step::SnapshotCount,
     Step::SnapshotKeep,
-    Step::SnapshotRefill,
+    Step::SnapshotNewest,
     Step::SnapshotBound,
 ];
 
+fn assert_found<C>(control: C, step: Step, histories: u64)
+where
+    C: for<'m> Control<&'m Hosted>,
+{
+    assert!(first_wrong(control, Some(step), histories).is_some(), "{step:?} is not found");
+}
+
 #[test]
 fn each_rule_of_a_snapshot_that_is_left_out_is_found() {
-    let found = |found: Option<(u64, String)>, step| assert!(found.is_some(), "{step:?} is not found");
     for step in RULES {
-        found(first_wrong(Stm, Some(step), 20_000), step);
+        assert_found(Stm, step, 20_000);
     }
     for step in RULES.into_iter().chain([Step::SnapshotInCommit]) {
-        found(first_wrong(SingleWriter, Some(step), 20_000), step);
+        assert_found(SingleWriter, step, 20_000);
     }
+}
+
+/// A reader has to stop at an entry until that is used again, and the writer in the middle of filling it.
+#[test]
+#[ignore = "half a minute"]
+fn an_entry_that_is_refilled_in_the_wrong_order_is_found() {
+    assert_found(Stm, Step::SnapshotRefill, 600_000);
+    assert_found(SingleWriter, Step::SnapshotRefill, 600_000);
 }

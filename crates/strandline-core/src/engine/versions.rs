@@ -18,13 +18,15 @@
 //! that is written again and again has one entry for each snapshot at most.
 //!
 //! *Read.* The word at home first, then the chain: an entry was pushed before home was changed, so none means that what was
-//! loaded is right. There is no lock, no validation and no waiting.
+//! loaded is right. There is no lock, no validation and no waiting. The largest T of all entries is raised before home is changed, too:
+//! where it is not above S, there is nothing to look for.
 //!
 //! *Chains.* An entry is in the chain of its line's hash, which other lines share; entries of one line have falling T. They are
 //! pushed at the head by an exchange, and one reclaimer at a time cuts off what nobody needs: the bound is the smaller of the
 //! clock, read before the registrations, and the oldest S, and entries at or below it are free; a chain is cut where everything behind is.
 //! An entry stays an entry for ever and is used again. Whoever stands on one that is refilled sees T = 0 first of all, or
-//! the new T; T is stored last.
+//! the new T; T is stored last. Reclaiming looks at every chain, so it is left until there is no free entry, or until a snapshot ends and
+//! many entries were pushed.
 //!
 //! *Bound.* When there is no entry left, and reclaiming frees too few, the oldest snapshot is ended: its registration is
 //! marked by an exchange, and the bound taken again. A snapshot looks at its mark after everything else that a read does. Writers do not
@@ -46,6 +48,10 @@ const ENDED: u64 = u64::MAX;
 
 /// Reclaiming frees this share of all entries, or the oldest snapshot ends: so it is rare.
 const SHARE_TO_FREE: u64 = 8;
+
+/// A snapshot that ends looks at all chains if there was a push for each so many of them, and so many pushes at least.
+const CHAINS_FOR_A_PUSH: u64 = 32;
+const LEAST_PUSHES: u64 = 32;
 
 /// A registered snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -91,8 +97,15 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
 
 /// Ends a snapshot.
 pub(super) fn end<M: Memory>(view: &View<M>, registration: Registration) {
-    view.memory.store(registration.word, NONE);
-    view.memory.fetch_add(SharedLayout::SNAPSHOTS, 1u64.wrapping_neg());
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    memory.store(registration.word, NONE);
+    memory.fetch_add(SharedLayout::SNAPSHOTS, 1u64.wrapping_neg());
+    let pushed = memory.load(versions.pushed()).wrapping_sub(memory.load(versions.reclaimed()));
+    if pushed >= (versions.heads() / CHAINS_FOR_A_PUSH).max(LEAST_PUSHES) && memory.try_lock(versions.latch())
+    {
+        reclaim(view);
+        memory.unlock(versions.latch());
+    }
 }
 
 /// Reads words of one line as they were at the snapshot's time.
@@ -106,7 +119,10 @@ pub(super) fn read_line<M: Memory>(
     into: &mut [u64],
 ) -> std::result::Result<(), Ended> {
     let memory = &view.memory;
-    let look = || find(view, at.line(), registration.time);
+    let newest = view.shared.versions().newest();
+    let look = || {
+        (memory.load(newest) > registration.time).then(|| find(view, at.line(), registration.time)).flatten()
+    };
     let early = memory.omitted(Step::SnapshotLookFirst).then(look);
     memory.load_range(at, into);
     if let Some(entry) = early.unwrap_or_else(look) {
@@ -171,13 +187,15 @@ pub(super) fn keep<M: Memory>(
     if newest.is_none() && !takes_everything {
         return;
     }
+    let mut pushed = 0;
     for line in lines {
         let serves_all = |newest| newest_of(view, line).is_some_and(|kept| kept > newest);
         if !takes_everything && newest.is_some_and(serves_all) {
             continue;
         }
         // No room although every snapshot was ended: then nobody needs the rest.
-        let Some(number) = take(view) else { return };
+        let Some(number) = take(view) else { break };
+        pushed += 1;
         let entry = versions.entry(number);
         let mut words = [0; LINE_WORDS as usize];
         let first = memory.omitted(Step::SnapshotRefill);
@@ -195,6 +213,16 @@ pub(super) fn keep<M: Memory>(
                 Err(now) => next = now,
             }
             memory.store(entry.transaction(), 0);
+        }
+    }
+    if pushed > 0 && !memory.omitted(Step::SnapshotNewest) {
+        memory.fetch_add(versions.pushed(), pushed);
+        let mut newest = memory.load(versions.newest());
+        while newest < transaction {
+            match memory.compare_exchange(versions.newest(), newest, transaction) {
+                Ok(_) => break,
+                Err(now) => newest = now,
+            }
         }
     }
 }
@@ -278,6 +306,7 @@ fn end_oldest<M: Memory>(view: &View<M>) -> bool {
 /// Frees the entries that no snapshot needs; how many. The caller holds the latch.
 fn reclaim<M: Memory>(view: &View<M>) -> u64 {
     let (memory, versions) = (&view.memory, view.shared.versions());
+    memory.store(versions.reclaimed(), memory.load(versions.pushed()));
     let clock = memory.load(SharedLayout::CLOCK);
     let times = versions.registrations().map(|word| memory.load(word));
     let times = times.filter(|&time| time != NONE && time != ENDED);

@@ -79,6 +79,21 @@ impl VersionLayout {
         self.first.byte(2 * LINE_BYTES)
     }
 
+    /// The largest T of all entries that were ever pushed.
+    pub fn newest(&self) -> VolatileAddress {
+        self.first.byte(2 * LINE_BYTES).word(1)
+    }
+
+    /// How many entries were pushed.
+    pub fn pushed(&self) -> VolatileAddress {
+        self.first.byte(2 * LINE_BYTES).word(2)
+    }
+
+    /// How many had been when entries were last reclaimed.
+    pub fn reclaimed(&self) -> VolatileAddress {
+        self.first.byte(LINE_BYTES).word(2)
+    }
+
     /// Where snapshots are registered.
     pub fn registrations(self) -> impl Iterator<Item = VolatileAddress> {
         let first = self.first.byte(Self::FIRST_REGISTRATION * LINE_BYTES);
@@ -90,11 +105,10 @@ impl VersionLayout {
         self.first.byte(Self::FIRST_HEAD * LINE_BYTES).word(number)
     }
 
-    /// The head of a line's chain.
+    /// The head of a line's chain. Those of neighbouring lines are neighbours.
     #[inline]
     pub fn head_of(&self, line: PersistentAddress) -> VolatileAddress {
-        let hash = (line.offset() / LINE_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.head(hash >> 32 & (self.heads - 1))
+        self.head(line.offset() / LINE_BYTES & (self.heads - 1))
     }
 
     /// The entry with this number, from 1 on.

@@ -166,6 +166,8 @@ pub enum Step {
     SnapshotCount,
     /// Moved: a transaction keeps versions after it has stored home.
     SnapshotKeep,
+    /// A transaction that has kept versions says that there are newer ones (a store).
+    SnapshotNewest,
     /// Moved: a used entry gets its new TxID first.
     SnapshotRefill,
     /// Weakened: versions are reclaimed up to the newest snapshot, not the oldest.
