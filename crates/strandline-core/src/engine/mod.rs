@@ -555,6 +555,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     #[inline(never)]
     fn read_array_called<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
+        if let Some(past) = self.past
+            && let Some(words) = versions::read_home(&self.view, past, at)
+        {
+            return Ok(words);
+        }
         let mut words = [0; N];
         self.read_range_here(at, &mut words)?;
         Ok(words)

@@ -135,6 +135,7 @@ impl<M: Memory, C: Control<M>> Snapshot<M, C> {
         view.memory.admit_thread();
         let registration = versions::register(&view)?;
         let (slot, index) = view.shared.readers_slot();
+        let view = View { shared: view.shared.without_locks(), ..view };
         let mut engine = Engine::new(view, index, scheme, control, shared_log);
         engine.slot = slot;
         engine.read_only = true;

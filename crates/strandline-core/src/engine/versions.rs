@@ -108,6 +108,19 @@ pub(super) fn end<M: Memory>(view: &View<M>, registration: Registration) {
     }
 }
 
+/// Words of one line of the data as they are at home, if nothing newer than the snapshot has been stored there or anywhere.
+#[inline(always)]
+pub(super) fn read_home<M: Memory, const N: usize>(
+    view: &View<M>,
+    registration: Registration,
+    at: PersistentAddress,
+) -> Option<[u64; N]> {
+    let memory = &view.memory;
+    let words = memory.load_data(at)?;
+    let is_newest = memory.load(view.shared.versions().newest()) <= registration.time;
+    (is_newest && memory.load(registration.word) == registration.time + FIRST_TIME).then_some(words)
+}
+
 /// Reads words of one line as they were at the snapshot's time.
 ///
 /// # Errors

@@ -319,6 +319,11 @@ impl SharedLayout {
         Self { versions, bytes: (self.bytes + versions.bytes()).next_multiple_of(PAGE_BYTES), ..self }
     }
 
+    /// The same words for somebody who uses no stripe locks, and is to touch no more than one of them.
+    pub(crate) fn without_locks(self) -> Self {
+        Self { lock_mask: 0, ..self }
+    }
+
     /// Where versions of lines lie.
     #[inline(always)]
     pub fn versions(&self) -> VersionLayout {

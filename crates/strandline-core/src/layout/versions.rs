@@ -108,7 +108,7 @@ impl VersionLayout {
     /// The head of a line's chain. Those of neighbouring lines are neighbours.
     #[inline]
     pub fn head_of(&self, line: PersistentAddress) -> VolatileAddress {
-        self.head(line.offset() / LINE_BYTES & (self.heads - 1))
+        self.head((line.offset() / LINE_BYTES) & (self.heads - 1))
     }
 
     /// The entry with this number, from 1 on.
