@@ -1,201 +1,18 @@
 //! How claims B1 to B20 are judged: functions of what the figures measured.
 
-use strandline_workloads::{BLURRED, DEFAULT_WRITE_LATENCY_NS, WorkloadKind};
+use strandline_workloads::{BLURRED, WorkloadKind};
 
+use super::lens::{
+    Lens, bulk_note, constant, determination, falling, fig7_note, headline, known, order, rising, trend,
+    weaker,
+};
 use super::{figures, label, recovery};
-use crate::claim::{Claim, readable};
+use crate::claim::Claim;
 use crate::measurements::{Key, Measurements};
-use crate::native::{ABORTS, THROUGHPUT, UNCHARGED};
-use crate::paper::{Finding, Measured, Order};
-use crate::session::{Effort, Error, Session};
-use crate::simulated::SIMULATED;
-use crate::verdict::{self, Baseline, TOLERANCE};
-
-/// A figure's throughputs under one instruction, bulk persistence charged or not.
-#[derive(Clone, Copy)]
-pub struct Lens<'a> {
-    all: &'a Measurements,
-    figure: &'static str,
-    instruction: &'a str,
-    uncharged: bool,
-}
-
-impl<'a> Lens<'a> {
-    /// What a claim is judged by: the simulated machine if one was chosen, else the paper's instruction, everything
-    /// charged.
-    pub fn judged(all: &'a Measurements, figure: &'static str) -> Self {
-        let simulated = all.settings(figure).iter().any(|setting| setting.ends_with(SIMULATED));
-        let instruction = if simulated { SIMULATED } else { "clflush" };
-        Self { all, figure, instruction, uncharged: false }
-    }
-
-    /// The other ways to look at the figure.
-    fn others(self) -> impl Iterator<Item = Self> {
-        let mut instructions = vec![self.instruction];
-        for setting in self.all.settings(self.figure) {
-            let instruction = setting.rsplit(", ").next().unwrap_or(setting);
-            if !instructions.contains(&instruction) {
-                instructions.push(instruction);
-            }
-        }
-        instructions
-            .into_iter()
-            .flat_map(move |instruction| {
-                [false, true].map(move |uncharged| Self { instruction, uncharged, ..self })
-            })
-            .skip(1)
-    }
-
-    fn name(self) -> String {
-        let charge = if self.uncharged { ", bulk uncharged" } else { "" };
-        format!("{}{charge}", self.instruction)
-    }
-
-    /// A quantity of a system, of a workload where the figure has several.
-    fn quantity(self, workload: Option<&str>, system: &str, quantity: &str, x: &str) -> Option<f64> {
-        let setting = workload.map(|workload| format!("{workload}, {}", self.instruction));
-        let setting = setting.as_deref().unwrap_or(self.instruction);
-        self.all.median(Key { figure: self.figure, setting, system, quantity }, x)
-    }
-
-    /// Transactions per second.
-    fn of(self, workload: Option<&str>, system: &str, x: &str) -> Option<f64> {
-        let quantity = if self.uncharged { UNCHARGED } else { THROUGHPUT };
-        self.quantity(workload, system, quantity, x)
-    }
-
-    /// One system's throughput over another's.
-    fn ratio(self, system: &str, over: &str, x: &str) -> Option<f64> {
-        Some(self.of(None, system, x)? / self.of(None, over, x)?)
-    }
-
-    /// The share of the throughput that BASE loses against NP which a system regains.
-    fn regained(self, workload: Option<&str>, system: &str, x: &str) -> Option<f64> {
-        let base = self.of(workload, "base", x)?;
-        Some((self.of(workload, system, x)? - base) / (self.of(workload, "np", x)? - base))
-    }
-
-    /// [`Lens::ratio`] on each of Fig. 7's workloads.
-    fn ratios(self, system: &str, over: &str) -> Option<Vec<f64>> {
-        BLURRED.into_iter().map(|workload| self.ratio(system, over, workload.name)).collect()
-    }
-
-    fn mean(self, system: &str, over: &str) -> Option<f64> {
-        self.ratios(system, over).map(|ratios| mean(&ratios))
-    }
-
-    /// Smallest, largest and mean of [`Lens::ratios`].
-    fn range(self, system: &str, over: &str) -> [Option<f64>; 3] {
-        let ratios = self.ratios(system, over);
-        let ratios = ratios.as_deref();
-        [
-            ratios.map(|all| all.iter().copied().fold(f64::INFINITY, f64::min)),
-            ratios.map(|all| all.iter().copied().fold(0.0, f64::max)),
-            ratios.map(mean),
-        ]
-    }
-}
-
-fn mean(all: &[f64]) -> f64 {
-    all.iter().sum::<f64>() / all.len() as f64
-}
-
-/// A headline judged by the figure's first lens, with the others beside it.
-fn headline<'a>(
-    claim: &Claim,
-    lens: Lens<'a>,
-    baseline: Baseline,
-    method: &str,
-    numbers: impl Fn(Lens<'a>) -> Vec<Option<f64>>,
-) -> Finding {
-    let finding = Finding::headline(claim, numbers(lens), baseline, method);
-    lens.others().fold(finding, |finding, other| {
-        let numbers = numbers(other);
-        let verdict = verdict::headline(&numbers, claim.value.numbers(), baseline);
-        finding.beside(other.name(), Measured::Numbers(numbers), Some(verdict))
-    })
-}
-
-/// A trend judged by the figure's first lens, with the others beside it.
-fn trend<'a>(
-    lens: Lens<'a>,
-    method: &str,
-    numbers: impl Fn(Lens<'a>) -> Vec<(String, Option<f64>)>,
-    orders: impl Fn(Lens<'a>) -> Vec<Order>,
-) -> Finding {
-    let finding = Finding::trend(numbers(lens), orders(lens), method);
-    lens.others().fold(finding, |finding, other| {
-        let verdict = Finding::trend(Vec::new(), orders(other), "").verdict;
-        finding.beside(other.name(), Measured::Named(numbers(other)), Some(verdict))
-    })
-}
-
-/// What bulk persistence costs the systems that have it, from what was measured: the reason of most that falls
-/// short.
-fn bulk_note(finding: Finding, lens: Lens, systems: &[&str], xs: &[&str], latency_ns: f64) -> Finding {
-    let of = |system: &str| -> Option<String> {
-        let share = |x: &&str| {
-            let lines = lens.quantity(None, system, "bulk lines/tx", x)?;
-            Some((lines, lines * latency_ns * 1e-9 * lens.of(None, system, x)?))
-        };
-        let all: Vec<(f64, f64)> = xs.iter().map(share).collect::<Option<_>>()?;
-        let mean = |of: fn(&(f64, f64)) -> f64| mean(&all.iter().map(of).collect::<Vec<_>>());
-        let (lines, share) = (readable(mean(|pair| pair.0)), readable((100.0 * mean(|pair| pair.1)).round()));
-        Some(format!("{}: {lines} lines per transaction, {share}% of its time", label(system)))
-    };
-    let texts: Option<Vec<_>> = systems.iter().map(|system| of(system)).collect();
-    match texts {
-        None => finding,
-        Some(texts) => finding.note(format!(
-            "Emulated latency of the lines that bulk persistence writes back one by one, {latency_ns} ns each: {}. The              paper's wbinvd is one instruction, to which no latency can be added; see the numbers with bulk uncharged.",
-            texts.join("; ")
-        )),
-    }
-}
-
-/// [`bulk_note`] for Fig. 7.
-fn fig7_note(finding: Finding, lens: Lens, systems: &[&str]) -> Finding {
-    let xs = BLURRED.map(|workload| workload.name);
-    bulk_note(finding, lens, systems, &xs, DEFAULT_WRITE_LATENCY_NS as f64)
-}
-
-fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
-    Order { order: text.into(), holds }
-}
-
-/// All the values, if all were measured and they are two at least.
-fn known(values: impl Iterator<Item = Option<f64>>) -> Option<Vec<f64>> {
-    values.collect::<Option<Vec<_>>>().filter(|values| values.len() > 1)
-}
-
-/// From step to step, and over all by what a trend wants.
-fn rising(values: &[f64]) -> bool {
-    let ends = values.first().zip(values.last());
-    values.windows(2).all(|pair| pair[0] < pair[1])
-        && ends.is_some_and(|(&first, &last)| verdict::above(last, first))
-}
-
-fn falling(values: &[f64]) -> bool {
-    let ends = values.first().zip(values.last());
-    values.windows(2).all(|pair| pair[0] > pair[1])
-        && ends.is_some_and(|(&first, &last)| verdict::above(first, last))
-}
-
-/// No value lies further from the mean than a headline may from the paper's number.
-fn constant(values: &[f64]) -> bool {
-    let mean = mean(values);
-    values.iter().all(|value| (value - mean).abs() <= TOLERANCE * mean)
-}
-
-/// A trend over a parameter says less with fewer points.
-fn weaker(finding: Finding, session: &Session) -> Finding {
-    if session.effort == Effort::Full {
-        finding
-    } else {
-        finding
-            .note("--quick: judged by the parameter's first, middle and last value, and by few repetitions.")
-    }
-}
+use crate::native::ABORTS;
+use crate::paper::{Finding, Measured};
+use crate::session::{Error, Session};
+use crate::verdict::{self, Baseline};
 
 const FIG7: &str = "Fig. 7: medians of the interleaved repetitions, divided for each workload.";
 
@@ -236,11 +53,12 @@ pub fn b6(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
 }
 
 pub fn b18(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let method = "Fig. 7: (BPPM - 1) / (NP - 1) of the means of throughputs normalised to BASE, as B2 and B4 give 0.527.";
+    let method = "Fig. 7: (B2 - 1) / (1 / B4 - 1) of the measured averages, as the paper's B2 and B4 give 0.527: BASE \
+                  over NP is averaged as in B4.";
     let lens = Lens::judged(all, "fig7");
     let finding = headline(claim, lens, Baseline::Zero, method, |lens| {
-        let share = |bppm: f64, np: f64| (bppm - 1.0) / (np - 1.0);
-        vec![lens.mean("bppm", "base").zip(lens.mean("np", "base")).map(|(bppm, np)| share(bppm, np))]
+        let share = |gain: f64, base_over_np: f64| (gain - 1.0) / (base_over_np.recip() - 1.0);
+        vec![lens.mean("bppm", "base").zip(lens.mean("base", "np")).map(|(gain, left)| share(gain, left))]
     });
     Ok(fig7_note(finding, lens, &["bppm"]))
 }
@@ -450,16 +268,6 @@ pub fn b12(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, 
     Ok(weaker(finding, session))
 }
 
-/// The coefficient of determination of a straight line through the points: 1 where they lie on it.
-fn determination(x: &[f64], y: &[f64]) -> f64 {
-    let (mean_x, mean_y) = (mean(x), mean(y));
-    let sum = |of: &dyn Fn(f64, f64) -> f64| -> f64 {
-        x.iter().zip(y).map(|(x, y)| of(x - mean_x, y - mean_y)).sum()
-    };
-    let (xx, xy, yy) = (sum(&|x, _| x * x), sum(&|x, y| x * y), sum(&|_, y| y * y));
-    if xx == 0.0 || yy == 0.0 { 0.0 } else { xy * xy / (xx * yy) }
-}
-
 const FIG13: &str = "Fig. 13: medians of the interleaved repetitions.";
 
 pub fn b13(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
@@ -557,6 +365,8 @@ fn named(system: &str) -> &'static str {
 mod tests {
     use super::*;
     use crate::measurements::Spread;
+    use crate::native::{BY_LINE, THROUGHPUT};
+    use crate::session::Effort;
     use crate::verdict::Verdict;
 
     /// A Fig. 7 in which every system has the throughput of this factor on every workload.
@@ -592,6 +402,42 @@ mod tests {
         assert_eq!(orders.verdict, Verdict::Short);
         let broken: Vec<_> = orders.orders.iter().filter(|order| order.holds != Some(true)).collect();
         assert!(matches!(broken[..], [order] if order.order.contains("BP(XIL) > BASE")), "{broken:?}");
+    }
+
+    /// NP is twice BASE on four workloads and ten times on one: the mean of NP / BASE (3.6) is not what B4's mean of BASE / NP
+    /// (0.42) is one over.
+    #[test]
+    fn the_share_regained_follows_from_the_averages_of_b2_and_b4() {
+        let mut all = fig7(&[("base", 100.0), ("bppm", 150.0)]);
+        for (at, workload) in BLURRED.into_iter().enumerate() {
+            let key = Key { figure: "fig7", setting: "clflush", system: "np", quantity: THROUGHPUT };
+            let factor = if at == 0 { 1000.0 } else { 200.0 };
+            all.add(key, workload.name, Spread::exactly(factor * (at + 1) as f64));
+        }
+        let number = |id: &str| match judge(id, &all).measured {
+            Measured::Numbers(numbers) => numbers[0].unwrap(),
+            Measured::Named(_) => unreachable!("{id} is a headline"),
+        };
+        assert!((number("B4") - 0.42).abs() < 1e-9);
+        assert!((number("B18") - (number("B2") - 1.0) / (1.0 / number("B4") - 1.0)).abs() < 1e-9);
+    }
+
+    /// What is judged is charged once for each persistence in bulk; as it ran stands beside.
+    #[test]
+    fn charged_by_line_stands_beside() {
+        let mut all = fig7(&[("base", 100.0), ("bppm", 186.3)]);
+        for (system, factor) in [("base", 100.0), ("bppm", 130.0)] {
+            for workload in BLURRED {
+                let key = Key { figure: "fig7", setting: "clflush", system, quantity: BY_LINE };
+                all.add(key, workload.name, Spread::exactly(factor));
+            }
+        }
+        let finding = judge("B2", &all);
+        assert_eq!(finding.verdict, Verdict::Holds);
+        let [beside] = &finding.beside[..] else { panic!("{:?}", finding.beside) };
+        assert_eq!(beside.setting, "clflush, bulk charged by line");
+        assert_eq!(beside.measured.in_short(), "1.3");
+        assert_eq!(beside.verdict, Some(Verdict::Short));
     }
 
     #[test]

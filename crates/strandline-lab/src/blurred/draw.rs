@@ -4,7 +4,7 @@ use strandline_workloads::{BLURRED, WorkloadKind};
 
 use super::{SYSTEMS, figures, recovery};
 use crate::measurements::{Key, Measurements, Spread};
-use crate::native::{ABORTS, THROUGHPUT, UNCHARGED};
+use crate::native::{ABORTS, BY_LINE, THROUGHPUT};
 use crate::paper::{Curve, Form, Mark, Panel};
 
 /// What is drawn of one setting of a figure.
@@ -13,23 +13,23 @@ struct Source<'a> {
     all: &'a Measurements,
     figure: &'static str,
     setting: &'a str,
-    uncharged: bool,
+    by_line: bool,
 }
 
 impl<'a> Source<'a> {
-    /// The same without the emulated latency of bulk persistence.
-    fn uncharged(self) -> Self {
-        Self { uncharged: true, ..self }
+    /// The same with bulk persistence charged by line.
+    fn by_line(self) -> Self {
+        Self { by_line: true, ..self }
     }
 
     fn title(self, what: &str) -> String {
         let what = if what.is_empty() { String::new() } else { format!("{what}: ") };
-        let charge = if self.uncharged { ", bulk persistence uncharged" } else { "" };
+        let charge = if self.by_line { ", bulk persistence charged by line" } else { "" };
         format!("{what}{}{charge}", self.setting)
     }
 
     fn throughput(self, system: &str, x: &str) -> Option<Spread> {
-        self.spread(system, if self.uncharged { UNCHARGED } else { THROUGHPUT }, x)
+        self.spread(system, if self.by_line { BY_LINE } else { THROUGHPUT }, x)
     }
 
     fn spread(self, system: &str, quantity: &str, x: &str) -> Option<Spread> {
@@ -72,7 +72,7 @@ impl<'a> Source<'a> {
 }
 
 fn sources<'a>(all: &'a Measurements, figure: &'static str) -> impl Iterator<Item = Source<'a>> {
-    all.settings(figure).into_iter().map(move |setting| Source { all, figure, setting, uncharged: false })
+    all.settings(figure).into_iter().map(move |setting| Source { all, figure, setting, by_line: false })
 }
 
 fn lines(title: String, x_label: &str, y_label: &str, x: &[String], curves: Vec<Curve>) -> Panel {
@@ -132,7 +132,8 @@ pub fn fig7(all: &Measurements) -> Vec<Panel> {
             ],
         }
     };
-    sources(all, "fig7").flat_map(|source| [source, source.uncharged()]).map(panel).collect()
+    let panels = sources(all, "fig7").flat_map(|source| [source, source.by_line()]).map(panel);
+    panels.filter(|panel| !panel.curves.is_empty()).collect()
 }
 
 pub fn fig8(all: &Measurements) -> Vec<Panel> {
@@ -202,7 +203,7 @@ pub fn fig11(all: &Measurements) -> Vec<Panel> {
     let panel = |instruction: &str| {
         let curve = |(colour, workload): (usize, WorkloadKind)| {
             let setting = format!("{}, {instruction}", workload.name);
-            let source = Source { all, figure: "fig11", setting: &setting, uncharged: false };
+            let source = Source { all, figure: "fig11", setting: &setting, by_line: false };
             let first = x.first().and_then(|x| source.throughput("bppm", x));
             let relative = |x: &String| Some(source.throughput("bppm", x)?.scaled(first?.median.recip()));
             Curve { name: workload.name.into(), colour, values: x.iter().map(relative).collect() }
@@ -256,10 +257,10 @@ pub fn fig13(all: &Measurements) -> Vec<Panel> {
         gain
     };
     let panels = |source: Source| {
-        let uncharged = source.uncharged();
-        [throughput(source), gain(source), throughput(uncharged), gain(uncharged)]
+        let by_line = source.by_line();
+        [throughput(source), gain(source), throughput(by_line), gain(by_line)]
     };
-    sources(all, "fig13").flat_map(panels).collect()
+    sources(all, "fig13").flat_map(panels).filter(|panel| !panel.curves.is_empty()).collect()
 }
 
 pub fn fig14(all: &Measurements) -> Vec<Panel> {

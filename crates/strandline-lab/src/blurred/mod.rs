@@ -4,6 +4,7 @@ mod claims;
 mod draw;
 mod figures;
 mod format;
+mod lens;
 mod recovery;
 
 use crate::paper::{ClaimSpec, FigureSpec, Paper};
@@ -14,12 +15,12 @@ pub static PAPER: Paper = Paper {
     letter: 'B',
     title: "Blurred Persistence in Transactional Persistent Memory",
     citation: "Y. Lu, J. Shu, L. Sun, MSST 2015",
-    setting: "The paper ran on a quad-core AMD Opteron at 2.4 GHz and added 150 ns to each memory flush. Here the same \
-              schemes run on this machine's memory, on one STM (word-based, encounter-time locking, as TinySTM); each line \
-              that is written back costs 150 ns more, busy-waited. Verdicts are taken with clflush, the paper's \
+    setting: "The paper ran on a quad-core AMD Opteron at 2.4 GHz and added 150 ns to each memory flush operation. Here the \
+              same schemes run on this machine's memory, on one STM (word-based, encounter-time locking, as TinySTM); each \
+              line that is written back costs 150 ns more, busy-waited. Verdicts are taken with clflush, the paper's \
               instruction; beside it stands the best instruction of this processor. The paper's wbinvd is privileged: \
-              bulk persistence writes its lines back one by one, each is charged, and a second series shows it \
-              uncharged, as the paper's single instruction would be.",
+              bulk persistence writes its lines back one by one and is charged once, as the single flush operation that \
+              it is in the paper; a second series shows it charged for each line.",
     figures: &FIGURES,
     claims: &CLAIMS,
     on_machines: true,

@@ -1,0 +1,209 @@
+//! What claims B1 to B20 are judged by: a figure's throughputs as one setting has them, and the orders that trends state.
+
+use strandline_workloads::{BLURRED, DEFAULT_WRITE_LATENCY_NS};
+
+use super::label;
+use crate::claim::{Claim, readable};
+use crate::measurements::{Key, Measurements};
+use crate::native::{BY_LINE, THROUGHPUT};
+use crate::paper::{Finding, Measured, Order};
+use crate::session::{Effort, Session};
+use crate::simulated::SIMULATED;
+use crate::verdict::{self, Baseline, TOLERANCE};
+
+/// A figure's throughputs under one instruction, bulk persistence charged once each time or by line.
+#[derive(Clone, Copy)]
+pub struct Lens<'a> {
+    all: &'a Measurements,
+    figure: &'static str,
+    instruction: &'a str,
+    by_line: bool,
+}
+
+impl<'a> Lens<'a> {
+    /// What a claim is judged by: the simulated machine if one was chosen, else the paper's instruction. Each persistence in
+    /// bulk is charged once.
+    pub fn judged(all: &'a Measurements, figure: &'static str) -> Self {
+        let simulated = all.settings(figure).iter().any(|setting| setting.ends_with(SIMULATED));
+        let instruction = if simulated { SIMULATED } else { "clflush" };
+        Self { all, figure, instruction, by_line: false }
+    }
+
+    /// The other ways to look at the figure.
+    pub fn others(self) -> impl Iterator<Item = Self> {
+        let mut instructions = vec![self.instruction];
+        for setting in self.all.settings(self.figure) {
+            let instruction = setting.rsplit(", ").next().unwrap_or(setting);
+            if !instructions.contains(&instruction) {
+                instructions.push(instruction);
+            }
+        }
+        instructions
+            .into_iter()
+            .flat_map(move |instruction| {
+                [false, true].map(move |by_line| Self { instruction, by_line, ..self })
+            })
+            .skip(1)
+    }
+
+    pub fn name(self) -> String {
+        let charge = if self.by_line { ", bulk charged by line" } else { "" };
+        format!("{}{charge}", self.instruction)
+    }
+
+    /// A quantity of a system, of a workload where the figure has several.
+    pub fn quantity(self, workload: Option<&str>, system: &str, quantity: &str, x: &str) -> Option<f64> {
+        let setting = workload.map(|workload| format!("{workload}, {}", self.instruction));
+        let setting = setting.as_deref().unwrap_or(self.instruction);
+        self.all.median(Key { figure: self.figure, setting, system, quantity }, x)
+    }
+
+    /// Transactions per second.
+    pub fn of(self, workload: Option<&str>, system: &str, x: &str) -> Option<f64> {
+        let quantity = if self.by_line { BY_LINE } else { THROUGHPUT };
+        self.quantity(workload, system, quantity, x)
+    }
+
+    /// One system's throughput over another's.
+    pub fn ratio(self, system: &str, over: &str, x: &str) -> Option<f64> {
+        Some(self.of(None, system, x)? / self.of(None, over, x)?)
+    }
+
+    /// The share of the throughput that BASE loses against NP which a system regains.
+    pub fn regained(self, workload: Option<&str>, system: &str, x: &str) -> Option<f64> {
+        let base = self.of(workload, "base", x)?;
+        Some((self.of(workload, system, x)? - base) / (self.of(workload, "np", x)? - base))
+    }
+
+    /// [`Lens::ratio`] on each of Fig. 7's workloads.
+    fn ratios(self, system: &str, over: &str) -> Option<Vec<f64>> {
+        BLURRED.into_iter().map(|workload| self.ratio(system, over, workload.name)).collect()
+    }
+
+    pub fn mean(self, system: &str, over: &str) -> Option<f64> {
+        self.ratios(system, over).map(|ratios| mean(&ratios))
+    }
+
+    /// Smallest, largest and mean of [`Lens::ratios`].
+    pub fn range(self, system: &str, over: &str) -> [Option<f64>; 3] {
+        let ratios = self.ratios(system, over);
+        let ratios = ratios.as_deref();
+        [
+            ratios.map(|all| all.iter().copied().fold(f64::INFINITY, f64::min)),
+            ratios.map(|all| all.iter().copied().fold(0.0, f64::max)),
+            ratios.map(mean),
+        ]
+    }
+}
+
+fn mean(all: &[f64]) -> f64 {
+    all.iter().sum::<f64>() / all.len() as f64
+}
+
+/// A headline judged by the figure's first lens, with the others beside it.
+pub fn headline<'a>(
+    claim: &Claim,
+    lens: Lens<'a>,
+    baseline: Baseline,
+    method: &str,
+    numbers: impl Fn(Lens<'a>) -> Vec<Option<f64>>,
+) -> Finding {
+    let finding = Finding::headline(claim, numbers(lens), baseline, method);
+    lens.others().fold(finding, |finding, other| {
+        let numbers = numbers(other);
+        let verdict = verdict::headline(&numbers, claim.value.numbers(), baseline);
+        finding.beside(other.name(), Measured::Numbers(numbers), Some(verdict))
+    })
+}
+
+/// A trend judged by the figure's first lens, with the others beside it.
+pub fn trend<'a>(
+    lens: Lens<'a>,
+    method: &str,
+    numbers: impl Fn(Lens<'a>) -> Vec<(String, Option<f64>)>,
+    orders: impl Fn(Lens<'a>) -> Vec<Order>,
+) -> Finding {
+    let finding = Finding::trend(numbers(lens), orders(lens), method);
+    lens.others().fold(finding, |finding, other| {
+        let verdict = Finding::trend(Vec::new(), orders(other), "").verdict;
+        finding.beside(other.name(), Measured::Named(numbers(other)), Some(verdict))
+    })
+}
+
+/// What bulk persistence would cost if it were charged by line, from what was measured: by how much the charge decides.
+pub fn bulk_note(finding: Finding, lens: Lens, systems: &[&str], xs: &[&str], latency_ns: f64) -> Finding {
+    let of = |system: &str| -> Option<String> {
+        let share = |x: &&str| {
+            let lines = lens.quantity(None, system, "bulk lines/tx", x)?;
+            let rate = Lens { by_line: true, ..lens }.of(None, system, x)?;
+            Some((lines, lines * latency_ns * 1e-9 * rate))
+        };
+        let all: Vec<(f64, f64)> = xs.iter().map(share).collect::<Option<_>>()?;
+        let mean = |of: fn(&(f64, f64)) -> f64| mean(&all.iter().map(of).collect::<Vec<_>>());
+        let (lines, share) = (readable(mean(|pair| pair.0)), readable((100.0 * mean(|pair| pair.1)).round()));
+        Some(format!("{}: {lines} lines per transaction, {share}% of its time", label(system)))
+    };
+    let texts: Option<Vec<_>> = systems.iter().map(|system| of(system)).collect();
+    match texts {
+        None => finding,
+        Some(texts) => finding.note(format!(
+            "Natively bulk persistence writes its lines back one by one, and is charged {latency_ns} ns once, as the paper's \
+             wbinvd. Charged for each line it would wait for {}: see the numbers with bulk charged by line.",
+            texts.join("; ")
+        )),
+    }
+}
+
+/// [`bulk_note`] for Fig. 7.
+pub fn fig7_note(finding: Finding, lens: Lens, systems: &[&str]) -> Finding {
+    let xs = BLURRED.map(|workload| workload.name);
+    bulk_note(finding, lens, systems, &xs, DEFAULT_WRITE_LATENCY_NS as f64)
+}
+
+pub fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
+    Order { order: text.into(), holds }
+}
+
+/// All the values, if all were measured and they are two at least.
+pub fn known(values: impl Iterator<Item = Option<f64>>) -> Option<Vec<f64>> {
+    values.collect::<Option<Vec<_>>>().filter(|values| values.len() > 1)
+}
+
+/// From step to step, and over all by what a trend wants.
+pub fn rising(values: &[f64]) -> bool {
+    let ends = values.first().zip(values.last());
+    values.windows(2).all(|pair| pair[0] < pair[1])
+        && ends.is_some_and(|(&first, &last)| verdict::above(last, first))
+}
+
+pub fn falling(values: &[f64]) -> bool {
+    let ends = values.first().zip(values.last());
+    values.windows(2).all(|pair| pair[0] > pair[1])
+        && ends.is_some_and(|(&first, &last)| verdict::above(first, last))
+}
+
+/// No value lies further from the mean than a headline may from the paper's number.
+pub fn constant(values: &[f64]) -> bool {
+    let mean = mean(values);
+    values.iter().all(|value| (value - mean).abs() <= TOLERANCE * mean)
+}
+
+/// A trend over a parameter says less with fewer points.
+pub fn weaker(finding: Finding, session: &Session) -> Finding {
+    if session.effort == Effort::Full {
+        finding
+    } else {
+        finding
+            .note("--quick: judged by the parameter's first, middle and last value, and by few repetitions.")
+    }
+}
+
+/// The coefficient of determination of a straight line through the points: 1 where they lie on it.
+pub fn determination(x: &[f64], y: &[f64]) -> f64 {
+    let (mean_x, mean_y) = (mean(x), mean(y));
+    let sum = |of: &dyn Fn(f64, f64) -> f64| -> f64 {
+        x.iter().zip(y).map(|(x, y)| of(x - mean_x, y - mean_y)).sum()
+    };
+    let (xx, xy, yy) = (sum(&|x, _| x * x), sum(&|x, y| x * y), sum(&|_, y| y * y));
+    if xx == 0.0 || yy == 0.0 { 0.0 } else { xy * xy / (xx * yy) }
+}
