@@ -27,10 +27,11 @@ pub use claim::{Claim, Kind, Value, claims};
 pub use measurements::{Key, Measurements, Series, Spread};
 pub use paper::{
     At, Beside, ClaimSpec, Curve, FigureSpec, Finding, Form, Mark, Measured, Order, PAPERS, Panel, Paper,
+    Site, Venue,
 };
 pub use report::html;
 pub use results::json;
-pub use session::{Effort, Error, Evaluation, Interval, Pace, Session, Settings, reproduce};
+pub use session::{Effort, Error, Evaluation, Interval, Pace, Session, Settings, Simulation, reproduce};
 pub use verdict::{Baseline, MARGIN, TOLERANCE, Verdict, above, exact, headline, trend};
 
 /// The examples of the architecture page, compiled and run.

@@ -58,8 +58,14 @@ pub struct Cell {
 impl Cell {
     /// How many measurements these cells take.
     pub fn steps(cells: &[Self], session: &Session) -> u64 {
-        let here = cells.iter().filter(|cell| cell.threads <= session.cores).count() as u64;
-        here * session.pace().repetitions + simulated::steps(cells, session)
+        Self::here(cells, session).count() as u64 * session.pace().repetitions
+            + simulated::steps(cells, session)
+    }
+
+    /// Those that are measured here: threads that share a core would measure the scheduler.
+    fn here<'a>(cells: &'a [Self], session: &Session) -> impl Iterator<Item = &'a Self> {
+        let cores = if session.natively { session.cores } else { 0 };
+        cells.iter().filter(move |cell| cell.threads <= cores)
     }
 
     fn pool(&self) -> (WorkloadKind, Sizes, u64) {
@@ -159,8 +165,7 @@ pub fn measure(
 ) -> Result<(), Error> {
     simulated::measure(session, figure, cells, into)?;
     let place = session.place()?;
-    // Threads that share a core would measure the scheduler.
-    let cells: Vec<Cell> = cells.iter().filter(|cell| cell.threads <= session.cores).cloned().collect();
+    let cells: Vec<Cell> = Cell::here(cells, session).cloned().collect();
     for group in cells.chunk_by(|a, b| a.workload == b.workload) {
         let mut pools = Vec::new();
         for cell in group {

@@ -33,9 +33,9 @@ pub struct Paper {
     pub figures: &'static [FigureSpec],
     /// How its claims are judged: one entry for each claim of the data file.
     pub claims: &'static [ClaimSpec],
-    /// Whether its figures run on a simulated machine of one's choice too.
-    pub on_machines: bool,
-    /// The simulated machine that all its figures run on, by name, if there is one: the keys of that can be varied.
+    /// Whether its figures run natively too, and on a simulated machine of one's choice beside.
+    pub natively: bool,
+    /// The simulated machine that its figures run on, by name, if there is one: the keys of that can be varied.
     pub machine: Option<&'static str>,
 }
 
@@ -82,6 +82,43 @@ pub struct FigureSpec {
     pub draw: fn(&Measurements) -> Vec<Panel>,
 }
 
+/// Where a claim is judged, which no flag changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Site {
+    /// Nowhere in particular: by what the code does, the same on all machines.
+    Code,
+    /// On the processor at hand.
+    Native,
+    /// On the paper's simulated machine.
+    Simulated,
+}
+
+/// Where a claim is judged, and why there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Venue {
+    /// Where.
+    pub site: Site,
+    /// The reason, in a sentence.
+    pub because: &'static str,
+}
+
+impl Venue {
+    /// What a paper's claim about its own hardware is judged by; a claim without a figure is about the code.
+    pub const fn of_hardware(figure: Option<&'static str>) -> Self {
+        match figure {
+            Some(_) => {
+                Self { site: Site::Simulated, because: "The paper's hardware exists in simulation alone." }
+            }
+            None => Self::BY_CODE,
+        }
+    }
+
+    /// What holds of the code.
+    pub const BY_CODE: Self =
+        Self { site: Site::Code, because: "What the code does is the same on every machine." };
+}
+
 /// How one claim is judged.
 #[derive(Debug)]
 pub struct ClaimSpec {
@@ -89,6 +126,8 @@ pub struct ClaimSpec {
     pub id: &'static str,
     /// The figure it stands beside, which has to be measured for it; `None` for claims about the code.
     pub figure: Option<&'static str>,
+    /// Where it is judged.
+    pub venue: Venue,
     /// Judges the claim by what was measured.
     pub judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
 }
@@ -252,6 +291,20 @@ impl Finding {
         self
     }
 
+    /// A claim whose place was not run, for this reason: what was found elsewhere stands beside.
+    #[must_use]
+    pub fn elsewhere(mut self, why: impl Into<String>) -> Self {
+        if self.verdict != Verdict::NotRun {
+            let measured = std::mem::replace(&mut self.measured, Measured::Numbers(Vec::new()));
+            let setting = "on the machine chosen".into();
+            self.beside.insert(0, Beside { setting, measured, verdict: Some(self.verdict) });
+        }
+        self.orders.clear();
+        self.verdict = Verdict::NotRun;
+        self.notes.insert(0, why.into());
+        self
+    }
+
     /// A claim by which a parameter was chosen.
     #[must_use]
     pub fn calibrated(mut self) -> Self {
@@ -365,6 +418,18 @@ mod tests {
             for claim in paper.claims {
                 let exists = |id| paper.figures.iter().any(|figure| figure.id == id);
                 assert!(claim.figure.is_none_or(exists), "{}", claim.id);
+                let Venue { site, because } = claim.venue;
+                assert!(
+                    because.ends_with('.') && because.matches(". ").count() == 0,
+                    "{}: a sentence",
+                    claim.id
+                );
+                let is_possible = match site {
+                    Site::Code => true,
+                    Site::Native => paper.natively && claim.figure.is_some(),
+                    Site::Simulated => paper.machine.is_some() && claim.figure.is_some(),
+                };
+                assert!(is_possible, "{}", claim.id);
             }
         }
     }

@@ -4,13 +4,17 @@ use serde_json::{Value, json};
 
 use crate::claim::Claim;
 use crate::machine::Machine;
-use crate::paper::{Beside, Finding, Measured};
+use crate::paper::{Beside, Finding, Measured, Paper};
 use crate::session::{Effort, Evaluation};
 
 /// Everything that a run found, as `results.json` has it.
 pub fn json(evaluations: &[Evaluation], machine: &Machine, commit: Option<&str>, command: &str) -> Value {
-    let claims: Vec<_> =
-        evaluations.iter().flat_map(|e| &e.rows).map(|(claim, finding)| row(claim, finding)).collect();
+    let claims: Vec<_> = evaluations
+        .iter()
+        .flat_map(|evaluation| {
+            evaluation.rows.iter().map(|(claim, finding)| row(evaluation.paper, claim, finding))
+        })
+        .collect();
     let papers: Vec<_> = evaluations
         .iter()
         .map(|evaluation| {
@@ -38,7 +42,7 @@ pub fn json(evaluations: &[Evaluation], machine: &Machine, commit: Option<&str>,
     })
 }
 
-fn row(claim: &Claim, finding: &Finding) -> Value {
+fn row(paper: &Paper, claim: &Claim, finding: &Finding) -> Value {
     let mut row = json!({
         "id": claim.id,
         "where": claim.place,
@@ -46,6 +50,7 @@ fn row(claim: &Claim, finding: &Finding) -> Value {
         "paper": claim.value,
         "measured": measured(&finding.measured),
         "verdict": finding.verdict,
+        "judged": paper.claim(&claim.id).map(|spec| spec.venue),
         "method": finding.method,
         "kind": claim.kind,
         "unit": claim.unit,

@@ -10,7 +10,7 @@ use strandline_workloads::{Length, Place, Sizes};
 
 use crate::claim::Claim;
 use crate::measurements::Measurements;
-use crate::paper::{At, FigureSpec, Finding, Paper};
+use crate::paper::{At, ClaimSpec, FigureSpec, Finding, Paper, Site};
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +65,18 @@ impl Pace {
     }
 }
 
+/// Which machine is simulated where a paper's figures are measured natively too.
+#[derive(Clone, Debug, Default)]
+pub enum Simulation {
+    /// The paper's.
+    #[default]
+    Papers,
+    /// Another one. What the paper's has to judge is not judged then.
+    On(Box<Description>),
+    /// None.
+    Nothing,
+}
+
 /// What to reproduce, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -76,8 +88,8 @@ pub struct Settings {
     pub claims: Vec<String>,
     /// Transactions to record where figures count recorded ones, instead of what the effort says.
     pub transactions: Option<u64>,
-    /// A simulated machine, whose results stand beside the native ones and decide.
-    pub machine: Option<Description>,
+    /// What is simulated beside native measurements.
+    pub simulation: Simulation,
     /// Open parameters of the papers' machines, which are varied: for which values do claims hold?
     pub intervals: Vec<Interval>,
 }
@@ -122,8 +134,10 @@ pub struct Session {
     pub transactions: Option<u64>,
     /// Processors that threads can run on at the same time.
     pub cores: u64,
-    /// The simulated machine, if there is one.
+    /// The machine that is simulated beside native measurements, if there is one.
     pub machine: Option<Description>,
+    /// Whether what can be is measured on this processor.
+    pub natively: bool,
     /// Keys of the paper's own machine that differ (`key=value`).
     pub overrides: Vec<String>,
     /// Shows how far it is.
@@ -143,6 +157,37 @@ impl Session {
         file::load(name, &all).map_err(|error| Error::Usage(error.to_string()))
     }
 
+    /// Measures figures.
+    fn measure(&self, figures: &[&FigureSpec], note: &str, into: &mut Measurements) -> Result<(), Error> {
+        for figure in figures {
+            self.progress.set_message(format!("{}: {}{note}", figure.number, figure.title));
+            (figure.run)(self, into)?;
+        }
+        Ok(())
+    }
+
+    /// What has to be run for a claim, if this session does not run it.
+    fn missing(&self, paper: &Paper, spec: &ClaimSpec) -> Option<String> {
+        if !paper.natively {
+            return None;
+        }
+        let is_here = match spec.venue.site {
+            Site::Code => true,
+            Site::Native => self.natively,
+            Site::Simulated => self.machine.as_ref().map(|machine| &*machine.name) == paper.machine,
+        };
+        (!is_here).then(|| match spec.venue.site {
+            Site::Simulated => format!(
+                "Judged on the simulated {}, which was not run: `strandline reproduce {} --claim {}`, without --machine, \
+                 runs it.",
+                paper.machine.unwrap_or("machine"),
+                paper.name,
+                spec.id
+            ),
+            Site::Code | Site::Native => "Judged natively, which was not run.".to_owned(),
+        })
+    }
+
     /// One that a test judges claims with.
     #[cfg(test)]
     pub(crate) fn for_tests(effort: Effort) -> Self {
@@ -152,6 +197,7 @@ impl Session {
             transactions: None,
             cores: 2,
             machine: None,
+            natively: true,
             overrides: Vec::new(),
             progress: ProgressBar::hidden(),
         }
@@ -205,11 +251,6 @@ impl Session {
     /// Threads that can run at the same time, here or on the simulated machine.
     pub fn most_threads(&self) -> u64 {
         self.machine.as_ref().map_or(0, |machine| machine.cores.count as u64).max(self.cores)
-    }
-
-    /// Threads that can run at the same time where claims are judged: on the simulated machine if there is one.
-    pub fn judged_threads(&self) -> u64 {
-        self.machine.as_ref().map_or(self.cores, |machine| machine.cores.count as u64)
     }
 
     /// The workloads' sizes, before a figure changes one.
@@ -299,17 +340,23 @@ pub fn reproduce(
         effort: settings.effort,
         seed: settings.seed,
         transactions: settings.transactions,
-        machine: settings.machine.clone(),
+        machine: None,
+        natively: paper.natively,
         overrides: Vec::new(),
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
         progress: progress.clone(),
     };
-    if settings.machine.is_some() && !paper.on_machines {
-        return Err(Error::Usage(format!(
-            "{} has no figures of software schemes that a machine could be chosen for: leave --machine out",
-            paper.name
-        )));
-    }
+    session.machine = match &settings.simulation {
+        Simulation::On(_) if !paper.natively => {
+            return Err(Error::Usage(format!(
+                "{} has no figures of software schemes that a machine could be chosen for: leave --machine out",
+                paper.name
+            )));
+        }
+        Simulation::On(machine) => Some((**machine).clone()),
+        Simulation::Papers if paper.natively => Some(session.machine_of(paper, &[])?),
+        Simulation::Papers | Simulation::Nothing => None,
+    };
     let chosen = |id: &str| settings.claims.is_empty() || settings.claims.iter().any(|claim| claim == id);
     let needed = |figure: &FigureSpec| {
         settings.claims.is_empty()
@@ -321,41 +368,58 @@ pub fn reproduce(
         .iter()
         .flat_map(|interval| interval.values.iter().map(|value| (interval.key.as_str(), value.as_str())))
         .collect();
-    for (key, value) in &varied {
-        // Better to fail before measuring.
-        session.machine_of(paper, &[format!("{key}={value}")])?;
+    if !varied.is_empty() && paper.natively && !matches!(settings.simulation, Simulation::Papers) {
+        return Err(Error::Usage("intervals are of the paper's machine: leave --machine out".into()));
     }
-    let steps: u64 = figures.iter().map(|figure| (figure.steps)(&session)).sum();
-    progress.set_position(0);
-    progress.set_length(steps * (1 + varied.len() as u64));
-    let measure = |session: &Session, note: &str| {
-        let mut measurements = Measurements::default();
-        for figure in &figures {
-            progress.set_message(format!("{}: {}{note}", figure.number, figure.title));
-            (figure.run)(session, &mut measurements)?;
-        }
-        let mut rows = Vec::new();
-        for claim in paper.data().filter(|claim| chosen(&claim.id)) {
-            if let Some(spec) = paper.claim(&claim.id) {
-                rows.push((claim, (spec.judge)(claim, session, &measurements)?));
-            }
-        }
-        Ok::<_, Error>((measurements, rows))
+    // What depends on the machine that is varied, and on nothing else.
+    let is_varied = |claim: &ClaimSpec| claim.venue.site == Site::Simulated;
+    let at = |key: &str, value: &str| {
+        let overrides = vec![format!("{key}={value}")];
+        let machine = session.machine_of(paper, &overrides)?;
+        let machine = paper.natively.then_some(machine);
+        Ok::<_, Error>(Session { overrides, machine, natively: false, ..session.clone() })
     };
-    let (measurements, mut rows) = measure(&session, "")?;
-    for (key, value) in varied {
-        session.overrides = vec![format!("{key}={value}")];
-        let (_, other) = measure(&session, &format!(", {key} = {value}"))?;
-        // Claims about the code do not depend on it.
-        let figure = |claim: &Claim| paper.claim(&claim.id).and_then(|spec| spec.figure);
-        for ((claim, finding), (_, found)) in rows.iter_mut().zip(other) {
-            if figure(claim).is_some() {
-                let Finding { measured, verdict, .. } = found;
-                finding.interval.push(At { key: key.into(), value: value.into(), measured, verdict });
+    // Better to fail before measuring.
+    let varied: Vec<_> = varied
+        .into_iter()
+        .map(|(key, value)| Ok((key, value, at(key, value)?)))
+        .collect::<Result<_, Error>>()?;
+    let again: Vec<_> = figures
+        .iter()
+        .filter(|figure| paper.claims.iter().any(|c| is_varied(c) && c.figure == Some(figure.id)))
+        .copied()
+        .collect();
+    let steps = |session: &Session, figures: &[&FigureSpec]| -> u64 {
+        figures.iter().map(|figure| (figure.steps)(session)).sum()
+    };
+    progress.set_position(0);
+    let of_varied = varied.iter().map(|(_, _, session)| steps(session, &again)).sum::<u64>();
+    progress.set_length(steps(&session, &figures) + of_varied);
+
+    let mut measurements = Measurements::default();
+    session.measure(&figures, "", &mut measurements)?;
+    let claims: Vec<_> = paper
+        .data()
+        .filter(|claim| chosen(&claim.id))
+        .filter_map(|claim| Some((claim, paper.claim(&claim.id)?)))
+        .collect();
+    let mut rows = Vec::new();
+    for &(claim, spec) in &claims {
+        let finding = (spec.judge)(claim, &session, &measurements)?;
+        let missing = session.missing(paper, spec);
+        rows.push((claim, missing.into_iter().fold(finding, Finding::elsewhere)));
+    }
+    for (key, value, session) in &varied {
+        let mut measurements = Measurements::default();
+        session.measure(&again, &format!(", {key} = {value}"), &mut measurements)?;
+        for ((_, finding), (claim, spec)) in rows.iter_mut().zip(&claims) {
+            if is_varied(spec) {
+                let Finding { measured, verdict, .. } = (spec.judge)(claim, session, &measurements)?;
+                let (key, value) = ((*key).into(), (*value).into());
+                finding.interval.push(At { key, value, measured, verdict });
             }
         }
     }
-    session.overrides.clear();
     Ok(Evaluation {
         paper,
         figures,

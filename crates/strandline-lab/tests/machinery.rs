@@ -6,11 +6,14 @@ use std::collections::BTreeSet;
 use indicatif::ProgressBar;
 use serde_json::Value;
 use strandline_lab::machine::Machine;
-use strandline_lab::{Effort, PAPERS, Paper, Settings, Verdict, claims, html, json, reproduce};
+use strandline_lab::{
+    Effort, Evaluation, Finding, PAPERS, Paper, Settings, Simulation, Site, Verdict, claims, html, json,
+    reproduce,
+};
 
 fn settings(claims: &[&str]) -> Settings {
     Settings {
-        machine: None,
+        simulation: Simulation::Papers,
         intervals: Vec::new(),
         effort: Effort::Trial,
         seed: 7,
@@ -145,15 +148,19 @@ fn open_parameters_are_varied() {
     assert!("nvm.write_ns".parse::<strandline_lab::Interval>().is_err());
 }
 
+fn paper(name: &str) -> &'static Paper {
+    PAPERS.iter().copied().find(|paper| paper.name == name).unwrap()
+}
+
+fn on(name: &str, claims: &[&str]) -> Settings {
+    let machine = strandline_sim::file::load(name, &[""; 0]).unwrap();
+    Settings { simulation: Simulation::On(Box::new(machine)), ..settings(claims) }
+}
+
 #[test]
-fn deferred_commit_takes_its_volatile_rates_from_a_machine_of_choice() {
+fn deferred_commit_is_judged_by_the_rates_of_the_papers_processor() {
     let progress = ProgressBar::hidden();
-    let paper = PAPERS.iter().copied().find(|paper| paper.name == "deferred-commit").unwrap();
-    let on = |name: &str| Settings {
-        machine: Some(strandline_sim::file::load(name, &[""; 0]).unwrap()),
-        ..settings(&["D4", "D6"])
-    };
-    let evaluation = reproduce(paper, &on("xeon-e5645"), &progress).unwrap();
+    let evaluation = reproduce(paper("deferred-commit"), &settings(&["D4", "D6"]), &progress).unwrap();
     assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
     for (claim, finding) in &evaluation.rows {
         assert!(finding.beside.iter().any(|beside| beside.setting == "native rates"), "{}", claim.id);
@@ -161,25 +168,49 @@ fn deferred_commit_takes_its_volatile_rates_from_a_machine_of_choice() {
     let panels = (evaluation.figures[0].draw)(&evaluation.measurements);
     assert_eq!(panels.len(), 16, "native and simulated, two workloads on arrays and indexed, two designs");
     // Four threads do not fit one core.
-    let error = reproduce(paper, &on("loc"), &progress).unwrap_err().to_string();
+    let error = reproduce(paper("deferred-commit"), &on("loc", &["D6"]), &progress).unwrap_err().to_string();
     assert!(error.contains("4 threads") && error.contains("1 cores"), "{error}");
 }
 
+/// B2 is judged natively and B8 on the simulated Opteron, whatever runs beside.
 #[test]
-fn a_machine_of_choice_stands_beside_this_one_and_decides() {
+fn the_place_where_a_claim_is_judged_is_fixed() {
     let progress = ProgressBar::hidden();
-    let machine = strandline_sim::file::load("opteron", &[""; 0]).unwrap();
-    let settings = Settings { machine: Some(machine), ..settings(&["B2", "B7"]) };
-    let blurred = PAPERS.iter().copied().find(|paper| paper.name == "blurred").unwrap();
-    let evaluation = reproduce(blurred, &settings, &progress).unwrap();
-    assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
+    let blurred = paper("blurred");
+    let both = |settings: &Settings| {
+        let evaluation = reproduce(blurred, settings, &progress).unwrap();
+        assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
+        evaluation
+    };
+    let finding = |evaluation: &Evaluation, id: &str| {
+        evaluation.rows.iter().find(|(claim, _)| claim.id == id).unwrap().1.clone()
+    };
+    let site = |id: &str| blurred.claim(id).unwrap().venue.site;
+    assert_eq!((site("B2"), site("B8")), (Site::Native, Site::Simulated));
+
+    // By default both places are run and stand side by side.
+    let evaluation = both(&settings(&["B2", "B8"]));
     let settings_of = |figure| evaluation.measurements.settings(figure);
     assert!(settings_of("fig7").contains(&"simulated") && settings_of("fig7").contains(&"clflush"));
-    // Its four cores, whatever the host has.
+    // The Opteron's four cores, whatever the host has.
     assert!(evaluation.measurements.xs("fig8").contains(&"4"));
-    let (_, finding) = evaluation.rows.iter().find(|(claim, _)| claim.id == "B2").unwrap();
-    assert!(finding.beside.iter().any(|beside| beside.setting.starts_with("clflush")));
-    let other = PAPERS.iter().copied().find(|paper| paper.name == "atom").unwrap();
-    let settings = Settings { claims: Vec::new(), ..settings };
-    assert!(reproduce(other, &settings, &progress).is_err());
+    let (b2, b8) = (finding(&evaluation, "B2"), finding(&evaluation, "B8"));
+    let beside = |finding: &Finding, setting: &str| finding.beside.iter().any(|b| b.setting == setting);
+    assert!(beside(&b2, "simulated") && !beside(&b2, "clflush"), "{b2:?}");
+    assert!(beside(&b8, "clflush") && !beside(&b8, "simulated"), "{b8:?}");
+    assert!(b2.verdict != Verdict::NotRun && b8.verdict != Verdict::NotRun);
+    let row = json(&[evaluation], &Machine::here(), None, "")["claims"][0].clone();
+    assert_eq!(row["judged"]["site"], "native");
+    assert!(row["judged"]["because"].as_str().unwrap().contains("busy-waits"));
+
+    // On another machine, and on none, what the Opteron judges is not judged, and says what is to be run.
+    for other in [on("gem5-nvm", &["B8"]), Settings { simulation: Simulation::Nothing, ..settings(&["B8"]) }]
+    {
+        let evaluation = both(&other);
+        let b8 = finding(&evaluation, "B8");
+        assert_eq!(b8.verdict, Verdict::NotRun);
+        assert!(b8.notes[0].contains("opteron") && b8.notes[0].contains("--claim B8"), "{:?}", b8.notes);
+    }
+    let error = reproduce(paper("atom"), &on("opteron", &[]), &progress).unwrap_err();
+    assert!(error.to_string().contains("--machine"), "{error}");
 }

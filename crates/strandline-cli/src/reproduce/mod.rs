@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use strandline_lab::machine::{self, Machine};
-use strandline_lab::{Effort, Error, Evaluation, Interval, PAPERS, Paper, Settings, Verdict, reproduce};
+use strandline_lab::{
+    Effort, Error, Evaluation, Interval, PAPERS, Paper, Settings, Simulation, Verdict, reproduce,
+};
 use strandline_sim::file;
 
 use crate::failure::{Failure, Outcome};
@@ -15,7 +17,7 @@ use crate::failure::{Failure, Outcome};
 #[command(after_help = "Examples:\n  \
     strandline reproduce blurred --quick\n  \
     strandline reproduce blurred --claim B2 --claim B19 --out report\n  \
-    strandline reproduce blurred --machine opteron --quick\n  \
+    strandline reproduce blurred --machine native --quick\n  \
     strandline reproduce atom --claim A2 --quick --interval persistence.write_back_completes=issued,accepted,durable\n\n\
     Writes index.html and results.json. Exit code 1 says that a claim is contradicted.")]
 pub struct Arguments {
@@ -24,10 +26,10 @@ pub struct Arguments {
     /// Only this claim and the figure it needs; may be given several times
     #[arg(long = "claim", value_name = "ID")]
     claims: Vec<String>,
-    /// Runs the figures of software schemes on a simulated machine too, which then decides: its name or file [native: on
-    /// this processor alone]
-    #[arg(long, default_value = "native")]
-    machine: String,
+    /// The simulated machine that figures of software schemes run on beside this processor: its name or file, or `native` for
+    /// none. Claims that the paper's machine has to judge are not judged on another [default: the paper's]
+    #[arg(long)]
+    machine: Option<String>,
     /// Fewer points and shorter measurements, three minutes at most
     #[arg(long)]
     quick: bool,
@@ -65,9 +67,13 @@ impl From<Error> for Failure {
 /// # Errors
 /// A paper or a claim does not exist; a pool or the report cannot be written.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let simulated = match arguments.machine.as_str() {
-        "native" => None,
-        name => Some(file::load(name, &[""; 0]).map_err(|error| Failure::Usage(error.to_string()))?),
+    let simulation = match arguments.machine.as_deref() {
+        None => Simulation::Papers,
+        Some("native") => Simulation::Nothing,
+        Some(name) => {
+            let machine = file::load(name, &[""; 0]).map_err(|error| Failure::Usage(error.to_string()))?;
+            Simulation::On(Box::new(machine))
+        }
     };
     let papers = arguments.papers()?;
     let out = arguments.out.clone().unwrap_or_else(|| {
@@ -96,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             seed: arguments.seed,
             claims,
             transactions: arguments.transactions,
-            machine: simulated.clone(),
+            simulation: simulation.clone(),
             intervals: arguments.intervals.clone(),
         };
         progress.reset();
@@ -185,9 +191,7 @@ impl Arguments {
         if self.quick {
             command.push("--quick".into());
         }
-        if self.machine != "native" {
-            command.push(format!("--machine {}", self.machine));
-        }
+        command.extend(self.machine.iter().map(|machine| format!("--machine {machine}")));
         command.extend(self.transactions.map(|transactions| format!("--transactions {transactions}")));
         command.extend(self.intervals.iter().map(|interval| format!("--interval {interval}")));
         if self.seed != 1 {

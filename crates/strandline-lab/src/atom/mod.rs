@@ -6,7 +6,7 @@ mod systems;
 
 use crate::claim::Claim;
 use crate::measurements::Measurements;
-use crate::paper::{ClaimSpec, FigureSpec, Finding, Paper};
+use crate::paper::{ClaimSpec, FigureSpec, Finding, Paper, Venue};
 use crate::session::{Error, Session};
 
 /// The paper's figures and claims.
@@ -22,7 +22,7 @@ pub static PAPER: Paper = Paper {
               8-byte words, and those to the pool alone are logged.",
     figures: &FIGURES,
     claims: &CLAIMS,
-    on_machines: false,
+    natively: false,
     machine: Some("atom"),
 };
 
@@ -65,7 +65,7 @@ const fn claim(
     figure: Option<&'static str>,
     judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
 ) -> ClaimSpec {
-    ClaimSpec { id, figure, judge }
+    ClaimSpec { id, figure, venue: Venue::of_hardware(figure), judge }
 }
 
 const DESIGNS: Option<&str> = Some(figures::DESIGNS);

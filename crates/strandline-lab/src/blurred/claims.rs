@@ -17,13 +17,13 @@ use crate::verdict::{self, Baseline};
 const FIG7: &str = "Fig. 7: medians of the interleaved repetitions, divided for each workload.";
 
 pub fn b1(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig7");
+    let lens = Lens::judged(claim, all);
     let finding = headline(claim, lens, Baseline::One, FIG7, |lens| lens.range("bppm", "base")[..2].to_vec());
     Ok(fig7_note(finding, lens, &["bppm"]))
 }
 
 pub fn b2(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig7");
+    let lens = Lens::judged(claim, all);
     let finding = headline(claim, lens, Baseline::One, FIG7, |lens| vec![lens.mean("bppm", "base")]);
     Ok(fig7_note(finding, lens, &["bppm"]))
 }
@@ -31,23 +31,23 @@ pub fn b2(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
 pub fn b3(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
     let method =
         "Fig. 7: medians divided for each workload, then the mean. MNE truncates synchronously (mne-sync).";
-    let lens = Lens::judged(all, "fig7");
+    let lens = Lens::judged(claim, all);
     let finding = headline(claim, lens, Baseline::One, method, |lens| vec![lens.mean("bppm", "mne-sync")]);
     Ok(fig7_note(finding, lens, &["bppm"]))
 }
 
 pub fn b4(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig7");
+    let lens = Lens::judged(claim, all);
     Ok(headline(claim, lens, Baseline::One, FIG7, |lens| vec![lens.mean("base", "np")]))
 }
 
 pub fn b5(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig7");
+    let lens = Lens::judged(claim, all);
     Ok(headline(claim, lens, Baseline::One, FIG7, |lens| lens.range("xil", "base").to_vec()))
 }
 
 pub fn b6(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig7");
+    let lens = Lens::judged(claim, all);
     let finding = headline(claim, lens, Baseline::One, FIG7, |lens| lens.range("vcbp", "base").to_vec());
     Ok(fig7_note(finding, lens, &["vcbp"]))
 }
@@ -55,7 +55,7 @@ pub fn b6(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
 pub fn b18(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
     let method = "Fig. 7: (B2 - 1) / (1 / B4 - 1) of the measured averages, as the paper's B2 and B4 give 0.527: BASE \
                   over NP is averaged as in B4.";
-    let lens = Lens::judged(all, "fig7");
+    let lens = Lens::judged(claim, all);
     let finding = headline(claim, lens, Baseline::Zero, method, |lens| {
         let share = |gain: f64, base_over_np: f64| (gain - 1.0) / (base_over_np.recip() - 1.0);
         vec![lens.mean("bppm", "base").zip(lens.mean("base", "np")).map(|(gain, left)| share(gain, left))]
@@ -63,7 +63,7 @@ pub fn b18(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Er
     Ok(fig7_note(finding, lens, &["bppm"]))
 }
 
-pub fn b19(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+pub fn b19(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
     let orders = |lens: Lens| {
         let above = |workload: WorkloadKind| {
             let holds = lens.ratio("vcbp", "xil", workload.name).map(|ratio| verdict::above(ratio, 1.0));
@@ -81,87 +81,77 @@ pub fn b19(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error>
         let systems = ["np", "bppm", "vcbp", "xil", "mne-sync"];
         systems.map(|system| (format!("mean {} / BASE", label(system)), lens.mean(system, "base"))).to_vec()
     };
-    let finding = trend(Lens::judged(all, "fig7"), FIG7, means, orders);
-    Ok(fig7_note(finding, Lens::judged(all, "fig7"), &["vcbp", "bppm"]))
+    let finding = trend(Lens::judged(claim, all), FIG7, means, orders);
+    Ok(fig7_note(finding, Lens::judged(claim, all), &["vcbp", "bppm"]))
 }
 
-pub fn b7(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
-    if session.judged_threads() < 4 {
-        return Ok(Finding::not_run(format!(
-            "Not run: the claim is about 1, 2, 4 and 8 threads, and this machine has {} cores. More \
-             threads than cores would measure the scheduler. Fig. 8 shows what could be measured.",
-            session.judged_threads()
-        )));
-    }
-    let lens = Lens::judged(all, "fig8");
-    let (mut orders, mut numbers) = (Vec::new(), Vec::new());
-    for workload in ["hash", "rbtree"] {
-        for system in ["base", "mne-sync", "bppm", "np"] {
-            let values = known(["1", "2", "4", "8"].into_iter().map(|x| lens.of(Some(workload), system, x)));
+pub fn b7(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    const SYSTEMS: [&str; 4] = ["base", "mne-sync", "bppm", "np"];
+    const WORKLOADS: [&str; 2] = ["hash", "rbtree"];
+    let each = || WORKLOADS.into_iter().flat_map(|workload| SYSTEMS.map(|system| (workload, system)));
+    let orders = |lens: Lens| {
+        let both = |(workload, system): (&str, &str)| {
+            let over = |xs: &[&str]| known(xs.iter().map(|x| lens.of(Some(workload), system, x)));
             let name = format!("{workload}, {}", label(system));
-            let to_4 = known(["1", "2", "4"].into_iter().map(|x| lens.of(Some(workload), system, x)));
-            orders.push(order(format!("{name}: rises to 4 threads"), to_4.map(|v| rising(&v))));
-            orders.push(order(format!("{name}: falls at 8 threads"), values.map(|v| falling(&v[2..]))));
-        }
-        for x in ["4", "8"] {
+            let rises = over(&["1", "2", "4"]).map(|v| rising(&v));
+            let falls = over(&["4", "8"]).map(|v| falling(&v));
+            [
+                order(format!("{name}: rises to 4 threads"), rises),
+                order(format!("{name}: falls at 8 threads"), falls),
+            ]
+        };
+        each().flat_map(both).collect()
+    };
+    let aborts = |lens: Lens| {
+        let at = |(workload, x): (&str, &str)| {
             let aborts = lens.quantity(Some(workload), "bppm", ABORTS, x);
-            numbers.push((format!("{workload}, BPPM: abort ratio at {x} threads"), aborts));
-        }
-    }
-    let finding =
-        Finding::trend(numbers, orders, "Fig. 8: orders of the medians; the abort ratios are shown.");
-    Ok(if session.judged_threads() < 8 {
-        finding.note(
-            "Eight threads are not run: the paper's were twice as many as its cores, which a scheduler shared out. The \
-             simulated machine has none, and threads that share a core here would measure this system's.",
-        )
-    } else {
-        finding
-    })
+            (format!("{workload}, BPPM: abort ratio at {x} threads"), aborts)
+        };
+        WORKLOADS.into_iter().flat_map(|workload| ["4", "8"].map(|x| at((workload, x)))).collect()
+    };
+    let method = "Fig. 8: orders of the medians; the abort ratios are shown.";
+    Ok(trend(Lens::judged(claim, all), method, aborts, orders))
 }
 
-pub fn b8(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig8");
-    let paper = claim.value.numbers();
-    let threads: Vec<_> =
-        figures::THREADS.into_iter().filter(|&threads| threads <= session.judged_threads()).collect();
-    let measured = |lens: Lens| -> Vec<(String, Option<f64>)> {
-        let of = |workload: &str, threads: &u64| {
+pub fn b8(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
+    let lens = Lens::judged(claim, all);
+    // Of each workload at each number of threads that was measured, with the paper's number.
+    let measured = |lens: Lens| -> Vec<(String, Option<f64>, f64)> {
+        let of = |(workload, paper): (&str, f64), threads: u64| {
             let x = threads.to_string();
-            (
-                format!("{workload}, {x} {}", if x == "1" { "thread" } else { "threads" }),
-                lens.regained(Some(workload), "bppm", &x),
-            )
+            let share = lens.regained(Some(workload), "bppm", &x)?;
+            let name = format!("{workload}, {x} {}", if threads == 1 { "thread" } else { "threads" });
+            Some((name, Some(share), paper))
         };
-        let hash = threads.iter().map(|threads| of("hash", threads));
-        hash.chain(threads.iter().map(|threads| of("rbtree", threads))).collect()
+        let papers = ["hash", "rbtree"].into_iter().zip(claim.value.numbers().iter().copied());
+        papers
+            .flat_map(|each| figures::THREADS.into_iter().filter_map(move |threads| of(each, threads)))
+            .collect()
     };
-    let numbers = measured(lens);
-    let expected: Vec<f64> = paper.iter().flat_map(|&number| threads.iter().map(move |_| number)).collect();
-    let values: Vec<_> = numbers.iter().map(|(_, value)| *value).collect();
-    let mut finding = Finding::trend(
-        numbers,
-        Vec::new(),
-        "Fig. 8: (BPPM - BASE) / (NP - BASE) of the medians at each \
-        number of threads.",
-    );
-    finding.verdict = verdict::headline(&values, &expected, Baseline::Zero);
-    if session.judged_threads() < 8 {
-        finding = finding.note(format!(
-            "Judged at up to {} threads; the rest is not run, since this machine has no cores for it.",
-            threads.last().copied().unwrap_or(1)
-        ));
+    let judge = |measured: &[(String, Option<f64>, f64)]| {
+        let values: Vec<_> = measured.iter().map(|(_, value, _)| *value).collect();
+        let expected: Vec<_> = measured.iter().map(|(.., paper)| *paper).collect();
+        verdict::headline(&values, &expected, Baseline::Zero)
+    };
+    let named =
+        |measured: Vec<(String, Option<f64>, f64)>| measured.into_iter().map(|(n, v, _)| (n, v)).collect();
+    let here = measured(lens);
+    let verdict = judge(&here);
+    let complete = here.len() == 2 * figures::THREADS.len();
+    let method = "Fig. 8: (BPPM - BASE) / (NP - BASE) of the medians at each number of threads.";
+    let mut finding = Finding { verdict, ..Finding::trend(named(here), Vec::new(), method) };
+    if !complete {
+        finding = finding.note("Judged at the numbers of threads that were run.");
     }
     Ok(lens.others().fold(finding, |finding, other| {
         let numbers = measured(other);
-        let values: Vec<_> = numbers.iter().map(|(_, value)| *value).collect();
-        let verdict = verdict::headline(&values, &expected, Baseline::Zero);
-        finding.beside(other.name(), Measured::Named(numbers), Some(verdict))
+        let verdict = judge(&numbers);
+        finding.beside(other.name(), Measured::Named(named(numbers)), Some(verdict))
     }))
 }
 
 pub fn b9(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig9");
+    let lens = Lens::judged(claim, all);
     let xs = all.xs("fig9");
     let method = "Fig. 9: (BPPM - BASE) / (NP - BASE) of the medians, at values of 8 and of 4096 bytes. The orders are \
                   shown, the numbers judged.";
@@ -179,16 +169,17 @@ pub fn b9(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findin
     Ok(weaker(finding, session))
 }
 
-pub fn b10(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig10");
+pub fn b10(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
     let xs = all.xs("fig10");
     let rate = |lens: Lens, system: &str, x: &str| Some(lens.of(None, system, x)? * x.parse::<f64>().ok()?);
-    let values = |system: &str| known(xs.iter().map(|x| rate(lens, system, x)));
-    let mut orders =
-        vec![order("NP stays constant (within 10% of its mean)", values("np").map(|v| constant(&v)))];
-    for system in ["base", "mne-sync", "bppm"] {
-        orders.push(order(format!("{} rises", label(system)), values(system).map(|v| rising(&v))));
-    }
+    let orders = |lens: Lens| {
+        let values = |system: &str| known(xs.iter().map(|x| rate(lens, system, x)));
+        let rises = |system| order(format!("{} rises", label(system)), values(system).map(|v| rising(&v)));
+        let flat = values("np").map(|v| constant(&v));
+        let mut orders = vec![order("NP stays constant (within 10% of its mean)", flat)];
+        orders.extend(["base", "mne-sync", "bppm"].map(rises));
+        orders
+    };
     let growth = |lens: Lens| {
         let grown = |system: &str| Some(rate(lens, system, xs.last()?)? / rate(lens, system, xs.first()?)?);
         ["np", "base", "mne-sync", "bppm"]
@@ -197,30 +188,31 @@ pub fn b10(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, 
     };
     let method =
         "Fig. 10: operations per second (transactions per second times operations in each), medians.";
-    let finding = Finding::trend(growth(lens), orders, method);
-    let finding = lens
-        .others()
-        .fold(finding, |finding, other| finding.beside(other.name(), Measured::Named(growth(other)), None));
-    Ok(weaker(finding, session))
+    Ok(weaker(trend(Lens::judged(claim, all), method, growth, orders), session))
 }
 
-pub fn b11(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig11");
+pub fn b11(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
     let xs = all.xs("fig11");
-    let (mut orders, mut numbers) = (Vec::new(), Vec::new());
-    for workload in BLURRED.map(|workload| workload.name) {
-        let values = known(xs.iter().map(|x| lens.of(Some(workload), "bppm", x)));
-        let values = values.as_deref();
-        let growth = values.map(|v| v[v.len() - 1] / v[0]);
-        orders
-            .push(order(format!("{workload}: little change (within 10% of its mean)"), values.map(constant)));
-        orders.push(order(
-            format!("{workload}: higher with the largest log"),
-            growth.map(|growth| verdict::above(growth, 1.0)),
-        ));
-        numbers.push((format!("{workload}: largest log / smallest"), growth));
-    }
-    Ok(weaker(Finding::trend(numbers, orders, "Fig. 11: medians of BPPM over the log size."), session))
+    let over = |lens: Lens, workload: &str| known(xs.iter().map(|x| lens.of(Some(workload), "bppm", x)));
+    let growth = |lens: Lens, workload: &str| over(lens, workload).map(|v| v[v.len() - 1] / v[0]);
+    let names = BLURRED.map(|workload| workload.name);
+    let orders = |lens: Lens| {
+        let both = |workload: &str| {
+            let little = over(lens, workload).as_deref().map(constant);
+            let higher = growth(lens, workload).map(|growth| verdict::above(growth, 1.0));
+            [
+                order(format!("{workload}: little change (within 10% of its mean)"), little),
+                order(format!("{workload}: higher with the largest log"), higher),
+            ]
+        };
+        names.into_iter().flat_map(both).collect()
+    };
+    let numbers = |lens: Lens| {
+        let of = |workload: &str| (format!("{workload}: largest log / smallest"), growth(lens, workload));
+        names.map(of).to_vec()
+    };
+    let method = "Fig. 11: medians of BPPM over the log size.";
+    Ok(weaker(trend(Lens::judged(claim, all), method, numbers, orders), session))
 }
 
 pub fn b12(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
@@ -271,20 +263,20 @@ pub fn b12(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, 
 const FIG13: &str = "Fig. 13: medians of the interleaved repetitions.";
 
 pub fn b13(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig13");
+    let lens = Lens::judged(claim, all);
     let finding = headline(claim, lens, Baseline::One, FIG13, |lens| vec![lens.ratio("bppm", "base", "35")]);
     Ok(bulk_note(finding, lens, &["bppm"], &["35"], 35.0))
 }
 
 pub fn b14(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig13");
+    let lens = Lens::judged(claim, all);
     let finding =
         headline(claim, lens, Baseline::One, FIG13, |lens| vec![lens.ratio("bppm", "base", "2000")]);
     Ok(bulk_note(finding, lens, &["bppm"], &["2000"], 2000.0))
 }
 
 pub fn b15(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig13");
+    let lens = Lens::judged(claim, all);
     let mut finding =
         headline(claim, lens, Baseline::One, FIG13, |lens| vec![lens.ratio("vcbp", "base", "2000")]);
     let above = lens.ratio("vcbp", "bppm", "2000").map(|ratio| verdict::above(ratio, 1.0));
@@ -292,7 +284,7 @@ pub fn b15(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Er
     Ok(bulk_note(finding, lens, &["vcbp", "bppm"], &["2000"], 2000.0))
 }
 
-pub fn b20(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
+pub fn b20(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
     let xs = all.xs("fig13");
     let gains = |lens: Lens| (lens.ratio("bppm", "base", "35"), lens.ratio("bppm", "base", "2000"));
     let orders = |lens: Lens| {
@@ -318,30 +310,28 @@ pub fn b20(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, 
             ("BP(VCBP) / BPPM at 2000 ns".to_owned(), lens.ratio("vcbp", "bppm", "2000")),
         ]
     };
-    Ok(weaker(trend(Lens::judged(all, "fig13"), FIG13, numbers, orders), session))
+    Ok(weaker(trend(Lens::judged(claim, all), FIG13, numbers, orders), session))
 }
 
-pub fn b16(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(all, "fig14");
+pub fn b16(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
     let xs = all.xs("fig14");
-    let mut orders: Vec<_> = ["np", "base", "mne-sync", "mne-async", "bppm"]
-        .map(|system| {
+    let orders = |lens: Lens| {
+        let rises = |system| {
             let values = known(xs.iter().map(|x| lens.of(None, system, x)));
             order(format!("{} rises as idle time falls", named(system)), values.map(|v| rising(&v)))
-        })
-        .to_vec();
-    let ratio = |system, over, x: &str| lens.ratio(system, over, x);
-    orders.push(order(
-        "MNE-ASYNC < MNE-SYNC without idle time",
-        ratio("mne-async", "mne-sync", "0").map(|r| verdict::above(1.0, r)),
-    ));
-    for other in ["mne-sync", "mne-async"] {
-        let ratios: Option<Vec<_>> = xs.iter().map(|x| ratio("bppm", other, x)).collect();
-        let above = ratios
-            .filter(|all| !all.is_empty())
-            .map(|all| all.iter().all(|&ratio| verdict::above(ratio, 1.0)));
-        orders.push(order(format!("BPPM > {} at every idle time", named(other)), above));
-    }
+        };
+        let mut orders = ["np", "base", "mne-sync", "mne-async", "bppm"].map(rises).to_vec();
+        let below = lens.ratio("mne-async", "mne-sync", "0").map(|ratio| verdict::above(1.0, ratio));
+        orders.push(order("MNE-ASYNC < MNE-SYNC without idle time", below));
+        for other in ["mne-sync", "mne-async"] {
+            let ratios: Option<Vec<_>> = xs.iter().map(|x| lens.ratio("bppm", other, x)).collect();
+            let above = ratios
+                .filter(|all| !all.is_empty())
+                .map(|all| all.iter().all(|&ratio| verdict::above(ratio, 1.0)));
+            orders.push(order(format!("BPPM > {} at every idle time", named(other)), above));
+        }
+        orders
+    };
     let numbers = |lens: Lens| {
         vec![
             ("BPPM / MNE-SYNC without idle time".to_owned(), lens.ratio("bppm", "mne-sync", "0")),
@@ -349,11 +339,8 @@ pub fn b16(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, 
             ("MNE-ASYNC / MNE-SYNC at 90% idle time".to_owned(), lens.ratio("mne-async", "mne-sync", "90")),
         ]
     };
-    let finding = Finding::trend(numbers(lens), orders, "Fig. 14: medians over the share of idle time.");
-    let finding = lens
-        .others()
-        .fold(finding, |finding, other| finding.beside(other.name(), Measured::Named(numbers(other)), None));
-    Ok(weaker(finding, session))
+    let method = "Fig. 14: medians over the share of idle time.";
+    Ok(weaker(trend(Lens::judged(claim, all), method, numbers, orders), session))
 }
 
 /// The paper tells the two MNEs apart in Fig. 14 alone.

@@ -2,11 +2,11 @@
 
 use strandline_workloads::{BLURRED, DEFAULT_WRITE_LATENCY_NS};
 
-use super::label;
+use super::{PAPER, label};
 use crate::claim::{Claim, readable};
 use crate::measurements::{Key, Measurements};
 use crate::native::{BY_LINE, THROUGHPUT};
-use crate::paper::{Finding, Measured, Order};
+use crate::paper::{Finding, Measured, Order, Site};
 use crate::session::{Effort, Session};
 use crate::simulated::SIMULATED;
 use crate::verdict::{self, Baseline, TOLERANCE};
@@ -21,12 +21,18 @@ pub struct Lens<'a> {
 }
 
 impl<'a> Lens<'a> {
-    /// What a claim is judged by: the simulated machine if one was chosen, else the paper's instruction. Each persistence in
-    /// bulk is charged once.
-    pub fn judged(all: &'a Measurements, figure: &'static str) -> Self {
-        let simulated = all.settings(figure).iter().any(|setting| setting.ends_with(SIMULATED));
+    /// What a claim is judged by: its figure where its venue is, natively under the paper's instruction. Each persistence in bulk
+    /// is charged once.
+    pub fn judged(claim: &Claim, all: &'a Measurements) -> Self {
+        let spec = PAPER.claim(&claim.id);
+        let simulated = spec.is_some_and(|spec| spec.venue.site == Site::Simulated);
         let instruction = if simulated { SIMULATED } else { "clflush" };
-        Self { all, figure, instruction, by_line: false }
+        Self {
+            all,
+            figure: spec.and_then(|spec| spec.figure).unwrap_or_default(),
+            instruction,
+            by_line: false,
+        }
     }
 
     /// The other ways to look at the figure.

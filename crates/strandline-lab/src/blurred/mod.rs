@@ -7,7 +7,10 @@ mod format;
 mod lens;
 mod recovery;
 
-use crate::paper::{ClaimSpec, FigureSpec, Paper};
+use crate::claim::Claim;
+use crate::measurements::Measurements;
+use crate::paper::{ClaimSpec, FigureSpec, Finding, Paper, Site, Venue};
+use crate::session::{Error, Session};
 
 /// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
@@ -16,15 +19,16 @@ pub static PAPER: Paper = Paper {
     title: "Blurred Persistence in Transactional Persistent Memory",
     citation: "Y. Lu, J. Shu, L. Sun, MSST 2015",
     setting: "The paper ran on a quad-core AMD Opteron at 2.4 GHz and added 150 ns to each memory flush operation. Here the \
-              same schemes run on this machine's memory, on one STM (word-based, encounter-time locking, as TinySTM); each \
-              line that is written back costs 150 ns more, busy-waited. Verdicts are taken with clflush, the paper's \
-              instruction; beside it stands the best instruction of this processor. The paper's wbinvd is privileged: \
-              bulk persistence writes its lines back one by one and is charged once, as the single flush operation that \
-              it is in the paper; a second series shows it charged for each line.",
+              same schemes run twice, on one STM (word-based, encounter-time locking, as TinySTM). On this processor each \
+              line that is written back costs 150 ns more, busy-waited, by clflush, the paper's instruction; beside it \
+              stands the best instruction there is. The paper's wbinvd is privileged: bulk persistence writes its lines \
+              back one by one and is charged once, as the single flush operation that it is in the paper; a second series \
+              shows it charged for each line. And on the paper's machine, simulated, with its four cores and wbinvd. Each \
+              claim says where it is judged and why; what was measured in the other place stands beside.",
     figures: &FIGURES,
     claims: &CLAIMS,
-    on_machines: true,
-    machine: None,
+    natively: true,
+    machine: Some("opteron"),
 };
 
 macro_rules! native_figure {
@@ -104,35 +108,69 @@ static FIGURES: [FigureSpec; 8] = [
     ),
 ];
 
-macro_rules! claim {
-    ($id:literal, $figure:expr, $judge:path) => {
-        ClaimSpec { id: $id, figure: $figure, judge: $judge }
-    };
+/// The paper ran one thread on a real processor and busy-waited at each flush: any processor can do that, and no model of one
+/// decides.
+const ONE_THREAD: Venue = Venue {
+    site: Site::Native,
+    because: "One thread on a real processor that busy-waits at each flush operation is the paper's own method.",
+};
+const RECOVERY: Venue = Venue {
+    site: Site::Native,
+    because: "The paper timed recovery on a real processor; nothing in it is emulated.",
+};
+const THREADS: Venue = Venue {
+    site: Site::Simulated,
+    because: "The claim is about one to eight threads on four cores, which the processor at hand may not have.",
+};
+const HELPER: Venue = Venue {
+    site: Site::Simulated,
+    because: "The claim is about a helper thread that competes for cores, which processor time does not show.",
+};
+const EMPTIED_CACHES: Venue = Venue {
+    site: Site::Simulated,
+    because: "The claim is about how often wbinvd empties the caches; no process can execute it, and writing lines back one by \
+              one leaves the caches as they are.",
+};
+
+const fn claim(
+    id: &'static str,
+    figure: &'static str,
+    venue: Venue,
+    judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
+) -> ClaimSpec {
+    ClaimSpec { id, figure: Some(figure), venue, judge }
+}
+
+const fn of_the_code(
+    id: &'static str,
+    judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
+) -> ClaimSpec {
+    ClaimSpec { id, figure: None, venue: Venue::BY_CODE, judge }
 }
 
 static CLAIMS: [ClaimSpec; 22] = [
-    claim!("B1", Some("fig7"), claims::b1),
-    claim!("B2", Some("fig7"), claims::b2),
-    claim!("B3", Some("fig7"), claims::b3),
-    claim!("B4", Some("fig7"), claims::b4),
-    claim!("B5", Some("fig7"), claims::b5),
-    claim!("B6", Some("fig7"), claims::b6),
-    claim!("B7", Some("fig8"), claims::b7),
-    claim!("B8", Some("fig8"), claims::b8),
-    claim!("B9", Some("fig9"), claims::b9),
-    claim!("B10", Some("fig10"), claims::b10),
-    claim!("B11", Some("fig11"), claims::b11),
-    claim!("B12", Some("fig12"), claims::b12),
-    claim!("B13", Some("fig13"), claims::b13),
-    claim!("B14", Some("fig13"), claims::b14),
-    claim!("B15", Some("fig13"), claims::b15),
-    claim!("B16", Some("fig14"), claims::b16),
-    claim!("B17", None, format::b17),
-    claim!("B18", Some("fig7"), claims::b18),
-    claim!("B19", Some("fig7"), claims::b19),
-    claim!("B20", Some("fig13"), claims::b20),
-    claim!("B21", None, format::b21),
-    claim!("B22", None, format::b22),
+    claim("B1", "fig7", ONE_THREAD, claims::b1),
+    claim("B2", "fig7", ONE_THREAD, claims::b2),
+    claim("B3", "fig7", ONE_THREAD, claims::b3),
+    claim("B4", "fig7", ONE_THREAD, claims::b4),
+    claim("B5", "fig7", ONE_THREAD, claims::b5),
+    claim("B6", "fig7", ONE_THREAD, claims::b6),
+    claim("B7", "fig8", THREADS, claims::b7),
+    claim("B8", "fig8", THREADS, claims::b8),
+    claim("B9", "fig9", ONE_THREAD, claims::b9),
+    claim("B10", "fig10", ONE_THREAD, claims::b10),
+    claim("B11", "fig11", EMPTIED_CACHES, claims::b11),
+    claim("B12", "fig12", RECOVERY, claims::b12),
+    claim("B13", "fig13", ONE_THREAD, claims::b13),
+    claim("B14", "fig13", ONE_THREAD, claims::b14),
+    claim("B15", "fig13", ONE_THREAD, claims::b15),
+    claim("B16", "fig14", HELPER, claims::b16),
+    of_the_code("B17", format::b17),
+    claim("B18", "fig7", ONE_THREAD, claims::b18),
+    claim("B19", "fig7", ONE_THREAD, claims::b19),
+    claim("B20", "fig13", ONE_THREAD, claims::b20),
+    of_the_code("B21", format::b21),
+    of_the_code("B22", format::b22),
 ];
 
 /// The systems: scheme, the paper's name for it, colour.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use strandline_core::memory::WriteBackInstruction;
 use strandline_core::transaction::AnyRunner;
 use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, HASH, PoolSetting, Prepared, Selection};
@@ -15,8 +16,13 @@ pub const MILLISECONDS: &str = "ms";
 /// All steps.
 pub const TOTAL: &str = "recovery";
 
+/// Recovery is measured on this processor alone.
+fn instructions(session: &Session) -> Vec<WriteBackInstruction> {
+    if session.natively { session.sweep_instructions() } else { Vec::new() }
+}
+
 pub fn steps(session: &Session) -> u64 {
-    let settings = session.points(&LOGS).len() * session.sweep_instructions().len();
+    let settings = session.points(&LOGS).len() * instructions(session).len();
     settings as u64 * session.pace().repetitions
 }
 
@@ -25,7 +31,7 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let place = session.place()?;
     let domain = Domain::Emulated { write_latency_ns: DEFAULT_WRITE_LATENCY_NS };
     let selection = Selection::new(&HASH, &session.sizes())?;
-    for instruction in session.sweep_instructions() {
+    for instruction in instructions(session) {
         let logs = session.points(&LOGS);
         let mut pools = Vec::new();
         for (log_bytes, _) in &logs {

@@ -28,7 +28,7 @@ pub static PAPER: Paper = Paper {
               transaction.",
     figures: &FIGURES,
     claims: &[],
-    on_machines: false,
+    natively: false,
     machine: None,
 };
 

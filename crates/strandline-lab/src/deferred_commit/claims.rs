@@ -12,7 +12,7 @@ use crate::verdict::{self, Baseline, Verdict};
 
 const US: f64 = 1e-6;
 const TREES: &str = "on hash tables and B+ trees";
-const METHOD: &str = "Fig. 6: volatile rate from native runs (or the simulated machine), critical path per transaction from recorded ones, \
+const METHOD: &str = "Fig. 6: volatile rate from the simulated machine, critical path per transaction from recorded executions, \
                       throughput by the paper's method (section 7.1).";
 
 fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
@@ -123,19 +123,14 @@ fn break_even_us(rates: Rates, all: &Measurements, workload: &str, model: &str) 
     break_even(&sct, &dct).map(|at| at / US)
 }
 
-/// A headline by the rates that decide, and beside it by the native ones if those are others.
+/// A headline by the rates that it is judged by, and beside it by the native ones.
 fn by_rates(
     claim: &Claim,
-    all: &Measurements,
     baseline: Baseline,
     method: &str,
     measured: impl Fn(Rates) -> Vec<Option<f64>>,
 ) -> Finding {
-    let deciding = Rates::deciding(all);
-    let finding = Finding::headline(claim, measured(deciding), baseline, method);
-    if deciding == Rates::Native {
-        return finding;
-    }
+    let finding = Finding::headline(claim, measured(Rates::JUDGED), baseline, method);
     let native = measured(Rates::Native);
     let verdict = verdict::headline(&native, claim.value.numbers(), baseline);
     finding.beside("native rates", Measured::Numbers(native), Some(verdict))
@@ -143,8 +138,7 @@ fn by_rates(
 
 fn break_evens(claim: &Claim, all: &Measurements, index: usize) -> Finding {
     let [workload, indexed] = [WORKLOADS, INDEXED].map(|workloads| workloads[index].0);
-    let deciding = Rates::deciding(all);
-    let mut finding = by_rates(claim, all, Baseline::Zero, METHOD, |rates| {
+    let mut finding = by_rates(claim, Baseline::Zero, METHOD, |rates| {
         MODELS.map(|(model, _)| break_even_us(rates, all, workload, model)).to_vec()
     });
     for (model, name) in MODELS {
@@ -161,7 +155,7 @@ fn break_evens(claim: &Claim, all: &Measurements, index: usize) -> Finding {
         Measured::Numbers(on_the_grid(all, workload)),
         None,
     );
-    let of_indexed = MODELS.map(|(model, _)| break_even_us(deciding, all, indexed, model));
+    let of_indexed = MODELS.map(|(model, _)| break_even_us(Rates::JUDGED, all, indexed, model));
     let finding = finding.beside(TREES, Measured::Numbers(of_indexed.to_vec()), None);
     always.fold(finding, |finding, (_, name)| {
         finding
@@ -223,16 +217,15 @@ pub fn d6(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findin
         let (sct, dct) = rates.both(all, workload, "epoch")?;
         Some(sct.volatile_rate / dct.volatile_rate)
     };
-    let method = "Runs where no persist is waited for, native or on the simulated machine.";
-    let finding = by_rates(claim, all, Baseline::One, method, |rates| {
+    let method = "Runs where no persist is waited for, on the simulated machine.";
+    let finding = by_rates(claim, Baseline::One, method, |rates| {
         WORKLOADS.map(|(workload, _)| ratio(rates, workload)).to_vec()
     });
-    let native = Rates::deciding(all) == Rates::Native;
-    let indexed = INDEXED.map(|(workload, _)| ratio(Rates::deciding(all), workload));
+    let indexed = INDEXED.map(|(workload, _)| ratio(Rates::JUDGED, workload));
     let finding = finding.beside(TREES, Measured::Numbers(indexed.to_vec()), None);
-    Ok(if native && session.cores < super::THREADS {
+    Ok(if session.natively && session.cores < super::THREADS {
         finding.note(format!(
-            "Four threads on {} cores: rates are per second of the threads' own processor time.",
+            "Native rates: four threads on {} cores, per second of the threads' own processor time.",
             session.cores
         ))
     } else {
@@ -252,9 +245,8 @@ pub fn d7(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
         let (epoch, strand) = (largest(rates, "epoch"), largest(rates, "strand"));
         vec![epoch.zip(strand).map(|(epoch, strand)| epoch.max(strand)), largest(rates, "eager-sync")]
     };
-    let deciding = Rates::deciding(all);
-    let alone = ["epoch", "strand"].map(|model| (model.to_owned(), largest(deciding, model)));
-    let finding = by_rates(claim, all, Baseline::One, METHOD, measured);
+    let alone = ["epoch", "strand"].map(|model| (model.to_owned(), largest(Rates::JUDGED, model)));
+    let finding = by_rates(claim, Baseline::One, METHOD, measured);
     Ok(finding.beside("each model alone", Measured::Named(alone.to_vec()), None))
 }
 
@@ -346,7 +338,7 @@ pub fn d10(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error>
 }
 
 pub fn d11(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let rates = Rates::deciding(all);
+    let rates = Rates::JUDGED;
     let (mut orders, mut numbers) = (Vec::new(), Vec::new());
     for (model, name) in MODELS {
         let [tatp, tpcc] = WORKLOADS.map(|(workload, _)| break_even_us(rates, all, workload, model));

@@ -51,11 +51,8 @@ impl Rates {
         }
     }
 
-    /// Those that claims are judged by: the simulated machine's if one was chosen.
-    pub fn deciding(all: &Measurements) -> Self {
-        let simulated = all.of(FIGURE).any(|series| series.key().quantity == Self::Simulated.quantity());
-        if simulated { Self::Simulated } else { Self::Native }
-    }
+    /// Those that claims are judged by.
+    pub const JUDGED: Self = Self::Simulated;
 
     /// The quantity of throughput at a latency, transactions per second.
     pub fn throughput(self) -> &'static str {
@@ -95,10 +92,10 @@ pub fn setting(workload: &str, model: &str) -> String {
 
 /// The curve of a design that claims are judged by.
 pub fn curve(all: &Measurements, workload: &str, model: &str, design: &str) -> Option<Curve> {
-    Rates::deciding(all).curve(all, workload, model, design)
+    Rates::JUDGED.curve(all, workload, model, design)
 }
 
 /// Both designs, SCT first.
 pub fn both(all: &Measurements, workload: &str, model: &str) -> Option<(Curve, Curve)> {
-    Rates::deciding(all).both(all, workload, model)
+    Rates::JUDGED.both(all, workload, model)
 }

@@ -49,7 +49,8 @@ fn model(name: &str) -> Model {
 const STEPS: u64 = 20;
 
 pub fn steps(session: &Session) -> u64 {
-    let rates = session.pace().repetitions + simulated::repetitions(session);
+    let native = if session.natively { session.pace().repetitions } else { 0 };
+    let rates = native + simulated::repetitions(session);
     let each = DESIGNS.len() as u64 * (ALL_MODELS.len() as u64 * STEPS + rates);
     (WORKLOADS.len() + INDEXED.len()) as u64 * each
 }
@@ -69,7 +70,9 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     for (name, _) in WORKLOADS.into_iter().chain(INDEXED) {
         let workload = ALL.of_name(name).map_err(|error| Error::Usage(format!("{error}")))?;
         let selection = Selection::new(workload, &sizes(session))?;
-        volatile_rates(session, &selection, into)?;
+        if session.natively {
+            volatile_rates(session, &selection, into)?;
+        }
         simulated_rates(session, workload, into)?;
         for (design, _) in DESIGNS {
             for model in ALL_MODELS {
@@ -252,10 +255,11 @@ pub fn draw(all: &Measurements) -> Vec<Panel> {
             marks: Vec::new(),
         }
     };
-    let simulated = Rates::deciding(all) == Rates::Simulated;
-    let shown = [Rates::Native, Rates::Simulated].into_iter().take(if simulated { 2 } else { 1 });
     let mut panels = Vec::new();
-    for rates in shown {
+    for rates in [Rates::Native, Rates::Simulated] {
+        if !all.of(FIGURE).any(|series| series.key().quantity == rates.quantity()) {
+            continue;
+        }
         for workload in WORKLOADS.into_iter().chain(INDEXED) {
             panels.extend(DESIGNS.map(|design| panel(rates, workload, design)));
         }

@@ -4,7 +4,7 @@ mod claims;
 mod figures;
 mod systems;
 
-use crate::paper::{ClaimSpec, FigureSpec, Paper};
+use crate::paper::{ClaimSpec, FigureSpec, Paper, Venue};
 
 /// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
@@ -18,7 +18,7 @@ pub static PAPER: Paper = Paper {
               them, are not executed but charged as they were counted of the native program.",
     figures: &FIGURES,
     claims: &CLAIMS,
-    on_machines: false,
+    natively: false,
     machine: Some("loc"),
 };
 
@@ -84,7 +84,7 @@ const fn claim(
         &crate::measurements::Measurements,
     ) -> Result<crate::paper::Finding, crate::session::Error>,
 ) -> ClaimSpec {
-    ClaimSpec { id, figure, judge }
+    ClaimSpec { id, figure, venue: Venue::of_hardware(figure), judge }
 }
 
 const SYSTEMS: Option<&str> = Some(figures::SYSTEMS);

@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::claim::{Claim, Kind, readable};
 use crate::machine::Machine;
-use crate::paper::{FigureSpec, Finding, Measured, Panel};
+use crate::paper::{FigureSpec, Finding, Measured, Panel, Paper, Site, Venue};
 use crate::session::{Effort, Evaluation};
 use crate::verdict::Verdict;
 
@@ -102,12 +102,12 @@ fn paper(evaluation: &Evaluation) -> Markup {
             a href="#all" { "All claims" }
         }
         @for figure in &evaluation.figures {
-            (section(figure, &(figure.draw)(&evaluation.measurements), of_figure(Some(figure.id))))
+            (section(evaluation, figure, of_figure(Some(figure.id))))
         }
         @if !others.is_empty() {
             section #others {
                 h2 { "Format and set-up" }
-                div.claims { @for (claim, finding) in others { (card(claim, finding)) } }
+                div.claims { @for (claim, finding) in others { (card(evaluation.paper, claim, finding)) } }
             }
         }
         (summary(evaluation))
@@ -136,20 +136,21 @@ fn effort(evaluation: &Evaluation) -> String {
 }
 
 fn section<'a>(
+    evaluation: &Evaluation,
     figure: &FigureSpec,
-    panels: &[Panel],
     claims: impl Iterator<Item = &'a (&'static Claim, Finding)>,
 ) -> Markup {
+    let panels = (figure.draw)(&evaluation.measurements);
     html! {
         section id=(figure.id) {
             h2 { span.number { (figure.number) } " " (figure.title) }
             p.method { (figure.method) }
-            div.panels { @for panel in panels { (plot(panel)) } }
+            div.panels { @for panel in &panels { (plot(panel)) } }
             @if panels.iter().all(|panel| panel.curves.is_empty()) {
                 p { "Nothing could be measured: this processor has no instruction that writes a line back." }
             }
-            (numbers(panels))
-            div.claims { @for (claim, finding) in claims { (card(claim, finding)) } }
+            (numbers(&panels))
+            div.claims { @for (claim, finding) in claims { (card(evaluation.paper, claim, finding)) } }
         }
     }
 }
@@ -206,7 +207,18 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-fn card(claim: &Claim, finding: &Finding) -> Markup {
+/// Where a claim is judged and why, in a sentence and a half.
+fn venue(paper: &Paper, claim: &Claim) -> Option<String> {
+    let Venue { site, because } = paper.claim(&claim.id)?.venue;
+    let place = match site {
+        Site::Code => "by the code".into(),
+        Site::Native => "on this processor".into(),
+        Site::Simulated => format!("on the simulated machine {}", paper.machine?),
+    };
+    Some(format!("Judged {place}. {because}"))
+}
+
+fn card(paper: &Paper, claim: &Claim, finding: &Finding) -> Markup {
     html! {
         article class={ "claim " (finding.verdict.name()) } id=(claim.id) {
             h3 {
@@ -245,6 +257,7 @@ fn card(claim: &Claim, finding: &Finding) -> Markup {
             }
             @for note in &finding.notes { p.note { (note) } }
             p.how { (finding.method) }
+            @if let Some(venue) = venue(paper, claim) { p.how { (venue) } }
         }
     }
 }

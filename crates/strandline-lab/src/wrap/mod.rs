@@ -8,7 +8,7 @@ use strandline_sim::Description;
 
 use crate::claim::Claim;
 use crate::measurements::{Key, Measurements, Spread};
-use crate::paper::{ClaimSpec, FigureSpec, Finding, Paper};
+use crate::paper::{ClaimSpec, FigureSpec, Finding, Paper, Venue};
 use crate::session::{Error, Session};
 
 /// The paper's figures and claims.
@@ -24,7 +24,7 @@ pub static PAPER: Paper = Paper {
               and synthetic stores: `wrap-buffer-of-one`).",
     figures: &FIGURES,
     claims: &CLAIMS,
-    on_machines: false,
+    natively: false,
     machine: Some("wrap"),
 };
 
@@ -67,7 +67,7 @@ const fn claim(
     figure: &'static str,
     judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
 ) -> ClaimSpec {
-    ClaimSpec { id, figure: Some(figure), judge }
+    ClaimSpec { id, figure: Some(figure), venue: Venue::of_hardware(Some(figure)), judge }
 }
 
 static CLAIMS: [ClaimSpec; 14] = [
