@@ -47,21 +47,27 @@ pub fn d1(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> 
 }
 
 pub fn d2(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let finding = formulas(all, &table1::CONFLICTING, TABLE1);
+    let mut finding = formulas(all, &table1::CONFLICTING, TABLE1);
+    let drained = formulas(all, &table1::DRAINED, TABLE1);
+    // Met by each design under each model where commits come as early as the ideal graph has them, and not as it runs.
+    let is_met = |&(setting, system): &(&str, &str)| {
+        let drained = table1::DRAINED.iter().filter(|(_, other)| *other == system);
+        std::iter::once(&(setting, system))
+            .chain(drained)
+            .any(|(setting, system)| table1::is_the_formulas(all, setting, system))
+    };
+    if finding.verdict == Verdict::Contradicts && table1::CONFLICTING.iter().all(is_met) {
+        finding.verdict = Verdict::Short;
+    }
     Ok(finding
         .note(
             "Table 1 takes x + 2 from the ideal graph (section 3.3), where a commit comes right behind its data and its \
              predecessor's commit. DCT's commits wait for a barrier of the thread's next transaction, which itself is \
              one of the x: with t threads in turn transaction n commits beside the log entry of transaction n + t. \
-             Under epoch persistency that is x + 2 for two threads and x + t for more. Compared here: two threads as \
-             they are, and from three on (eager sync: always) threads that commit before their next transaction, as \
-             they do at a quiescent point. Beside: the same without.",
+             Under epoch persistency that is x + 2 for two threads and x + t for more; under eager sync it is longer \
+             still. Beside: three threads and more that commit before their next transaction, as at a quiescent point.",
         )
-        .beside(
-            "commits wait for the thread's next transaction",
-            Measured::Named(table1::deferred_further(all)),
-            None,
-        ))
+        .beside("drained after each transaction", drained.measured, Some(drained.verdict)))
 }
 
 pub fn d3(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
