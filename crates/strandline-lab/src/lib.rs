@@ -15,6 +15,7 @@ pub mod loose_ordering;
 pub mod machine;
 mod measurements;
 pub mod native;
+mod noise;
 mod paper;
 mod report;
 mod results;
@@ -29,7 +30,7 @@ pub use paper::{
     At, Beside, ClaimSpec, Curve, FigureSpec, Finding, Form, Mark, Measured, Order, PAPERS, Panel, Paper,
     Site, Venue,
 };
-pub use report::html;
+pub use report::{Run, html, overview, scoreboard};
 pub use results::json;
 pub use session::{Effort, Error, Evaluation, Interval, Pace, Session, Settings, Simulation, reproduce};
 pub use verdict::{Baseline, MARGIN, TOLERANCE, Verdict, above, exact, headline, trend};

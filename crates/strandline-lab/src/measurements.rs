@@ -66,6 +66,9 @@ struct Point {
     x: String,
     #[serde(flatten)]
     spread: Spread,
+    /// What the spread is of, where it can be drawn again.
+    #[serde(skip)]
+    repetitions: Vec<f64>,
 }
 
 impl Series {
@@ -88,17 +91,53 @@ pub struct Measurements(Vec<Series>);
 impl Measurements {
     /// Adds a point to a series.
     pub fn add(&mut self, key: Key, x: &str, spread: Spread) {
-        let point = Point { x: x.into(), spread };
-        match self.0.iter_mut().find(|series| series.key() == key) {
-            Some(series) => series.points.push(point),
-            None => self.0.push(Series {
+        self.series(key).points.push(Point { x: x.into(), spread, repetitions: Vec::new() });
+    }
+
+    /// Adds repetitions to those of a point, which is a new one if it has none yet.
+    pub fn add_repetitions(&mut self, key: Key, x: &str, values: &[f64]) {
+        let points = &mut self.series(key).points;
+        let mut repetitions = match points.iter().position(|point| point.x == x) {
+            Some(index) => points.remove(index).repetitions,
+            None => Vec::new(),
+        };
+        repetitions.extend(values);
+        if let Some(spread) = Spread::of(&repetitions) {
+            points.push(Point { x: x.into(), spread, repetitions });
+        }
+    }
+
+    /// The series of a key.
+    fn series(&mut self, key: Key) -> &mut Series {
+        let index = self.0.iter().position(|series| series.key() == key).unwrap_or_else(|| {
+            self.0.push(Series {
                 figure: key.figure.into(),
                 setting: key.setting.into(),
                 system: key.system.into(),
                 quantity: key.quantity.into(),
-                points: vec![point],
-            }),
+                points: Vec::new(),
+            });
+            self.0.len() - 1
+        });
+        &mut self.0[index]
+    }
+
+    /// What might have been measured as well: as many repetitions of each point, drawn from its own. All points have the same
+    /// turns, since what is measured in turn has the same noise.
+    pub(crate) fn redrawn(&self, random: &mut fastrand::Rng) -> Self {
+        let points = || self.0.iter().flat_map(|series| &series.points);
+        let most = points().map(|point| point.repetitions.len()).max().unwrap_or(0);
+        let turns: Vec<f64> = (0..most).map(|_| random.f64()).collect();
+        let mut drawn = self.clone();
+        for point in drawn.0.iter_mut().flat_map(|series| &mut series.points) {
+            let count = point.repetitions.len();
+            let one = |turn: &f64| point.repetitions[(turn * count as f64) as usize];
+            let repetitions: Vec<f64> = turns.iter().take(count).map(one).collect();
+            if let Some(spread) = Spread::of(&repetitions) {
+                point.spread = spread;
+            }
         }
+        drawn
     }
 
     /// The spread at `x`.
@@ -148,6 +187,35 @@ mod tests {
         assert_eq!(Spread::of(&[3.0]), Some(Spread::exactly(3.0)));
         assert_eq!(Spread::of(&[5.0, 1.0, 2.0, 4.0, 3.0]), Some(Spread { low: 2.0, median: 3.0, high: 4.0 }));
         assert_eq!(Spread::of(&[1.0, 2.0]), Some(Spread { low: 1.25, median: 1.5, high: 1.75 }));
+    }
+
+    #[test]
+    fn repetitions_add_up_and_are_drawn_in_the_same_turns() {
+        let mut all = Measurements::default();
+        let key = |system| Key { figure: "f", setting: "s", system, quantity: "q" };
+        for (system, factor) in [("a", 1.0), ("b", 10.0)] {
+            all.add_repetitions(key(system), "1", &[factor, 2.0 * factor]);
+            all.add_repetitions(key(system), "1", &[6.0 * factor]);
+        }
+        all.add(key("c"), "1", Spread::exactly(5.0));
+        assert_eq!(all.median(key("a"), "1"), Some(2.0), "of all three");
+        assert_eq!(all.xs("f"), ["1"]);
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut medians: Vec<f64> = Vec::new();
+        for _ in 0..50 {
+            let drawn = all.redrawn(&mut random);
+            let median = |system| drawn.median(key(system), "1").unwrap();
+            assert_eq!(
+                median("b"),
+                10.0 * median("a"),
+                "noise of a turn is common to what is measured in it"
+            );
+            assert_eq!(median("c"), 5.0);
+            medians.push(median("a"));
+        }
+        for each in [1.0, 2.0, 6.0] {
+            assert!(medians.contains(&each), "{each} of {medians:?}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use strandline_workloads::{
     Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadKind,
 };
 
-use crate::measurements::{Key, Measurements, Spread};
+use crate::measurements::{Key, Measurements};
 use crate::session::{Error, Pace, Session};
 use crate::simulated;
 
@@ -132,10 +132,8 @@ impl Cell {
         ];
         for (quantity, of) in quantities {
             let values: Vec<f64> = rows.iter().map(of).collect();
-            if let Some(spread) = Spread::of(&values) {
-                let key = Key { figure, setting: &self.setting, system: self.system, quantity };
-                into.add(key, &self.x, spread);
-            }
+            let key = Key { figure, setting: &self.setting, system: self.system, quantity };
+            into.add_repetitions(key, &self.x, &values);
         }
     }
 }
@@ -174,7 +172,7 @@ pub fn measure(
             }
         }
         let mut rows = vec![Vec::new(); group.len()];
-        for repetition in 0..session.pace().repetitions {
+        for repetition in session.repetitions() {
             for (cell, rows) in group.iter().zip(&mut rows) {
                 if let Some((_, pool)) = pools.iter_mut().find(|(key, _)| *key == cell.pool()) {
                     rows.push(cell.measure(pool, session, repetition)?);

@@ -27,6 +27,8 @@ pub struct Paper {
     pub title: &'static str,
     /// Authors, venue and year.
     pub citation: &'static str,
+    /// The page about it, from the project's first one.
+    pub page: &'static str,
     /// What was built, on what, and how that differs from the paper's machine.
     pub setting: &'static str,
     /// Its figures, in the paper's order.
@@ -194,6 +196,8 @@ pub struct Finding {
     pub measured: Measured,
     /// Whether the claim holds by that.
     pub verdict: Verdict,
+    /// Whether it was measured natively while other programs ran.
+    pub noisy: bool,
     /// The orders that a trend states, each with whether it holds.
     pub orders: Vec<Order>,
     /// The same numbers under other settings, which are shown and not judged.
@@ -211,6 +215,7 @@ impl Finding {
         Self {
             measured,
             verdict,
+            noisy: false,
             orders: Vec::new(),
             beside: Vec::new(),
             interval: Vec::new(),
@@ -268,6 +273,17 @@ impl Finding {
         }
     }
 
+    /// The verdict, and whether other programs ran meanwhile.
+    pub fn verdict_in_short(&self) -> String {
+        let noisy = if self.noisy && self.verdict != Verdict::Noisy { ", noisy" } else { "" };
+        format!("{}{noisy}", self.verdict.name())
+    }
+
+    /// Whether the claim is contradicted by what no other program has disturbed.
+    pub fn is_contradicted(&self) -> bool {
+        self.verdict == Verdict::Contradicts && !self.noisy
+    }
+
     /// With a note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
@@ -289,6 +305,34 @@ impl Finding {
         }
         self.notes.insert(0, because.into());
         self
+    }
+
+    /// Measured natively while other programs took so many processors.
+    #[must_use]
+    pub fn beside_others(mut self, others: f64) -> Self {
+        self.noisy = true;
+        self.note(format!(
+            "Other programs took {} processors meanwhile. Processor time does not show what they do to shared caches and memory: \
+             measure again on a machine that does nothing else.",
+            readable(others)
+        ))
+    }
+
+    /// Decided by the spread of the repetitions, by these verdicts of other draws of them.
+    #[must_use]
+    pub fn decided_by_noise(mut self, draws: &[Verdict]) -> Self {
+        let (setting, measured) = ("by the medians".into(), self.measured.clone());
+        self.beside.insert(0, Beside { setting, measured, verdict: Some(self.verdict) });
+        self.verdict = Verdict::Noisy;
+        let count = |verdict: Verdict| draws.iter().filter(|&&drawn| drawn == verdict).count();
+        let counts = Verdict::ALL.into_iter().map(|verdict| (verdict.name(), count(verdict)));
+        let counts: Vec<_> =
+            counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
+        self.note(format!(
+            "The spread of the repetitions decides: of {} draws of them {}.",
+            draws.len(),
+            counts.join(", ")
+        ))
     }
 
     /// A claim whose place was not run, for this reason: what was found elsewhere stands beside.
@@ -415,6 +459,8 @@ mod tests {
             ids.sort_unstable();
             judged.sort_unstable();
             assert_eq!(ids, judged, "{}", paper.name);
+            let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+            assert!(root.join(paper.page).exists(), "{}", paper.page);
             for claim in paper.claims {
                 let exists = |id| paper.figures.iter().any(|figure| figure.id == id);
                 assert!(claim.figure.is_none_or(exists), "{}", claim.id);

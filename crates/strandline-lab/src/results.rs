@@ -29,6 +29,7 @@ pub fn json(evaluations: &[Evaluation], machine: &Machine, commit: Option<&str>,
                 "seconds_of_each": evaluation.pace.duration.as_secs_f64(),
                 "seed": evaluation.seed,
                 "seconds": evaluation.seconds,
+                "processor_seconds": evaluation.processor_seconds,
                 "series": evaluation.measurements,
             })
         })
@@ -50,6 +51,7 @@ fn row(paper: &Paper, claim: &Claim, finding: &Finding) -> Value {
         "paper": claim.value,
         "measured": measured(&finding.measured),
         "verdict": finding.verdict,
+        "noisy": finding.noisy,
         "judged": paper.claim(&claim.id).map(|spec| spec.venue),
         "method": finding.method,
         "kind": claim.kind,

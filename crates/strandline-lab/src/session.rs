@@ -10,7 +10,9 @@ use strandline_workloads::{Length, Place, Sizes};
 
 use crate::claim::Claim;
 use crate::measurements::Measurements;
+use crate::noise::{self, Watch, own_processor_time};
 use crate::paper::{At, ClaimSpec, FigureSpec, Finding, Paper, Site};
+use crate::verdict::Verdict;
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +39,7 @@ pub enum Effort {
     /// Every point of every figure, with both write-back instructions: within half an hour.
     Full,
     /// Fewer points, shorter and fewer repetitions, one instruction where figures sweep a parameter: within
-    /// three minutes.
+    /// fifteen processor minutes for all papers.
     Quick,
     /// The machinery on tiny structures: seconds, and figures that say nothing.
     Trial,
@@ -138,6 +140,8 @@ pub struct Session {
     pub machine: Option<Description>,
     /// Whether what can be is measured on this processor.
     pub natively: bool,
+    /// How often that has been repeated because noise decided a verdict.
+    pub round: u64,
     /// Keys of the paper's own machine that differ (`key=value`).
     pub overrides: Vec<String>,
     /// Shows how far it is.
@@ -145,6 +149,43 @@ pub struct Session {
 }
 
 impl Session {
+    /// Begins a run.
+    fn begin(paper: &Paper, settings: &Settings, progress: &ProgressBar) -> Result<Self, Error> {
+        for id in &settings.claims {
+            if paper.claim(id).is_none() {
+                let ids: Vec<_> = paper.claims.iter().map(|claim| claim.id).collect();
+                return Err(Error::Usage(format!(
+                    "{} has no claim {id:?}; choose from {}",
+                    paper.name,
+                    ids.join(", ")
+                )));
+            }
+        }
+        let mut session = Self {
+            effort: settings.effort,
+            seed: settings.seed,
+            transactions: settings.transactions,
+            machine: None,
+            natively: paper.natively,
+            round: 0,
+            overrides: Vec::new(),
+            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
+            progress: progress.clone(),
+        };
+        session.machine = match &settings.simulation {
+            Simulation::On(_) if !paper.natively => {
+                return Err(Error::Usage(format!(
+                    "{} has no figures of software schemes that a machine could be chosen for: leave --machine out",
+                    paper.name
+                )));
+            }
+            Simulation::On(machine) => Some((**machine).clone()),
+            Simulation::Papers if paper.natively => Some(session.machine_of(paper, &[])?),
+            Simulation::Papers | Simulation::Nothing => None,
+        };
+        Ok(session)
+    }
+
     /// The machine that a paper's figures run on, with what the run varies and, over that, `overrides`.
     ///
     /// # Errors
@@ -157,13 +198,71 @@ impl Session {
         file::load(name, &all).map_err(|error| Error::Usage(error.to_string()))
     }
 
-    /// Measures figures.
-    fn measure(&self, figures: &[&FigureSpec], note: &str, into: &mut Measurements) -> Result<(), Error> {
+    /// Measurements that figures take.
+    fn steps(&self, figures: &[&FigureSpec]) -> u64 {
+        figures.iter().map(|figure| (figure.steps)(self)).sum()
+    }
+
+    /// Measures figures; how many processors other programs took meanwhile, by figure.
+    fn measure(
+        &self,
+        figures: &[&FigureSpec],
+        note: &str,
+        into: &mut Measurements,
+    ) -> Result<Vec<(&'static str, f64)>, Error> {
+        let mut others = Vec::new();
         for figure in figures {
             self.progress.set_message(format!("{}: {}{note}", figure.number, figure.title));
+            let watch = Watch::begin();
             (figure.run)(self, into)?;
+            others.extend(watch.others().map(|others| (figure.id, others)));
         }
-        Ok(())
+        Ok(others)
+    }
+
+    /// Judges claims by what was measured.
+    fn judge(
+        &self,
+        claims: &[(&'static Claim, &'static ClaimSpec)],
+        all: &Measurements,
+    ) -> Result<Vec<Judged>, Error> {
+        let one = |&(claim, spec): &(&'static Claim, &'static ClaimSpec)| {
+            let judge = |all: &Measurements| (spec.judge)(claim, self, all);
+            let finding = judge(all)?;
+            let is_by_time = spec.venue.site == Site::Native && self.effort != Effort::Trial;
+            let draws = if is_by_time && finding.verdict != Verdict::NotRun {
+                noise::redrawn(all, self.seed, |all| Ok(judge(all)?.verdict))?
+            } else {
+                Vec::new()
+            };
+            Ok(Judged { claim, spec, finding, draws })
+        };
+        claims.iter().map(one).collect()
+    }
+
+    /// Judges claims, and measures again what noise decides.
+    fn until_decided(
+        &self,
+        figures: &[&'static FigureSpec],
+        claims: &[(&'static Claim, &'static ClaimSpec)],
+        measurements: &mut Measurements,
+        others: &mut Vec<(&'static str, f64)>,
+    ) -> Result<Vec<Judged>, Error> {
+        let mut round = 1;
+        loop {
+            let judged = self.judge(claims, measurements)?;
+            let is_undecided = |figure: &&&FigureSpec| {
+                judged.iter().any(|judged| judged.spec.figure == Some(figure.id) && judged.is_undecided())
+            };
+            let undecided: Vec<_> = figures.iter().filter(is_undecided).copied().collect();
+            if undecided.is_empty() || round == noise::ROUNDS {
+                return Ok(judged);
+            }
+            let again = Self { machine: None, round, ..self.clone() };
+            self.progress.inc_length(again.steps(&undecided));
+            others.extend(again.measure(&undecided, ", again", measurements)?);
+            round += 1;
+        }
     }
 
     /// What has to be run for a claim, if this session does not run it.
@@ -198,6 +297,7 @@ impl Session {
             cores: 2,
             machine: None,
             natively: true,
+            round: 0,
             overrides: Vec::new(),
             progress: ProgressBar::hidden(),
         }
@@ -248,6 +348,12 @@ impl Session {
         Pace { warm_up, duration, repetitions }
     }
 
+    /// The numbers of this round's native repetitions.
+    pub fn repetitions(&self) -> std::ops::Range<u64> {
+        let each = self.pace().repetitions;
+        self.round * each..(self.round + 1) * each
+    }
+
     /// Threads that can run at the same time, here or on the simulated machine.
     pub fn most_threads(&self) -> u64 {
         self.machine.as_ref().map_or(0, |machine| machine.cores.count as u64).max(self.cores)
@@ -266,7 +372,8 @@ impl Session {
         vec![all[0], all[all.len() / 2], all[all.len() - 1]]
     }
 
-    /// The paper's instruction, and the best one if that is another; none where lines cannot be written back.
+    /// The paper's instruction, and the best one if that is another; none where lines cannot be written back. What is repeated is
+    /// what is judged: the paper's.
     pub fn instructions(&self) -> Vec<WriteBackInstruction> {
         let mut all: Vec<_> = [Some(WriteBackInstruction::Clflush), WriteBackInstruction::best()]
             .into_iter()
@@ -274,6 +381,9 @@ impl Session {
             .filter(|instruction| instruction.is_supported())
             .collect();
         all.dedup();
+        if self.round > 0 {
+            all.truncate(1);
+        }
         all
     }
 
@@ -314,6 +424,23 @@ pub struct Evaluation {
     pub seed: u64,
     /// How long it took.
     pub seconds: f64,
+    /// Processor time that it took.
+    pub processor_seconds: f64,
+}
+
+/// A claim, judged by the medians of what was measured and by other draws of its repetitions.
+struct Judged {
+    claim: &'static Claim,
+    spec: &'static ClaimSpec,
+    finding: Finding,
+    /// None where time does not decide.
+    draws: Vec<Verdict>,
+}
+
+impl Judged {
+    fn is_undecided(&self) -> bool {
+        noise::decides(self.finding.verdict, &self.draws)
+    }
 }
 
 /// Measures a paper's figures and judges its claims.
@@ -325,38 +452,8 @@ pub fn reproduce(
     settings: &Settings,
     progress: &ProgressBar,
 ) -> Result<Evaluation, Error> {
-    let since = Instant::now();
-    for id in &settings.claims {
-        if paper.claim(id).is_none() {
-            let ids: Vec<_> = paper.claims.iter().map(|claim| claim.id).collect();
-            return Err(Error::Usage(format!(
-                "{} has no claim {id:?}; choose from {}",
-                paper.name,
-                ids.join(", ")
-            )));
-        }
-    }
-    let mut session = Session {
-        effort: settings.effort,
-        seed: settings.seed,
-        transactions: settings.transactions,
-        machine: None,
-        natively: paper.natively,
-        overrides: Vec::new(),
-        cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
-        progress: progress.clone(),
-    };
-    session.machine = match &settings.simulation {
-        Simulation::On(_) if !paper.natively => {
-            return Err(Error::Usage(format!(
-                "{} has no figures of software schemes that a machine could be chosen for: leave --machine out",
-                paper.name
-            )));
-        }
-        Simulation::On(machine) => Some((**machine).clone()),
-        Simulation::Papers if paper.natively => Some(session.machine_of(paper, &[])?),
-        Simulation::Papers | Simulation::Nothing => None,
-    };
+    let (since, processor_since) = (Instant::now(), own_processor_time());
+    let session = Session::begin(paper, settings, progress)?;
     let chosen = |id: &str| settings.claims.is_empty() || settings.claims.iter().any(|claim| claim == id);
     let needed = |figure: &FigureSpec| {
         settings.claims.is_empty()
@@ -389,23 +486,30 @@ pub fn reproduce(
         .filter(|figure| paper.claims.iter().any(|c| is_varied(c) && c.figure == Some(figure.id)))
         .copied()
         .collect();
-    let steps = |session: &Session, figures: &[&FigureSpec]| -> u64 {
-        figures.iter().map(|figure| (figure.steps)(session)).sum()
-    };
     progress.set_position(0);
-    let of_varied = varied.iter().map(|(_, _, session)| steps(session, &again)).sum::<u64>();
-    progress.set_length(steps(&session, &figures) + of_varied);
+    let of_varied = varied.iter().map(|(_, _, session)| session.steps(&again)).sum::<u64>();
+    progress.set_length(session.steps(&figures) + of_varied);
 
     let mut measurements = Measurements::default();
-    session.measure(&figures, "", &mut measurements)?;
+    let mut others = session.measure(&figures, "", &mut measurements)?;
     let claims: Vec<_> = paper
         .data()
         .filter(|claim| chosen(&claim.id))
         .filter_map(|claim| Some((claim, paper.claim(&claim.id)?)))
         .collect();
+    let judged = session.until_decided(&figures, &claims, &mut measurements, &mut others)?;
     let mut rows = Vec::new();
-    for &(claim, spec) in &claims {
-        let finding = (spec.judge)(claim, &session, &measurements)?;
+    for judged in judged {
+        let is_undecided = judged.is_undecided();
+        let Judged { claim, spec, mut finding, draws } = judged;
+        if is_undecided {
+            finding = finding.decided_by_noise(&draws);
+        }
+        let of_figure = others.iter().filter(|(figure, _)| spec.figure == Some(*figure));
+        let most = of_figure.map(|(_, others)| *others).fold(0.0, f64::max);
+        if spec.venue.site == Site::Native && noise::is_loaded(most) {
+            finding = finding.beside_others(most);
+        }
         let missing = session.missing(paper, spec);
         rows.push((claim, missing.into_iter().fold(finding, Finding::elsewhere)));
     }
@@ -429,5 +533,90 @@ pub fn reproduce(
         pace: session.pace(),
         seed: session.seed,
         seconds: since.elapsed().as_secs_f64(),
+        processor_seconds: (own_processor_time() - processor_since).as_secs_f64(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::Key;
+    use crate::paper::{FigureSpec, Venue};
+    use crate::verdict::Baseline;
+
+    const KEY: Key = Key { figure: "f", setting: "s", system: "a", quantity: "q" };
+
+    /// A paper whose one native figure has these repetitions in each round, and whose claim is B2: 1.863.
+    macro_rules! paper {
+        ($rounds:expr) => {{
+            static FIGURES: [FigureSpec; 1] = [FigureSpec {
+                id: "f",
+                number: "1",
+                title: "",
+                method: "",
+                steps: |session| session.pace().repetitions,
+                run: |session, into| {
+                    const ROUNDS: &[[f64; 3]] = $rounds;
+                    let repetitions = ROUNDS[session.round as usize];
+                    into.add_repetitions(KEY, "1", &repetitions);
+                    session.progress.inc(repetitions.len() as u64);
+                    Ok(())
+                },
+                draw: |_| Vec::new(),
+            }];
+            static CLAIMS: [ClaimSpec; 1] = [ClaimSpec {
+                id: "B2",
+                figure: Some("f"),
+                venue: Venue { site: Site::Native, because: "It is a test." },
+                judge: |claim, _, all| {
+                    Ok(Finding::headline(claim, vec![all.median(KEY, "1")], Baseline::One, ""))
+                },
+            }];
+            static PAPER: Paper = Paper {
+                name: "fake",
+                letter: 'B',
+                title: "",
+                citation: "",
+                page: "",
+                setting: "",
+                figures: &FIGURES,
+                claims: &CLAIMS,
+                natively: true,
+                machine: None,
+            };
+            let settings = Settings {
+                effort: Effort::Quick,
+                seed: 1,
+                claims: Vec::new(),
+                transactions: None,
+                simulation: Simulation::Nothing,
+                intervals: Vec::new(),
+            };
+            let progress = ProgressBar::hidden();
+            let mut evaluation = reproduce(&PAPER, &settings, &progress).unwrap();
+            assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
+            evaluation.rows.remove(0).1
+        }};
+    }
+
+    #[test]
+    fn what_is_far_from_turning_is_measured_once() {
+        assert_eq!(paper!(&[[1.85, 1.86, 1.87]]).verdict, Verdict::Holds);
+    }
+
+    #[test]
+    fn what_the_spread_decides_is_measured_again() {
+        // 1.677 is the least that holds.
+        let finding = paper!(&[[1.65, 1.7, 1.75], [1.79, 1.8, 1.81]]);
+        assert_eq!(finding.verdict, Verdict::Holds);
+        assert_eq!(finding.in_short(), "1.77", "of six repetitions");
+    }
+
+    #[test]
+    fn what_more_repetitions_do_not_decide_is_noisy() {
+        let finding = paper!(&[[1.6, 1.68, 1.75]; 3]);
+        assert_eq!(finding.verdict, Verdict::Noisy);
+        assert_eq!(finding.beside[0].verdict, Some(Verdict::Holds), "by the medians");
+        assert!(finding.notes[0].contains("100 draws") && finding.notes[0].contains("short"), "{finding:?}");
+    }
 }

@@ -14,14 +14,23 @@ pub enum Verdict {
     Inconsistent,
     /// A parameter was chosen by it: shown, not counted.
     Calibrated,
+    /// The spread of what was measured decides, however often it was repeated.
+    Noisy,
     /// It was not measured, for a reason that the finding names, or all numbers are zero.
     NotRun,
 }
 
 impl Verdict {
     /// All, best first.
-    pub const ALL: [Self; 6] =
-        [Self::Holds, Self::Short, Self::Contradicts, Self::Inconsistent, Self::Calibrated, Self::NotRun];
+    pub const ALL: [Self; 7] = [
+        Self::Holds,
+        Self::Short,
+        Self::Contradicts,
+        Self::Inconsistent,
+        Self::Calibrated,
+        Self::Noisy,
+        Self::NotRun,
+    ];
 
     /// The word for it.
     pub fn name(self) -> &'static str {
@@ -31,6 +40,7 @@ impl Verdict {
             Self::Contradicts => "contradicts",
             Self::Inconsistent => "inconsistent",
             Self::Calibrated => "calibrated",
+            Self::Noisy => "noisy",
             Self::NotRun => "not-run",
         }
     }

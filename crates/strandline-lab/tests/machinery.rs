@@ -7,8 +7,8 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 use strandline_lab::machine::Machine;
 use strandline_lab::{
-    Effort, Evaluation, Finding, PAPERS, Paper, Settings, Simulation, Site, Verdict, claims, html, json,
-    reproduce,
+    Effort, Evaluation, Finding, PAPERS, Paper, Run, Settings, Simulation, Site, Verdict, claims, html, json,
+    overview, reproduce, scoreboard,
 };
 
 fn settings(claims: &[&str]) -> Settings {
@@ -74,7 +74,8 @@ fn every_paper_gives_a_report() {
     assert_eq!(results["commit"], "abc");
     assert!(results["papers"][0]["series"].as_array().is_some());
 
-    let page = html(&evaluations, &machine, None, "strandline reproduce <all>", "today");
+    let run = Run { machine: &machine, commit: None, command: "strandline reproduce <all>", date: "today" };
+    let page = html(&evaluations, &run);
     for evaluation in &evaluations {
         for (claim, _) in &evaluation.rows {
             assert!(page.contains(&format!("id=\"{}\"", claim.id)), "{} has a card", claim.id);
@@ -83,6 +84,38 @@ fn every_paper_gives_a_report() {
     assert!(page.contains("reproduce &lt;all&gt;"));
     stands_on_its_own(&page);
     tags_match(&page);
+
+    let with_claims: Vec<_> =
+        evaluations.into_iter().filter(|evaluation| !evaluation.rows.is_empty()).collect();
+    let page = overview(&with_claims, &run);
+    tags_match(&page);
+    for claim in claims() {
+        assert!(page.contains(&format!("/index.html#{}\"", claim.id)), "{} has a link", claim.id);
+    }
+    the_readme_has_the_scoreboard(&scoreboard(&with_claims));
+}
+
+/// What `reproduce all` prints stands in the README: the same papers and verdicts, and all claims counted.
+fn the_readme_has_the_scoreboard(printed: &str) {
+    let readme = include_str!("../../../README.md");
+    let (_, rest) = readme.split_once("<!-- scoreboard -->\n").expect("the README has a scoreboard");
+    let (embedded, _) = rest.split_once("<!-- end of scoreboard -->").expect("it ends");
+    let without_numbers = |table: &str| table.replace(|c: char| c.is_ascii_digit(), "");
+    assert_eq!(without_numbers(embedded), without_numbers(printed));
+    for table in [embedded, printed] {
+        let mut sum = 0;
+        for row in table.lines().skip(2) {
+            let numbers: Vec<usize> = row.split('|').filter_map(|cell| cell.trim().parse().ok()).collect();
+            assert_eq!(numbers.len(), 1 + Verdict::ALL.len(), "{row}");
+            assert_eq!(numbers[0], numbers[1..].iter().sum::<usize>(), "{row}");
+            if row.starts_with("| all |") {
+                assert_eq!((numbers[0], sum), (claims().len(), claims().len()), "all claims of the papers");
+            } else {
+                sum += numbers[0];
+            }
+        }
+        assert!(sum > 0 && table.contains("| all |"), "{table}");
+    }
 }
 
 /// Nothing is loaded from anywhere.

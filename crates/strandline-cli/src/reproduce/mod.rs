@@ -5,23 +5,25 @@ use std::path::{Path, PathBuf};
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use strandline_lab::machine::{self, Machine};
-use strandline_lab::{
-    Effort, Error, Evaluation, Interval, PAPERS, Paper, Settings, Simulation, Verdict, reproduce,
-};
+use strandline_lab::{Effort, Error, Evaluation, Interval, PAPERS, Paper, Settings, Simulation, reproduce};
 use strandline_sim::file;
 
 use crate::failure::{Failure, Outcome};
 
+/// Instead of papers' names: those with claims.
+const ALL: &str = "all";
+
 /// Measure a paper's figures again, judge its claims, and write a report.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
+    strandline reproduce all --quick\n  \
     strandline reproduce blurred --quick\n  \
     strandline reproduce blurred --claim B2 --claim B19 --out report\n  \
     strandline reproduce blurred --machine native --quick\n  \
     strandline reproduce atom --claim A2 --quick --interval persistence.write_back_completes=issued,accepted,durable\n\n\
-    Writes index.html and results.json. Exit code 1 says that a claim is contradicted.")]
+    Writes index.html and results.json; `all` also scoreboard.md and a folder for each paper. Exit code 1 says that a claim is contradicted, and not by a run that other programs disturbed.")]
 pub struct Arguments {
-    /// Papers by name; default: all that are there
+    /// Papers by name, or `all`: the five with claims, with a page over all of them and a scoreboard [default: all]
     papers: Vec<String>,
     /// Only this claim and the figure it needs; may be given several times
     #[arg(long = "claim", value_name = "ID")]
@@ -30,7 +32,7 @@ pub struct Arguments {
     /// none. Claims that the paper's machine has to judge are not judged on another [default: the paper's]
     #[arg(long)]
     machine: Option<String>,
-    /// Fewer points and shorter measurements, three minutes at most
+    /// Fewer points and shorter measurements: fifteen processor minutes at most for all papers
     #[arg(long)]
     quick: bool,
     /// Transactions to record for each curve of deferred-commit's Fig. 6 [default: the paper's 10,000,000, which take
@@ -76,9 +78,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     };
     let papers = arguments.papers()?;
+    let all = arguments.is_all();
     let out = arguments.out.clone().unwrap_or_else(|| {
         let names: Vec<_> = papers.iter().map(|paper| paper.name).collect();
-        PathBuf::from(format!("reproduce-{}", names.join("-")))
+        PathBuf::from(format!("reproduce-{}", if all { ALL.into() } else { names.join("-") }))
     });
     // Better to fail before measuring for half an hour.
     std::fs::create_dir_all(&out).map_err(Failure::io(format!("create {}", out.display())))?;
@@ -93,6 +96,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
              `cargo run --release --features sqlite` has it, and needs a C compiler."
         );
     }
+    let (commit, command) = (machine::commit(), arguments.command());
+    let run =
+        strandline_lab::Run { machine: &here, commit: commit.as_deref(), command: &command, date: &date };
     let mut evaluations = Vec::new();
     for paper in papers {
         let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
@@ -102,20 +108,31 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             seed: arguments.seed,
             claims,
             transactions: arguments.transactions,
-            simulation: simulation.clone(),
+            simulation: if paper.natively { simulation.clone() } else { Simulation::Papers },
             intervals: arguments.intervals.clone(),
         };
         progress.reset();
         evaluations.push(reproduce(paper, &settings, &progress)?);
+        if all {
+            // Each as it comes.
+            let folder = out.join(paper.name);
+            std::fs::create_dir_all(&folder).map_err(Failure::io(format!("create {}", folder.display())))?;
+            let last = &evaluations[evaluations.len() - 1..];
+            write(&folder.join("index.html"), &strandline_lab::html(last, &run))?;
+        }
     }
     progress.finish_and_clear();
 
-    let commit = machine::commit();
-    let command = arguments.command();
     let results = strandline_lab::json(&evaluations, &here, commit.as_deref(), &command);
     let results = serde_json::to_string_pretty(&results)
         .map_err(|error| Failure::Other(format!("cannot write the results: {error}")))?;
-    let page = strandline_lab::html(&evaluations, &here, commit.as_deref(), &command, &date);
+    let scoreboard = strandline_lab::scoreboard(&evaluations);
+    let page = if all {
+        write(&out.join("scoreboard.md"), &scoreboard)?;
+        strandline_lab::overview(&evaluations, &run)
+    } else {
+        strandline_lab::html(&evaluations, &run)
+    };
     write(&out.join("results.json"), &results)?;
     write(&out.join("index.html"), &page)?;
     if arguments.json {
@@ -124,10 +141,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         for evaluation in &evaluations {
             say!("{}\n{}\n", evaluation.paper.title, table(evaluation));
         }
+        if all {
+            say!("{scoreboard}");
+        }
         say!("The report: {}", out.join("index.html").display());
     }
     let findings = evaluations.iter().flat_map(|evaluation| &evaluation.rows);
-    let contradicted = findings.filter(|(_, finding)| finding.verdict == Verdict::Contradicts).count();
+    let contradicted = findings.filter(|(_, finding)| finding.is_contradicted()).count();
     Ok(if contradicted == 0 { Outcome::Success } else { Outcome::Finding })
 }
 
@@ -148,7 +168,7 @@ fn table(evaluation: &Evaluation) -> Table {
         }
         table.add_row([
             claim.id.clone(),
-            finding.verdict.name().into(),
+            finding.verdict_in_short(),
             claim.value.to_string(),
             measured,
             claim.place.clone(),
@@ -158,14 +178,24 @@ fn table(evaluation: &Evaluation) -> Table {
 }
 
 impl Arguments {
+    /// Whether all papers are asked for, each with a report of its own.
+    fn is_all(&self) -> bool {
+        self.papers == [ALL] || self.papers.is_empty() && self.claims.is_empty()
+    }
+
     /// The papers that are asked for; those with the claims that are asked for, if none is named.
     fn papers(&self) -> Result<Vec<&'static Paper>, Failure> {
+        let with_claims = || PAPERS.iter().copied().filter(|paper| !paper.claims.is_empty());
         let mut papers = Vec::new();
-        for name in &self.papers {
-            papers.push(Paper::named(name)?);
+        if self.is_all() {
+            papers.extend(with_claims());
+        } else {
+            for name in &self.papers {
+                papers.push(Paper::named(name)?);
+            }
         }
         let has = |id: &String| {
-            let among = if self.papers.is_empty() { PAPERS } else { &papers[..] };
+            let among = if papers.is_empty() { PAPERS } else { &papers[..] };
             among.iter().any(|paper| paper.claim(id).is_some())
         };
         if let Some(unknown) = self.claims.iter().find(|id| !has(id)) {
@@ -176,7 +206,7 @@ impl Arguments {
             )));
         }
         if papers.is_empty() {
-            papers = PAPERS.to_vec();
+            papers.extend(with_claims());
         }
         let asked =
             |paper: &&Paper| self.claims.is_empty() || self.claims.iter().any(|id| paper.claim(id).is_some());

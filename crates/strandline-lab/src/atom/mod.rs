@@ -15,6 +15,7 @@ pub static PAPER: Paper = Paper {
     letter: 'A',
     title: "ATOM: Atomic Durability in Non-volatile Memory through Hardware Logging",
     citation: "A. Joshi, V. Nagarajan, S. Viglas, M. Cintra, HPCA 2017",
+    page: "docs/papers/atom.md",
     setting: "The paper used gem5 in full-system mode with Ruby and Garnet. Here the library's structures run on this \
               project's simulator with Table I's figures (machine atom): 32 out-of-order cores, a thread on each, four \
               controllers. Software stores in place under locks between Atomic_Begin and Atomic_End, and flushes what it \

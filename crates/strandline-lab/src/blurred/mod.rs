@@ -18,6 +18,7 @@ pub static PAPER: Paper = Paper {
     letter: 'B',
     title: "Blurred Persistence in Transactional Persistent Memory",
     citation: "Y. Lu, J. Shu, L. Sun, MSST 2015",
+    page: "docs/papers/blurred-persistence.md",
     setting: "The paper ran on a quad-core AMD Opteron at 2.4 GHz and added 150 ns to each memory flush operation. Here the \
               same schemes run twice, on one STM (word-based, encounter-time locking, as TinySTM). On this processor each \
               line that is written back costs 150 ns more, busy-waited, by clflush, the paper's instruction; beside it \

@@ -8,7 +8,7 @@ use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, HASH, PoolSetting, Prepared, Selection};
 
 use super::figures::LOGS;
-use crate::measurements::{Key, Measurements, Spread};
+use crate::measurements::{Key, Measurements};
 use crate::session::{Error, Session};
 
 /// Milliseconds of the steps of recovery; the system is the step, or [`TOTAL`].
@@ -41,7 +41,7 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
                 PoolSetting { logs: 1, log_bytes, domain, instruction, concurrency: Concurrency::Stm };
             pools.push((Prepared::new(&path, &selection, setting)?, Vec::new()));
         }
-        for repetition in 0..session.pace().repetitions {
+        for repetition in session.repetitions() {
             for ((log_bytes, _), (pool, times)) in logs.iter().zip(&mut pools) {
                 pool.crash(|pool| {
                     let mut worker = AnyRunner::new(pool.worker()?);
@@ -58,13 +58,8 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
         for ((_, x), (_, times)) in logs.iter().zip(&pools) {
             let mut add = |system, quantity, of: &dyn Fn(&strandline_core::file::Recovery) -> f64| {
                 let values: Vec<f64> = times.iter().map(of).collect();
-                if let Some(spread) = Spread::of(&values) {
-                    into.add(
-                        Key { figure: "fig12", setting: instruction.name(), system, quantity },
-                        x,
-                        spread,
-                    );
-                }
+                let key = Key { figure: "fig12", setting: instruction.name(), system, quantity };
+                into.add_repetitions(key, x, &values);
             };
             let ms = |time: Duration| 1000.0 * time.as_secs_f64();
             add("scan", MILLISECONDS, &|r| ms(r.scan));

@@ -21,6 +21,7 @@ pub static PAPER: Paper = Paper {
     letter: 'D',
     title: "High-Performance Transactions for Persistent Memories",
     citation: "A. Kolli, S. Pelley, A. Saidi, P. M. Chen, T. F. Wenisch, ASPLOS 2016",
+    page: "docs/papers/deferred-commit.md",
     setting: "The paper executed its transactions on an Intel Xeon E5645 at 2.4 GHz, DRAM standing in for persistent \
               memory, and recorded their persists and barriers with pin. Here the same library code runs on that \
               processor simulated, four threads on cores of their own, for the rate of volatile execution; natively \

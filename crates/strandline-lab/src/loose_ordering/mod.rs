@@ -12,6 +12,7 @@ pub static PAPER: Paper = Paper {
     letter: 'L',
     title: "Improving Performance and Endurance of Persistent Memory with Loose-Ordering Consistency",
     citation: "Y. Lu, J. Shu, L. Sun, O. Mutlu, IEEE TPDS 29(3), 2018 (ICCD 2014)",
+    page: "docs/papers/loose-ordering.md",
     setting: "The paper used GEM5 with the Timing Simple CPU at 1 GHz, three cache levels and 8 banks of 168 cycles. Here \
               the same structures run as plain programs, S-WAL but in software, on this project's simulator with those \
               figures (machine loc). Instructions between accesses to the pool, loads and stores of stack and locals among \

@@ -1,6 +1,9 @@
 //! The report: one HTML page that needs nothing else.
 
+mod overview;
 mod plot;
+
+pub use overview::{overview, scoreboard};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -12,15 +15,58 @@ use crate::verdict::Verdict;
 
 const STYLE: &str = include_str!("style.css");
 
+/// What a page says about the run that it is of.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// Where it was made.
+    pub machine: &'a Machine,
+    /// What made it.
+    pub commit: Option<&'a str>,
+    /// The command that repeats it.
+    pub command: &'a str,
+    /// When it began.
+    pub date: &'a str,
+}
+
+impl Run<'_> {
+    fn facts(&self) -> Markup {
+        let Self { machine, commit, command, date } = self;
+        let memory = format!("{} GB", readable((machine.memory_mb as f64 / 1024.0).round()));
+        html! {
+            dl.facts {
+                div { dt { "Machine" } dd {
+                    (machine.processor) ", " (machine.cores) " cores, " (machine.caches.join(", ")) ", " (memory)
+                } }
+                div { dt { "Write-back" } dd { (machine.instructions.join(", ")) } }
+                div { dt { "System" } dd { "Linux " (machine.kernel) ", load " (readable(machine.load)) " at the start" } }
+                div { dt { "Date" } dd { (date) } }
+                div { dt { "Commit" } dd { code { (commit.unwrap_or("unknown")) } } }
+                div { dt { "Command" } dd { code { (command) } } }
+            }
+        }
+    }
+}
+
 /// The report as one page that needs nothing else.
-pub fn html(
-    evaluations: &[Evaluation],
-    machine: &Machine,
-    commit: Option<&str>,
-    command: &str,
-    date: &str,
-) -> String {
+pub fn html(evaluations: &[Evaluation], run: &Run) -> String {
     let titles: Vec<_> = evaluations.iter().map(|evaluation| evaluation.paper.title).collect();
+    let body = html! {
+        header {
+            p.eyebrow { "Strandline laboratory" }
+            @for evaluation in evaluations {
+                h1 { (evaluation.paper.title) }
+                p.citation { (evaluation.paper.citation) ", measured again" }
+            }
+            (run.facts())
+        }
+        @for evaluation in evaluations {
+            (paper(evaluation))
+        }
+    };
+    page(&format!("Strandline: {}", titles.join(", ")), &body)
+}
+
+fn page(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -28,22 +74,12 @@ pub fn html(
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { "Strandline: " (titles.join(", ")) }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 main {
-                    header {
-                        p.eyebrow { "Strandline laboratory" }
-                        @for evaluation in evaluations {
-                            h1 { (evaluation.paper.title) }
-                            p.citation { (evaluation.paper.citation) ", measured again" }
-                        }
-                        (facts(machine, commit, command, date))
-                    }
-                    @for evaluation in evaluations {
-                        (paper(evaluation))
-                    }
+                    (body)
                     footer {
                         p {
                             "Verdicts are computed from this run. Exact claims hold when equal. Trends hold when every \
@@ -51,7 +87,9 @@ pub fn html(
                              when none is. Headlines hold when every number lies within 10% of the paper's; otherwise they are \
                              contradicted if one lies on the other side of its baseline, and else fall short. Calibrated: a \
                              parameter was chosen by the claim, which is shown and does not count. Inconsistent: the paper's own \
-                             numbers or formulas exclude it. Not run: this machine cannot, or all numbers are zero."
+                             numbers or formulas exclude it. Noisy: of other draws of a native figure's repetitions, measured up to three \
+                             times as often, fewer than nine of ten come to the same verdict; noisy beside a verdict: other \
+                             programs ran meanwhile. Not run: this machine cannot, or all numbers are zero."
                         }
                     }
                 }
@@ -61,24 +99,19 @@ pub fn html(
     page.into_string()
 }
 
-fn facts(machine: &Machine, commit: Option<&str>, command: &str, date: &str) -> Markup {
-    let memory = format!("{} GB", readable((machine.memory_mb as f64 / 1024.0).round()));
+/// How many of these claims have which verdict.
+fn tally<'a>(rows: impl Iterator<Item = &'a (&'static Claim, Finding)> + Clone) -> Markup {
+    let count = |verdict| rows.clone().filter(|(_, finding)| finding.verdict == verdict).count();
     html! {
-        dl.facts {
-            div { dt { "Machine" } dd {
-                (machine.processor) ", " (machine.cores) " cores, " (machine.caches.join(", ")) ", " (memory)
-            } }
-            div { dt { "Write-back" } dd { (machine.instructions.join(", ")) } }
-            div { dt { "System" } dd { "Linux " (machine.kernel) ", load " (readable(machine.load)) " at the start" } }
-            div { dt { "Date" } dd { (date) } }
-            div { dt { "Commit" } dd { code { (commit.unwrap_or("unknown")) } } }
-            div { dt { "Command" } dd { code { (command) } } }
+        ul.tally {
+            @for verdict in Verdict::ALL {
+                li class=(verdict.name()) { b { (count(verdict)) } " " (verdict.name()) }
+            }
         }
     }
 }
 
 fn paper(evaluation: &Evaluation) -> Markup {
-    let count = |verdict| evaluation.rows.iter().filter(|(_, finding)| finding.verdict == verdict).count();
     let of_figure = |figure: Option<&'static str>| {
         evaluation.rows.iter().filter(move |(claim, _)| {
             evaluation.paper.claim(&claim.id).is_some_and(|spec| spec.figure == figure)
@@ -86,15 +119,12 @@ fn paper(evaluation: &Evaluation) -> Markup {
     };
     let others: Vec<_> = of_figure(None).collect();
     html! {
-        ul.tally {
-            @for verdict in Verdict::ALL {
-                li class=(verdict.name()) { b { (count(verdict)) } " " (verdict.name()) }
-            }
-        }
+        (tally(evaluation.rows.iter()))
         p.setting { (evaluation.paper.setting) }
         p.setting {
             (effort(evaluation)) " Seed " (evaluation.seed) ". The run took "
-            (readable((evaluation.seconds / 6.0).round() / 10.0)) " minutes."
+            (readable((evaluation.seconds / 6.0).round() / 10.0)) " minutes, "
+            (readable((evaluation.processor_seconds / 6.0).round() / 10.0)) " of processor time."
         }
         nav {
             @for figure in &evaluation.figures { a href={ "#" (figure.id) } { (figure.number) } }
@@ -127,8 +157,8 @@ fn effort(evaluation: &Evaluation) -> String {
         }
     };
     format!(
-        "{how} {} times for {} ms in turn with what it is compared with; medians are shown, and the middle half of the \
-         repetitions as a thin line. Rates are per second of the threads' own processor time, so that other programs on the \
+        "{how} {} times for {} ms in turn with what it is compared with, up to three times as often where noise decided a verdict; \
+         medians are shown, and the middle half of the repetitions as a thin line. Rates are per second of the threads' own processor time, so that other programs on the \
          machine do not decide an order.",
         pace.repetitions,
         pace.duration.as_millis()
@@ -223,7 +253,7 @@ fn card(paper: &Paper, claim: &Claim, finding: &Finding) -> Markup {
         article class={ "claim " (finding.verdict.name()) } id=(claim.id) {
             h3 {
                 span.id { (claim.id) }
-                span.badge { (finding.verdict.name()) }
+                span.badge { (finding.verdict_in_short()) }
                 span.kind { (kind(claim.kind)) ", " (claim.place) }
             }
             p { (claim.what) }
@@ -309,7 +339,7 @@ fn summary(evaluation: &Evaluation) -> Markup {
                         @for (claim, finding) in &evaluation.rows {
                             tr class=(finding.verdict.name()) {
                                 th { a href={ "#" (claim.id) } { (claim.id) } }
-                                td { span.badge { (finding.verdict.name()) } }
+                                td { span.badge { (finding.verdict_in_short()) } }
                                 td { (claim.value) }
                                 td { (finding.in_short()) }
                                 td { (claim.place) }

@@ -17,6 +17,7 @@ pub static PAPER: Paper = Paper {
     letter: 'W',
     title: "Bridging the Programming Gap Between Persistent and Volatile Memory Using WrAP",
     citation: "E. Giles, K. Doshi, P. Varman, Computing Frontiers 2013",
+    page: "docs/papers/wrap.md",
     setting: "The paper simulated traces of STL structures on one processor with one direct-mapped cache. Here a trace of \
               std::set and std::multiset and the plain programs of a B-tree and a B+ tree run on the simulated machine `wrap`, \
               which has the paper's times: a cache hit 1 cycle, DRAM 100, storage-class memory 440 and 1200. Non-transactional is plain stores; the undo log and WrAP are hardware \
