@@ -36,7 +36,7 @@ pub enum Error {
 /// How thoroughly to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Every point of every figure, with both write-back instructions: within half an hour.
+    /// Every point of every figure, with both write-back instructions.
     Full,
     /// Fewer points, shorter and fewer repetitions, one instruction where figures sweep a parameter: within
     /// fifteen processor minutes for all papers.

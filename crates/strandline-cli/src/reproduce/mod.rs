@@ -36,7 +36,7 @@ pub struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Transactions to record for each curve of deferred-commit's Fig. 6 [default: the paper's 10,000,000, which take
-    /// half a day; 20,000 with --quick]
+    /// three quarters of a processor hour; 20,000 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     transactions: Option<u64>,
     /// Varies an open parameter of the paper's simulated machine, and says for which values each claim holds; may be given
