@@ -77,10 +77,12 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
         ));
     }
     loop {
-        let free = |&word: &VolatileAddress| memory.compare_exchange(word, NONE, EVERYTHING).is_ok();
-        let Some(word) = versions.registrations().find(free) else {
+        let free =
+            |&(_, word): &(u64, VolatileAddress)| memory.compare_exchange(word, NONE, EVERYTHING).is_ok();
+        let Some((number, word)) = (1..).zip(versions.registrations()).find(free) else {
             return Err(Error::TooManySnapshots(VersionLayout::REGISTRATIONS));
         };
+        raise(memory, versions.registered(), number);
         let early = memory.omitted(Step::SnapshotEverything);
         let early = early.then(|| memory.load(SharedLayout::CLOCK));
         memory.fetch_add(SharedLayout::SNAPSHOTS, 1);
@@ -93,6 +95,24 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
         // It was the oldest when there was no room: none of its versions were kept.
         end(view, registration);
     }
+}
+
+/// Makes the word at `at` as large as `value` at least.
+fn raise<M: Memory>(memory: &M, at: VolatileAddress, value: u64) {
+    let mut now = memory.load(at);
+    while now < value {
+        match memory.compare_exchange(at, now, value) {
+            Ok(_) => break,
+            Err(other) => now = other,
+        }
+    }
+}
+
+/// The registrations that were ever taken, and what they hold. One that is missing is of a snapshot that has not read the clock yet.
+fn registered<M: Memory>(view: &View<M>) -> impl Iterator<Item = (u64, VolatileAddress)> {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    let most = memory.load(versions.registered()) as usize;
+    versions.registrations().take(most).map(|word| (memory.load(word), word))
 }
 
 /// Ends a snapshot.
@@ -189,8 +209,8 @@ pub(super) fn keep<M: Memory>(
     // The newest S below T; one above it sees the change. "Everything" takes an entry whatever there is.
     let mut newest = None;
     let mut takes_everything = false;
-    for word in versions.registrations() {
-        match memory.load(word) {
+    for (time, _) in registered(view) {
+        match time {
             NONE | ENDED => {}
             EVERYTHING => takes_everything = true,
             time if time - FIRST_TIME < transaction => newest = newest.max(Some(time - FIRST_TIME)),
@@ -230,13 +250,7 @@ pub(super) fn keep<M: Memory>(
     }
     if pushed > 0 && !memory.omitted(Step::SnapshotNewest) {
         memory.fetch_add(versions.pushed(), pushed);
-        let mut newest = memory.load(versions.newest());
-        while newest < transaction {
-            match memory.compare_exchange(versions.newest(), newest, transaction) {
-                Ok(_) => break,
-                Err(now) => newest = now,
-            }
-        }
+        raise(memory, versions.newest(), transaction);
     }
 }
 
@@ -306,8 +320,8 @@ fn make_room<M: Memory>(view: &View<M>) -> bool {
 /// Ends the oldest snapshot; whether there was one.
 fn end_oldest<M: Memory>(view: &View<M>) -> bool {
     let (memory, versions) = (&view.memory, view.shared.versions());
-    let words = versions.registrations().map(|word| (memory.load(word), word));
-    let oldest = words.filter(|&(time, _)| time != NONE && time != ENDED).min_by_key(|&(time, _)| time);
+    let oldest =
+        registered(view).filter(|&(time, _)| time != NONE && time != ENDED).min_by_key(|&(time, _)| time);
     if let Some((time, word)) = oldest
         && memory.compare_exchange(word, time, ENDED).is_ok()
     {
@@ -321,8 +335,7 @@ fn reclaim<M: Memory>(view: &View<M>) -> u64 {
     let (memory, versions) = (&view.memory, view.shared.versions());
     memory.store(versions.reclaimed(), memory.load(versions.pushed()));
     let clock = memory.load(SharedLayout::CLOCK);
-    let times = versions.registrations().map(|word| memory.load(word));
-    let times = times.filter(|&time| time != NONE && time != ENDED);
+    let times = registered(view).map(|(time, _)| time).filter(|&time| time != NONE && time != ENDED);
     let newest = memory.omitted(Step::SnapshotBound);
     let bound = if newest { times.max() } else { times.min() };
     let bound = bound.map_or(clock, |time| clock.min(time.saturating_sub(FIRST_TIME)));

@@ -94,6 +94,11 @@ impl VersionLayout {
         self.first.byte(LINE_BYTES).word(2)
     }
 
+    /// How many of the registrations were ever taken, the first ones.
+    pub fn registered(&self) -> VolatileAddress {
+        self.first.byte(2 * LINE_BYTES).word(3)
+    }
+
     /// Where snapshots are registered.
     pub fn registrations(self) -> impl Iterator<Item = VolatileAddress> {
         let first = self.first.byte(Self::FIRST_REGISTRATION * LINE_BYTES);
