@@ -166,29 +166,32 @@ pub(super) fn read_line<M: Memory>(
     if is_marked && !memory.omitted(Step::SnapshotMark) { Err(Ended) } else { Ok(()) }
 }
 
+/// The T and numbers of the line's entries, T falling.
+fn entries_of<M: Memory>(view: &View<M>, line: PersistentAddress) -> impl Iterator<Item = (u64, u64)> {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    let mut at = memory.load(versions.head_of(line));
+    std::iter::from_fn(move || {
+        while at != 0 {
+            let (entry, number) = (versions.entry(at), at);
+            let transaction = memory.load(entry.transaction());
+            if transaction == 0 {
+                return None;
+            }
+            let is_own = memory.load(entry.line()) == line.offset();
+            at = memory.load(entry.next());
+            if is_own {
+                return Some((transaction, number));
+            }
+        }
+        None
+    })
+}
+
 /// The number of the line's entry with the smallest T above `time`.
 fn find<M: Memory>(view: &View<M>, line: PersistentAddress, time: u64) -> Option<u64> {
-    let (memory, versions) = (&view.memory, view.shared.versions());
-    let mut best = None;
-    let mut at = memory.load(versions.head_of(line));
-    while at != 0 {
-        let entry = versions.entry(at);
-        let transaction = memory.load(entry.transaction());
-        if transaction == 0 {
-            break;
-        }
-        if memory.load(entry.line()) == line.offset() {
-            if transaction <= time {
-                break;
-            }
-            best = Some(at);
-            if memory.omitted(Step::SnapshotOldest) {
-                break;
-            }
-        }
-        at = memory.load(entry.next());
-    }
-    best
+    let mut above = entries_of(view, line).take_while(|&(transaction, _)| transaction > time);
+    let found = if view.memory.omitted(Step::SnapshotOldest) { above.next() } else { above.last() };
+    found.map(|(_, number)| number)
 }
 
 /// Whether a transaction that is about to store home has to ask [`keep`].
@@ -222,7 +225,7 @@ pub(super) fn keep<M: Memory>(
     }
     let mut pushed = 0;
     for line in lines {
-        let serves_all = |newest| newest_of(view, line).is_some_and(|kept| kept > newest);
+        let serves_all = |newest| entries_of(view, line).next().is_some_and(|(kept, _)| kept > newest);
         if !takes_everything && newest.is_some_and(serves_all) {
             continue;
         }
@@ -252,24 +255,6 @@ pub(super) fn keep<M: Memory>(
         memory.fetch_add(versions.pushed(), pushed);
         raise(memory, versions.newest(), transaction);
     }
-}
-
-/// The largest T of the line's entries.
-fn newest_of<M: Memory>(view: &View<M>, line: PersistentAddress) -> Option<u64> {
-    let (memory, versions) = (&view.memory, view.shared.versions());
-    let mut at = memory.load(versions.head_of(line));
-    while at != 0 {
-        let entry = versions.entry(at);
-        let transaction = memory.load(entry.transaction());
-        if transaction == 0 {
-            break;
-        }
-        if memory.load(entry.line()) == line.offset() {
-            return Some(transaction);
-        }
-        at = memory.load(entry.next());
-    }
-    None
 }
 
 /// Takes a free entry; its number. `None`: there is none, and no snapshot either.
