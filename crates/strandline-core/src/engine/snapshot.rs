@@ -112,7 +112,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 /// worker.run(|tx| tx.write(tx.root(0), 6))?;
 /// assert_eq!(snapshot.read(|tx| tx.read(tx.root(0)))?, 5);
 /// // It is a reader itself, too.
-/// assert_eq!(snapshot.tx().read_array(snapshot.root(0)).map_err(|why| snapshot.error(why))?, [5]);
+/// let root = snapshot.root(0);
+/// let words = snapshot.read_array(root);
+/// assert_eq!(words.map_err(|why| snapshot.error(why))?, [5]);
 /// assert_eq!(worker.view(|tx| tx.read(tx.root(0)))?, 6);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
