@@ -3,7 +3,7 @@
 
 use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
-use strandline_sim::scheme;
+use strandline_sim::{Description, scheme};
 use strandline_workloads::{SchemeName, Sizes, WorkloadKind};
 
 use crate::measurements::{Key, Measurements, Spread};
@@ -48,7 +48,14 @@ fn transactions(session: &Session) -> u64 {
     }
 }
 
-/// Runs the cells of a figure on the session's machine, if it has one. A line's write takes the cell's latency there.
+/// The machine that a cell runs on: programs wait for the cell's latency after each flush, on whatever memory the machine has.
+fn machine_of(cell: &Cell, machine: &Description) -> Description {
+    let mut machine = machine.clone();
+    machine.persistence.flush_delay_ns = cell.latency_ns as f64;
+    machine
+}
+
+/// Runs the cells of a figure on the session's machine, if it has one.
 ///
 /// # Errors
 /// The machine cannot be built; a transaction failed.
@@ -58,8 +65,7 @@ pub fn measure(session: &Session, figure: &str, all: &[Cell], into: &mut Measure
         scheme::find("none").ok_or_else(|| Error::Usage("the machine has no plain hardware".into()))?;
     let mut prepared: Option<((WorkloadKind, Sizes, u64), Prepared)> = None;
     for cell in cells(all, session) {
-        let mut description = machine.clone();
-        description.nvm.write_ns = cell.latency_ns as f64;
+        let description = machine_of(cell, machine);
         let key = (cell.workload, cell.sizes, cell.log_bytes);
         let pool = match prepared.take() {
             Some((same, pool)) if same == key => pool,
@@ -101,4 +107,27 @@ pub fn measure(session: &Session, figure: &str, all: &[Cell], into: &mut Measure
         prepared = Some((key, pool));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blurred::figures;
+
+    #[test]
+    fn the_papers_latency_is_the_programs_and_not_the_memorys() {
+        let opteron = strandline_sim::file::load("opteron", &[""; 0]).unwrap();
+        let cells = figures::fig13(&Session::for_tests(Effort::Full));
+        let delays: Vec<f64> = cells
+            .iter()
+            .map(|cell| {
+                let machine = machine_of(cell, &opteron);
+                assert_eq!(machine.nvm, opteron.nvm);
+                machine.persistence.flush_delay_ns
+            })
+            .collect();
+        assert!(delays.contains(&35.0) && delays.contains(&2000.0), "{delays:?}");
+        assert_eq!(machine_of(&figures::fig7(&Session::for_tests(Effort::Full))[0], &opteron), opteron);
+        assert!(opteron.persistence.flush_cost_ns > 0.0);
+    }
 }

@@ -383,6 +383,12 @@ pub struct Persistence {
     /// leaves when the first of them is in the persistence domain. Blocks go home as evicted ones do. 1 to 1024; by default [`Cores::mshrs`], as it
     /// stands beside a core's caches.
     pub commit_write_backs: Option<usize>,
+    /// Nanoseconds that a write-back instruction keeps the core at least, one after another, whatever its line meanwhile does. 0: the core
+    /// goes on when the instruction is in the store queue.
+    pub flush_cost_ns: f64,
+    /// Nanoseconds that the program busy-waits after each flush, as emulations of slow memory on DRAM do: after each write-back instruction,
+    /// once after a write-back of the whole cache, and at the fence for each line that was stored past the cache.
+    pub flush_delay_ns: f64,
 }
 
 impl Persistence {
@@ -479,6 +485,8 @@ impl Description {
         self.controllers.validate()?;
         self.nvm.validate("nvm")?;
         demand_range(self.commit_write_backs(), 1, 1024, "persistence.commit_write_backs")?;
+        demand_time(self.persistence.flush_cost_ns, 0.0, 1e7, "persistence.flush_cost_ns")?;
+        demand_time(self.persistence.flush_delay_ns, 0.0, 1e7, "persistence.flush_delay_ns")?;
         self.dram.as_ref().map_or(Ok(()), |dram| dram.validate("dram"))
     }
 

@@ -157,9 +157,7 @@ impl Machine {
         caches.scheme = scheme;
         let state = State {
             caches,
-            cores: (0..description.cores.count)
-                .map(|_| Core::new(&description.cores, description.caches[0].latency))
-                .collect(),
+            cores: (0..description.cores.count).map(|_| Core::new(description)).collect(),
             description: description.clone(),
             volatile_line,
             functional: true,

@@ -146,6 +146,8 @@ pub struct Stalls {
     pub fence_persist: u64,
     /// The whole cache was being written back.
     pub write_back_all: u64,
+    /// A flush kept the core: its own cost, and the delay that the program waits for it.
+    pub flush: u64,
     /// A spin loop's pauses.
     pub pause: u64,
     /// A hardware scheme made the core wait.

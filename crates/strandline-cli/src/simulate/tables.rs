@@ -147,6 +147,7 @@ const CAUSES: [Cause; 10] = [
     ("fence drain", |stalls| stalls.fence_drain),
     ("fence persist", |stalls| stalls.fence_persist),
     ("wbinvd", |stalls| stalls.write_back_all),
+    ("flush", |stalls| stalls.flush),
     ("pause", |stalls| stalls.pause),
     ("hardware scheme", |stalls| stalls.scheme),
 ];

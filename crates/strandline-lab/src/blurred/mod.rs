@@ -2,7 +2,7 @@
 
 mod claims;
 mod draw;
-mod figures;
+pub(crate) mod figures;
 mod format;
 mod lens;
 mod recovery;

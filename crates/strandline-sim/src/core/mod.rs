@@ -12,7 +12,7 @@ pub use store_queue::{Queued, QueuedKind, StoreQueue};
 use std::collections::VecDeque;
 
 use crate::controller::Line;
-use crate::description::{CoreKind, Cores, LoadOverlap};
+use crate::description::{CoreKind, Description, LoadOverlap};
 use crate::instructions::Instructions;
 use crate::statistics::CoreStatistics;
 
@@ -58,6 +58,14 @@ pub struct Core {
     pub overlap: LoadOverlap,
     /// Lines of non-temporal stores.
     pub combining: Vec<Combining>,
+    /// Those of them that have left since the last fence.
+    pub streamed: u64,
+    /// Cycles that a write-back instruction keeps the core at least.
+    flush_cost: u64,
+    /// Cycles for which the program waits after each flush.
+    flush_delay: u64,
+    /// When the running write-back instruction began.
+    flush_began: u64,
     /// Whether the write-back that is to complete next has been sent off and waits for its line to be durable.
     pub write_back_sent: bool,
     /// Whether the running fence has asked for everything (pcommit).
@@ -80,8 +88,9 @@ fn fixed(value: f64) -> u64 {
 }
 
 impl Core {
-    /// A core at rest, whose first level takes `first_level` cycles.
-    pub fn new(cores: &Cores, first_level: u64) -> Self {
+    /// A core of `machine` at rest.
+    pub fn new(machine: &Description) -> Self {
+        let (cores, first_level) = (&machine.cores, machine.caches[0].latency);
         let queue = (cores.store_queue > 0)
             .then(|| StoreQueue::new(cores.store_queue, cores.stores_in_flight.min(cores.mshrs)));
         let none = Charge { instructions: 0, cost: 0 };
@@ -109,6 +118,10 @@ impl Core {
                 CoreKind::OutOfOrder => cores.load_overlap,
             },
             combining: Vec::with_capacity(cores.write_combining_buffers + 1),
+            streamed: 0,
+            flush_cost: machine.cycles(machine.persistence.flush_cost_ns),
+            flush_delay: machine.cycles(machine.persistence.flush_delay_ns),
+            flush_began: 0,
             write_back_sent: false,
             committing: false,
             cursor: 0,
@@ -159,6 +172,30 @@ impl Core {
         self.instruction_fraction += instructions;
         self.statistics.instructions += 1 + (self.instruction_fraction >> FRACTION);
         self.instruction_fraction &= (1 << FRACTION) - 1;
+    }
+
+    /// A write-back instruction begins, or is performed again: then it has begun before if it is the line that the core waits for, not
+    /// a place in the store queue.
+    pub fn begin_flush(&mut self) {
+        if self.stores.is_some() || !self.again {
+            self.flush_began = self.clock;
+        }
+    }
+
+    /// The write-back instruction is on its way: it keeps the core, and then the program waits.
+    pub fn end_flush(&mut self) {
+        let kept = (self.flush_began + self.flush_cost).saturating_sub(self.clock);
+        self.wait_for_flush(kept + self.flush_delay);
+    }
+
+    /// The program waits after `flushes` flushes that kept the core by other means.
+    pub fn delay_flushes(&mut self, flushes: u64) {
+        self.wait_for_flush(flushes * self.flush_delay);
+    }
+
+    fn wait_for_flush(&mut self, cycles: u64) {
+        self.clock += cycles;
+        self.statistics.stalls.flush += cycles;
     }
 
     /// Charges `instructions` instructions.

@@ -25,7 +25,12 @@ impl State {
                     return Done(0);
                 }
                 let (line, _) = self.place(Space::Persistent, offset);
-                self.store(core, QueuedKind::WriteBack, line, 0, 0)
+                self.cores[core].begin_flush();
+                let outcome = self.store(core, QueuedKind::WriteBack, line, 0, 0);
+                if let Done(_) = outcome {
+                    self.cores[core].end_flush();
+                }
+                outcome
             }
             Operation::CompareExchange(space, offset, current, new) => {
                 self.atomic(core, space, offset, |old| (old == current).then_some(new))
@@ -220,6 +225,7 @@ impl State {
                 let buffers = self.description.cores.write_combining_buffers;
                 let mut wait = 0;
                 if let Some(full) = self.cores[core].combine(line, word, value, buffers) {
+                    self.cores[core].streamed += 1;
                     self.caches.memory.take_queue_wait();
                     self.caches.write_past(core, full.line, &full.data, full.mask, now);
                     wait = self.caches.memory.take_queue_wait();
@@ -273,6 +279,7 @@ impl State {
                 continue;
             }
             self.cores[core].combining.remove(at);
+            self.cores[core].streamed += 1;
             let now = self.cores[core].clock;
             self.caches.write_past(core, buffer.line, &buffer.data, buffer.mask, now);
         }
@@ -352,9 +359,12 @@ impl State {
         if let Err(until) = self.boundary(number, Boundary::Flush) {
             return self.wait_for_scheme(number, until);
         }
-        self.cores[number].committing = false;
-        self.cores[number].statistics.fences += 1;
-        self.cores[number].clock += self.description.cores.fence_cycles;
+        let core = &mut self.cores[number];
+        core.committing = false;
+        core.statistics.fences += 1;
+        core.clock += self.description.cores.fence_cycles;
+        let streamed = std::mem::take(&mut core.streamed);
+        core.delay_flushes(streamed);
         Done(0)
     }
 
@@ -399,6 +409,8 @@ impl State {
             }
             let Some((place, line)) = self.caches.next_line(self.cores[number].cursor) else {
                 self.caches.memory.wait_for_all(number, now);
+                // However many lines there are, it is one flush.
+                self.cores[number].delay_flushes(1);
                 return Done(1);
             };
             self.cores[number].cursor = place;

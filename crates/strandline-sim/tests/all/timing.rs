@@ -336,6 +336,46 @@ fn the_whole_cache_is_written_back() {
     assert!((0..100).all(|i| image[8 * i] == i as u64));
 }
 
+/// A flush costs the core what the machine says, one after another, while its line goes its way; then the program waits. wbinvd is one
+/// flush, and a line past the cache has its delay at the fence.
+#[test]
+fn a_flush_keeps_the_core_and_then_the_program_waits() {
+    let found = |cost: f64, delay: f64| {
+        let mut machine = support::small(1);
+        machine.cores.kind = CoreKind::OutOfOrder;
+        machine.cores.store_queue = 8;
+        machine.persistence.flush_cost_ns = cost;
+        machine.persistence.flush_delay_ns = delay;
+        let (found, statistics, _) = run(&machine, |memory, clock| {
+            (0..4).for_each(|i| memory.store(line(i), i));
+            times(
+                clock,
+                &[
+                    &|| memory.write_back(line(0), Step::CommitWriteBack),
+                    &|| memory.write_back(line(1), Step::CommitWriteBack),
+                    &|| memory.fence(Step::CommitFence),
+                    &|| assert!(memory.write_back_all(Step::BulkDataWriteBack)),
+                    &|| memory.fence(Step::BulkDataFence),
+                    &|| (16..40).for_each(|i| memory.store_non_temporal(line(0).word(i), i)),
+                    &|| memory.fence(Step::CommitFence),
+                ],
+            )
+        });
+        assert_eq!(statistics.cores[0].stalls.flush, 2 * (cost + delay) as u64 + 4 * delay as u64);
+        found
+    };
+    let free = found(0.0, 0.0);
+    assert_eq!(free[..2], [0, 0]);
+    let costly = found(1000.0, 0.0);
+    assert_eq!(costly[..2], [1000, 1000], "serially");
+    assert!(costly[2] < free[2], "the lines have gone their way meanwhile: {costly:?}, {free:?}");
+    assert_eq!(costly[3..], free[3..], "neither wbinvd nor stores past the cache are that instruction");
+    let delayed = found(1000.0, 500.0);
+    assert_eq!(delayed[..2], [1500, 1500]);
+    assert_eq!(delayed[3], free[3] + 500, "one flush, of two lines");
+    assert_eq!(delayed[6], free[6] + 3 * 500, "three lines past the cache");
+}
+
 /// A thread that waits for a latch is left alone until its line is lost, but not where a tape is told of each load: both
 /// take the same time and count the same.
 #[test]
