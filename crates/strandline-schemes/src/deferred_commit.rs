@@ -501,17 +501,17 @@ impl<P: PersistencyModel> Scheme for DeferredCommit<P> {
     #[inline(always)]
     fn write<M: Memory>(
         &mut self,
-        _: &View<M>,
+        view: &View<M>,
         at: PersistentAddress,
         value: u64,
         previous: Option<u32>,
     ) -> Result<u32, Full> {
-        Ok(self.worker.area.write((at, value), previous))
+        Ok(self.worker.area.write(&view.memory, (at, value), previous))
     }
 
     #[inline(always)]
-    fn value<M: Memory>(&self, _: &View<M>, place: u32) -> u64 {
-        self.worker.area.value(place)
+    fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
+        self.worker.area.value(&view.memory, place)
     }
 
     fn abort<M: Memory>(&mut self, view: &View<M>) {

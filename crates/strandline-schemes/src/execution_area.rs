@@ -1,13 +1,17 @@
 //! The volatile area that a transaction executes in where it executes neither in its log nor in place.
 
 use strandline_core::log::{LogFull, ThreadLog};
-use strandline_core::memory::PersistentAddress;
+use strandline_core::memory::{Memory, PersistentAddress};
 
-/// The words that the running transaction writes, in the order of their first writes. A value's place is its index.
+/// Words of an entry: its address and its value.
+const ENTRY_WORDS: u64 = 2;
+
+/// The words that the running transaction writes, in the order of their first writes. A value's place is its index. The memory is
+/// told of each access, as it takes time.
 #[derive(Default)]
 pub struct ExecutionArea {
     /// Addresses and newest values.
-    pub words: Vec<(PersistentAddress, u64)>,
+    words: Vec<(PersistentAddress, u64)>,
 }
 
 impl ExecutionArea {
@@ -19,19 +23,27 @@ impl ExecutionArea {
 
     /// Keeps a word's new value, over the previous one if there is one; returns its place.
     #[inline(always)]
-    pub fn write(&mut self, word: (PersistentAddress, u64), previous: Option<u32>) -> u32 {
+    pub fn write<M: Memory>(
+        &mut self,
+        memory: &M,
+        word: (PersistentAddress, u64),
+        previous: Option<u32>,
+    ) -> u32 {
         if let Some(place) = previous {
+            memory.stored_own(1);
             self.words[place as usize] = word;
             return place;
         }
+        memory.stored_own(ENTRY_WORDS);
         self.words.push(word);
         self.words.len() as u32 - 1
     }
 
     /// The same where the area is to go into `log`.
     #[inline(always)]
-    pub fn write_for(
+    pub fn write_for<M: Memory>(
         &mut self,
+        memory: &M,
         log: &ThreadLog,
         word: (PersistentAddress, u64),
         previous: Option<u32>,
@@ -39,12 +51,22 @@ impl ExecutionArea {
         if previous.is_none() {
             log.room_for(self.words.len() + 1)?;
         }
-        Ok(self.write(word, previous))
+        Ok(self.write(memory, word, previous))
     }
 
     /// The value at a place.
     #[inline(always)]
-    pub fn value(&self, place: u32) -> u64 {
+    pub fn value<M: Memory>(&self, memory: &M, place: u32) -> u64 {
+        memory.loaded_own(1);
         self.words[place as usize].1
+    }
+
+    /// Addresses and newest values, one after another.
+    #[inline(always)]
+    pub fn entries<M: Memory>(&self, memory: &M) -> impl ExactSizeIterator<Item = (PersistentAddress, u64)> {
+        self.words.iter().map(|&entry| {
+            memory.loaded_own(ENTRY_WORDS);
+            entry
+        })
     }
 }

@@ -159,22 +159,22 @@ impl Logging for Streaming {
     #[inline(always)]
     fn write<M: Memory>(
         &mut self,
-        _: &M,
+        memory: &M,
         log: &mut ThreadLog,
         word: (PersistentAddress, u64),
         previous: Option<u32>,
     ) -> Result<u32, LogFull> {
-        self.0.write_for(log, word, previous)
+        self.0.write_for(memory, log, word, previous)
     }
 
     #[inline(always)]
-    fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
-        self.0.value(place)
+    fn value<M: Memory>(&self, memory: &M, _: &ThreadLog, place: u32) -> u64 {
+        self.0.value(memory, place)
     }
 
     #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
-        log.commit_streamed(memory, &self.0.words, transaction)
+        log.commit_streamed(memory, self.0.entries(memory), transaction)
     }
 }
 

@@ -66,17 +66,17 @@ impl Scheme for NoPersistence {
     #[inline(always)]
     fn write<M: Memory>(
         &mut self,
-        _: &View<M>,
+        view: &View<M>,
         at: PersistentAddress,
         value: u64,
         previous: Option<u32>,
     ) -> Result<u32, Full> {
-        Ok(self.0.write((at, value), previous))
+        Ok(self.0.write(&view.memory, (at, value), previous))
     }
 
     #[inline(always)]
-    fn value<M: Memory>(&self, _: &View<M>, place: u32) -> u64 {
-        self.0.value(place)
+    fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
+        self.0.value(&view.memory, place)
     }
 
     fn recover<M: Memory>(_: &View<M>, _: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport, Error> {

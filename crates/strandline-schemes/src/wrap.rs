@@ -131,12 +131,12 @@ impl Logging for WriteAside {
         previous: Option<u32>,
     ) -> Result<u32, LogFull> {
         log.append_streamed(memory, at, value)?;
-        Ok(self.aliases.write((at, value), previous))
+        Ok(self.aliases.write(memory, (at, value), previous))
     }
 
     #[inline(always)]
-    fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
-        self.aliases.words[place as usize].1
+    fn value<M: Memory>(&self, memory: &M, _: &ThreadLog, place: u32) -> u64 {
+        self.aliases.value(memory, place)
     }
 
     #[inline(always)]

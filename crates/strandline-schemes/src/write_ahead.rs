@@ -145,7 +145,7 @@ impl Logging for Copying {
         word: (PersistentAddress, u64),
         previous: Option<u32>,
     ) -> Result<u32, LogFull> {
-        let place = self.0.write_for(log, word, previous)?;
+        let place = self.0.write_for(memory, log, word, previous)?;
         if previous.is_none() {
             // As execution in the log does: where clwb evicts, the line comes from memory.
             log.prefetch_copy(memory, place as usize);
@@ -154,13 +154,13 @@ impl Logging for Copying {
     }
 
     #[inline(always)]
-    fn value<M: Memory>(&self, _: &M, _: &ThreadLog, place: u32) -> u64 {
-        self.0.value(place)
+    fn value<M: Memory>(&self, memory: &M, _: &ThreadLog, place: u32) -> u64 {
+        self.0.value(memory, place)
     }
 
     #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
-        log.commit_copied(memory, &self.0.words, transaction)
+        log.commit_copied(memory, self.0.entries(memory), transaction)
     }
 }
 

@@ -475,6 +475,19 @@ impl World for Machine {
         }
     }
 
+    fn own_memory(&self, thread: usize, is_store: bool, words: u64) {
+        let state = &mut *self.state.borrow_mut();
+        if state.is_functional() {
+            return;
+        }
+        if state.may_run(thread) {
+            state.own_memory(thread, is_store, words);
+        } else {
+            state.clocks.set(thread, state.cores[thread].clock);
+            self.postponed.set(true);
+        }
+    }
+
     fn store_range(&self, thread: usize, space: Space, offset: u64, from: &[u64], done: usize) -> usize {
         let state = &mut *self.state.borrow_mut();
         for (i, &value) in from.iter().enumerate().skip(done) {

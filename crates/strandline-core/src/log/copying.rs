@@ -33,12 +33,12 @@ impl ThreadLog {
     pub fn commit_copied<M: Memory>(
         &mut self,
         memory: &M,
-        words: &[(PersistentAddress, u64)],
+        words: impl ExactSizeIterator<Item = (PersistentAddress, u64)>,
         transaction: u64,
     ) -> u64 {
         self.begin();
         let (from, commit) = (self.position, self.position + words.len() as u32);
-        for (record, &(address, value)) in (from..).zip(words) {
+        for (record, (address, value)) in (from..).zip(words) {
             let record_blocks = Record::Data { address: address.offset(), value, mask: 0xff };
             memory.store_range(self.at(record), &record_blocks.encode(self.phase));
         }
@@ -57,11 +57,11 @@ impl ThreadLog {
     pub fn commit_streamed<M: Memory>(
         &mut self,
         memory: &M,
-        words: &[(PersistentAddress, u64)],
+        words: impl Iterator<Item = (PersistentAddress, u64)>,
         transaction: u64,
     ) -> u64 {
         self.begin();
-        for &(address, value) in words {
+        for (address, value) in words {
             self.stream(memory, Record::Data { address: address.offset(), value, mask: 0xff });
         }
         self.close(memory, Record::Commit { transaction }, transaction)

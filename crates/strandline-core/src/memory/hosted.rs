@@ -126,6 +126,9 @@ pub trait World {
         done
     }
 
+    /// `thread` has loaded, or stored, so many consecutive words of its own memory. Nothing to a world that keeps no time.
+    fn own_memory(&self, _thread: usize, _is_store: bool, _words: u64) {}
+
     /// Blocks `thread` while the volatile word at `offset` holds `value`; may return early. A pause, unless the world knows
     /// better.
     fn wait(&self, thread: usize, offset: u64, value: u64) {
@@ -280,6 +283,17 @@ impl Hosted {
         }
     }
 
+    /// Nobody else can see what is done to a thread's own memory: no other runs because of it, unless it comes too early.
+    fn own_memory(&self, is_store: bool, words: u64) {
+        loop {
+            self.world.own_memory(self.thread, is_store, words);
+            if self.suspend.is_none() || !self.world.postponed(self.thread) {
+                return;
+            }
+            self.suspend();
+        }
+    }
+
     fn count(&self, change: impl FnOnce(&mut Counters)) {
         let mut counters = self.counters.get();
         change(&mut counters);
@@ -430,6 +444,14 @@ impl Memory for Hosted {
 
     fn work(&self, instructions: u32) {
         self.perform(Operation::Work(instructions));
+    }
+
+    fn loaded_own(&self, words: u64) {
+        self.own_memory(false, words);
+    }
+
+    fn stored_own(&self, words: u64) {
+        self.own_memory(true, words);
     }
 
     fn omitted(&self, step: Step) -> bool {

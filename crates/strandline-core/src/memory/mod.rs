@@ -227,6 +227,13 @@ pub trait Memory {
     fn event(&self, event: Event);
     /// `instructions` instructions of computing between accesses, for worlds that keep time.
     fn work(&self, instructions: u32);
+    /// So many consecutive words were loaded from memory that is this thread's own and that the caller keeps itself, for worlds that
+    /// keep time.
+    #[inline(always)]
+    fn loaded_own(&self, _words: u64) {}
+    /// The same of words stored.
+    #[inline(always)]
+    fn stored_own(&self, _words: u64) {}
     /// Whether `step` is left out: the one mechanism for mutants. Constant `false` natively.
     fn omitted(&self, step: Step) -> bool;
     /// Bytes in the space of `A`.
@@ -426,6 +433,14 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn work(&self, instructions: u32) {
         (**self).work(instructions);
+    }
+    #[inline(always)]
+    fn loaded_own(&self, words: u64) {
+        (**self).loaded_own(words);
+    }
+    #[inline(always)]
+    fn stored_own(&self, words: u64) {
+        (**self).stored_own(words);
     }
     #[inline(always)]
     fn omitted(&self, step: Step) -> bool {

@@ -115,6 +115,23 @@ impl State {
         }
     }
 
+    /// Loads or stores consecutive words of the thread's own memory, which are in the first level: used again and again, it stays
+    /// there.
+    pub(super) fn own_memory(&mut self, number: usize, is_store: bool, words: u64) {
+        let core = &mut self.cores[number];
+        core.charge_access();
+        (1..words).for_each(|_| core.charge_word());
+        let look_ups = match (is_store, &core.stores, core.overlap) {
+            (true, Some(_), _) => 0,
+            (true, None, _) | (false, _, LoadOverlap::None) => words,
+            (false, _, LoadOverlap::Range | LoadOverlap::All) => 1,
+        };
+        core.clock += look_ups * self.description.caches[0].latency;
+        let counter = if is_store { &mut core.statistics.stores } else { &mut core.statistics.loads };
+        *counter += words;
+        self.caches.first(number).statistics.hits += words;
+    }
+
     /// A store, a non-temporal store or a write-back: into the queue, or at once where there is none.
     fn store(&mut self, number: usize, kind: QueuedKind, line: u32, word: u8, value: u64) -> Outcome {
         let core = &mut self.cores[number];

@@ -7,6 +7,7 @@ use strandline_core::Concurrency;
 use strandline_core::engine::Worker;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Event, Hosted, World};
+use strandline_core::scheme::SchemeKind;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use strandline_schemes::{Locking, laboratory};
 use strandline_sim::description::PersistenceDomain;
@@ -85,6 +86,49 @@ fn software_under_hardware_costs_nothing_of_its_own() {
     // It looks at the lock, takes it, and releases it.
     let (_, with_lock) = run("hardware+single-writer");
     assert_eq!((with_lock - bare.1) / 2000, 3);
+}
+
+/// What a transaction has written is loaded back from memory under every scheme: BASE keeps an entry of two words in its execution
+/// area, XIL a record of two in its log.
+#[test]
+fn execution_areas_are_memory() {
+    let prepared = Prepared::new(&SPS, &Sizes::small(), sizes(), 1).unwrap();
+    let words = prepared.layout().geometry.size as usize / 8;
+    let accesses = |kind: SchemeKind| {
+        let none = scheme::find("none").unwrap();
+        let machine = prepared.machine(&support::three_levels(), none, vec![0; words]).unwrap();
+        let machine = Rc::new(machine);
+        let found = std::cell::Cell::new([0; 3]);
+        machine.run(vec![Box::new(|memory: &Hosted| {
+            let isolation = laboratory(Concurrency::SingleWriter);
+            let view = prepared.view(memory);
+            let mut worker = Worker::lease_of(view, kind, isolation, None).unwrap();
+            let loads = || machine.statistics().cores[0].loads;
+            let stores = || machine.statistics().cores[0].stores;
+            let mut in_body = [0; 3];
+            worker
+                .run(|tx| {
+                    let before = stores();
+                    tx.write(tx.root(0), 5)?;
+                    let between = loads();
+                    in_body[0] = stores() - before;
+                    assert_eq!(tx.read(tx.root(0))?, 5);
+                    in_body[1] = loads() - between;
+                    in_body[2] = loads();
+                    Ok(())
+                })
+                .unwrap();
+            in_body[2] = loads() - in_body[2];
+            found.set(in_body);
+        })]);
+        found.get()
+    };
+    let np = accesses(&strandline_schemes::NP);
+    assert_eq!(np[..2], [2, 1], "an entry is stored, its value loaded");
+    let base = accesses(&strandline_schemes::BASE);
+    assert_eq!(base[..2], [2, 1]);
+    assert_eq!(base[2], np[2] + 2, "and copied to the log");
+    assert_eq!(accesses(&strandline_schemes::XIL)[..2], [2, 2], "a record's two blocks");
 }
 
 /// TxAbort takes the stores back; under other hardware the software stores the old values again.

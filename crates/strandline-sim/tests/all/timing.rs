@@ -336,6 +336,27 @@ fn the_whole_cache_is_written_back() {
     assert!((0..100).all(|i| image[8 * i] == i as u64));
 }
 
+/// A thread's own words hit the first level: loads of one range overlap where ranges do, and stores retire through the store queue.
+#[test]
+fn a_threads_own_memory_takes_time() {
+    let mut machine = support::small(1);
+    machine.caches[0].latency = 3;
+    let cycles = |machine: &Description| {
+        let (found, statistics, _) = run(machine, |memory, clock| {
+            times(clock, &[&|| memory.loaded_own(1), &|| memory.loaded_own(4), &|| memory.stored_own(2)])
+        });
+        assert_eq!((statistics.cores[0].loads, statistics.cores[0].stores), (5, 2));
+        assert_eq!((statistics.levels[0].total.hits, statistics.levels[0].total.misses), (7, 0));
+        found
+    };
+    assert_eq!(cycles(&machine), [3, 12, 6]);
+    machine.cores.kind = CoreKind::OutOfOrder;
+    machine.cores.store_queue = 4;
+    assert_eq!(cycles(&machine), [3, 3, 0]);
+    machine.cores.instructions_per_access = Some(10.0);
+    assert_eq!(cycles(&machine), [13, 43, 20]);
+}
+
 /// A flush costs the core what the machine says, one after another, while its line goes its way; then the program waits. wbinvd is one
 /// flush, and a line past the cache has its delay at the fence.
 #[test]
