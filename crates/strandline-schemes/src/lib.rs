@@ -21,7 +21,7 @@ mod undo_worker;
 mod wrap;
 mod write_ahead;
 
-pub use blurred::{VCBP, XIL};
+pub use blurred::{VCBP, VCBP_STREAMED, XIL};
 pub use counted::BPPM_COUNTED;
 pub use deferred_commit::{DCT_EAGER_SYNC, DCT_EPOCH, DCT_STRAND, DCT_STRICT};
 pub use hardware::{HARDWARE, HARDWARE_FLUSHED};
@@ -43,13 +43,14 @@ use strandline_core::Concurrency;
 /// All schemes, in the order in which they are shown.
 pub const ALL: Schemes = Schemes::new(&LIST);
 
-static LIST: [SchemeKind; 21] = [
+static LIST: [SchemeKind; 22] = [
     &NP,
     &BASE,
     &MNE_SYNC,
     &MNE_ASYNC,
     &XIL,
     &VCBP,
+    &VCBP_STREAMED,
     &BPPM,
     &BPPM_COUNTED,
     &S_WAL,

@@ -4,7 +4,7 @@
 //! | | home after each transaction | home in bulk | home by a helper |
 //! |---|---|---|---|
 //! | copied to the log, two fences | BASE | BP(VCBP) | |
-//! | streamed to the log, one fence | MNE, synchronous | | MNE, asynchronous |
+//! | streamed to the log, one fence | MNE, synchronous | `vcbp-streamed` | MNE, asynchronous |
 //! | executed in the log, one fence | BP(XIL) | BPPM | |
 //! | executed in the log, counted | | `bppm-counted` | |
 //! | written aside, counted, one fence | | | WrAP, some transactions at a time |

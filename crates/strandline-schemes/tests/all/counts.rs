@@ -142,9 +142,10 @@ fn an_execution_area_keeps_the_newest_value_alone() {
         [
             bytes(&strandline_schemes::BASE),
             bytes(&strandline_schemes::VCBP),
+            bytes(&strandline_schemes::VCBP_STREAMED),
             bytes(&strandline_schemes::MNE_SYNC)
         ],
-        [64; 3]
+        [64; 4]
     );
     assert_eq!(
         [
@@ -238,6 +239,7 @@ fn bulk_persistence_and_restart_are_counted_apart() {
         // One home line, which all transactions wrote, and the watermark; nothing in the log was left to
         // write back.
         assert_eq!(a_full_log_costs(&strandline_schemes::BPPM, mode, 1), (1, 2, 2));
+        assert_eq!(a_full_log_costs(&strandline_schemes::VCBP_STREAMED, mode, 1), (1, 2, 2));
     }
 }
 
