@@ -47,7 +47,8 @@ pub use sqlite::{SQLITE, SQLITE_PAGES};
 pub use tatp::{TATP_UPDATE_LOCATION, TATP_UPDATE_LOCATION_ARRAYS};
 pub use tpcc::{Scale as TpccScale, TPCC_NEW_ORDER, TPCC_NEW_ORDER_ARRAYS};
 pub use trees::{
-    BPLUSTREE, BPLUSTREE_SORTED, BPLUSTREE_SORTED_11, BTREE, BTREE_SORTED, MULTISET, RBTREE, SET,
+    BPLUSTREE, BPLUSTREE_SORTED, BPLUSTREE_SORTED_11, BPLUSTREE_SORTED_WORDS, BTREE, BTREE_SORTED, MULTISET,
+    RBTREE, SET,
 };
 pub use typed::CreateTyped;
 
@@ -69,6 +70,7 @@ static LIST: &[WorkloadKind] = &[
     &KVSTORE,
     &BTREE,
     &BPLUSTREE_SORTED,
+    &BPLUSTREE_SORTED_WORDS,
     &BPLUSTREE_SORTED_11,
     &BTREE_SORTED,
     &SET,
@@ -85,8 +87,11 @@ static LIST: &[WorkloadKind] = &[
     &SQLITE_PAGES,
 ];
 
-/// Those of Blurred Persistence (Table I).
-pub const BLURRED: [WorkloadKind; 5] = [&SPS, &HASH, &RBTREE, &BPLUSTREE, &KVSTORE];
+/// Those of Blurred Persistence (Table I), whose B+ tree shifts the pairs of a node.
+pub const BLURRED: [WorkloadKind; 5] = [&SPS, &HASH, &RBTREE, &BPLUSTREE_SORTED_WORDS, &KVSTORE];
+
+/// What shows the library: the same with its own B+ tree.
+pub const TOUR: [WorkloadKind; 5] = [&SPS, &HASH, &RBTREE, &BPLUSTREE, &KVSTORE];
 
 /// A runner of a pool's schemes, whose type is forgotten: compiled here, once for all who run a workload. `index` is the
 /// thread's number, which `volatile` needs.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use strandline_core::Domain;
 use strandline_workloads::{
-    BLURRED, DEFAULT_WRITE_LATENCY_NS, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
+    DEFAULT_WRITE_LATENCY_NS, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
 };
 
 use crate::arguments::{DomainName, InstructionName, bytes, seconds, takes};
@@ -226,7 +226,7 @@ impl Arguments {
         let durable = Self { write_latency_ns: None, instruction: None, pool: None, ..self.clone() };
         let mut plans = vec![memory, durable.plan(workloads, DomainName::Sync, &[1, 8], 0.4, 1)?];
         for plan in &mut plans {
-            plan.workloads.retain(|kind| BLURRED.contains(kind));
+            plan.workloads.retain(|kind| strandline_workloads::TOUR.contains(kind));
             plan.systems.retain(|system| TOUR.contains(&system.name()));
         }
         Ok(plans)

@@ -341,8 +341,8 @@ pub fn l20(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
 }
 
 pub fn l21(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
-    let SortedShape { bytes, keys, .. } = SortedShape::LOOSE_ORDERING;
-    let measured = [bytes, keys, SortedShape::KEY_BYTES, SortedShape::VALUE_BYTES];
+    let SortedShape { bytes, keys, value_bytes, .. } = SortedShape::LOOSE_ORDERING;
+    let measured = [bytes, keys, SortedShape::KEY_BYTES, value_bytes];
     let measured = measured.map(|number| Some(number as f64)).to_vec();
     let finding = Finding::exact(claim, measured, "The B+ tree's nodes as the workload uses them.");
     Ok(finding.note(

@@ -117,7 +117,14 @@ fn measure(
                 let scheme: SchemeName =
                     software.parse().map_err(|error| Error::Usage(format!("{error}")))?;
                 let transactions = transactions(session, point.operations);
-                let run = Run { scheme, threads: 1, transactions, warm_up: WARM_UP, seed: session.seed };
+                let run = Run {
+                    scheme,
+                    threads: 1,
+                    transactions,
+                    warm_up: WARM_UP,
+                    idle_percent: 0,
+                    seed: session.seed,
+                };
                 (transactions, prepared.run(&machine, hardware, &run, Vec::new())?.outcome.statistics)
             }
             Program::Traced(trace) => {

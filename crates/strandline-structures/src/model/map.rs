@@ -140,6 +140,10 @@ pub struct BTree(pub u64);
 #[derive(Clone, Copy, Debug)]
 pub struct SortedTree(pub SortedShape);
 
+/// The same with values of a whole word.
+#[derive(Clone, Copy, Debug)]
+pub struct SortedTreeOfWords(pub SortedShape);
+
 macro_rules! tree {
     (
         $structure:ident, $type:ty, $name:literal, |$self:ident, $tx:ident, $root:ident| $create:expr
@@ -215,6 +219,13 @@ tree!(
     fn value(&self, choices: &mut dyn Choices) -> u64 {
         choices.value() & u64::from(u32::MAX)
     }
+);
+
+tree!(
+    SortedTreeOfWords,
+    crate::SortedTree<i64, u64>,
+    "tree of sorted arrays of words",
+    |self, tx, root| crate::SortedTree::<i64, u64>::create(tx, root, self.0)
 );
 
 /// A key-value store, whose keys and values are byte strings of several lengths.

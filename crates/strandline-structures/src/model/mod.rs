@@ -44,7 +44,7 @@ pub use array::Array;
 pub use blocks::Blocks;
 pub use contents::{Contents, Difference};
 pub use graph::Graph;
-pub use map::{BPlusTree, BTree, HashTable, KeyValueStore, RedBlackTree, SortedTree};
+pub use map::{BPlusTree, BTree, HashTable, KeyValueStore, RedBlackTree, SortedTree, SortedTreeOfWords};
 pub use queue::Queue;
 pub use set::{MultiSet, Set};
 pub use words::{Invariant, Words};

@@ -4,12 +4,10 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::value::with_buffer;
 use strandline_core::transaction::{Abort, Transaction};
 
-/// What keys have.
-pub type V = u32;
-/// Values in a word, and the bits of each.
-pub const VALUES_IN_A_WORD: u64 = 2;
-pub const VALUE_BITS: u32 = V::BITS;
-pub const LOW: u64 = V::MAX as u64;
+/// Values of half a word: so many in a word, and the bits of each.
+pub const HALVES: u64 = 2;
+pub const HALF_BITS: u32 = u32::BITS;
+pub const LOW: u64 = u32::MAX as u64;
 
 /// Puts `word` at `index` of the `count` words from `at` on, and those behind it one further.
 #[inline(always)]
@@ -47,34 +45,34 @@ pub fn remove_word(
     })
 }
 
-/// As [`insert_word`], of values.
+/// As [`insert_word`], of values of half a word.
 #[inline(always)]
-pub fn insert_value(
+pub fn insert_half(
     tx: &mut impl Transaction,
     at: PersistentAddress,
     index: u64,
     count: u64,
-    value: V,
+    value: u64,
 ) -> Result<(), Abort> {
     // The last word may get its first value.
-    let (first, last) = (index / VALUES_IN_A_WORD, count / VALUES_IN_A_WORD);
+    let (first, last) = (index / HALVES, count / HALVES);
     with_buffer(1 + last - first, |words| {
         tx.read_range(at.word(first), words)?;
         for i in (1..words.len()).rev() {
-            words[i] = words[i] << VALUE_BITS | words[i - 1] >> VALUE_BITS;
+            words[i] = words[i] << HALF_BITS | words[i - 1] >> HALF_BITS;
         }
-        let (low, high) = match index % VALUES_IN_A_WORD {
-            0 => (value.into(), words[0]),
-            _ => (words[0] & LOW, value.into()),
+        let (low, high) = match index % HALVES {
+            0 => (value, words[0]),
+            _ => (words[0] & LOW, value),
         };
-        words[0] = low | high << VALUE_BITS;
+        words[0] = low | high << HALF_BITS;
         tx.write_range(at.word(first), words)
     })
 }
 
-/// As [`remove_word`], of values.
+/// As [`remove_word`], of values of half a word.
 #[inline(always)]
-pub fn remove_value(
+pub fn remove_half(
     tx: &mut impl Transaction,
     at: PersistentAddress,
     index: u64,
@@ -83,19 +81,19 @@ pub fn remove_value(
     if index + 1 == count {
         return Ok(());
     }
-    let (first, last) = (index / VALUES_IN_A_WORD, (count - 1) / VALUES_IN_A_WORD);
+    let (first, last) = (index / HALVES, (count - 1) / HALVES);
     with_buffer(1 + last - first, |words| {
         tx.read_range(at.word(first), words)?;
         let stays = words[0] & LOW;
         for i in 0..words.len() {
-            let next = words.get(i + 1).map_or(0, |word| word << VALUE_BITS);
-            words[i] = words[i] >> VALUE_BITS | next;
+            let next = words.get(i + 1).map_or(0, |word| word << HALF_BITS);
+            words[i] = words[i] >> HALF_BITS | next;
         }
-        if !index.is_multiple_of(VALUES_IN_A_WORD) {
+        if !index.is_multiple_of(HALVES) {
             words[0] = words[0] & !LOW | stays;
         }
         // A last word with one value has none any more.
-        let kept = words.len() - usize::from(!count.is_multiple_of(VALUES_IN_A_WORD));
+        let kept = words.len() - usize::from(!count.is_multiple_of(HALVES));
         tx.write_range(at.word(first), &words[..kept])
     })
 }

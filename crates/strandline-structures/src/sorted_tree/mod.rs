@@ -4,7 +4,7 @@
 //! header   word 0 tag (parameter: keys in a node; bit 8: pairs in all nodes) · word 1 bytes in a node · word 2 the root node
 //! node     word 0 node magic << 32 | level (0: leaf) << 16 | how many keys
 //!          then room for the keys, in their order
-//!          then, where the node has pairs, room for their values, two in a word, the lower half first
+//!          then, where the node has pairs, room for their values: words, or two in a word, the lower half first
 //!          then, in inner nodes alone, the child left of all keys and the child right of each
 //! ```
 //!
@@ -30,15 +30,13 @@ use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeBounds};
 
 use strandline_core::error::Error;
-use strandline_core::memory::{LINE_BYTES, PersistentAddress};
+use strandline_core::memory::{LINE_BYTES, PersistentAddress, WORD_BYTES};
 use strandline_core::structures::ordered::ordered_methods;
 use strandline_core::structures::value::Word;
 use strandline_core::structures::{header, header::Kind, header::PARAMETER_MASK};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
-use self::arrays::{
-    LOW, V, VALUE_BITS, VALUES_IN_A_WORD, insert_value, insert_word, remove_value, remove_word,
-};
+use self::arrays::{HALF_BITS, HALVES, LOW, insert_half, insert_word, remove_half, remove_word};
 pub use self::shape::SortedShape;
 use self::shape::{IN_ALL_NODES, KEYS, MAX_KEYS};
 use crate::levels::{LevelNode, Levels};
@@ -48,7 +46,7 @@ const NODE_MAGIC: u64 = 0x50a7_ed7e;
 /// Inner nodes have two children at least: 2^32 leaves.
 const MAX_LEVELS: u64 = 32;
 
-/// A persistent B+ tree or B-tree of sorted arrays, with values of 4 bytes.
+/// A persistent B+ tree or B-tree of sorted arrays, with values of 4 bytes or of 8.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -61,20 +59,20 @@ const MAX_LEVELS: u64 = 32;
 /// assert_eq!(worker.view(|tx| tree.first(tx, 50..))?, Some((51, 52)));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct SortedTree<K> {
+pub struct SortedTree<K, V = u32> {
     /// The word that holds the root's address.
     top: PersistentAddress,
     shape: SortedShape,
-    types: PhantomData<fn() -> K>,
+    types: PhantomData<fn() -> (K, V)>,
 }
 
-impl<K> Clone for SortedTree<K> {
+impl<K, V> Clone for SortedTree<K, V> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K> Copy for SortedTree<K> {}
+impl<K, V> Copy for SortedTree<K, V> {}
 
 /// A node, and how many keys it has.
 #[derive(Clone, Copy)]
@@ -109,11 +107,11 @@ impl LevelNode for Node {
     }
 }
 
-/// A key as a word, and its value where the node has pairs.
+/// A key as a word, and its value likewise where the node has pairs.
 #[derive(Clone, Copy)]
 struct Pair {
     key: u64,
-    value: V,
+    value: u64,
 }
 
 /// The way down: for each level the inner node, and the index of the child taken.
@@ -121,7 +119,14 @@ type Path = [(PersistentAddress, u64); MAX_LEVELS as usize];
 
 const NO_PATH: Path = [(PersistentAddress::NULL, 0); MAX_LEVELS as usize];
 
-impl<K: Word + Ord> SortedTree<K> {
+impl<K: Word + Ord, V: Word> SortedTree<K, V> {
+    const VALUE_BYTES: u64 = size_of::<V>() as u64;
+    const IN_HALVES: bool = match Self::VALUE_BYTES {
+        4 => true,
+        WORD_BYTES => false,
+        _ => panic!("values take 4 bytes or 8"),
+    };
+
     fn tag() -> u64 {
         KIND.tag(K::TYPE, <V as Word>::TYPE)
     }
@@ -137,10 +142,13 @@ impl<K: Word + Ord> SortedTree<K> {
         root: PersistentAddress,
         shape: SortedShape,
     ) -> Result<Self, Abort> {
-        if !shape.is_possible() {
+        if !shape.is_possible() || shape.value_bytes != Self::VALUE_BYTES {
             return Err(tx.fail(Error::Parameter(format!(
-                "nodes of {} bytes with {} keys: 3 to {MAX_KEYS} keys that fit",
-                shape.bytes, shape.keys
+                "nodes of {} bytes with {} keys and values of {} bytes: 3 to {MAX_KEYS} keys that fit, values of {}",
+                shape.bytes,
+                shape.keys,
+                shape.value_bytes,
+                Self::VALUE_BYTES
             ))));
         }
         if let Some(tree) = Self::find(tx, root)? {
@@ -171,7 +179,8 @@ impl<K: Word + Ord> SortedTree<K> {
         let Some((header, words)) = header::find::<2>(tx, KIND, root, Self::tag())? else { return Ok(None) };
         let parameter = words[0] & PARAMETER_MASK;
         let in_all_nodes = parameter & IN_ALL_NODES != 0;
-        let shape = SortedShape { bytes: words[1], keys: parameter & !IN_ALL_NODES, in_all_nodes };
+        let keys = parameter & !IN_ALL_NODES;
+        let shape = SortedShape { bytes: words[1], keys, in_all_nodes, value_bytes: Self::VALUE_BYTES };
         if !shape.is_possible() {
             return Err(KIND.damaged(tx, header, "impossible nodes"));
         }
@@ -195,17 +204,24 @@ impl<K: Word + Ord> SortedTree<K> {
         node.at.word(KEYS + self.shape.keys + self.shape.value_words(node.level))
     }
 
+    /// The value at `index`, as a word.
     #[inline(always)]
-    fn value(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<V, Abort> {
-        let word = tx.read(self.values(node).word(index / VALUES_IN_A_WORD))?;
-        Ok((word >> (VALUE_BITS * (index % VALUES_IN_A_WORD) as u32)) as V)
+    fn value(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<u64, Abort> {
+        if !Self::IN_HALVES {
+            return tx.read(self.values(node).word(index));
+        }
+        let word = tx.read(self.values(node).word(index / HALVES))?;
+        Ok(word >> (HALF_BITS * (index % HALVES) as u32) & LOW)
     }
 
-    fn set_value(&self, tx: &mut impl Transaction, node: Node, index: u64, value: V) -> Result<(), Abort> {
-        let at = self.values(node).word(index / VALUES_IN_A_WORD);
-        let shift = VALUE_BITS * (index % VALUES_IN_A_WORD) as u32;
+    fn set_value(&self, tx: &mut impl Transaction, node: Node, index: u64, value: u64) -> Result<(), Abort> {
+        if !Self::IN_HALVES {
+            return tx.write(self.values(node).word(index), value);
+        }
+        let at = self.values(node).word(index / HALVES);
+        let shift = HALF_BITS * (index % HALVES) as u32;
         let word = tx.read(at)?;
-        tx.write(at, word & !(LOW << shift) | u64::from(value) << shift)
+        tx.write(at, word & !(LOW << shift) | value << shift)
     }
 
     /// The pair at `index`; in a node without pairs the key, with no value.
@@ -315,7 +331,7 @@ impl<K: Word + Ord> SortedTree<K> {
     #[inline]
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
         match self.locate(tx, key, |_, _| ())? {
-            (node, index, true) => Ok(Some(self.value(tx, node, index)?)),
+            (node, index, true) => Ok(Some(V::from_word(self.value(tx, node, index)?))),
             _ => Ok(None),
         }
     }
@@ -341,7 +357,10 @@ impl<K: Word + Ord> SortedTree<K> {
     ) -> Result<(), Abort> {
         insert_word(tx, node.keys(), index, node.count, pair.key)?;
         if self.shape.has_pairs(node.level) {
-            insert_value(tx, self.values(node), index, node.count, pair.value)?;
+            match Self::IN_HALVES {
+                true => insert_half(tx, self.values(node), index, node.count, pair.value)?,
+                false => insert_word(tx, self.values(node), index, node.count, pair.value)?,
+            }
         }
         if node.level > 0 {
             insert_word(tx, self.children(node), child_index, node.count + 1, child)?;
@@ -360,7 +379,10 @@ impl<K: Word + Ord> SortedTree<K> {
     ) -> Result<Node, Abort> {
         remove_word(tx, node.keys(), index, node.count)?;
         if self.shape.has_pairs(node.level) {
-            remove_value(tx, self.values(node), index, node.count)?;
+            match Self::IN_HALVES {
+                true => remove_half(tx, self.values(node), index, node.count)?,
+                false => remove_word(tx, self.values(node), index, node.count)?,
+            }
         }
         if node.level > 0 {
             remove_word(tx, self.children(node), child_index, node.count + 1)?;
@@ -381,10 +403,10 @@ impl<K: Word + Ord> SortedTree<K> {
             self.locate(tx, key, |node, index| path[node.level as usize] = (node.at, index))?;
         if is_there {
             let old = self.value(tx, node, index)?;
-            self.set_value(tx, node, index, value)?;
-            return Ok(Some(old));
+            self.set_value(tx, node, index, value.to_word())?;
+            return Ok(Some(V::from_word(old)));
         }
-        let pair = Pair { key: key.to_word(), value };
+        let pair = Pair { key: key.to_word(), value: value.to_word() };
         if node.count < self.shape.keys {
             self.put(tx, node, index, pair, (0, 0))?;
         } else {
@@ -515,7 +537,7 @@ impl<K: Word + Ord> SortedTree<K> {
         if node.count < self.shape.least() {
             self.strengthen(tx, &path, node)?;
         }
-        Ok(Some(old))
+        Ok(Some(V::from_word(old)))
     }
 
     /// Gives a node that has lost a key, and is not the root, one from a sibling that can spare it, or merges the two, which
@@ -628,7 +650,7 @@ impl<K: Word + Ord> SortedTree<K> {
     }
 }
 
-impl<K: Word + Ord> Levels<K, V> for SortedTree<K> {
+impl<K: Word + Ord, V: Word> Levels<K, V> for SortedTree<K, V> {
     const KIND: Kind = KIND;
     const TOO_FEW: &'static str = "a node less than half full";
     type Node = Node;
@@ -646,7 +668,7 @@ impl<K: Word + Ord> Levels<K, V> for SortedTree<K> {
     }
 
     fn value_of(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<V, Abort> {
-        self.value(tx, node, index)
+        self.value(tx, node, index).map(V::from_word)
     }
 
     fn has_pairs(&self, level: u64) -> bool {

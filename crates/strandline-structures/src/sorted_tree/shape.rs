@@ -2,13 +2,12 @@
 
 use strandline_core::memory::{LINE_BYTES, WORD_BYTES};
 
-use super::arrays::{V, VALUES_IN_A_WORD};
-
 /// In a header's parameter.
 pub const IN_ALL_NODES: u64 = 1 << 8;
 pub const MAX_KEYS: u64 = 255;
 /// The word where the keys begin.
 pub const KEYS: u64 = 1;
+
 /// The nodes of a [`SortedTree`].
 ///
 /// ```
@@ -25,28 +24,30 @@ pub struct SortedShape {
     pub keys: u64,
     /// Whether inner nodes have pairs, as a B-tree's; a B+ tree's have keys alone.
     pub in_all_nodes: bool,
+    /// Bytes that a value takes: 4 or 8, as the tree's type says.
+    pub value_bytes: u64,
 }
 
 impl SortedShape {
     /// Bytes that a key takes.
     pub const KEY_BYTES: u64 = WORD_BYTES;
-    /// Bytes that a value takes.
-    pub const VALUE_BYTES: u64 = size_of::<V>() as u64;
     /// The B+ tree of the Loose-Ordering paper (5.1): 200 pairs of 8 and 4 bytes in 4 KB.
     pub const LOOSE_ORDERING: Self = Self { bytes: 4096, ..Self::b_plus(200) };
+    /// The B+ tree of Blurred Persistence (V-A): 200 pairs of 8 and 8 bytes in 4 KB.
+    pub const BLURRED: Self = Self { bytes: 4096, value_bytes: 8, ..Self::b_plus(200) };
 
-    /// A B+ tree with the smallest nodes for `keys` keys, in whole lines.
+    /// A B+ tree with the smallest nodes for `keys` keys with values of 4 bytes, in whole lines.
     pub const fn b_plus(keys: u64) -> Self {
         Self::smallest(keys, false)
     }
 
-    /// A B-tree with the smallest nodes for `keys` keys, in whole lines.
+    /// A B-tree with the smallest nodes for `keys` keys with values of 4 bytes, in whole lines.
     pub const fn b_tree(keys: u64) -> Self {
         Self::smallest(keys, true)
     }
 
     const fn smallest(keys: u64, in_all_nodes: bool) -> Self {
-        let shape = Self { bytes: 0, keys, in_all_nodes };
+        let shape = Self { bytes: 0, keys, in_all_nodes, value_bytes: 4 };
         let bytes = 8 * shape.least_words();
         Self { bytes: bytes.next_multiple_of(LINE_BYTES), ..shape }
     }
@@ -67,7 +68,7 @@ impl SortedShape {
     }
 
     pub(super) const fn value_words(self, level: u64) -> u64 {
-        if self.has_pairs(level) { self.keys.div_ceil(VALUES_IN_A_WORD) } else { 0 }
+        if self.has_pairs(level) { (self.keys * self.value_bytes).div_ceil(WORD_BYTES) } else { 0 }
     }
 
     pub(super) fn is_possible(self) -> bool {

@@ -217,6 +217,19 @@ proptest! {
     }
 
     #[test]
+    fn sorted_tree_of_words_is_a_map(
+        (tree, script) in scripts(
+            (3..12u64, any::<bool>()).prop_map(|(keys, in_all_nodes)| {
+                let shape = if in_all_nodes { SortedShape::b_tree(keys) } else { SortedShape::b_plus(keys) };
+                model::SortedTreeOfWords(SortedShape { bytes: 512, value_bytes: 8, ..shape })
+            }),
+            200, 120,
+        ),
+    ) {
+        everywhere(&tree, 16 * KILOBYTE, &script, 0);
+    }
+
+    #[test]
     fn b_plus_tree_is_a_map(
         (tree, script) in
             scripts((4..9u64).prop_map(|pairs| model::BPlusTree(NodeShape::of_pairs(pairs))), 300, 120),

@@ -15,7 +15,7 @@ pub use b_tree::BTREE;
 pub use multiset::MULTISET;
 pub use red_black_tree::RBTREE;
 pub use set::SET;
-pub use sorted::{BPLUSTREE_SORTED, BPLUSTREE_SORTED_11, BTREE_SORTED};
+pub use sorted::{BPLUSTREE_SORTED, BPLUSTREE_SORTED_11, BPLUSTREE_SORTED_WORDS, BTREE_SORTED};
 
 use std::marker::PhantomData;
 

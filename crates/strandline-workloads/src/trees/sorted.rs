@@ -1,7 +1,8 @@
-//! `bplustree-sorted`, `bplustree-sorted-11` and `btree-sorted`: trees whose nodes are sorted arrays, as the papers' programs
-//! have them. Keys take 8 bytes, values 4.
+//! `bplustree-sorted`, `bplustree-sorted-words`, `bplustree-sorted-11` and `btree-sorted`: trees whose nodes are sorted arrays, as
+//! the papers' programs have them. Keys take 8 bytes, values 4, or 8 in `bplustree-sorted-words`.
 
 use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::value::Word;
 use strandline_core::transaction::{Abort, Read, Transaction};
 use strandline_structures::{SortedShape, SortedTree};
 
@@ -17,6 +18,16 @@ pub static BPLUSTREE_SORTED: WorkloadDescriptor = WorkloadDescriptor {
                   sizes as bplustree",
     takes: SETS,
     make: |sizes| Ok(Box::new(TreeWorkload::<Sorted<LARGE>>::new(sizes, sizes.bplustree_keys))),
+    by_types: None,
+};
+
+/// As [`BPLUSTREE_SORTED`], with values of 8 bytes.
+pub static BPLUSTREE_SORTED_WORDS: WorkloadDescriptor = WorkloadDescriptor {
+    name: "bplustree-sorted-words",
+    source: "Blurred Persistence, V-A",
+    description: "as bplustree-sorted, with pairs of 8 + 8 bytes",
+    takes: SETS,
+    make: |sizes| Ok(Box::new(TreeWorkload::<Sorted<LARGE_OF_WORDS, u64>>::new(sizes, sizes.bplustree_keys))),
     by_types: None,
 };
 
@@ -41,17 +52,22 @@ pub static BTREE_SORTED: WorkloadDescriptor = WorkloadDescriptor {
 };
 
 /// The nodes that the workloads have.
-const SHAPES: [SortedShape; 3] =
-    [SortedShape::LOOSE_ORDERING, SortedShape::b_plus(NODE_KEYS), SortedShape::b_tree(NODE_KEYS)];
+const SHAPES: [SortedShape; 4] = [
+    SortedShape::LOOSE_ORDERING,
+    SortedShape::b_plus(NODE_KEYS),
+    SortedShape::b_tree(NODE_KEYS),
+    SortedShape::BLURRED,
+];
 const LARGE: usize = 0;
 const IN_LEAVES: usize = 1;
 const IN_ALL_NODES: usize = 2;
+const LARGE_OF_WORDS: usize = 3;
 
 /// A tree with nodes of one of the [`SHAPES`].
 #[derive(Clone, Copy)]
-struct Sorted<const SHAPE: usize>(SortedTree<u64>);
+struct Sorted<const SHAPE: usize, V = u32>(SortedTree<u64, V>);
 
-impl<const SHAPE: usize> Tree for Sorted<SHAPE> {
+impl<const SHAPE: usize, V: Word + 'static> Tree for Sorted<SHAPE, V> {
     /// Values are drawn from their keys.
     const HAS_VALUES: bool = false;
     // The split of a node of 200 pairs writes some 200 words, and an insertion up to 300.
@@ -71,11 +87,11 @@ impl<const SHAPE: usize> Tree for Sorted<SHAPE> {
     }
     #[inline]
     fn insert(&self, tx: &mut impl Transaction, key: u64, value: u64) -> Result<Option<u64>, Abort> {
-        Ok(self.0.insert(tx, key, value as u32)?.map(u64::from))
+        Ok(self.0.insert(tx, key, V::from_word(value))?.map(V::to_word))
     }
     #[inline]
     fn remove(&self, tx: &mut impl Transaction, key: u64) -> Result<Option<u64>, Abort> {
-        Ok(self.0.remove(tx, key)?.map(u64::from))
+        Ok(self.0.remove(tx, key)?.map(V::to_word))
     }
     fn keys(&self, tx: &mut impl Read) -> Result<Vec<u64>, Abort> {
         let mut keys = Vec::new();
