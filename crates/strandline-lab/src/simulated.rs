@@ -6,6 +6,7 @@ use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::{Description, scheme};
 use strandline_workloads::{SchemeName, Sizes, WorkloadKind};
 
+use crate::blurred::figures;
 use crate::measurements::{Key, Measurements, Spread};
 use crate::native::{ABORTS, Cell, THROUGHPUT};
 use crate::session::{Effort, Error, Session};
@@ -13,14 +14,12 @@ use crate::session::{Effort, Error, Session};
 /// What stands for the instruction in a series' setting.
 pub const SIMULATED: &str = "simulated";
 
-/// Those of a figure's cells that a machine runs: each once, whatever the native instructions; threads that are idle
-/// for a while have no meaning there.
+/// Those of a figure's cells that a machine runs: each once, whatever the native instructions.
 fn cells<'a>(cells: &'a [Cell], session: &Session) -> Vec<&'a Cell> {
     let Some(machine) = &session.machine else { return Vec::new() };
     let fits = |cell: &&Cell| {
         cell.instruction == WriteBackInstruction::Clflush
-            && cell.idle_percent == 0
-            && cell.threads <= machine.cores.count as u64
+            && (cell.threads <= machine.cores.count as u64 || machine.time_slices.is_some())
     };
     cells.iter().filter(fits).collect()
 }
@@ -48,10 +47,14 @@ fn transactions(session: &Session) -> u64 {
     }
 }
 
-/// The machine that a cell runs on: programs wait for the cell's latency after each flush, on whatever memory the machine has.
-fn machine_of(cell: &Cell, machine: &Description) -> Description {
+/// The machine that a figure's cell runs on: programs wait for the cell's latency after each flush, on whatever memory the machine
+/// has.
+fn machine_of(figure: &str, cell: &Cell, machine: &Description) -> Description {
     let mut machine = machine.clone();
     machine.persistence.flush_delay_ns = cell.latency_ns as f64;
+    if let Some(cores) = figures::cores(figure).filter(|_| machine.time_slices.is_some()) {
+        machine.cores.count = cores;
+    }
     machine
 }
 
@@ -63,15 +66,16 @@ pub fn measure(session: &Session, figure: &str, all: &[Cell], into: &mut Measure
     let Some(machine) = &session.machine else { return Ok(()) };
     let none =
         scheme::find("none").ok_or_else(|| Error::Usage("the machine has no plain hardware".into()))?;
-    let mut prepared: Option<((WorkloadKind, Sizes, u64), Prepared)> = None;
+    let mut prepared: Option<((WorkloadKind, Sizes, u64, usize), Prepared)> = None;
     for cell in cells(all, session) {
-        let description = machine_of(cell, machine);
-        let key = (cell.workload, cell.sizes, cell.log_bytes);
+        let description = machine_of(figure, cell, machine);
+        let logs = (cell.threads as usize).max(machine.cores.count);
+        let key = (cell.workload, cell.sizes, cell.log_bytes, logs);
         let pool = match prepared.take() {
             Some((same, pool)) if same == key => pool,
             _ => {
                 let sizes = PoolSizes { log_bytes: cell.log_bytes, ..PoolSizes::default() };
-                Prepared::new(cell.workload, &cell.sizes, sizes, machine.cores.count)?
+                Prepared::new(cell.workload, &cell.sizes, sizes, logs)?
             }
         };
         let scheme: SchemeName = cell.system.parse().map_err(|error| Error::Usage(format!("{error}")))?;
@@ -83,6 +87,7 @@ pub fn measure(session: &Session, figure: &str, all: &[Cell], into: &mut Measure
                 threads: cell.threads as usize,
                 transactions,
                 warm_up: transactions / 5,
+                idle_percent: cell.idle_percent,
                 seed: session.seed.wrapping_add(repetition),
             };
             outcomes.push(pool.run(&description, none, &run, Vec::new())?.outcome);
@@ -112,22 +117,22 @@ pub fn measure(session: &Session, figure: &str, all: &[Cell], into: &mut Measure
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blurred::figures;
 
     #[test]
     fn the_papers_latency_is_the_programs_and_not_the_memorys() {
         let opteron = strandline_sim::file::load("opteron", &[""; 0]).unwrap();
-        let cells = figures::fig13(&Session::for_tests(Effort::Full));
+        let session = Session::for_tests(Effort::Full);
+        let cells = figures::fig13(&session);
         let delays: Vec<f64> = cells
             .iter()
             .map(|cell| {
-                let machine = machine_of(cell, &opteron);
+                let machine = machine_of("fig13", cell, &opteron);
                 assert_eq!(machine.nvm, opteron.nvm);
                 machine.persistence.flush_delay_ns
             })
             .collect();
         assert!(delays.contains(&35.0) && delays.contains(&2000.0), "{delays:?}");
-        assert_eq!(machine_of(&figures::fig7(&Session::for_tests(Effort::Full))[0], &opteron), opteron);
+        assert_eq!(machine_of("fig7", &figures::fig7(&session)[0], &opteron), opteron);
         assert!(opteron.persistence.flush_cost_ns > 0.0);
     }
 }

@@ -67,7 +67,14 @@ fn workload(what: &str, description: &Description, name: WorkloadKind, threads: 
     let sizes = Sizes { array_words: 100_000, buckets: 50_000, hash_keys: 100_000, ..Sizes::default() };
     let pool = PoolSizes { lock_bits: 16, ..PoolSizes::default() };
     let prepared = Prepared::new(name, &sizes, pool, threads).unwrap();
-    let run = Run { scheme: "bppm".parse().unwrap(), threads, transactions, warm_up: 100, seed: 1 };
+    let run = Run {
+        scheme: "bppm".parse().unwrap(),
+        threads,
+        transactions,
+        warm_up: 100,
+        idle_percent: 0,
+        seed: 1,
+    };
     let since = processor_time();
     let finished = prepared.run(description, scheme::find("none").unwrap(), &run, Vec::new()).unwrap();
     report(what, finished.accesses, since);

@@ -39,9 +39,30 @@ pub struct Description {
     /// What survives, and what the persistence instructions do.
     #[serde(default)]
     pub persistence: Persistence,
+    /// How more threads than cores share them; without it there are no more threads than cores.
+    #[serde(default)]
+    pub time_slices: Option<TimeSlices>,
     /// What the papers leave open of the programs that they ran.
     #[serde(default)]
     pub program: ProgramChoices,
+}
+
+/// How an operating system shares the cores out among threads that are ready: each in turn has one for a time slice.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TimeSlices {
+    /// Nanoseconds of a slice.
+    pub slice_ns: f64,
+    /// Nanoseconds that a core takes to go over to another thread.
+    pub switch_ns: f64,
+}
+
+impl Default for TimeSlices {
+    /// Linux's scheduler of the time (CFS): 6 ms, longer by as much with each doubling of the cores (`sched_latency_ns`, 18 ms on four),
+    /// shared by the two threads of a core. A switch: two processes that hand a byte to and fro on one core (docs/simulator.md).
+    fn default() -> Self {
+        Self { slice_ns: 9e6, switch_ns: 1800.0 }
+    }
 }
 
 /// What the papers leave open of plain programs.
@@ -485,6 +506,10 @@ impl Description {
         self.controllers.validate()?;
         self.nvm.validate("nvm")?;
         demand_range(self.commit_write_backs(), 1, 1024, "persistence.commit_write_backs")?;
+        if let Some(slices) = &self.time_slices {
+            demand_time(slices.slice_ns, 1.0, 1e12, "time_slices.slice_ns")?;
+            demand_time(slices.switch_ns, 0.0, 1e9, "time_slices.switch_ns")?;
+        }
         demand_time(self.persistence.flush_cost_ns, 0.0, 1e7, "persistence.flush_cost_ns")?;
         demand_time(self.persistence.flush_delay_ns, 0.0, 1e7, "persistence.flush_delay_ns")?;
         self.dram.as_ref().map_or(Ok(()), |dram| dram.validate("dram"))

@@ -7,13 +7,14 @@
 
 mod earliest;
 mod notes;
+mod scheduler;
 mod waiting;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use strandline_core::memory::coroutines::{self, Thread};
-use strandline_core::memory::{Event, Operation, Space, Step, World};
+use strandline_core::memory::{Event, Hosted, Memory, Operation, Space, Step, World};
 
 use crate::cache::{DIRTY, Hierarchy};
 use crate::controller::{Line, MemorySide, Regions};
@@ -27,6 +28,7 @@ use crate::statistics::{Origin, Statistics};
 use earliest::Earliest;
 use notes::Notes;
 pub use notes::{Note, Noted};
+use scheduler::{Scheduler, Why};
 use waiting::Waiting;
 
 /// Something that a thread announced, and when.
@@ -103,6 +105,8 @@ struct State {
     others: u64,
     /// What each thread waits for.
     waiting: Vec<Waiting>,
+    /// Who has which core, where there are more threads than cores. Otherwise each has the core of its number.
+    scheduler: Option<Scheduler>,
     /// When each core's store queue issues its next entry.
     issues_at: Earliest,
     /// From when on a spinning thread sees what is done now: among equals store queues and engines go first, then those
@@ -165,6 +169,7 @@ impl Machine {
             clocks: Earliest::new(description.cores.count),
             others: u64::MAX,
             waiting: vec![Waiting::No; description.cores.count],
+            scheduler: None,
             issues_at: Earliest::new(description.cores.count),
             seen_from: 0,
             horizon: 0,
@@ -255,17 +260,25 @@ impl Machine {
         std::mem::take(&mut self.state.borrow_mut().crashes)
     }
 
-    /// Runs `threads`, one on each core, in simulated time until all have returned and all stores have drained.
+    /// Runs `threads` in simulated time until all have returned and all stores have drained. Each has a core; more than there are
+    /// cores take turns.
     ///
     /// # Panics
-    /// There are more threads than cores; a thread panics.
+    /// There are more threads than cores, and no time slices, or hardware that knows cores; a thread panics.
     pub fn run(self: &Rc<Self>, threads: Vec<Thread<'_>>) {
         {
             let state = &mut *self.state.borrow_mut();
-            assert!(threads.len() <= state.cores.len(), "the machine has {} cores", state.cores.len());
+            let cores = state.cores.len();
             state.functional = false;
-            for thread in 0..threads.len() {
-                state.clocks.set(thread, state.cores[thread].clock);
+            state.scheduler = None;
+            for core in 0..threads.len().min(cores) {
+                state.clocks.set(core, state.cores[core].clock);
+            }
+            if threads.len() > cores {
+                assert!(state.shares_cores(), "the machine has {cores} cores");
+                let slices = state.description.time_slices.unwrap_or_default();
+                let at = state.cores.iter().map(|core| core.clock).max().unwrap_or(0);
+                state.scheduler = Some(Scheduler::new(slices, &state.description, threads.len(), at));
             }
         }
         let world: Rc<dyn World> = self.clone();
@@ -290,6 +303,8 @@ impl Machine {
     /// The region of interest begins: everything counts from zero.
     pub fn begin_region(&self) {
         let state = &mut *self.state.borrow_mut();
+        let now = state.cores[state.current].clock;
+        state.wake_waiting(now, |why| why == Why::Region);
         for thread in 0..state.waiting.len() {
             match state.waiting[thread] {
                 Waiting::Latch => state.spin(thread, state.seen_from),
@@ -297,18 +312,13 @@ impl Machine {
                 Waiting::No | Waiting::Over => {}
             }
         }
-        state.began = state.cores[state.current].clock;
+        state.began = now;
         state.accesses_before += state.statistics().accesses;
         state.caches.reset_statistics();
         state.cores.iter_mut().for_each(Core::reset_statistics);
         if let Some(scheme) = &mut state.caches.scheme {
             scheme.reset_statistics();
         }
-    }
-
-    /// Makes the next pause of `thread` last until the region of interest begins.
-    pub fn wait_for_region(&self, thread: usize) {
-        self.state.borrow_mut().waiting[thread] = Waiting::Region;
     }
 
     /// What the program executes between its accesses, where the description does not say.
@@ -331,7 +341,7 @@ impl Machine {
 
     /// A thread's time, in cycles.
     pub fn clock(&self, thread: usize) -> u64 {
-        self.state.borrow().cores[thread].clock
+        self.state.borrow().clock_of(thread)
     }
 
     /// Word and line operations so far, before the region of interest too.
@@ -372,23 +382,40 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// The core of a thread that is to perform something; none, and the operation is postponed, if it has none any more.
+    #[inline]
+    fn core_of(&self, state: &mut State, thread: usize) -> Option<usize> {
+        let core = state.on_core(thread);
+        if core.is_none() {
+            self.postponed.set(true);
+        }
+        core
+    }
+}
+
 impl World for Machine {
     fn perform(&self, thread: usize, operation: Operation) -> u64 {
         let state = &mut *self.state.borrow_mut();
         if state.is_functional() {
             return state.perform_functionally(operation);
         }
-        if operation == Operation::Pause && state.waiting[thread] == Waiting::Over {
-            state.waiting[thread] = Waiting::No;
+        if operation == Operation::Pause && state.gives_up(thread) {
+            self.postponed.set(state.wait_without_core(thread).is_none());
             return 0;
         }
-        if let Some(value) = state.perform(thread, operation) {
-            if operation != Operation::Pause || state.waiting[thread] != Waiting::Region {
+        let Some(core) = self.core_of(state, thread) else { return 0 };
+        if operation == Operation::Pause && state.waiting[core] == Waiting::Over {
+            state.waiting[core] = Waiting::No;
+            return 0;
+        }
+        if let Some(value) = state.perform(thread, core, operation) {
+            if operation != Operation::Pause || state.waiting[core] != Waiting::Region {
                 return value;
             }
             // Suspended until the region begins.
         } else {
-            state.clocks.set(thread, state.cores[thread].clock);
+            state.clocks.set(core, state.cores[core].clock);
         }
         self.postponed.set(true);
         0
@@ -401,16 +428,43 @@ impl World for Machine {
         if state.is_functional() {
             return;
         }
+        if state.scheduler.is_some() {
+            self.postponed.set(state.block(thread, Why::Word(offset), value, u64::MAX).is_none());
+            return;
+        }
         if state.waiting[thread] == Waiting::Over {
             state.waiting[thread] = Waiting::No;
             return;
         }
-        if state.perform(thread, Operation::Pause).is_none() {
+        if state.perform(thread, thread, Operation::Pause).is_none() {
             state.clocks.set(thread, state.cores[thread].clock);
             self.postponed.set(true);
         } else if state.can_watch(thread, offset, value) {
             state.waiting[thread] = Waiting::Latch;
             self.postponed.set(true);
+        }
+    }
+
+    /// Where threads share cores, a futex's wait; elsewhere it costs nothing to spin.
+    fn wait_briefly(&self, thread: usize, offset: u64, value: u64, nanoseconds: u64) -> bool {
+        {
+            let state = &mut *self.state.borrow_mut();
+            if state.scheduler.is_some() && !state.is_functional() {
+                let cycles = state.description.cycles(nanoseconds as f64);
+                let waited = state.block(thread, Why::Word(offset), value, cycles);
+                self.postponed.set(waited.is_none());
+                return waited == Some(true);
+            }
+        }
+        self.wait(thread, offset, value);
+        false
+    }
+
+    /// Nobody sleeps where each thread has a core.
+    fn wake(&self, thread: usize, offset: u64) {
+        let state = &mut *self.state.borrow_mut();
+        if state.scheduler.is_some() && !state.is_functional() {
+            self.postponed.set(!state.wake_word(thread, offset));
         }
     }
 
@@ -427,12 +481,13 @@ impl World for Machine {
         if state.is_functional() {
             return state.perform_functionally(Operation::Load(space, offset));
         }
-        if state.may_run(thread) {
+        let Some(core) = self.core_of(state, thread) else { return 0 };
+        if state.may_run(core) {
             let (line, word) = state.place(space, offset);
-            let waiting = state.cores[thread].stores.as_ref().and_then(|stores| stores.forward(line, word));
+            let waiting = state.cores[core].stores.as_ref().and_then(|stores| stores.forward(line, word));
             return waiting.unwrap_or_else(|| state.newest(line)[usize::from(word)]);
         }
-        state.clocks.set(thread, state.cores[thread].clock);
+        state.clocks.set(core, state.cores[core].clock);
         self.postponed.set(true);
         0
     }
@@ -443,8 +498,9 @@ impl World for Machine {
         if state.is_functional() {
             return state.perform_functionally(Operation::FetchAdd(Space::Volatile, offset, 1)) + 1;
         }
-        if !state.may_run(thread) {
-            state.clocks.set(thread, state.cores[thread].clock);
+        let Some(core) = self.core_of(state, thread) else { return 0 };
+        if !state.may_run(core) {
+            state.clocks.set(core, state.cores[core].clock);
             self.postponed.set(true);
             return 0;
         }
@@ -463,14 +519,17 @@ impl World for Machine {
             for (i, word) in into.iter_mut().enumerate() {
                 *word = state.perform_functionally(Operation::Load(space, offset + 8 * i as u64));
             }
-        } else if state.may_run(thread) {
-            state.load_range(thread, space, offset, into);
+            return;
+        }
+        let Some(core) = self.core_of(state, thread) else { return };
+        if state.may_run(core) {
+            state.load_range(core, space, offset, into);
             state.wake_losers();
             if let Some(tape) = &mut state.tape {
                 tape(thread, Taped::LoadRange(space, offset, into.len()));
             }
         } else {
-            state.clocks.set(thread, state.cores[thread].clock);
+            state.clocks.set(core, state.cores[core].clock);
             self.postponed.set(true);
         }
     }
@@ -480,10 +539,11 @@ impl World for Machine {
         if state.is_functional() {
             return;
         }
-        if state.may_run(thread) {
-            state.own_memory(thread, is_store, words);
+        let Some(core) = self.core_of(state, thread) else { return };
+        if state.may_run(core) {
+            state.own_memory(core, is_store, words);
         } else {
-            state.clocks.set(thread, state.cores[thread].clock);
+            state.clocks.set(core, state.cores[core].clock);
             self.postponed.set(true);
         }
     }
@@ -496,11 +556,12 @@ impl World for Machine {
                 state.perform_functionally(store);
                 continue;
             }
+            let Some(core) = self.core_of(state, thread) else { return i };
             state.in_range = i > 0;
-            let stored = state.perform(thread, store);
+            let stored = state.perform(thread, core, store);
             state.in_range = false;
             if stored.is_none() {
-                state.clocks.set(thread, state.cores[thread].clock);
+                state.clocks.set(core, state.cores[core].clock);
                 self.postponed.set(true);
                 return i;
             }
@@ -591,6 +652,9 @@ impl State {
 
     /// Picks the thread furthest behind; the position in `running`.
     fn choose(&mut self, running: &[usize]) -> usize {
+        if self.scheduler.is_some() {
+            return self.choose_scheduled(running);
+        }
         if self.clocks.first().0 == u64::MAX {
             self.act_until_one_wakes();
         }
@@ -606,16 +670,16 @@ impl State {
         running.binary_search(&thread).expect("a thread with a clock runs")
     }
 
-    /// Carries out an operation of a thread; `None`: it is too early, or must wait.
+    /// Carries out an operation of the thread that is on `core`; `None`: it is too early, or must wait.
     #[inline]
-    fn perform(&mut self, thread: usize, operation: Operation) -> Option<u64> {
-        if !self.may_run(thread) {
+    fn perform(&mut self, thread: usize, core: usize, operation: Operation) -> Option<u64> {
+        if !self.may_run(core) {
             return None;
         }
-        let outcome = self.execute(thread, operation);
+        let outcome = self.execute(core, operation);
         self.wake_losers();
         let Done(value) = outcome else { return None };
-        self.cores[thread].again = false;
+        self.cores[core].again = false;
         if let Some(tape) = &mut self.tape {
             tape(thread, Taped::Operation(operation));
         }
@@ -628,21 +692,21 @@ impl State {
         self.functional || std::thread::panicking()
     }
 
-    /// Whether `thread` is furthest behind, after all store queues and engines have caught up with it.
+    /// Whether `core` is furthest behind, after all store queues and engines have caught up with it.
     #[inline]
-    fn may_run(&mut self, thread: usize) -> bool {
-        let clock = self.cores[thread].clock;
+    fn may_run(&mut self, core: usize) -> bool {
+        let clock = self.cores[core].clock;
         // What the scheme has planned since the horizon was found.
         let is_due = self.caches.scheme.as_ref().is_some_and(|scheme| scheme.next_event() <= clock);
         if clock < self.horizon && !is_due {
             self.seen_from = clock + 1;
             return true;
         }
-        self.catch_up(thread)
+        self.catch_up(core)
     }
 
-    fn catch_up(&mut self, thread: usize) -> bool {
-        let clock = self.cores[thread].clock;
+    fn catch_up(&mut self, core: usize) -> bool {
+        let clock = self.cores[core].clock;
         if clock > self.limit {
             panic!("the program runs for ever");
         }
@@ -661,7 +725,7 @@ impl State {
         }
     }
 
-    /// What acts by itself next, and when: core `n`'s store queue, the scheme's engine, the power failure.
+    /// What acts by itself next, and when: core `n`'s store queue, a sleeping thread, the scheme's engine, the power failure.
     #[inline]
     fn next_agent(&self) -> (Agent, u64) {
         let mut next = (Agent::Crash, self.crashes_at.front().copied().unwrap_or(u64::MAX));
@@ -669,6 +733,11 @@ impl State {
             && scheme.next_event() < next.1
         {
             next = (Agent::Scheme, scheme.next_event());
+        }
+        if let Some((at, thread)) = self.scheduler.as_ref().and_then(Scheduler::next_timer)
+            && at < next.1
+        {
+            next = (Agent::Timer(thread), at);
         }
         let (issue, core) = self.issues_at.first();
         if issue < next.1 {
@@ -681,6 +750,7 @@ impl State {
         self.seen_from = at;
         match agent {
             Agent::Stores(core) => self.issue_store(core, at),
+            Agent::Timer(thread) => self.make_ready(thread, at, true),
             Agent::Scheme => {
                 if let Some(mut scheme) = self.caches.scheme.take() {
                     scheme.act(&mut self.caches, at);
@@ -771,6 +841,7 @@ impl State {
 #[derive(Clone, Copy)]
 enum Agent {
     Stores(usize),
+    Timer(usize),
     Scheme,
     Crash,
 }

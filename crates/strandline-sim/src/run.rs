@@ -61,12 +61,15 @@ impl Default for PoolSizes {
 pub struct Run {
     /// The software scheme, in one of its modes.
     pub scheme: SchemeName,
-    /// Threads, each on a core of its own.
+    /// Threads, each on a core of its own, or taking turns where there are more.
     pub threads: usize,
     /// Transactions of each thread that count.
     pub transactions: u64,
     /// Transactions of each thread before.
     pub warm_up: u64,
+    /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred Persistence, section
+    /// V-C5); others may have its core meanwhile.
+    pub idle_percent: u64,
     /// Seed of the workload's random numbers.
     pub seed: u64,
 }
@@ -296,10 +299,17 @@ impl Prepared {
         crash_at: Vec<u64>,
         with: impl FnOnce(&Rc<Machine>),
     ) -> Result<Finished> {
-        if run.threads == 0 || run.threads > description.cores.count {
+        let cores = description.cores.count;
+        if run.threads == 0 || run.threads > cores && description.time_slices.is_none() {
             return Err(Error::Parameter(format!(
-                "{} threads on a machine of {} cores: choose 1 to {}",
-                run.threads, description.cores.count, description.cores.count
+                "{} threads on a machine of {cores} cores: choose 1 to {cores}, or a machine with time_slices",
+                run.threads
+            )));
+        }
+        if run.idle_percent >= 100 {
+            return Err(Error::Parameter(format!(
+                "idle for {}% of the time: choose 0 to 99",
+                run.idle_percent
             )));
         }
         self.selection.allow(run.threads as u64)?;
@@ -310,6 +320,12 @@ impl Prepared {
             )));
         }
         let machine = Rc::new(self.machine(description, hardware, self.image.clone())?);
+        if run.threads > cores && !machine.shares_cores() {
+            return Err(Error::Unsupported(format!(
+                "{} under more threads than cores: hardware knows cores, not threads",
+                hardware.name
+            )));
+        }
         if !crash_at.is_empty() {
             machine.record_events();
             machine.crash_at(crash_at);
@@ -334,7 +350,9 @@ impl Prepared {
                 "there is no structure for each thread: fill the pool for that scope".into(),
             ));
         }
-        let driver = Driver { prepared: self, machine: &machine, run, scope };
+        let (done, first_end) = (Cell::new(0), Cell::new(None));
+        let driver =
+            Driver { prepared: self, machine: &machine, run, scope, done: &done, first_end: &first_end };
         let threads = driver.run()?;
         let host_time = began.elapsed();
         let statistics = machine.statistics();
@@ -344,10 +362,13 @@ impl Prepared {
         let done = sum(|s| s.commits) + sum(|s| s.read_only);
         let per_tx = |count: u64| count as f64 / done.max(1) as f64;
         let conflicts = sum(|s| s.conflicts);
-        let tx_per_s = threads
-            .iter()
-            .map(|t| run.transactions as f64 / description.seconds(t.ended - t.began).max(f64::MIN_POSITIVE))
-            .sum();
+        let rate =
+            |count: u64, cycles: u64| count as f64 / description.seconds(cycles).max(f64::MIN_POSITIVE);
+        let tx_per_s = match first_end.get() {
+            // Those that share cores get through at different times: as in a run by the clock, what they have done together counts.
+            Some((done, cycles)) if run.threads > cores => rate(done, cycles),
+            _ => threads.iter().map(|t| rate(run.transactions, t.ended - t.began)).sum(),
+        };
         let outcome = Outcome {
             scheme: run.scheme.name().to_owned(),
             hardware: hardware.name.to_owned(),
@@ -389,6 +410,10 @@ struct Driver<'a> {
     machine: &'a Rc<Machine>,
     run: &'a Run,
     scope: LockScope,
+    /// Transactions of all threads that count, so far.
+    done: &'a Cell<u64>,
+    /// How many there were when the first thread had done its own, and how long that took.
+    first_end: &'a Cell<Option<(u64, u64)>>,
 }
 
 impl Driver<'_> {
@@ -409,11 +434,12 @@ impl Driver<'_> {
             })
             .collect();
         let SchemeName { kind, concurrency, .. } = self.run.scheme;
+        let shares = kind.is_some_and(|kind| kind.scheme.has_helper()) && self.machine.shares_cores();
         if let Some(kind) = kind
-            && self.machine.cores() > self.run.threads
+            && (self.machine.cores() > self.run.threads || shares)
         {
             let (prepared, ended, all) = (self.prepared, &ended, self.run.threads);
-            // On a core that no worker has; without one, workers do its work when they must.
+            // On a core that no worker has, or sharing one; otherwise workers do its work when they must.
             threads.push(Box::new(move |memory: &Hosted| {
                 SchemeMemory::help(kind, &prepared.view(memory), concurrency, &|| ended.get() == all);
             }));
@@ -467,6 +493,25 @@ impl Driver<'_> {
         Ok((runner, part))
     }
 
+    /// One transaction, and the idle time after it.
+    fn transaction<'m>(
+        &self,
+        memory: &'m Hosted,
+        index: usize,
+        (runner, part): (&mut AnyRunner<'m>, &mut dyn AnyTransactions),
+    ) -> Result<()> {
+        let since = self.machine.processor_time(index);
+        part.transaction(runner)?;
+        if self.run.idle_percent > 0 {
+            // Who has nothing to do keeps nobody waiting.
+            runner.drain()?;
+            let busy = self.machine.processor_time(index) - since;
+            let cycles = busy * self.run.idle_percent / (100 - self.run.idle_percent);
+            self.machine.sleep(index, cycles, memory);
+        }
+        Ok(())
+    }
+
     fn thread(
         &self,
         memory: &Hosted,
@@ -489,7 +534,7 @@ impl Driver<'_> {
                 part?
             };
             for _ in 0..self.run.warm_up {
-                part.transaction(&mut runner)?;
+                self.transaction(memory, index, (&mut runner, &mut *part))?;
             }
             self.wait_for_hardware(memory, index);
             Ok((runner, part))
@@ -502,16 +547,19 @@ impl Driver<'_> {
         }
         let (mut runner, mut part) = prepared?;
         while arrived.get() < self.run.threads {
-            self.machine.wait_for_region(index);
-            memory.pause();
+            self.machine.wait_for_region(index, memory);
         }
-        let (before, began) = (runner.statistics(), self.machine.clock(index));
+        let (before, began) = (runner.statistics(), self.machine.region_began(index));
         for _ in 0..self.run.transactions {
-            part.transaction(&mut runner)?;
+            self.transaction(memory, index, (&mut runner, &mut *part))?;
+            self.done.set(self.done.get() + 1);
         }
         runner.drain()?;
         self.wait_for_hardware(memory, index);
         let ended = self.machine.clock(index);
+        if self.first_end.get().is_none() {
+            self.first_end.set(Some((self.done.get(), ended - began)));
+        }
         Ok(ThreadResult { before, after: runner.statistics(), began, ended })
     }
 }

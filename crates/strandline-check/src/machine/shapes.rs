@@ -87,6 +87,7 @@ pub(super) fn machine(shape: Shape, domain: PersistenceDomain, cores: usize, sca
         dram: None,
         persistence: Persistence { domain, ..Persistence::default() },
         program: Default::default(),
+        time_slices: None,
     }
 }
 

@@ -257,12 +257,13 @@ impl Arguments {
             threads: self.threads as usize,
             transactions: self.transactions,
             warm_up: self.warm_up,
+            idle_percent: 0,
             seed: self.seed,
         };
         // Before the pool is filled, which takes seconds.
-        if run.threads > machine.cores.count {
+        if run.threads > machine.cores.count && machine.time_slices.is_none() {
             return Err(Failure::Usage(format!(
-                "--threads {}: the machine has {} cores (--set cores.count=N gives it more)",
+                "--threads {}: the machine has {} cores (--set cores.count=N gives it more, --set time_slices.slice_ns=9e6 shares them)",
                 run.threads, machine.cores.count
             )));
         }

@@ -138,7 +138,7 @@ fn cores(statistics: &Statistics) -> String {
 /// A cause of stalls: its name, and where it is counted.
 type Cause = (&'static str, fn(&Stalls) -> u64);
 
-const CAUSES: [Cause; 10] = [
+const CAUSES: [Cause; 11] = [
     ("load", |stalls| stalls.load),
     ("store", |stalls| stalls.store),
     ("store queue full", |stalls| stalls.store_queue_full),

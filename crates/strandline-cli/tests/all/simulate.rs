@@ -135,7 +135,7 @@ fn wrong_inputs_are_refused_with_code_2_and_what_is_allowed() {
         (&["--set", "cache.L1.bytes=1000"], &["cache[0].bytes = 1000", "power of two"]),
         (&["--set", "persistence.domain=paper"], &["persistence.domain", "`media`"]),
         (&["--set", "nothing"], &["KEY=VALUE"]),
-        (&["--threads", "5"], &["4 cores", "cores.count"]),
+        (&["--machine", "xeon-e5645", "--threads", "5"], &["4 cores", "cores.count"]),
         (&["--scheme", "magic"], &["\"magic\"", "bppm"]),
         (&["--hardware", "magic"], &["\"magic\"", "none"]),
         (&["--log-size", "5000"], &["log"]),

@@ -136,6 +136,16 @@ pub trait World {
         self.perform(thread, Operation::Pause);
     }
 
+    /// As [`wait`](World::wait), for so long at most; whether that is over. In most worlds it never is.
+    fn wait_briefly(&self, thread: usize, offset: u64, value: u64, nanoseconds: u64) -> bool {
+        let _ = nanoseconds;
+        self.wait(thread, offset, value);
+        false
+    }
+
+    /// `thread` wakes those that wait for the volatile word at `offset`. Nothing to a world in which they spin.
+    fn wake(&self, _thread: usize, _offset: u64) {}
+
     /// Whether another thread may run after the operation that `thread` has just performed.
     fn switches(&self, thread: usize) -> bool;
 
@@ -431,7 +441,20 @@ impl Memory for Hosted {
         });
     }
 
-    fn wake(&self, _: VolatileAddress) {}
+    fn wait_briefly(&self, at: VolatileAddress, value: u64, nanoseconds: u64) -> bool {
+        let is_over = |world: &dyn World, thread| world.wait_briefly(thread, at.offset(), value, nanoseconds);
+        self.perform_by(|world, thread| u64::from(is_over(world, thread))) != 0
+    }
+
+    fn wake(&self, at: VolatileAddress) {
+        loop {
+            self.world.wake(self.thread, at.offset());
+            if self.suspend.is_none() || !self.world.postponed(self.thread) {
+                return;
+            }
+            self.suspend();
+        }
+    }
 
     fn event(&self, event: Event) {
         if let Event::PersistBarrier(step) | Event::NewStrand(step) = event

@@ -124,6 +124,7 @@ impl Ready {
             threads: THREADS,
             transactions: *transactions,
             warm_up: *warm_up,
+            idle_percent: 0,
             seed: *seed,
         };
         let outcome = prepared.run(&machine, hardware, &run, Vec::new())?.outcome;

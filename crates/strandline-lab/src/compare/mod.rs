@@ -195,6 +195,7 @@ fn measure(
         threads,
         transactions: transactions(session),
         warm_up: transactions(session) / 10,
+        idle_percent: 0,
         seed: session.seed,
     };
     let outcome = match prepared.run(machine, system.hardware, &run, Vec::new()) {

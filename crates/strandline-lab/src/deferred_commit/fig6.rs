@@ -174,6 +174,7 @@ fn simulated_rates(session: &Session, workload: WorkloadKind, into: &mut Measure
                 threads: THREADS as usize,
                 transactions,
                 warm_up: transactions / 5,
+                idle_percent: 0,
                 seed: session.seed.wrapping_add(repetition),
             };
             rates.push(pool.run(machine, none, &run, Vec::new())?.outcome.tx_per_s);

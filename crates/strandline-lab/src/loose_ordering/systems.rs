@@ -176,7 +176,7 @@ impl Ready {
         let transactions = self.transactions;
         // Past the first round of the 128 TxIDs, and the filling of the caches.
         let warm_up = transactions / 4 + 144;
-        let run = Run { scheme: name, threads: 1, transactions, warm_up, seed: self.seed };
+        let run = Run { scheme: name, threads: 1, transactions, warm_up, idle_percent: 0, seed: self.seed };
         let outcome = self.prepared.run(machine, hardware, &run, Vec::new())?.outcome;
         let statistics = &outcome.statistics;
         let stored: u64 =

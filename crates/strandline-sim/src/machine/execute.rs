@@ -303,7 +303,7 @@ impl State {
     }
 
     /// Waits until all loads and stores are complete; the cycles go to `stall`.
-    fn drain(&mut self, number: usize) -> Result<(), u64> {
+    pub(super) fn drain(&mut self, number: usize) -> Result<(), u64> {
         let core = &mut self.cores[number];
         if core.overlap == LoadOverlap::All {
             core.retire_loads();
@@ -385,7 +385,7 @@ impl State {
         Done(0)
     }
 
-    fn persisted(&mut self, number: usize) -> bool {
+    pub(super) fn persisted(&mut self, number: usize) -> bool {
         self.flush_combining(number, None);
         let now = self.cores[number].clock;
         if !self.cores[number].committing {
@@ -481,8 +481,9 @@ impl State {
         Done(0)
     }
 
-    fn announce(&mut self, thread: usize, event: Event) {
-        let at = self.cores[thread].clock;
+    fn announce(&mut self, core: usize, event: Event) {
+        let at = self.cores[core].clock;
+        let thread = self.scheduler.as_ref().and_then(|scheduler| scheduler.thread(core)).unwrap_or(core);
         if let Some(events) = &mut self.events {
             events.push(Announced { at, thread, event });
         }

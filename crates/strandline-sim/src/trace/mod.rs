@@ -723,8 +723,14 @@ mod tests {
         let path = folder.path().join("recorded");
         let sizes = PoolSizes { log_bytes: 65536, chunk_bytes: 16384, lock_bits: 12 };
         let prepared = Prepared::new(&HASH, &Sizes::small(), sizes, 1).unwrap();
-        let run_of =
-            Run { scheme: "bppm".parse().unwrap(), threads: 1, transactions: 200, warm_up: 10, seed: 3 };
+        let run_of = Run {
+            scheme: "bppm".parse().unwrap(),
+            threads: 1,
+            transactions: 200,
+            warm_up: 10,
+            idle_percent: 0,
+            seed: 3,
+        };
         for name in ["loc", "atom"] {
             let machine = crate::file::load(name, &[""; 0]).unwrap();
             let file = std::io::BufWriter::new(File::create(&path).unwrap());

@@ -7,4 +7,5 @@ mod loose_ordering;
 mod plain;
 mod software;
 mod support;
+mod time_slices;
 mod timing;

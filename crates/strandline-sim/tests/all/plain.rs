@@ -25,7 +25,7 @@ fn sizes() -> PoolSizes {
 }
 
 fn run(program: &str, threads: usize, transactions: u64) -> Run {
-    Run { scheme: program.parse().unwrap(), threads, transactions, warm_up: 0, seed: 7 }
+    Run { scheme: program.parse().unwrap(), threads, transactions, warm_up: 0, idle_percent: 0, seed: 7 }
 }
 
 /// Checks the workload's structure, or each thread's, in these words of a pool.

@@ -21,7 +21,7 @@ fn sizes() -> PoolSizes {
 }
 
 fn run(scheme: &str, threads: usize, transactions: u64) -> Run {
-    Run { scheme: scheme.parse().unwrap(), threads, transactions, warm_up: 20, seed: 7 }
+    Run { scheme: scheme.parse().unwrap(), threads, transactions, warm_up: 20, idle_percent: 0, seed: 7 }
 }
 
 #[test]
@@ -280,8 +280,14 @@ fn bppm_scales_as_programs_without_persistence_do() {
     for workload in [&HASH, &KVSTORE] {
         let prepared = Prepared::new(workload, &sizes, pool, 32).unwrap().cached(32);
         let of = |scheme: &str, threads| {
-            let run =
-                Run { scheme: scheme.parse().unwrap(), threads, transactions: 600, warm_up: 100, seed: 3 };
+            let run = Run {
+                scheme: scheme.parse().unwrap(),
+                threads,
+                transactions: 600,
+                warm_up: 100,
+                idle_percent: 0,
+                seed: 3,
+            };
             let outcome = prepared.run(&machine, none, &run, Vec::new()).unwrap().outcome;
             (threads as f64 / outcome.seconds, outcome.bulk_persists)
         };

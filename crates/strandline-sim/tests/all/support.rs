@@ -60,6 +60,7 @@ pub fn small(cores: usize) -> Description {
         dram: None,
         persistence: Persistence::default(),
         program: Default::default(),
+        time_slices: None,
     }
 }
 

@@ -1,0 +1,352 @@
+//! More threads than cores: ready threads take turns, in the order in which they became ready, for a time slice each, and a thread that
+//! waits for a word, for a time or for the region of interest has no core meanwhile.
+//!
+//! Before a core changes hands its store queue is empty and what it has written back is in the persistence domain, since the
+//! thread may go on elsewhere. Then the machine's cores are numbered as ever, and operations of threads are those of their cores.
+
+use std::collections::VecDeque;
+
+use super::*;
+use crate::description::TimeSlices;
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// On a core, since a cycle.
+    On { core: usize, since: u64 },
+    /// Without one that it could use, since a cycle.
+    Ready { since: u64 },
+    /// It waits.
+    Blocked { why: Why, until: u64 },
+    /// Its code has returned.
+    Ended,
+}
+
+/// What a thread without a core waits for, beside a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// That somebody wakes those that wait on the volatile word at this offset.
+    Word(u64),
+    /// The region of interest.
+    Region,
+    /// Nothing else.
+    Time,
+}
+
+/// A thread.
+struct Scheduled {
+    place: Place,
+    /// Cycles for which it has had a core, until the last time that it lost one.
+    ran: u64,
+    /// It has waited: whether its time was over.
+    waited: Option<bool>,
+    /// The cycle in which it lost its last core.
+    left_at: u64,
+    /// Its next pause is a wait without its core, for so many cycles at most.
+    gives_up: Option<(Why, u64)>,
+}
+
+/// Who has which core.
+pub(super) struct Scheduler {
+    slice: u64,
+    switch: u64,
+    threads: Vec<Scheduled>,
+    /// The thread that each core has.
+    on: Vec<Option<usize>>,
+    slice_ends: Vec<u64>,
+    ready: VecDeque<usize>,
+    /// The thread whose turn it is.
+    current: Option<usize>,
+}
+
+impl Scheduler {
+    /// `threads` threads on `cores` cores; the first ones begin, at `at`.
+    pub fn new(slices: TimeSlices, machine: &Description, threads: usize, at: u64) -> Self {
+        let cores = machine.cores.count;
+        let slice = machine.cycles(slices.slice_ns).max(1);
+        let place = |thread| match thread < cores {
+            true => Place::On { core: thread, since: at },
+            false => Place::Ready { since: at },
+        };
+        let scheduled =
+            |thread| Scheduled { place: place(thread), ran: 0, waited: None, left_at: at, gives_up: None };
+        Self {
+            slice,
+            switch: machine.cycles(slices.switch_ns),
+            threads: (0..threads).map(scheduled).collect(),
+            on: (0..cores).map(|core| (core < threads).then_some(core)).collect(),
+            slice_ends: vec![at + slice; cores],
+            ready: (cores..threads).collect(),
+            current: None,
+        }
+    }
+
+    fn core(&self, thread: usize) -> Option<usize> {
+        match self.threads[thread].place {
+            Place::On { core, .. } => Some(core),
+            _ => None,
+        }
+    }
+
+    /// The thread that a core has.
+    pub fn thread(&self, core: usize) -> Option<usize> {
+        self.on[core]
+    }
+
+    /// When the first of those that wait for a time has waited long enough, and who that is.
+    pub fn next_timer(&self) -> Option<(u64, usize)> {
+        let timers =
+            self.threads.iter().enumerate().filter_map(|(thread, scheduled)| match scheduled.place {
+                Place::Blocked { until, .. } if until != u64::MAX => Some((until, thread)),
+                _ => None,
+            });
+        timers.min()
+    }
+}
+
+impl Machine {
+    /// Waits until the region of interest begins. `memory` is the view of `thread`.
+    pub fn wait_for_region(&self, thread: usize, memory: &Hosted) {
+        if self.state.borrow().scheduler.is_some() {
+            self.give_up_core(thread, Why::Region, u64::MAX, memory);
+        } else {
+            self.state.borrow_mut().waiting[thread] = Waiting::Region;
+            memory.pause();
+        }
+    }
+
+    /// Lets `thread`, whose view `memory` is, do nothing for so many cycles; its core is free for others.
+    pub fn sleep(&self, thread: usize, cycles: u64, memory: &Hosted) {
+        if self.state.borrow().scheduler.is_some() {
+            self.give_up_core(thread, Why::Time, cycles, memory);
+        } else {
+            self.state.borrow_mut().cores[thread].clock += cycles;
+        }
+    }
+
+    fn give_up_core(&self, thread: usize, why: Why, cycles: u64, memory: &Hosted) {
+        self.state.borrow_mut().give_up(thread, why, cycles);
+        // Where it waits.
+        memory.pause();
+    }
+
+    /// Whether threads beyond the cores can share them: hardware schemes know cores, not threads.
+    pub fn shares_cores(&self) -> bool {
+        self.state.borrow().shares_cores()
+    }
+
+    /// Cycles for which a thread has had a core.
+    pub fn processor_time(&self, thread: usize) -> u64 {
+        self.state.borrow().processor_time(thread)
+    }
+
+    /// When what counts began for a thread that finds out now that it has: where threads share cores, that may be long ago.
+    pub fn region_began(&self, thread: usize) -> u64 {
+        let state = self.state.borrow();
+        if state.scheduler.is_some() { state.began } else { state.clock_of(thread) }
+    }
+}
+
+impl State {
+    pub(super) fn shares_cores(&self) -> bool {
+        self.description.time_slices.is_some() && self.caches.scheme.is_none()
+    }
+
+    /// The core on which a thread may perform an operation; none if it has just lost it.
+    #[inline]
+    pub(super) fn on_core(&mut self, thread: usize) -> Option<usize> {
+        let Some(scheduler) = &self.scheduler else { return Some(thread) };
+        let core = scheduler.core(thread)?;
+        let is_over = self.cores[core].clock >= scheduler.slice_ends[core] && !scheduler.ready.is_empty();
+        // An operation that has begun ends first.
+        if !is_over || self.cores[core].again {
+            return Some(core);
+        }
+        if self.may_run(core) && self.settles(core) {
+            let at = self.leave(core, |at| Place::Ready { since: at });
+            self.scheduler.as_mut()?.ready.push_back(thread);
+            self.take_up(core, at);
+        } else {
+            self.clocks.set(core, self.cores[core].clock);
+        }
+        None
+    }
+
+    /// A thread's time.
+    pub(super) fn clock_of(&self, thread: usize) -> u64 {
+        match &self.scheduler {
+            None => self.cores[thread].clock,
+            Some(scheduler) => match scheduler.core(thread) {
+                Some(core) => self.cores[core].clock,
+                None => scheduler.threads[thread].left_at,
+            },
+        }
+    }
+
+    /// Cycles for which a thread has had a core.
+    pub(super) fn processor_time(&self, thread: usize) -> u64 {
+        let Some(scheduler) = &self.scheduler else { return self.cores[thread].clock };
+        let Scheduled { place, ran, .. } = scheduler.threads[thread];
+        match place {
+            Place::On { core, since } => ran + self.cores[core].clock - since,
+            _ => ran,
+        }
+    }
+
+    /// Whether nothing of what its core has done is under way any more; if not, the core has waited for some of it.
+    fn settles(&mut self, core: usize) -> bool {
+        if let Err(stall) = self.drain(core) {
+            self.cores[core].statistics.stalls.fence_drain += stall;
+            return false;
+        }
+        let settled = self.persisted(core);
+        if settled {
+            self.cores[core].committing = false;
+        }
+        settled
+    }
+
+    /// The thread of `core` leaves it; when.
+    fn leave(&mut self, core: usize, to: impl FnOnce(u64) -> Place) -> u64 {
+        let at = self.cores[core].clock;
+        self.clocks.set(core, u64::MAX);
+        if let Some(scheduler) = &mut self.scheduler
+            && let Some(thread) = scheduler.on[core].take()
+        {
+            let left = &mut scheduler.threads[thread];
+            if let Place::On { since, .. } = left.place {
+                left.ran += at - since;
+            }
+            (left.place, left.left_at) = (to(at), at);
+        }
+        at
+    }
+
+    /// A free core takes up the next thread, if one is ready.
+    fn take_up(&mut self, core: usize, at: u64) {
+        let Some(scheduler) = &mut self.scheduler else { return };
+        let Some(thread) = scheduler.ready.pop_front() else { return };
+        let next = &mut scheduler.threads[thread];
+        let since = match next.place {
+            Place::Ready { since } => since,
+            _ => at,
+        };
+        let clock = self.cores[core].clock.max(since) + scheduler.switch;
+        next.place = Place::On { core, since: clock };
+        scheduler.on[core] = Some(thread);
+        scheduler.slice_ends[core] = clock + scheduler.slice;
+        self.cores[core].clock = clock;
+        self.clocks.set(core, clock);
+        self.others = self.others.min(clock);
+        self.horizon = self.horizon.min(clock.saturating_add(1));
+    }
+
+    /// A thread that waits need wait no longer; whether because its time is over.
+    pub(super) fn make_ready(&mut self, thread: usize, at: u64, is_over: bool) {
+        let Some(scheduler) = &mut self.scheduler else { return };
+        let woken = &mut scheduler.threads[thread];
+        (woken.place, woken.waited) = (Place::Ready { since: at }, Some(is_over));
+        scheduler.ready.push_back(thread);
+        if let Some(core) = scheduler.on.iter().position(Option::is_none) {
+            self.take_up(core, at);
+        }
+    }
+
+    /// Those that wait for this need wait no longer.
+    pub(super) fn wake_waiting(&mut self, at: u64, whom: impl Fn(Why) -> bool) {
+        let Some(scheduler) = &self.scheduler else { return };
+        let waits =
+            |scheduled: &Scheduled| matches!(scheduled.place, Place::Blocked { why, .. } if whom(why));
+        let woken: Vec<usize> =
+            (0..scheduler.threads.len()).filter(|&thread| waits(&scheduler.threads[thread])).collect();
+        for thread in woken {
+            self.make_ready(thread, at, false);
+        }
+    }
+
+    /// A thread gives its core up and waits, for so many cycles at most, unless it waits for a word that has another value by now. It
+    /// is asked for again when it has waited, or earlier; then whether its time was over.
+    pub(super) fn block(&mut self, thread: usize, why: Why, value: u64, cycles: u64) -> Option<bool> {
+        if let Some(scheduler) = &mut self.scheduler
+            && let Some(is_over) = scheduler.threads[thread].waited.take()
+        {
+            return Some(is_over);
+        }
+        let core = self.on_core(thread)?;
+        if !self.may_run(core) || !self.settles(core) {
+            self.clocks.set(core, self.cores[core].clock);
+            return None;
+        }
+        if let Why::Word(offset) = why {
+            let (line, word) = self.place(Space::Volatile, offset);
+            if self.newest(line)[usize::from(word)] != value {
+                return Some(false);
+            }
+        }
+        let at = self.leave(core, |at| Place::Blocked { why, until: at.saturating_add(cycles) });
+        self.take_up(core, at);
+        None
+    }
+
+    /// Makes the next pause of `thread` one without its core.
+    pub(super) fn give_up(&mut self, thread: usize, why: Why, cycles: u64) {
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.threads[thread].gives_up = Some((why, cycles));
+        }
+    }
+
+    /// Whether the pause of `thread` is such a one.
+    pub(super) fn gives_up(&self, thread: usize) -> bool {
+        self.scheduler.as_ref().is_some_and(|scheduler| scheduler.threads[thread].gives_up.is_some())
+    }
+
+    /// That pause; `None`: it is not over.
+    pub(super) fn wait_without_core(&mut self, thread: usize) -> Option<bool> {
+        let (why, cycles) = self.scheduler.as_ref()?.threads[thread].gives_up?;
+        let waited = self.block(thread, why, 0, cycles)?;
+        self.scheduler.as_mut()?.threads[thread].gives_up = None;
+        Some(waited)
+    }
+
+    /// Wakes those that wait on a volatile word, which this thread's core has stored to; whether it could.
+    pub(super) fn wake_word(&mut self, thread: usize, offset: u64) -> bool {
+        let Some(core) = self.on_core(thread) else { return false };
+        if !self.may_run(core) || self.drain(core).is_err() {
+            self.clocks.set(core, self.cores[core].clock);
+            return false;
+        }
+        self.wake_waiting(self.cores[core].clock, |why| why == Why::Word(offset));
+        true
+    }
+
+    /// [`State::choose`] where threads share cores.
+    pub(super) fn choose_scheduled(&mut self, running: &[usize]) -> usize {
+        if let Some(scheduler) = &self.scheduler
+            && let Some(thread) = scheduler.current
+            && running.binary_search(&thread).is_err()
+            && let Some(core) = scheduler.core(thread)
+        {
+            let at = self.leave(core, |_| Place::Ended);
+            self.take_up(core, at);
+        }
+        while self.clocks.first().0 == u64::MAX {
+            let (agent, at) = self.next_agent();
+            if at == u64::MAX {
+                // A helper beside workers that have ended: nobody wakes it any more.
+                let now = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
+                self.wake_waiting(now, |_| true);
+            } else {
+                self.act(agent, at);
+            }
+        }
+        let (_, core) = self.clocks.first();
+        self.current = core;
+        self.clocks.set(core, u64::MAX);
+        self.others = self.clocks.first().0;
+        self.horizon = 0;
+        let Some(scheduler) = &mut self.scheduler else { return 0 };
+        scheduler.current = scheduler.on[core];
+        let thread = scheduler.on[core].expect("a core with a clock has a thread");
+        running.binary_search(&thread).expect("a thread on a core runs")
+    }
+}
