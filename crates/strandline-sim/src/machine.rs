@@ -64,6 +64,10 @@ pub enum Taped {
     Operation(Operation),
     /// Loads of so many consecutive words.
     LoadRange(Space, u64, usize),
+    /// Stores of so many consecutive words.
+    StoreRange(Space, u64, usize),
+    /// Loads, or stores, of so many words of the thread's own memory.
+    OwnMemory(bool, u64),
 }
 
 /// Whom to tell what each thread has done.
@@ -542,6 +546,9 @@ impl World for Machine {
         let Some(core) = self.core_of(state, thread) else { return };
         if state.may_run(core) {
             state.own_memory(core, is_store, words);
+            if let Some(tape) = &mut state.tape {
+                tape(thread, Taped::OwnMemory(is_store, words));
+            }
         } else {
             state.clocks.set(core, state.cores[core].clock);
             self.postponed.set(true);
@@ -557,14 +564,22 @@ impl World for Machine {
                 continue;
             }
             let Some(core) = self.core_of(state, thread) else { return i };
+            // The range goes on the tape as a whole.
+            let tape = state.tape.take();
             state.in_range = i > 0;
             let stored = state.perform(thread, core, store);
             state.in_range = false;
+            state.tape = tape;
             if stored.is_none() {
                 state.clocks.set(core, state.cores[core].clock);
                 self.postponed.set(true);
                 return i;
             }
+        }
+        if let Some(tape) = &mut state.tape
+            && !state.functional
+        {
+            tape(thread, Taped::StoreRange(space, offset, from.len()));
         }
         from.len()
     }

@@ -13,6 +13,9 @@ const VOLATILE: u8 = 0x80;
 /// Bytes of both spaces: 64 GB, all of which the simulator keeps.
 const MOST_BYTES: u64 = 1 << 36;
 
+/// Words of a thread's own memory in one record, at most.
+const MOST_OWN_WORDS: u64 = 1 << 20;
+
 /// What a trace's header says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -35,6 +38,12 @@ pub enum Step {
     LoadRange(Space, u64, u64),
     /// A store.
     Store(Space, u64),
+    /// Stores of consecutive words.
+    StoreRange(Space, u64, u64),
+    /// Loads of consecutive words of the thread's own memory.
+    LoadOwn(u64),
+    /// Stores of such words.
+    StoreOwn(u64),
     /// An atomic read-modify-write.
     Atomic(Space, u64),
     /// A non-temporal store.
@@ -92,6 +101,9 @@ impl<W: Write> Writer<W> {
         use Operation as O;
         let step = match taped {
             Taped::LoadRange(space, at, words) => Step::LoadRange(space, at, words as u64),
+            Taped::StoreRange(space, at, words) => Step::StoreRange(space, at, words as u64),
+            Taped::OwnMemory(false, words) => Step::LoadOwn(words),
+            Taped::OwnMemory(true, words) => Step::StoreOwn(words),
             Taped::Operation(operation) => match operation {
                 O::Load(space, at) => Step::Load(space, at),
                 O::Store(space, at, _) => Step::Store(space, at),
@@ -182,6 +194,18 @@ impl<W: Write> Writer<W> {
             Step::Abort => record.push(14),
             Step::PersistBarrier => record.push(15),
             Step::NewStrand => record.push(16),
+            Step::StoreRange(space, at, words) => {
+                addressed(17, space, at, record);
+                varint(record, words);
+            }
+            Step::LoadOwn(words) => {
+                record.push(18);
+                varint(record, words);
+            }
+            Step::StoreOwn(words) => {
+                record.push(19);
+                varint(record, words);
+            }
         }
     }
 
@@ -279,19 +303,25 @@ impl Reader<'_> {
         Err("a number of more than 64 bits".into())
     }
 
+    fn own_words(&mut self) -> Result<u64, String> {
+        let words = self.varint()?;
+        let is_possible = (1..=MOST_OWN_WORDS).contains(&words);
+        if is_possible { Ok(words) } else { Err(format!("{words} words of a thread's own memory at a time")) }
+    }
+
     /// The next record; `None`: it names the thread of those that follow.
     fn record(&mut self, header: &Header, thread: &mut usize) -> Result<Option<Step>, String> {
         let first = self.byte()?;
         let kind = first & !VOLATILE;
         let space = if first & VOLATILE == 0 { Space::Persistent } else { Space::Volatile };
-        if space == Space::Volatile && !matches!(kind, 1..=4) {
+        if space == Space::Volatile && !matches!(kind, 1..=4 | 17) {
             return Err(format!("kind {kind} has no volatile address"));
         }
         let (mut at, mut words) = (0, 1);
-        if matches!(kind, 1..=6) {
+        if matches!(kind, 1..=6 | 17) {
             let zigzag = self.varint()?;
             self.word = self.word.wrapping_add(zigzag >> 1 ^ (zigzag & 1).wrapping_neg());
-            if kind == 2 {
+            if matches!(kind, 2 | 17) {
                 words = self.varint()?;
             }
             let size =
@@ -332,7 +362,10 @@ impl Reader<'_> {
             14 => Step::Abort,
             15 => Step::PersistBarrier,
             16 => Step::NewStrand,
-            _ => return Err(format!("there is no kind {kind}; kinds are 0 to 16")),
+            17 => Step::StoreRange(space, at, words),
+            18 => Step::LoadOwn(self.own_words()?),
+            19 => Step::StoreOwn(self.own_words()?),
+            _ => return Err(format!("there is no kind {kind}; kinds are 0 to 19")),
         }))
     }
 }

@@ -357,6 +357,15 @@ fn perform(memory: &Hosted, step: binary::Step) {
                 Space::Volatile => memory.load_range(other(at), &mut into),
             }
         }
+        S::StoreRange(space, at, words) => {
+            let from = vec![at; words as usize];
+            match space {
+                Space::Persistent => memory.store_range(pool(at), &from),
+                Space::Volatile => memory.store_range(other(at), &from),
+            }
+        }
+        S::LoadOwn(words) => memory.loaded_own(words),
+        S::StoreOwn(words) => memory.stored_own(words),
         S::Store(Space::Persistent, at) => memory.store(pool(at), at),
         S::Store(Space::Volatile, at) => memory.store(other(at), at),
         S::Atomic(Space::Persistent, at) => drop(memory.fetch_add(pool(at), 1)),
@@ -723,21 +732,21 @@ mod tests {
         let path = folder.path().join("recorded");
         let sizes = PoolSizes { log_bytes: 65536, chunk_bytes: 16384, lock_bits: 12 };
         let prepared = Prepared::new(&HASH, &Sizes::small(), sizes, 1).unwrap();
-        let run_of = Run {
-            scheme: "bppm".parse().unwrap(),
+        let run_of = |scheme: &str| Run {
+            scheme: scheme.parse().unwrap(),
             threads: 1,
             transactions: 200,
             warm_up: 10,
             idle_percent: 0,
             seed: 3,
         };
-        for name in ["loc", "atom"] {
+        for (name, scheme) in [("loc", "bppm"), ("atom", "bppm"), ("opteron", "base")] {
             let machine = crate::file::load(name, &[""; 0]).unwrap();
             let file = std::io::BufWriter::new(File::create(&path).unwrap());
             let writer = Rc::new(RefCell::new(Some(Writer::new(file, &prepared.header(1)).unwrap())));
             let (tape, kept) = (writer.clone(), RefCell::new(None));
             let none = crate::scheme::find("none").unwrap();
-            let finished = prepared.run_with(&machine, none, &run_of, Vec::new(), |machine| {
+            let finished = prepared.run_with(&machine, none, &run_of(scheme), Vec::new(), |machine| {
                 *kept.borrow_mut() = Some(machine.clone());
                 machine.record(Box::new(move |thread, taped| {
                     tape.borrow_mut().as_mut().unwrap().add(thread, taped);
@@ -762,6 +771,8 @@ mod tests {
         };
         assert_eq!(refused(&[7, 99]).0, 49);
         assert!(refused(&[99]).1.contains("no kind 99"));
+        assert!(refused(&[18, 0]).1.contains("own memory"));
+        assert!(refused(&[17, 0, 0]).1.contains("not in a space"));
         assert!(refused(&[0, 2]).1.contains("thread 2"));
         assert!(refused(&[1]).1.contains("cut off"));
         assert!(refused(&[1, 0x80]).1.contains("cut off"));
