@@ -8,7 +8,7 @@ pub const MAX_KEYS: u64 = 255;
 /// The word where the keys begin.
 pub const KEYS: u64 = 1;
 
-/// The nodes of a [`SortedTree`].
+/// The nodes of a [`SortedTree`](super::SortedTree).
 ///
 /// ```
 /// use strandline_structures::SortedShape;
