@@ -36,7 +36,7 @@ impl MemoryFloor {
         let bytes = threads.checked_mul(log_bytes).and_then(|bytes| bytes.checked_add(8 * HOME_WORDS));
         let bytes = bytes.ok_or_else(|| Error::Parameter("the logs are too large".into()))?;
         let persistent = Mapping::anonymous(bytes.next_multiple_of(4096))?;
-        persistent.map_ahead();
+        persistent.map_ahead(u64::MAX);
         let volatile = Mapping::anonymous(4096)?;
         let memory = Native::new(Arc::new(persistent), Arc::new(volatile), domain, instruction, None)?;
         Ok(Self { memory, log_bytes })

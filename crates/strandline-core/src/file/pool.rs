@@ -279,8 +279,9 @@ impl<C: Control<Native>> Pool<C> {
         }
         let volatile = Mapping::anonymous(shared.bytes())?;
         if options.map_ahead {
-            persistent.map_ahead();
-            volatile.map_ahead();
+            persistent.map_ahead(u64::MAX);
+            // There may never be a snapshot.
+            volatile.map_ahead(shared.bytes_without_versions());
         }
         let mut pool = Self {
             persistent: Arc::new(persistent),

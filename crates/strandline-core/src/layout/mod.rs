@@ -335,6 +335,11 @@ impl SharedLayout {
         self.bytes
     }
 
+    /// Bytes of those that do not hold versions, the first ones.
+    pub fn bytes_without_versions(&self) -> u64 {
+        self.versions.begin().offset()
+    }
+
     /// Where the words of the `Sync` domain begin.
     pub fn sync(&self) -> VolatileAddress {
         self.sync

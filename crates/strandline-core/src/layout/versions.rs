@@ -38,6 +38,10 @@ impl VersionLayout {
         }
     }
 
+    pub(super) fn begin(&self) -> VolatileAddress {
+        self.first
+    }
+
     /// Whether there is room for versions at all.
     #[inline(always)]
     pub fn any(&self) -> bool {

@@ -114,12 +114,13 @@ impl Mapping {
         })
     }
 
-    /// Maps all pages now, as far as the system can.
-    pub fn map_ahead(&self) {
+    /// Maps the pages of the first `bytes` bytes now, as far as the system can.
+    pub fn map_ahead(&self, bytes: u64) {
         // What is not this mapping's alone to keep, or not yet on the disk, is only read: writing would copy or allocate it.
         let to_write = !self.is_sparse && (self.is_shared || self.file.is_none());
-        // SAFETY: the range is this mapping.
-        unsafe { system::map_ahead(self.base.cast(), self.words * 8, to_write) };
+        let length = (self.words * 8).min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        // SAFETY: the range is this mapping, or begins it.
+        unsafe { system::map_ahead(self.base.cast(), length, to_write) };
     }
 
     /// Protects the mapping against stray writes: from now on only [`Native`](super::Native) stores to it.
