@@ -18,21 +18,26 @@ use strandline_core::memory::{Native, PersistentAddress};
 /// ```
 /// # use strandline::*;
 /// # let (path, options) = example::path_and_options();
-/// let store = Store::<Vector<u64>>::create(&path, &options, |tx| {
-///     let numbers = Vector::new(tx)?;
-///     numbers.extend(tx, [1, 2, 3])?;
-///     Ok(numbers)
+/// #[derive(Persist)]
+/// struct Measured<'p> {
+///     values: Vector<'p, u64>,
+/// }
+///
+/// let store = Store::<Measured>::create(&path, &options, |tx| {
+///     let values = Vector::new(tx)?;
+///     values.extend(tx, [1, 2, 3])?;
+///     Ok(Measured { values })
 /// })?;
 /// let mut snapshot = store.snapshot()?;
 /// let (tx, root) = snapshot.read();
 /// let mut sum = 0;
-/// for number in root.get(&tx)?.iter(&tx)? {
+/// for value in root.get(&tx)?.values.iter(&tx)? {
 ///     // Writers go on.
-///     store.update(|tx, root| root.get(tx)?.push(tx, &100))?;
-///     sum += number?;
+///     store.update(|tx, root| root.get(tx)?.values.push(tx, &100))?;
+///     sum += value?;
 /// }
 /// assert_eq!(sum, 6);
-/// assert_eq!(store.view(|tx, root| root.get(tx)?.len(tx))?, 6);
+/// assert_eq!(store.view(|tx, root| root.get(tx)?.values.len(tx))?, 6);
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
