@@ -213,7 +213,6 @@ fn each_rule_of_a_snapshot_that_is_left_out_is_found() {
 
 /// A reader has to stop at an entry until that is used again, and the writer in the middle of filling it.
 #[test]
-#[ignore = "half a minute"]
 fn an_entry_that_is_refilled_in_the_wrong_order_is_found() {
     assert_found(Stm, Step::SnapshotRefill, 600_000);
     assert_found(SingleWriter, Step::SnapshotRefill, 600_000);

@@ -57,7 +57,7 @@ const LEAST_PUSHES: u64 = 32;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registration {
     word: VolatileAddress,
-    /// S.
+    /// The TxID of the last transaction that it sees.
     pub time: u64,
 }
 

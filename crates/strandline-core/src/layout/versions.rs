@@ -8,7 +8,7 @@ pub struct VersionLayout {
     first: VolatileAddress,
     /// Heads of chains, a power of two; 0 where there are no versions.
     heads: u64,
-    /// Entries.
+    /// How many versions there is room for, numbered from 1.
     entries: u64,
 }
 
@@ -58,7 +58,7 @@ impl VersionLayout {
         8 * Self::ENTRY_WORDS
     }
 
-    /// Heads of chains.
+    /// How many chains there are.
     pub fn heads(&self) -> u64 {
         self.heads
     }
@@ -135,7 +135,7 @@ impl VersionEntry {
     pub fn transaction(self) -> VolatileAddress {
         self.0
     }
-    /// The line.
+    /// The offset of the line whose words it has.
     pub fn line(self) -> VolatileAddress {
         self.0.word(1)
     }
