@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use strandline_core::Error;
-use strandline_core::Runner;
+use strandline_core::{Runner, Transaction};
 use strandline_core::memory::coroutines::{Thread, run};
 use strandline_core::memory::{Hosted, Memory, World};
 use strandline_core::sync::SyncParameters;
@@ -15,7 +15,7 @@ use strandline_structures::model::Structure;
 use super::faulty_device::{EIO, ENOSPC, Fault};
 use super::journal::Journal;
 use super::oracle::Oracle;
-use super::transactions::{self, ACCOUNTS, FIRST_VALUE, MIX_CHUNKS};
+use super::transactions::{self, ACCOUNTS, CELL_BYTES, FIRST_VALUE, MIX_CHUNKS};
 use super::world::{DeviceWorld, Pool, THREADS};
 use super::{Case, Counts, Size};
 use crate::explore::Workload;
@@ -92,20 +92,21 @@ impl History {
         let next_value = Rc::new(Cell::new(FIRST_VALUE));
         let mut history =
             Self { pool, rng, workload, size, oracle, next_value, journal, counts: Counts::default() };
-        if let Some(workload) = workload {
-            history.create(workload)?;
-        }
+        history.create()?;
         Ok(history)
     }
 
-    fn create(&mut self, workload: Workload) -> Result<(), String> {
+    fn create(&mut self) -> Result<(), String> {
+        let workload = self.workload;
         let world = self.recover()?;
         let (finished, outcome) = (Cell::new(false), RefCell::new(Ok(())));
         let (pool, journal, mut rng) = (&self.pool, &self.journal, self.rng.fork());
         let bodies: Vec<Thread<'_>> = vec![
             Box::new(|memory: &Hosted| {
-                *outcome.borrow_mut() =
-                    pool.worker(memory).and_then(|mut worker| workload.create(&mut worker));
+                *outcome.borrow_mut() = pool.worker(memory).and_then(|mut worker| match workload {
+                    Some(workload) => workload.create(&mut worker),
+                    None => worker.run(|tx| tx.alloc(CELL_BYTES)).map(drop),
+                });
                 finished.set(true);
             }),
             Box::new(|memory: &Hosted| {

@@ -1,7 +1,7 @@
 //! The oracle: after recovery the data are those of a prefix of the TxID order that holds everything that was
 //! acknowledged, and everything that an acknowledged reader saw.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use strandline_core::layout::Layout;
 
@@ -20,12 +20,14 @@ pub(super) struct Oracle {
     history: Vec<Committed>,
     acknowledged: u64,
     seen: Vec<u64>,
+    /// Words that large transactions stored to.
+    scratch: HashSet<u64>,
 }
 
 impl Oracle {
     pub fn new(layout: Layout) -> Self {
-        let (words, history, seen) = Default::default();
-        Self { layout, words, watermark: 0, history, acknowledged: 0, seen }
+        let (words, history, seen, scratch) = Default::default();
+        Self { layout, words, watermark: 0, history, acknowledged: 0, seen, scratch }
     }
 
     /// The highest TxID that was recovered.
@@ -39,7 +41,18 @@ impl Oracle {
         self.history.sort_unstable();
         self.acknowledged = self.acknowledged.max(world.acknowledged());
         self.seen = seen;
+        self.scratch.extend(world.take_scratch());
         self.history.len() as u64
+    }
+
+    /// Whether the word at `at` lies in a chunk that is free.
+    fn is_free(&self, at: u64) -> bool {
+        let layout = &self.layout;
+        let inside = at.checked_sub(layout.chunks.offset());
+        inside.is_some_and(|inside| {
+            let word = layout.chunk_table.offset() + 8 * (inside / layout.geometry.chunk_bytes);
+            self.words.get(&word).is_none_or(|&word| word == 0)
+        })
     }
 
     /// Whether the world's data are a prefix that holds all that it must; from then on they are the base.
@@ -57,11 +70,13 @@ impl Oracle {
         if !self.seen.is_empty() {
             // Other values are written again and again.
             let unique = |value: &u64| (FIRST_VALUE..1 << 63).contains(value);
-            let source: HashMap<u64, u64> = history
-                .iter()
-                .flat_map(|(id, writes)| writes.iter().map(|&(_, value)| (value, *id)))
-                .filter(|(value, _)| unique(value))
-                .collect();
+            // The journal of a large transaction has what others have written, too.
+            let mut source: HashMap<u64, u64> = self.words.values().map(|&value| (value, 0)).collect();
+            for (id, writes) in &history {
+                for &(_, value) in writes.iter().filter(|(_, value)| unique(value)) {
+                    source.entry(value).or_insert(*id);
+                }
+            }
             for value in self.seen.drain(..) {
                 if let Some(&id) = source.get(&value)
                     && id > watermark
@@ -88,7 +103,10 @@ impl Oracle {
         for word in words {
             let expected = self.words.get(&(8 * word)).copied().unwrap_or(0);
             let found = contents[word as usize];
-            if found != expected {
+            if found != expected && self.scratch.contains(&(8 * word)) && self.is_free(8 * word) {
+                // What a large transaction leaves in a chunk that is free is nobody's.
+                self.words.insert(8 * word, found);
+            } else if found != expected {
                 return Err(format!("at {:#x}: {found:#x} instead of {expected:#x}", 8 * word));
             }
         }

@@ -9,7 +9,7 @@ use strandline_core::layout::Layout;
 use strandline_core::memory::{Device, DeviceFile};
 use strandline_core::memory::{Hosted, Step};
 use strandline_core::sync::{SyncParameters, create, read_log_header};
-use strandline_core::{Concurrency, Error, Read, Runner, Transaction};
+use strandline_core::{Abort, Concurrency, Error, Read, Runner, Transaction};
 
 use super::faulty_device::{EIO, ENOSPC};
 use super::journal::Journal;
@@ -123,23 +123,38 @@ fn a_failed_flush_poisons_everything_from_then_on() {
 }
 
 #[test]
-fn a_transaction_larger_than_the_ring_changes_nothing() {
-    let pool = small_pool(2, Concurrency::Stm);
-    let world = opened(&pool);
-    let memory = Hosted::new(world.clone(), 0);
-    let mut worker = pool.worker(&memory).unwrap();
-    let at = cell(&pool.layout, 0);
-    worker.run(|tx| tx.write(at, 1)).unwrap();
-    pool.log.checkpoint(&pool.main(&world)).unwrap();
-    // 254 records and the commit record fill the one block that a ring of two gives to a transaction.
-    let error = worker.run(|tx| (0..255).try_for_each(|i| tx.write(at, 100 + i))).unwrap_err();
-    assert!(matches!(error, Error::TransactionTooLarge { records: 254 }), "{error}");
-    assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), 1);
-    worker.run(|tx| (0..254).try_for_each(|i| tx.write(at, 100 + i))).unwrap();
-    drop(worker);
-    pool.device.power_cycle();
-    let again = opened(&pool);
-    assert_eq!(again.contents()[(at.offset() / 8) as usize], 353);
+fn a_transaction_larger_than_the_ring_runs_alone() {
+    for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
+        let pool = small_pool(2, concurrency);
+        let world = opened(&pool);
+        let memory = Hosted::new(world.clone(), 0);
+        let mut worker = pool.worker(&memory).unwrap();
+        let at = cell(&pool.layout, 0);
+        worker.run(|tx| tx.write(at, 1)).unwrap();
+        pool.log.checkpoint(&pool.main(&world)).unwrap();
+        // 254 records and the commit record fill the one block that a ring of two gives to a transaction.
+        worker.run(|tx| (0..254).try_for_each(|i| tx.write(at, 100 + i))).unwrap();
+        pool.log.checkpoint(&pool.main(&world)).unwrap();
+        let given_up: Result<(), _> = worker.run(|tx| {
+            (0..255).try_for_each(|i| tx.write(at, 200 + i))?;
+            Err(Abort::User)
+        });
+        assert!(matches!(given_up, Err(Error::Aborted)));
+        assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), 353);
+        let operations = pool.device.operations();
+        let read = worker.run(|tx| {
+            (0..255).try_for_each(|i| tx.write(at, 1000 + i))?;
+            tx.read(at)
+        });
+        assert_eq!(read.unwrap(), 1254);
+        assert!(pool.device.operations() > operations + 5, "it is durable");
+        worker.run(|tx| tx.write(at.word(1), 7)).unwrap();
+        drop(worker);
+        pool.device.power_cycle();
+        let again = opened(&pool);
+        let first = (at.offset() / 8) as usize;
+        assert_eq!(again.contents()[first..first + 2], [1254, 7]);
+    }
 }
 
 #[test]

@@ -22,8 +22,10 @@ const CELLS: Words = Words {
 pub(super) const ACCOUNTS: Words = Words { count: 8, byte: |account| 8 * account, invariant: Invariant::Sum };
 /// Values from here to 2^63 are written once.
 pub(super) const FIRST_VALUE: u64 = 1 << 32;
-/// Chunks that the mix needs.
+/// Chunks that the mix needs: those of its cells, and some for journals.
 pub(super) const MIX_CHUNKS: u64 = 8;
+/// Bytes of the chunks of its cells, which are allocated first of all.
+pub(super) const CELL_BYTES: u64 = 5 * 4096;
 
 /// Where a cell of the mix lies.
 pub(super) fn cell(layout: &Layout, number: u64) -> PersistentAddress {
@@ -47,7 +49,7 @@ pub(super) fn operate(
         seed: rng.u64(..),
         unique: next_value.get(),
         operations: rng.u32(1..4),
-        filler: if rng.u8(..if large { 2 } else { 8 }) == 0 { rng.u32(..300) } else { 0 },
+        filler: if rng.u8(..if large { 2 } else { 8 }) == 0 { rng.u32(..if large { 900 } else { 300 }) } else { 0 },
         reads_only: kind == 0,
         gives_up: kind == 1,
     };
@@ -116,15 +118,20 @@ pub(super) fn mix(
             }
         }
         _ => {
-            // Larger than a block.
-            let (first, writes) = (rng.u64(..count), rng.u64(200..500));
-            worker.run(|tx| {
+            // Larger than a block, or than the log; some of the latter give up.
+            let (first, writes) = (rng.u64(..count), rng.u64(200..700));
+            let gives_up = rng.u8(..4) == 0;
+            let done = worker.run(|tx| {
                 (0..writes).try_for_each(|i| {
                     let cell = (first + i % 7) % count;
                     CELLS.apply(tx, cells, &Operation::Write(cell, fresh())).map(drop)
-                })
-            })?;
-            Ok(Vec::new())
+                })?;
+                if gives_up { Err(Abort::User) } else { Ok(()) }
+            });
+            match done {
+                Ok(()) | Err(Error::Aborted) => Ok(Vec::new()),
+                Err(error) => Err(error),
+            }
         }
     }
 }

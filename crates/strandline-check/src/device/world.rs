@@ -1,6 +1,7 @@
 //! A pool on a faulty device, and the hosted memory of a process that has it open.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -35,6 +36,10 @@ pub(super) struct DeviceWorld {
     data: Range<u64>,
     /// By thread, the number in `history` of the transaction whose stores go home.
     storing: RefCell<Vec<Option<usize>>>,
+    /// By thread, what its transaction has stored home before it entered commit: it is a large one.
+    in_place: RefCell<Vec<Vec<(u64, u64)>>>,
+    /// Addresses of all such words.
+    scratch: RefCell<HashSet<u64>>,
     history: RefCell<Vec<Committed>>,
     acknowledged: Cell<u64>,
     journal: Journal,
@@ -56,14 +61,31 @@ impl DeviceWorld {
         self.acknowledged.get()
     }
 
+    /// The words that large transactions have stored to in chunks of the heap, or anywhere: if they are not taken back, they lie in
+    /// chunks that are free.
+    pub fn take_scratch(&self) -> HashSet<u64> {
+        self.scratch.take()
+    }
+
     fn observe(&self, thread: usize, operation: Operation) {
         let storing = &mut self.storing.borrow_mut()[thread];
+        let in_place = &mut self.in_place.borrow_mut()[thread];
         match operation {
-            Operation::Event(Event::Begin | Event::Abort) => *storing = None,
+            Operation::Event(Event::Begin) => {
+                *storing = None;
+                in_place.clear();
+            }
+            Operation::Event(Event::Abort) => {
+                *storing = None;
+                // What stays of a large transaction that is taken back is what it puts back, and what it leaves in free chunks.
+                for (at, value) in in_place {
+                    *value = self.recorder.perform(thread, Operation::Load(Space::Persistent, *at));
+                }
+            }
             Operation::Event(Event::Commit(transaction)) if transaction != 0 => {
                 let mut history = self.history.borrow_mut();
                 *storing = Some(history.len());
-                history.push((transaction, Vec::new()));
+                history.push((transaction, std::mem::take(in_place)));
                 self.journal.note(|| format!("thread {thread}: transaction {transaction} commits"));
             }
             Operation::Event(Event::Acknowledged(transaction)) => {
@@ -74,6 +96,10 @@ impl DeviceWorld {
                 if let Some(index) = *storing {
                     self.history.borrow_mut()[index].1.push((at, value));
                     self.journal.note(|| format!("thread {thread}: stores {value:#x} home at {at:#x}"));
+                } else if thread != MAIN {
+                    in_place.push((at, value));
+                    self.scratch.borrow_mut().insert(at);
+                    self.journal.note(|| format!("thread {thread}: stores {value:#x} in place at {at:#x}"));
                 }
             }
             _ => {}
@@ -159,6 +185,8 @@ impl Pool {
             device: self.device.clone(),
             data: self.layout.data.offset()..self.layout.end().offset(),
             storing: RefCell::new(vec![None; THREADS + 1]),
+            in_place: RefCell::new(vec![Vec::new(); THREADS + 1]),
+            scratch: RefCell::default(),
             history: RefCell::default(),
             acknowledged: Cell::new(0),
             journal: self.journal.clone(),

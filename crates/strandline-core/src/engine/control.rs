@@ -34,6 +34,9 @@ pub trait Control<M: Memory>: Copy + Send + Sync + sealed::Sealed + 'static {
     /// Whether reads and writes are compiled into whoever does them, or called.
     #[doc(hidden)]
     const INLINED: bool = true;
+    /// Whether a transaction that does not fit a log runs again as a large one.
+    #[doc(hidden)]
+    const ANY_SIZE: bool = true;
 
     /// The control as a value.
     fn concurrency(self) -> Concurrency;
@@ -99,6 +102,7 @@ where
 {
     type Scheme = Erased;
     const INLINED: bool = false;
+    const ANY_SIZE: bool = false;
 
     #[inline(always)]
     fn concurrency(self) -> Concurrency {

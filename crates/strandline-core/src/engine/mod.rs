@@ -8,11 +8,13 @@ use crate::memory::{Event, LINE_WORDS, Memory, PersistentAddress, Step, Volatile
 use crate::scheme::{Full, SchemeObject};
 use crate::sync::SharedLog;
 
+use self::large::Large;
 use self::versions::Registration;
 use crate::transaction::write_set::LineEntry;
 use crate::transaction::{Abort, Concurrency, LockSet, Statistics, WriteSet};
 
 mod control;
+mod large;
 mod locks;
 mod single_writer;
 mod snapshot;
@@ -61,6 +63,12 @@ pub struct Engine<M: Memory, C: Control<M>> {
     doomed: Option<Abort>,
     pub(super) error: Option<Error>,
     pub(super) read_only: bool,
+    /// What is written goes another way than into the write set: it is refused, or this is a large transaction.
+    is_special: bool,
+    /// The running transaction, if it is a large one.
+    large: Option<Box<Large>>,
+    /// The next attempt is to be a large transaction.
+    pub(super) wants_large: bool,
     /// `Sync`: the transaction does not wait until it, and what it read, is durable.
     pub(super) durable_later: bool,
     /// `Sync`: how many records the last transaction had that wrote something; the next one may have as many.
@@ -104,6 +112,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             doomed: None,
             error: None,
             read_only: false,
+            is_special: false,
+            large: None,
+            wants_large: false,
             durable_later: false,
             last_records: 1,
             durable_at: 0,
@@ -121,22 +132,30 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Begins an attempt, the first being number 0. It is not compiled into every closure's.
+    ///
+    /// # Errors
+    /// It is to be a large transaction, and the device failed.
     #[inline(never)]
-    pub fn begin(&mut self, attempt: u32, read_only: bool) {
+    pub fn begin(&mut self, attempt: u32, read_only: bool) -> Result<(), Error> {
         self.reads.clear();
         self.writes.clear();
         self.doomed = None;
         self.read_only = read_only;
+        self.is_special = read_only;
         self.newest_seen = 0;
         self.scheme.begin(&self.view);
         if let Some(log) = self.shared_log
             && !read_only
             && !self.holds_lock
+            && !self.wants_large
         {
             log.wait_for_room(&self.view, self.last_records);
         }
+        if self.wants_large {
+            self.prepare_large();
+        }
         match self.concurrency() {
-            Concurrency::Stm => self.begin_stm(attempt >= SERIAL_AFTER),
+            Concurrency::Stm => self.begin_stm(attempt >= SERIAL_AFTER || self.wants_large),
             Concurrency::SingleWriter => self.begin_single_writer(attempt),
             Concurrency::Locks => self.begin_locks(),
         }
@@ -144,6 +163,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             self.look_back(attempt);
         }
         self.view.memory.event(Event::Begin);
+        if self.wants_large { self.begin_large() } else { Ok(()) }
     }
 
     /// Commits; acknowledged when this returns `Ok`. On an error nothing has happened, and the caller rolls
@@ -155,6 +175,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
         if self.view.memory.is_forked() {
             return Err(Abort::Failed);
+        }
+        if self.large.is_some() {
+            return self.commit_large();
         }
         if !self.writes.is_empty() {
             self.scheme.executed(&self.view, &self.writes);
@@ -203,7 +226,12 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.last_records = records + 1;
         let reservation = match log.enter(&self.view, self.slot, records + 1) {
             Ok(reservation) => reservation,
-            Err(error) => return Err(self.fail(error)),
+            Err(error) => {
+                return Err(match self.grow_large(error) {
+                    Ok(()) => self.doom(Abort::LogFull),
+                    Err(error) => self.fail(error),
+                });
+            }
         };
         if self.concurrency() == Concurrency::Stm
             && self.view.memory.load(SharedLayout::CLOCK) + 1 != self.horizon
@@ -274,6 +302,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// Ends an attempt without effect.
     pub fn roll_back(&mut self, why: Abort) {
+        if self.large.is_some() {
+            return self.roll_back_large();
+        }
         self.look_ahead();
         self.scheme.abort(&self.view);
         if self.scheme.in_place() {
@@ -330,7 +361,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         let before = self.view.memory.counters();
         let made = self.scheme.make_room(&self.view, self.concurrency(), &mut self.statistics);
         self.statistics.bulk += self.view.memory.counters() - before;
-        made
+        made.or_else(|error| self.grow_large(error))
     }
 
     /// Waits before the next attempt, `attempt` of which met conflicts.
@@ -386,15 +417,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         } else {
             Err(self.fail(Error::InvalidAddress(at.offset())))
         }
-    }
-
-    /// Checks that the transaction may write `words` words at `at`.
-    #[inline(always)]
-    fn check_write(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
-        if self.read_only {
-            return Err(self.fail(Error::ReadOnly));
-        }
-        self.check(at, words)
     }
 
     /// The newest value of a word: this transaction's own, or the one at home.
@@ -519,7 +541,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     #[inline(always)]
     fn write_here(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
-        self.check_write(at, 1)?;
+        if self.is_special {
+            return self.write_special(at, &[value]);
+        }
+        self.check(at, 1)?;
         self.keep(at, &[value])
     }
 
@@ -529,7 +554,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if from.is_empty() {
             return Ok(());
         }
-        self.check_write(at, from.len() as u64)?;
+        if self.is_special {
+            return self.write_special(at, from);
+        }
+        self.check(at, from.len() as u64)?;
         while !from.is_empty() {
             let here = from.len().min(LINE_WORDS as usize - LineEntry::word_of(at));
             let (now, rest) = from.split_at(here);
@@ -606,6 +634,14 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
     #[inline(always)]
     fn hint(&self, at: PersistentAddress) -> u64 {
         self.view.memory.peek(at)
+    }
+
+    fn begin_taking(&mut self, chunks: u64) -> Result<(), Abort> {
+        if self.large.is_some() { self.begin_taking_large(chunks) } else { Ok(()) }
+    }
+
+    fn was_free(&self, chunk: u64) -> bool {
+        self.large.as_ref().is_none_or(|large| large.was_free(chunk))
     }
 
     #[cold]

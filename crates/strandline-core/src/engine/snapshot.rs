@@ -140,7 +140,7 @@ impl<M: Memory, C: Control<M>> Snapshot<M, C> {
         let view = View { shared: view.shared.without_locks(), ..view };
         let mut engine = Engine::new(view, index, scheme, control, shared_log);
         engine.slot = slot;
-        engine.read_only = true;
+        (engine.read_only, engine.is_special) = (true, true);
         engine.look_at(registration);
         let snapshot = Self { tx: Tx::over(engine, index) };
         if let Some(log) = shared_log {

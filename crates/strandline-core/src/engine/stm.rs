@@ -30,6 +30,16 @@ fn locked(slot: u64, entry: u32) -> u64 {
     u64::from(entry) << 32 | slot << 1 | LOCKED
 }
 
+/// Whether somebody has the lock with this word.
+pub(super) fn is_locked(lock: u64) -> bool {
+    lock & LOCKED != 0
+}
+
+/// A lock word of owner `slot`, who writes nothing under it that an entry tells of.
+pub(super) fn locked_by(slot: u64) -> u64 {
+    locked(slot, NONE)
+}
+
 #[inline(always)]
 fn owner(lock: u64) -> u64 {
     (lock & 0xffff_ffff) >> 1

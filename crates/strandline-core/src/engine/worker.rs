@@ -187,8 +187,9 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     ) -> Result<R> {
         let mut attempt = 0;
         self.engine.declare(locks);
+        self.engine.wants_large = false;
         loop {
-            self.engine.begin(attempt, read_only);
+            self.engine.begin(attempt, read_only)?;
             let outcome = catch_unwind(AssertUnwindSafe(|| body(self)));
             let why = match outcome {
                 Ok(Ok(value)) => match self.engine.commit() {

@@ -24,7 +24,7 @@ mod survey;
 use std::collections::HashMap;
 
 use crate::error::{Abort, Error};
-use crate::memory::{LINE_BYTES, Memory, PersistentAddress};
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, WORD_BYTES};
 
 use crate::layout::{Layout, View};
 
@@ -60,6 +60,14 @@ pub trait Access {
     fn fail(&mut self, error: Error) -> Abort;
     /// Where the heap lies.
     fn layout(&self) -> &Layout;
+    /// Whether nothing that this transaction may have to put back lies in `chunk`, which is free now.
+    fn was_free(&self, _chunk: u64) -> bool {
+        true
+    }
+    /// The allocator looks for so many free chunks, and is about to take those that it finds.
+    fn begin_taking(&mut self, _chunks: u64) -> Result<(), Abort> {
+        Ok(())
+    }
     /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, before they are handed out.
     fn make_space(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
         Ok(())
@@ -193,6 +201,38 @@ impl Division {
             rest => (1 << rest) - 1,
         }
     }
+}
+
+/// The chunk whose word in the table lies at `at`, if one does.
+pub(crate) fn chunk_of_word(layout: &Layout, at: PersistentAddress) -> Option<u64> {
+    let chunk = at.offset().checked_sub(layout.chunk_table.offset())? / WORD_BYTES;
+    (chunk < layout.chunk_count).then_some(chunk)
+}
+
+/// The chunk that `at`, a word of the data, lies in, if it lies in one.
+pub(crate) fn chunk_at(layout: &Layout, at: PersistentAddress) -> Option<u64> {
+    (at >= layout.chunks).then(|| chunk_of(layout, at))
+}
+
+/// Takes a chunk that was free before this transaction; where it begins. `filled` is called before the table says so.
+pub(crate) fn take_chunk<A: Access>(
+    tx: &mut A,
+    filled: impl FnOnce(&mut A, PersistentAddress),
+) -> Result<PersistentAddress, Abort> {
+    let Some(chunk) = take_run(tx, 1, Look::Unused)? else {
+        let bytes = tx.layout().geometry.chunk_bytes;
+        return Err(tx.fail(Error::Full(bytes)));
+    };
+    let (at, word) = (start(tx.layout(), chunk), table(tx.layout(), chunk));
+    filled(tx, at);
+    tx.write(word, Chunk::Large { chunks: 1 }.encode())?;
+    Ok(at)
+}
+
+/// Gives back a chunk that [`take_chunk`] has taken.
+pub(crate) fn give_chunk_back<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<(), Abort> {
+    let word = table(tx.layout(), chunk_of(tx.layout(), at));
+    tx.write(word, FREE)
 }
 
 fn table(layout: &Layout, chunk: u64) -> PersistentAddress {
@@ -558,14 +598,24 @@ enum Look {
     AtHints,
     /// All: this transaction itself may have freed some.
     Everywhere,
+    /// All but those that it has freed itself.
+    Unused,
 }
 
 /// The first of `chunks` consecutive free chunks, read in the transaction.
 fn take_run<A: Access>(tx: &mut A, chunks: u64, look: Look) -> Result<Option<u64>, Abort> {
+    if look != Look::Unused {
+        tx.begin_taking(chunks)?;
+    }
     let mut length = 0;
     for chunk in 0..tx.layout().chunk_count {
         let at = table(tx.layout(), chunk);
-        if (look == Look::Everywhere || tx.hint(at) == FREE) && tx.read(at)? == FREE {
+        let may_be = match look {
+            Look::AtHints => tx.hint(at) == FREE,
+            Look::Everywhere => true,
+            Look::Unused => tx.was_free(chunk),
+        };
+        if may_be && tx.read(at)? == FREE {
             length += 1;
             if length == chunks {
                 let (first, bytes) = (chunk + 1 - chunks, chunks * tx.layout().geometry.chunk_bytes);

@@ -14,6 +14,8 @@ pub use pool_id::PoolId;
 pub use versions::{VersionEntry, VersionLayout};
 
 pub use crate::memory::PAGE_BYTES;
+/// Bytes that a device writes whole or not at all.
+pub const SECTOR_BYTES: u64 = 512;
 /// Bytes in a record of a log.
 pub const RECORD_BYTES: u64 = 16;
 /// Words that structures may use as their entry points.
@@ -86,6 +88,9 @@ impl Layout {
     pub const STATE: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES);
     /// The watermark: every transaction at or below it is in the home locations durably.
     pub const WATERMARK: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES + LINE_BYTES);
+    /// The header of the undo journal of large transactions, a sector; the journal's first extent follows it and ends with the
+    /// page.
+    pub const JOURNAL: PersistentAddress = Self::STATE.byte(SECTOR_BYTES);
     /// The log directory: a word for each log, 0 until its log exists, then the log's address.
     pub const LOG_DIRECTORY: PersistentAddress = PersistentAddress::new(4 * PAGE_BYTES);
 
@@ -355,6 +360,11 @@ impl SharedLayout {
     #[inline(always)]
     pub fn lock(&self, index: u64) -> VolatileAddress {
         Self::LOCKS.word(index)
+    }
+
+    /// All of them.
+    pub(crate) fn locks(self) -> impl Iterator<Item = VolatileAddress> {
+        (0..=self.lock_mask).map(move |index| self.lock(index))
     }
 
     /// Words kept for each entry of an undo log: eight, and one for every entry that may precede it.

@@ -1,11 +1,13 @@
-//! Log record formats, the per-thread log, and the scan that recovery makes of it.
+//! Log record formats, the per-thread log, and the scan that recovery makes of it; the undo journal of large transactions.
 
 mod copying;
+mod journal;
 mod record;
 mod scan;
 mod thread_log;
 
 pub use crate::layout::RECORD_BYTES;
+pub(crate) use journal::{GRANULE_BYTES, Journal, JournalHeader, roll_back_journal};
 pub use record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record, merge};
 pub use scan::{Committed, Write, highest_transaction, scan, scan_counted, scan_fenced};
 pub use thread_log::{LogFull, ThreadLog};

@@ -174,6 +174,28 @@ pub enum Step {
     SnapshotBound,
     /// With a single writer a commit is published, as it is under the STM (a store).
     SnapshotInCommit,
+    /// A large transaction writes back what it has saved in its journal.
+    JournalWriteBack,
+    /// The fence between that and the journal's header.
+    JournalFence,
+    /// Writing back the header of the journal.
+    JournalHeaderWriteBack,
+    /// The fence between the header and the first change of what was saved; the last one ends the journal.
+    JournalHeaderFence,
+    /// A large transaction writes back what it has changed.
+    LargeWriteBack,
+    /// The fence between that and the end of the journal.
+    LargeFence,
+    /// Writing back what was put back from a journal.
+    JournalRollBackWriteBack,
+    /// The fence between that and the end of the journal.
+    JournalRollBackFence,
+    /// `Sync`: a large transaction makes its journal durable before it writes pages (an order).
+    SyncJournal,
+    /// `Sync`: the flush between the journal and its header.
+    SyncJournalFlush,
+    /// `Sync`: recovery puts back what a large transaction has changed that was cut short.
+    SyncJournalRollBack,
     /// SCT: between `lockDS` and `prepareLogEntry` (PB1).
     SynchronousLockBarrier,
     /// SCT: between `prepareLogEntry` and `mutateDS` (PB2, SB1).
@@ -212,7 +234,7 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 13] = [
+    pub const SYNC: [Self; 16] = [
         Self::SyncRoom,
         Self::SyncLogFlush,
         Self::SyncReadWait,
@@ -226,6 +248,9 @@ impl Step {
         Self::SyncRecoveryPages,
         Self::SyncRecoveryHeapFlush,
         Self::SyncRecoveryNumbers,
+        Self::SyncJournal,
+        Self::SyncJournalFlush,
+        Self::SyncJournalRollBack,
     ];
 }
 

@@ -214,7 +214,7 @@ pub fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) {
 
 /// Persists all transactions so far in bulk and moves the watermark up; the caller holds
 /// [`SharedLayout::BULK`]. Commits go on meanwhile.
-fn persist_in_bulk<M: Memory>(view: &View<M>) {
+pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
     let memory = &view.memory;
     let old = memory.load(SharedLayout::PUBLISHED_WATERMARK);
     let watermark = memory.load(SharedLayout::CLOCK);

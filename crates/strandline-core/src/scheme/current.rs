@@ -17,7 +17,7 @@
 use super::{Durability, RecoveryReport, RecoveryStep, SchemeKind, SchemeMemory, Schemes};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, PoolState, SharedLayout, View};
-use crate::log::zero;
+use crate::log::{roll_back_journal, zero};
 use crate::memory::{Memory, PersistentAddress, Step};
 
 /// Recovers a pool by the scheme that its state word names; `begins` is told when a step begins. Run by one
@@ -53,7 +53,10 @@ pub fn recover<M: SchemeMemory>(
     if state.unprotected {
         return Err(Error::Unprotected { path: None });
     }
-    M::recover(schemes.of_code(state.scheme)?, view, &mut begins)
+    // While a large transaction runs, whatever is in the logs is home: which comes first makes no difference.
+    let undone = roll_back_journal(&view.memory, &view.layout)?;
+    let report = M::recover(schemes.of_code(state.scheme)?, view, &mut begins)?;
+    Ok(RecoveryReport { undone: report.undone + u64::from(undone), ..report })
 }
 
 /// Empties the logs of a pool that was cleanly closed, whichever scheme they belong to.

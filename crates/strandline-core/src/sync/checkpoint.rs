@@ -32,7 +32,7 @@ use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::latch::{load_in_order, lock, unlock};
 
 /// Pages copied before the log is waited for, and, through the page cache, written before they are flushed.
-const BATCH_PAGES: usize = 32;
+pub(super) const BATCH_PAGES: usize = 32;
 
 /// What a checkpoint did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl SharedLog {
         report
     }
 
-    fn run_checkpoint<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
+    pub(super) fn run_checkpoint<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
         let memory = &view.memory;
         let device = self.device(view)?;
         let gated = !memory.omitted(Step::SyncGate);
@@ -125,7 +125,7 @@ impl SharedLog {
     }
 
     /// Writes the pages of bitmap `taken`, and clears it.
-    fn write_dirty_pages<M: Memory>(&self, view: &View<M>, device: &dyn Device, taken: u64) -> Result<u64> {
+    pub(super) fn write_dirty_pages<M: Memory>(&self, view: &View<M>, device: &dyn Device, taken: u64) -> Result<u64> {
         let memory = &view.memory;
         let mut copies = AlignedBuffer::new(BATCH_PAGES * PAGE_BYTES as usize);
         let mut batch = Vec::with_capacity(BATCH_PAGES);
@@ -149,7 +149,7 @@ impl SharedLog {
         Ok(written)
     }
 
-    fn write_batch<M: Memory>(
+    pub(super) fn write_batch<M: Memory>(
         &self,
         view: &View<M>,
         device: &dyn Device,

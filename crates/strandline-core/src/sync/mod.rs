@@ -13,12 +13,14 @@
 //! | `slot.rs` | the format of a checkpoint slot |
 //! | `shared_log.rs` | reservation, append, group flush, dirty pages |
 //! | `checkpoint.rs` | the checkpoint |
+//! | `alone.rs` | large transactions, which run alone and write the heap file themselves |
 //! | `recovery.rs` | recovery, and making a new log |
 //! | `repair.rs` | what is damaged in log header and slots, and what mends it |
 //!
 //! All protocol state lies in volatile words and is reached through [`Memory`](crate::memory::Memory), so
 //! that a hosted world interleaves it and the crash checker can cut it anywhere.
 
+mod alone;
 mod block;
 mod checkpoint;
 mod file_device;

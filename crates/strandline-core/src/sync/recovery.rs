@@ -13,7 +13,7 @@
 //!    writing it would build on what a power failure takes away. (The slot too: the next one goes over the
 //!    other slot, which may be the only one on the medium. Where a sector is written whole or not at all that
 //!    would do no harm; it costs one write.)
-//! 4. The transactions are replayed into memory, and every page that they touch, changed or not, is written to the
+//! 4. If a large transaction was cut short, what its journal has is put back (`alone.rs`). The transactions are replayed into memory, and every page that they touch, changed or not, is written to the
 //!    heap file; flush. Unchanged pages too: that the page cache already shows the new contents says nothing.
 //! 5. The life that begins is written into the log's header, durably. Then a slot with S + N, the highest TxID accepted and that
 //!    life goes over the older slot; flush. Every number of an
@@ -30,7 +30,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::layout::{Layout, PAGE_BYTES, SharedLayout, View};
-use crate::log::{Record, Write, merge};
+use crate::log::{Journal, Record, Write, merge};
 use crate::memory::{Memory, PersistentAddress, Step, system};
 use crate::scheme::check_transaction;
 
@@ -91,6 +91,8 @@ struct Found {
     blocks: Vec<u8>,
     /// The writes of the committed transactions in TxID order.
     writes: Vec<Write>,
+    /// That of a large transaction that was cut short.
+    journal: Option<Journal>,
     report: SyncRecoveryReport,
 }
 
@@ -228,7 +230,13 @@ impl SharedLog {
         if !memory.omitted(Step::SyncRecoveryBlocks) {
             self.write_again(device, found.slot.start, &found.blocks)?;
         }
-        let pages = replay(view, &found.writes);
+        let mut touched = PageSet::new(&view.layout);
+        if let Some(journal) = &found.journal
+            && !memory.omitted(Step::SyncJournalRollBack)
+        {
+            journal.roll_back(memory, |granule| touched.insert(granule));
+        }
+        let pages = replay(view, &found.writes, touched);
         let mut copies = AlignedBuffer::new((BATCH_BLOCKS * PAGE_BYTES) as usize);
         for batch in pages.chunks(BATCH_BLOCKS as usize) {
             let copies = &mut copies[..batch.len() * PAGE_BYTES as usize];
@@ -251,6 +259,7 @@ impl SharedLog {
         if !memory.omitted(Step::SyncRecoveryHeapFlush) {
             device.flush(heap).map_err(cannot("flush", heap))?;
         }
+        self.forget_journal(view, device).map_err(cannot("write", heap))?;
         let (next, life) = if memory.omitted(Step::SyncRecoveryNumbers) {
             (found.slot.start + found.report.blocks, found.slot.life)
         } else {
@@ -276,7 +285,10 @@ impl SharedLog {
     /// As [`SharedLog::recover`].
     pub fn recover_read_only<M: Memory>(&self, view: &View<M>) -> Result<SyncRecoveryReport> {
         let mut found = self.find(view, self.device(view)?)?;
-        found.report.pages = replay(view, &found.writes).len() as u64;
+        if let Some(journal) = &found.journal {
+            journal.roll_back(&view.memory, |_| ());
+        }
+        found.report.pages = replay(view, &found.writes, PageSet::new(&view.layout)).len() as u64;
         self.begin_at(&view.memory, found.slot.start + self.ring, found.report.watermark);
         Ok(found.report)
     }
@@ -375,7 +387,8 @@ impl SharedLog {
             replay.writes.truncate(replay.committed);
         }
         report.words = replay.writes.len() as u64;
-        Ok(Found { slot, index, blocks, writes: replay.writes, report })
+        let journal = self.find_journal(view, slot.generation)?;
+        Ok(Found { slot, index, blocks, writes: replay.writes, journal, report })
     }
 
     /// One of the slots is damaged. If it was the newer one, the log may go on after block numbers that the other one does
@@ -406,21 +419,38 @@ impl SharedLog {
     }
 }
 
-/// Stores the writes home; returns the pages that they lie in, in order.
-fn replay<M: Memory>(view: &View<M>, writes: &[Write]) -> Vec<u64> {
+/// Pages of a pool.
+struct PageSet(Vec<u64>);
+
+impl PageSet {
+    fn new(layout: &Layout) -> Self {
+        Self(vec![0; (layout.geometry.size / PAGE_BYTES).div_ceil(64) as usize])
+    }
+
+    fn insert(&mut self, at: PersistentAddress) {
+        let page = at.offset() / PAGE_BYTES;
+        self.0[(page / 64) as usize] |= 1 << (page % 64);
+    }
+
+    /// Their numbers, in order.
+    fn into_vec(self) -> Vec<u64> {
+        let pages = (0..).zip(self.0).flat_map(|(index, word)| {
+            (0..64).filter(move |bit| word & 1u64 << bit != 0).map(move |bit| 64 * index + bit)
+        });
+        pages.collect()
+    }
+}
+
+/// Stores the writes home; returns the pages that they lie in and those of `touched`, in order.
+fn replay<M: Memory>(view: &View<M>, writes: &[Write], mut touched: PageSet) -> Vec<u64> {
     let memory = &view.memory;
-    let mut touched = vec![0u64; (view.layout.geometry.size / PAGE_BYTES).div_ceil(64) as usize];
     for write in writes {
         let value = match write.mask {
             0xff => write.value,
             mask => merge(memory.load(write.address), write.value, mask),
         };
         memory.store(write.address, value);
-        let page = write.address.offset() / PAGE_BYTES;
-        touched[(page / 64) as usize] |= 1 << (page % 64);
+        touched.insert(write.address);
     }
-    let pages = (0..).zip(touched).flat_map(|(index, word)| {
-        (0..64).filter(move |bit| word & 1u64 << bit != 0).map(move |bit| 64 * index + bit)
-    });
-    pages.collect()
+    touched.into_vec()
 }

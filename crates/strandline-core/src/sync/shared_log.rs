@@ -112,7 +112,7 @@ pub struct SharedLog {
     words: VolatileAddress,
     pub(super) ring: u64,
     staging: u64,
-    dirty_bound: u64,
+    pub(super) dirty_bound: u64,
     /// Words in each of the two bitmaps of dirty pages.
     pub(super) bitmap_words: u64,
     /// The log's.

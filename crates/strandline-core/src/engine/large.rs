@@ -1,0 +1,369 @@
+//! Transactions that do not fit a log: they run alone and store home at once.
+//!
+//! # The protocol
+//!
+//! A transaction that finds the log too small, though it has it to itself, ends, and its closure runs again as a *large* one:
+//!
+//! 1. It keeps everybody else from running: with the serial token it takes every lock (STM), or it has the writer's lock and makes
+//!    the sequence odd (single writer). Whatever has committed is made durable at home: bulk persistence, or under `Sync` a
+//!    checkpoint. So the logs say nothing that matters while it runs.
+//! 2. It publishes `in_commit` and takes its TxID T. A snapshot that begins from now on waits until it has ended; one that exists
+//!    gets the versions of lines before they change, as from any commit.
+//! 3. It stores home. Before a granule of 512 bytes changes for the first time, its contents go into an undo journal in the pool, durably
+//!    (`log/journal.rs`). What lies in a chunk that was free when the transaction began needs no such copy: it will be
+//!    free again if this one is taken back, and nobody relies on what a free chunk holds.
+//! 4. Commit: what it has changed is written back and fenced; then the journal ends by one word, durably. Abort: the journal is put
+//!    back first.
+//!
+//! Recovery puts a journal back that has not ended. Doing so twice makes no difference.
+//!
+//! Under `Sync` home is a private mapping and nothing that is stored there is durable by itself. So the journal has to be durable
+//! only before pages are written to the heap file, which happens when many are dirty, and at the end (`sync/alone.rs`).
+//!
+//! Memory outside the pool: a byte for each page that was changed.
+
+use std::collections::HashMap;
+
+use crate::error::{Error, Result};
+use crate::heap::{self, Access};
+use crate::layout::SharedLayout;
+use crate::log::{GRANULE_BYTES, Journal};
+use crate::memory::{Event, LINE_BYTES, Memory, PAGE_BYTES, PersistentAddress, Step, WORD_BYTES, latch};
+use crate::scheme::persist_in_bulk;
+use crate::transaction::{Abort, Concurrency};
+
+use super::{Control, Engine, versions};
+
+/// Granules besides those of whole words of the table that taking chunks changes, at most: the first and the last of the words, and
+/// what says how many chunks there are.
+const GRANULES_OF_TAKING: u64 = 3;
+/// A page of whose granules none has to be saved any more.
+const ALL_SAVED: u8 = u8::MAX;
+const _: () = assert!(PAGE_BYTES / GRANULE_BYTES == u8::BITS as u64);
+
+/// A large transaction that runs.
+pub(super) struct Large {
+    transaction: u64,
+    journal: Journal,
+    /// `Sync`: how many of the journal's granules are durable.
+    durable: u64,
+    /// By page that may have changed, a bit for each granule that need not be saved.
+    pages: HashMap<u64, u8>,
+    /// The last page that was found to need nothing.
+    last_page: u64,
+    /// By chunk whose word in the table has changed, whether the chunk was free before.
+    chunks: HashMap<u64, bool>,
+    /// The journal is being given another chunk.
+    is_extending: bool,
+}
+
+impl Large {
+    /// Whether `chunk`, which is free, was so before this transaction.
+    pub fn was_free(&self, chunk: u64) -> bool {
+        self.chunks.get(&chunk) != Some(&false)
+    }
+}
+
+impl<M: Memory, C: Control<M>> Engine<M, C> {
+    /// Lets the transaction run again as a large one, if this control knows such.
+    #[cold]
+    pub(super) fn grow_large(&mut self, error: Error) -> Result<()> {
+        match error {
+            Error::TransactionTooLarge { .. } if C::ANY_SIZE => {
+                self.wants_large = true;
+                self.last_records = 1;
+                Ok(())
+            }
+            other => Err(other),
+        }
+    }
+
+    /// The attempt that begins is to be a large one: takes what has to be taken before the serial token or the writer's lock.
+    #[cold]
+    pub(super) fn prepare_large(&self) {
+        if self.shared_log.is_none() {
+            self.view.memory.lock(SharedLayout::BULK);
+        }
+    }
+
+    /// The attempt that begins, which has the serial token or the writer's lock, is to be a large one.
+    ///
+    /// # Errors
+    /// The device failed. The token is given back then.
+    #[cold]
+    pub(super) fn begin_large(&mut self) -> Result<()> {
+        self.keep_others_out();
+        let begun = match self.shared_log {
+            Some(log) => log.begin_alone(&self.view),
+            None => {
+                let persisted = self.view.memory.check_file().map(|()| persist_in_bulk(&self.view));
+                self.view.memory.unlock(SharedLayout::BULK);
+                persisted
+            }
+        };
+        if let Err(error) = begun {
+            self.view.memory.event(Event::Abort);
+            self.let_others_in(self.view.memory.load(SharedLayout::CLOCK));
+            return Err(error);
+        }
+        let (memory, state) = (&self.view.memory, self.slot.commit_state());
+        memory.fetch_add(state, 1);
+        let transaction = memory.fetch_add(SharedLayout::CLOCK, 1) + 1;
+        memory.store(state, transaction + 2);
+        self.large = Some(Box::new(Large {
+            transaction,
+            journal: Journal::new(),
+            durable: 0,
+            pages: HashMap::new(),
+            last_page: u64::MAX,
+            chunks: HashMap::new(),
+            is_extending: false,
+        }));
+        self.is_special = true;
+        Ok(())
+    }
+
+    /// Nobody else runs a transaction when this returns, or reads home otherwise than at a snapshot.
+    fn keep_others_out(&self) {
+        let memory = &self.view.memory;
+        match self.concurrency() {
+            Concurrency::Stm => self.take_all_locks(),
+            Concurrency::SingleWriter => {
+                memory.store(SharedLayout::SEQUENCE, memory.load(SharedLayout::SEQUENCE) + 1);
+            }
+            Concurrency::Locks => {}
+        }
+    }
+
+    /// Ends that; what it may have changed has version `version`.
+    fn let_others_in(&mut self, version: u64) {
+        let memory = &self.view.memory;
+        match self.concurrency() {
+            Concurrency::Stm => self.release_all_locks(version),
+            Concurrency::SingleWriter => {
+                memory.store(SharedLayout::SEQUENCE, memory.load(SharedLayout::SEQUENCE) + 1);
+            }
+            Concurrency::Locks => {}
+        }
+        self.leave_commit();
+        self.release_token();
+    }
+
+    /// Writes words where the usual way is closed: in a large transaction, or in one that only reads.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn write_special(&mut self, mut at: PersistentAddress, mut from: &[u64]) -> Result<(), Abort> {
+        if self.large.is_none() {
+            return Err(self.fail(Error::ReadOnly));
+        }
+        self.begin_tolerating()?;
+        self.check(at, from.len() as u64)?;
+        while !from.is_empty() {
+            let room = (PAGE_BYTES - at.offset() % PAGE_BYTES) / WORD_BYTES;
+            let (now, rest) = from.split_at(from.len().min(room as usize));
+            self.change(at, now)?;
+            at = at.word_inside(now.len() as u64);
+            from = rest;
+        }
+        Ok(())
+    }
+
+    /// The allocator is about to take chunks: sees to it that the journal has room for what that changes, so that it does not take
+    /// them itself.
+    #[cold]
+    pub(super) fn begin_taking_large(&mut self, chunks: u64) -> Result<(), Abort> {
+        let words = GRANULE_BYTES / WORD_BYTES;
+        while let Some(large) = &mut self.large {
+            if !large.journal.is_short(chunks / words + GRANULES_OF_TAKING) {
+                break;
+            }
+            self.extend_journal()?;
+        }
+        Ok(())
+    }
+
+    /// Stores words of one page home.
+    fn change(&mut self, at: PersistentAddress, values: &[u64]) -> Result<(), Abort> {
+        let bytes = WORD_BYTES * values.len() as u64;
+        self.save(at, bytes)?;
+        let Some(large) = &mut self.large else { return Ok(()) };
+        for word in 0..values.len() as u64 {
+            let at = at.word_inside(word);
+            let Some(chunk) = heap::chunk_of_word(&self.view.layout, at) else { break };
+            let memory = &self.view.memory;
+            large.chunks.entry(chunk).or_insert_with(|| memory.load(at) == 0);
+        }
+        let transaction = large.transaction;
+        if versions::are_wanted(&self.view) {
+            let end = at.offset() + bytes;
+            let lines = (at.line().offset()..end).step_by(LINE_BYTES as usize).map(PersistentAddress::new);
+            versions::keep(&self.view, transaction, lines);
+        }
+        self.mark(at);
+        self.view.memory.store_range(at, values);
+        self.write_if_dirty()
+    }
+
+    /// Under `Sync`, marks the page of `at`, in which something is about to change.
+    fn mark(&self, at: PersistentAddress) {
+        if let Some(log) = self.shared_log {
+            log.mark_dirty(&self.view, std::iter::once(at));
+        }
+    }
+
+    /// Under `Sync`, writes the dirty pages if there are many.
+    fn write_if_dirty(&mut self) -> Result<(), Abort> {
+        let (Some(log), Some(large)) = (self.shared_log, &mut self.large) else { return Ok(()) };
+        // What the journal is being given is not in it yet.
+        if large.is_extending || !log.is_dirty_enough(&self.view) {
+            return Ok(());
+        }
+        let written = log.write_alone(&self.view, &large.journal, &mut large.durable);
+        written.map_err(|error| self.fail(error))
+    }
+
+    /// Saves what lies at these bytes of one page, unless that was done, or need not be.
+    fn save(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
+        let page = at.offset() / PAGE_BYTES;
+        let first = at.offset() % PAGE_BYTES / GRANULE_BYTES;
+        let last = (at.offset() + bytes - 1) % PAGE_BYTES / GRANULE_BYTES;
+        let wanted = ALL_SAVED >> (7 - (last - first)) << first;
+        loop {
+            let Some(large) = &mut self.large else { return Ok(()) };
+            if large.last_page == page {
+                return Ok(());
+            }
+            let chunk = heap::chunk_at(&self.view.layout, at);
+            let saved = large.pages.entry(page).or_default();
+            if chunk.is_some_and(|chunk| large.chunks.get(&chunk) == Some(&true)) {
+                *saved = ALL_SAVED;
+            }
+            let missing = wanted & !*saved;
+            if missing == 0 {
+                if *saved == ALL_SAVED {
+                    large.last_page = page;
+                }
+                return Ok(());
+            }
+            if !large.is_extending && large.journal.is_short(missing.count_ones().into()) {
+                // Perhaps that saves some of them.
+                self.extend_journal()?;
+                continue;
+            }
+            *saved |= missing;
+            let start = PersistentAddress::new(page * PAGE_BYTES);
+            let granules: Vec<_> = (0..u64::from(u8::BITS))
+                .filter(|granule| missing >> granule & 1 == 1)
+                .map(|granule| start.byte(GRANULE_BYTES * granule))
+                .collect();
+            let places = large.journal.places(granules.len() as u64);
+            for place in places {
+                self.mark(place);
+            }
+            if let Some(large) = &mut self.large {
+                large.journal.save(&self.view.memory, &granules);
+            }
+            return Ok(());
+        }
+    }
+
+    /// Takes another chunk for the journal.
+    fn extend_journal(&mut self) -> Result<(), Abort> {
+        let Some(large) = &mut self.large else { return Ok(()) };
+        large.is_extending = true;
+        let taken = heap::take_chunk(self, |engine, chunk| {
+            engine.mark(chunk);
+            let Some(large) = &mut engine.large else { return };
+            let before = large.journal.last_chunk();
+            let bytes = engine.view.layout.geometry.chunk_bytes;
+            large.journal.extend(&engine.view.memory, chunk, bytes);
+            if let Some(before) = before {
+                engine.mark(before);
+            }
+        });
+        if let Some(large) = &mut self.large {
+            large.is_extending = false;
+        }
+        taken.map(drop)
+    }
+
+    /// Commits a large transaction.
+    #[cold]
+    pub(super) fn commit_large(&mut self) -> Result<(), Abort> {
+        let Some(large) = &self.large else { return Ok(()) };
+        let (transaction, chunks) = (large.transaction, large.journal.chunks().collect::<Vec<_>>());
+        for chunk in chunks {
+            heap::give_chunk_back(self, chunk)?;
+        }
+        self.view.memory.event(Event::Executed(transaction));
+        self.view.memory.event(Event::Commit(transaction));
+        let ended = self.end_large();
+        // In memory it has happened, and cannot be taken back.
+        let acknowledged = ended.map_err(|error| self.fail(error));
+        self.statistics.commits += u64::from(acknowledged.is_ok());
+        self.statistics.acknowledged += u64::from(acknowledged.is_ok());
+        acknowledged?;
+        self.view.memory.event(Event::Acknowledged(transaction));
+        self.durable_at = 0;
+        Ok(())
+    }
+
+    /// What a large transaction has changed becomes durable, and others may run.
+    fn end_large(&mut self) -> Result<()> {
+        let Some(mut large) = self.large.take() else { return Ok(()) };
+        self.is_special = self.read_only;
+        let memory = &self.view.memory;
+        let ended = match self.shared_log {
+            Some(log) => log.end_alone(&self.view, large.transaction, &large.journal, &mut large.durable),
+            None => {
+                for page in large.pages.keys() {
+                    let at = PersistentAddress::new(page * PAGE_BYTES);
+                    memory.write_back_range(at, PAGE_BYTES, Step::LargeWriteBack);
+                }
+                memory.fence(Step::LargeFence);
+                large.journal.end(memory);
+                Ok(())
+            }
+        };
+        self.let_others_in(large.transaction);
+        ended
+    }
+
+    /// Takes a large transaction back.
+    #[cold]
+    pub(super) fn roll_back_large(&mut self) {
+        let Some(large) = self.large.take() else { return };
+        large.journal.roll_back(&self.view.memory, |granule| self.mark(granule));
+        let transaction = large.transaction;
+        self.large = Some(large);
+        self.view.memory.event(Event::Abort);
+        if self.shared_log.is_some() {
+            // The log knows no gap: it is a transaction that has changed nothing.
+            self.view.memory.event(Event::Commit(transaction));
+        }
+        // If that fails the pool is poisoned, and says so from now on.
+        let _ = self.end_large();
+        self.statistics.user_aborts += 1;
+    }
+
+    /// Waits until others have released their locks, and takes every one.
+    fn take_all_locks(&self) {
+        let memory = &self.view.memory;
+        for word in self.view.shared.locks() {
+            loop {
+                let now = memory.load(word);
+                if super::stm::is_locked(now) {
+                    latch::wait_while(memory, word, now);
+                } else if memory.compare_exchange(word, now, super::stm::locked_by(self.slot_index)).is_ok() {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn release_all_locks(&self, version: u64) {
+        for word in self.view.shared.locks() {
+            self.view.memory.store(word, version << 1);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The undo journal of a large transaction: what it has overwritten, so that a crash takes everything back.
+//!
+//! The journal is a list of *granules*, the 512 bytes at an address as they were before the transaction first changed them. It is
+//! kept in *extents*. The first one has a fixed place ([`Layout::JOURNAL`]), and each further one is a chunk of the heap that the
+//! transaction takes for it:
+//!
+//! ```text
+//! header    word 0 n, the granules in the journal; 0: there is no journal
+//!           words 1, 2 for the `Sync` domain: generation, checksum (`sync/alone.rs`)
+//! extent    word 0 the address of the next extent
+//!           words 1.. the address of each granule
+//!           from the next multiple of 512 bytes on the granules
+//! ```
+//!
+//! Nothing but n says what counts: the first n granules along the extents. They, and the addresses that lead to them, are durable
+//! before n is, and n before the data that they are of.
+
+use crate::error::{Error, Result};
+use crate::layout::{Layout, SECTOR_BYTES};
+use crate::memory::{Memory, PersistentAddress, Step, WORD_BYTES};
+
+/// Bytes in a granule.
+pub(crate) const GRANULE_BYTES: u64 = SECTOR_BYTES;
+const GRANULE_WORDS: usize = (GRANULE_BYTES / WORD_BYTES) as usize;
+
+/// The journal's header.
+pub(crate) struct JournalHeader;
+
+impl JournalHeader {
+    /// n.
+    pub const GRANULES: PersistentAddress = Layout::JOURNAL;
+    /// Under `Sync`, the generation of the checkpoint slot that the journal belongs to.
+    pub const GENERATION: PersistentAddress = Layout::JOURNAL.word(1);
+    /// Under `Sync`, the checksum of the words before it.
+    pub const CHECKSUM: PersistentAddress = Layout::JOURNAL.word(2);
+}
+
+/// Part of a journal: a table of addresses, and granules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    at: PersistentAddress,
+    capacity: u64,
+}
+
+impl Extent {
+    /// The one that every pool has.
+    fn first() -> Self {
+        let at = Layout::JOURNAL.byte(SECTOR_BYTES);
+        Self::new(at, Layout::LOG_DIRECTORY.offset() - at.offset())
+    }
+
+    /// One of `bytes` bytes, a multiple of 512.
+    fn new(at: PersistentAddress, bytes: u64) -> Self {
+        let most = bytes / GRANULE_BYTES;
+        let fits = |capacity: &u64| Self { at, capacity: *capacity }.bytes() <= bytes;
+        Self { at, capacity: (0..most).rev().find(fits).unwrap_or(0) }
+    }
+
+    /// Bytes of the word that leads on and the table.
+    fn table_bytes(self) -> u64 {
+        (WORD_BYTES * (1 + self.capacity)).next_multiple_of(GRANULE_BYTES)
+    }
+
+    fn bytes(self) -> u64 {
+        self.table_bytes() + GRANULE_BYTES * self.capacity
+    }
+
+    fn next(self) -> PersistentAddress {
+        self.at
+    }
+
+    fn address(self, index: u64) -> PersistentAddress {
+        self.at.word(1 + index)
+    }
+
+    fn granule(self, index: u64) -> PersistentAddress {
+        self.at.byte(self.table_bytes() + GRANULE_BYTES * index)
+    }
+}
+
+/// The journal of a running transaction, or of one that was cut short.
+pub(crate) struct Journal {
+    extents: Vec<Extent>,
+    granules: u64,
+}
+
+impl Journal {
+    /// Room that is kept for what taking another extent changes.
+    const SPARE: u64 = 2;
+
+    /// An empty one.
+    pub fn new() -> Self {
+        Self { extents: vec![Extent::first()], granules: 0 }
+    }
+
+    /// n.
+    pub fn granules(&self) -> u64 {
+        self.granules
+    }
+
+    /// The granules that its extents have room for.
+    fn capacity(&self) -> u64 {
+        self.extents.iter().map(|extent| extent.capacity).sum()
+    }
+
+    /// Whether it should have another extent before `more` granules are saved.
+    pub fn is_short(&self, more: u64) -> bool {
+        self.granules + more + Self::SPARE > self.capacity()
+    }
+
+    /// The chunks of the heap that it has.
+    pub fn chunks(&self) -> impl DoubleEndedIterator<Item = PersistentAddress> + use<'_> {
+        self.extents.iter().skip(1).map(|extent| extent.at)
+    }
+
+    /// The last of them.
+    pub fn last_chunk(&self) -> Option<PersistentAddress> {
+        self.chunks().next_back()
+    }
+
+    /// Words of the pages of its chunks that saving `more` granules stores to.
+    pub fn places(&self, more: u64) -> Vec<PersistentAddress> {
+        let places = (self.granules..self.granules + more).map(|number| self.place(number));
+        let further = places.filter(|(extent, _)| *extent != self.extents[0]);
+        further.flat_map(|(extent, index)| [extent.address(index), extent.granule(index)]).collect()
+    }
+
+    /// Goes on in the free chunk at `at`, of `bytes` bytes. What says that it is free may change only after this.
+    pub fn extend<M: Memory>(&mut self, memory: &M, at: PersistentAddress, bytes: u64) {
+        let (last, extent) = (self.extents[self.extents.len() - 1], Extent::new(at, bytes));
+        memory.store(extent.next(), 0);
+        memory.store(last.next(), at.offset());
+        memory.write_back(extent.next(), Step::JournalWriteBack);
+        memory.write_back(last.next(), Step::JournalWriteBack);
+        memory.fence(Step::JournalFence);
+        self.extents.push(extent);
+    }
+
+    /// The extent and the place in it of granule `number`.
+    fn place(&self, number: u64) -> (Extent, u64) {
+        let first = self.extents[0];
+        if number < first.capacity {
+            return (first, number);
+        }
+        // All further extents are alike.
+        let rest = number - first.capacity;
+        let further = self.extents[1];
+        (self.extents[1 + (rest / further.capacity) as usize], rest % further.capacity)
+    }
+
+    /// Saves the granules at these addresses, for which there is room. They may be changed when this returns; under `Sync`, in
+    /// memory.
+    pub fn save<M: Memory>(&mut self, memory: &M, granules: &[PersistentAddress]) {
+        if granules.is_empty() {
+            return;
+        }
+        let mut words = [0; GRANULE_WORDS];
+        for (number, &granule) in (self.granules..).zip(granules) {
+            let (extent, index) = self.place(number);
+            memory.load_range(granule, &mut words);
+            memory.store_range(extent.granule(index), &words);
+            memory.store(extent.address(index), granule.offset());
+        }
+        for number in self.granules..self.granules + granules.len() as u64 {
+            let (extent, index) = self.place(number);
+            memory.write_back_range(extent.granule(index), GRANULE_BYTES, Step::JournalWriteBack);
+            memory.write_back(extent.address(index), Step::JournalWriteBack);
+        }
+        memory.fence(Step::JournalFence);
+        self.granules += granules.len() as u64;
+        self.set_granules(memory, self.granules);
+    }
+
+    fn set_granules<M: Memory>(&self, memory: &M, granules: u64) {
+        memory.store(JournalHeader::GRANULES, granules);
+        memory.write_back(JournalHeader::GRANULES, Step::JournalHeaderWriteBack);
+        memory.fence(Step::JournalHeaderFence);
+    }
+
+    /// Ends it, durably: what the transaction has changed stays as it is.
+    pub fn end<M: Memory>(&self, memory: &M) {
+        self.set_granules(memory, 0);
+    }
+
+    /// The chunks of the heap that may have changed since it had `granules` granules.
+    pub fn chunks_since(&self, granules: u64) -> impl Iterator<Item = PersistentAddress> + use<'_> {
+        // The one that had room then, and the one before it, which leads there.
+        let (first, mut before) = (self.extents[0].capacity, 1);
+        if let Some(further) = self.extents.get(1) {
+            before += (granules.saturating_sub(first) / further.capacity) as usize;
+        }
+        self.chunks().skip(before.saturating_sub(2))
+    }
+
+    /// The journal of the pool, whose header says that it has `granules` granules.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn find<M: Memory>(memory: &M, layout: &Layout, granules: u64) -> Result<Self> {
+        let damaged = |what: String| Error::Damaged(format!("the journal of a large transaction {what}"));
+        let mut journal = Self { granules, ..Self::new() };
+        while journal.capacity() < granules {
+            let last = journal.extents[journal.extents.len() - 1];
+            let next = memory.load(last.next());
+            let chunk = layout.geometry.chunk_bytes;
+            let is_chunk = next >= layout.chunks.offset()
+                && (next - layout.chunks.offset()).is_multiple_of(chunk)
+                && layout.is_data(PersistentAddress::new(next), chunk / WORD_BYTES);
+            if !is_chunk || journal.extents.len() as u64 > layout.chunk_count {
+                return Err(damaged(format!("goes on at {next:#x}")));
+            }
+            journal.extents.push(Extent::new(PersistentAddress::new(next), chunk));
+        }
+        for number in 0..granules {
+            let granule = journal.saved(memory, number);
+            if !granule.offset().is_multiple_of(GRANULE_BYTES) || !layout.is_data(granule, GRANULE_WORDS as u64) {
+                return Err(damaged(format!("names the address {:#x}", granule.offset())));
+            }
+        }
+        Ok(journal)
+    }
+
+    /// The address of granule `number`.
+    fn saved<M: Memory>(&self, memory: &M, number: u64) -> PersistentAddress {
+        let (extent, index) = self.place(number);
+        PersistentAddress::new(memory.load(extent.address(index)))
+    }
+
+    /// Puts everything back, durably but under `Sync`; `restored` is told each granule's address before that.
+    pub fn roll_back<M: Memory>(&self, memory: &M, mut restored: impl FnMut(PersistentAddress)) {
+        let mut words = [0; GRANULE_WORDS];
+        for number in 0..self.granules {
+            let (extent, index) = self.place(number);
+            let granule = self.saved(memory, number);
+            restored(granule);
+            memory.load_range(extent.granule(index), &mut words);
+            memory.store_range(granule, &words);
+            memory.write_back_range(granule, GRANULE_BYTES, Step::JournalRollBackWriteBack);
+        }
+        memory.fence(Step::JournalRollBackFence);
+    }
+}
+
+/// Takes back a large transaction that a crash has cut short, outside the `Sync` domain; whether there was one.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(crate) fn roll_back_journal<M: Memory>(memory: &M, layout: &Layout) -> Result<bool> {
+    let granules = memory.load(JournalHeader::GRANULES);
+    if granules == 0 {
+        return Ok(false);
+    }
+    let journal = Journal::find(memory, layout, granules)?;
+    journal.roll_back(memory, |_| ());
+    journal.end(memory);
+    Ok(true)
+}

@@ -1,0 +1,223 @@
+//! Large transactions: what the `Sync` domain does for one.
+//!
+//! A transaction that does not fit the log runs alone, changes the heap in memory, and keeps what it overwrites in an undo journal
+//! (`log/journal.rs`, `engine/large.rs`). Between two checkpoints, which it takes itself and keeps everybody else from taking:
+//!
+//! 1. A checkpoint: nothing in the ring is needed, and the heap file has everything. G is the generation of its slot.
+//! 2. Whenever so many pages are dirty, and at the end: the journal's chunks are written and flushed; then its header, which says how
+//!    many granules it has and that it belongs to G, and is flushed; only then dirty pages are written to the heap file.
+//! 3. The heap is flushed, and a slot of generation G + 1 says that the transaction is in it. That is the commit: no journal of G
+//!    counts any more.
+//!
+//! Recovery that finds a slot of generation G and a journal of G puts back what that has, writes those pages and goes on as ever.
+//! What it does not put back lies in chunks that were free at the beginning, and are again. A transaction that gives up
+//! does the same in memory, and ends like one that commits and has changed nothing.
+//!
+//! The header lies in one sector, and is whole or not there.
+
+use std::io;
+
+use crate::error::Result;
+use crate::layout::{Layout, PAGE_BYTES, SECTOR_BYTES, View};
+use crate::log::{Journal, JournalHeader};
+use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
+use crate::memory::latch::{lock, unlock};
+use crate::memory::{Memory, PersistentAddress, Step};
+
+use super::block::to_bytes;
+use super::checkpoint::{BATCH_PAGES, copy_page};
+use super::shared_log::{Failure, SharedLog};
+
+impl SharedLog {
+    /// Takes a checkpoint and keeps others from taking one until [`SharedLog::end_alone`]. The caller keeps everybody from
+    /// committing, and is not in commit itself.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned); then it keeps nobody from anything.
+    pub(crate) fn begin_alone<M: Memory>(&self, view: &View<M>) -> Result<()> {
+        let memory = &view.memory;
+        lock(memory, self.checkpointing());
+        memory.store(self.wanted(), 0);
+        let begun = self.check_poison(memory).and_then(|()| self.run_checkpoint(view));
+        if begun.is_err() {
+            self.let_checkpoints(view);
+        }
+        begun.map(drop)
+    }
+
+    fn let_checkpoints<M: Memory>(&self, view: &View<M>) {
+        unlock(&view.memory, self.checkpointing());
+        self.announce_room(&view.memory);
+    }
+
+    /// Whether a large transaction has so many dirty pages that it should write them.
+    pub(crate) fn is_dirty_enough<M: Memory>(&self, view: &View<M>) -> bool {
+        let memory = &view.memory;
+        memory.load(self.dirty_count(memory.load(self.active_bitmap()))) >= self.dirty_bound
+    }
+
+    /// Writes all dirty pages, and the journal first, of which `durable` granules were durable before.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    pub(crate) fn write_alone<M: Memory>(
+        &self,
+        view: &View<M>,
+        journal: &Journal,
+        durable: &mut u64,
+    ) -> Result<()> {
+        let memory = &view.memory;
+        let device = self.device(view)?;
+        let active = memory.load(self.active_bitmap());
+        let late = memory.omitted(Step::SyncJournal);
+        if !late {
+            self.write_journal(view, device, journal, durable)?;
+        }
+        self.write_dirty_pages(view, device, active)?;
+        memory.store(self.dirty_count(active), 0);
+        if late {
+            self.write_journal(view, device, journal, durable)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the journal durable, if it has more than `durable` granules.
+    fn write_journal<M: Memory>(
+        &self,
+        view: &View<M>,
+        device: &dyn Device,
+        journal: &Journal,
+        durable: &mut u64,
+    ) -> Result<()> {
+        let memory = &view.memory;
+        if journal.granules() == *durable {
+            return Ok(());
+        }
+        self.write_chunks(view, device, journal.chunks_since(*durable))?;
+        let heap = DeviceFile::Heap;
+        let failed = |error: io::Error| self.poison(memory, Failure::HeapWrite, &error);
+        // The journal's first part shares its page with words that others write.
+        let mut page = AlignedBuffer::new(PAGE_BYTES as usize);
+        copy_page(memory, Layout::JOURNAL.offset() / PAGE_BYTES, &mut page);
+        let inside = (Layout::JOURNAL.offset() % PAGE_BYTES + SECTOR_BYTES) as usize;
+        device.write(heap, Layout::JOURNAL.offset() + SECTOR_BYTES, &page[inside..]).map_err(failed)?;
+        if !memory.omitted(Step::SyncJournalFlush) {
+            device.flush(heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;
+        }
+        self.write_journal_header(view, device, journal.granules()).map_err(failed)?;
+        device.flush(heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;
+        *durable = journal.granules();
+        Ok(())
+    }
+
+    /// Writes those pages of the journal's chunks that are dirty.
+    fn write_chunks<M: Memory>(
+        &self,
+        view: &View<M>,
+        device: &dyn Device,
+        chunks: impl Iterator<Item = PersistentAddress>,
+    ) -> Result<()> {
+        let memory = &view.memory;
+        let active = memory.load(self.active_bitmap());
+        let mut copies = AlignedBuffer::new(BATCH_PAGES * PAGE_BYTES as usize);
+        let mut batch = Vec::with_capacity(BATCH_PAGES);
+        for chunk in chunks {
+            let first = chunk.offset() / PAGE_BYTES;
+            for page in first..first + view.layout.geometry.chunk_bytes / PAGE_BYTES {
+                let (word, bit) = (self.bitmap(active, page / 64), 1 << (page % 64));
+                let bits = memory.load(word);
+                if bits & bit != 0 {
+                    // Nobody else marks pages now.
+                    memory.store(word, bits & !bit);
+                    batch.push(page);
+                    if batch.len() == BATCH_PAGES {
+                        self.write_batch(view, device, &mut batch, &mut copies)?;
+                    }
+                }
+            }
+        }
+        self.write_batch(view, device, &mut batch, &mut copies).map(drop)
+    }
+
+    fn write_journal_header<M: Memory>(
+        &self,
+        view: &View<M>,
+        device: &dyn Device,
+        granules: u64,
+    ) -> io::Result<()> {
+        let memory = &view.memory;
+        let generation = memory.load(self.generation());
+        let checksum = self.journal_checksum(granules, generation);
+        let mut sector = [0; SECTOR_BYTES as usize];
+        to_bytes(&[granules, generation, checksum], &mut sector);
+        device.write(DeviceFile::Heap, Layout::JOURNAL.offset(), &sector)
+    }
+
+    fn journal_checksum(&self, granules: u64, generation: u64) -> u64 {
+        let mut bytes = [0; 16];
+        to_bytes(&[granules, generation], &mut bytes);
+        crc32c::crc32c_append(self.seed, &bytes).into()
+    }
+
+    /// Ends what [`SharedLog::begin_alone`] began: transaction `transaction` is in the heap file when this returns, durably.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned): the outcome is unknown.
+    pub(crate) fn end_alone<M: Memory>(
+        &self,
+        view: &View<M>,
+        transaction: u64,
+        journal: &Journal,
+        durable: &mut u64,
+    ) -> Result<()> {
+        let ended = self
+            .check_poison(&view.memory)
+            .and_then(|()| self.write_alone(view, journal, durable))
+            .and_then(|()| self.commit_alone(view, transaction));
+        self.let_checkpoints(view);
+        ended
+    }
+
+    fn commit_alone<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<()> {
+        let memory = &view.memory;
+        let device = self.device(view)?;
+        if !memory.omitted(Step::SyncHeapFlush) {
+            device.flush(DeviceFile::Heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;
+        }
+        self.write_slot(view, device, memory.load(self.start()), transaction)?;
+        lock(memory, self.latch());
+        memory.store(self.last_transaction(), transaction);
+        unlock(memory, self.latch());
+        memory.store(self.durable_transaction(), transaction);
+        // The journal is none any more. That the file says so matters when the pool is opened in another domain, and is durable
+        // before it can be.
+        memory.store(JournalHeader::GRANULES, 0);
+        self.write_journal_header(view, device, 0)
+            .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))
+    }
+
+    /// The journal of a large transaction that a crash has cut short, where the newest slot has this generation.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged).
+    pub(super) fn find_journal<M: Memory>(&self, view: &View<M>, generation: u64) -> Result<Option<Journal>> {
+        let memory = &view.memory;
+        let [granules, of, checksum] =
+            [JournalHeader::GRANULES, JournalHeader::GENERATION, JournalHeader::CHECKSUM]
+                .map(|at| memory.load(at));
+        if granules == 0 || of != generation || checksum != self.journal_checksum(granules, generation) {
+            return Ok(None);
+        }
+        Journal::find(memory, &view.layout, granules).map(Some)
+    }
+
+    /// Writes into the heap file that there is no journal; durable after a flush.
+    pub(super) fn forget_journal<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> io::Result<()> {
+        let memory = &view.memory;
+        if memory.load(JournalHeader::GRANULES) == 0 {
+            return Ok(());
+        }
+        memory.store(JournalHeader::GRANULES, 0);
+        self.write_journal_header(view, device, 0)
+    }
+}
