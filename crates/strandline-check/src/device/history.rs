@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use strandline_core::Error;
-use strandline_core::{Runner, Transaction};
 use strandline_core::memory::coroutines::{Thread, run};
 use strandline_core::memory::{Hosted, Memory, World};
 use strandline_core::sync::SyncParameters;
+use strandline_core::{Runner, Transaction};
 use strandline_structures::model::Structure;
 
 use super::faulty_device::{EIO, ENOSPC, Fault};

@@ -49,7 +49,11 @@ pub(super) fn operate(
         seed: rng.u64(..),
         unique: next_value.get(),
         operations: rng.u32(1..4),
-        filler: if rng.u8(..if large { 2 } else { 8 }) == 0 { rng.u32(..if large { 900 } else { 300 }) } else { 0 },
+        filler: if rng.u8(..if large { 2 } else { 8 }) == 0 {
+            rng.u32(..if large { 900 } else { 300 })
+        } else {
+            0
+        },
         reads_only: kind == 0,
         gives_up: kind == 1,
     };

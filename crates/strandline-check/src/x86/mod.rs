@@ -22,7 +22,7 @@ use std::any::Any;
 pub use crash::{CrashMemory, Decision};
 pub use program::{Crashed, Options, Refused, Report, check};
 pub use schedule::Policy;
-pub use trace::Trace;
+pub use trace::{Trace, Update};
 pub use world::X86World;
 
 /// A memory that recovery has run on.

@@ -213,7 +213,9 @@ impl Journal {
         }
         for number in 0..granules {
             let granule = journal.saved(memory, number);
-            if !granule.offset().is_multiple_of(GRANULE_BYTES) || !layout.is_data(granule, GRANULE_WORDS as u64) {
+            if !granule.offset().is_multiple_of(GRANULE_BYTES)
+                || !layout.is_data(granule, GRANULE_WORDS as u64)
+            {
                 return Err(damaged(format!("names the address {:#x}", granule.offset())));
             }
         }

@@ -11,11 +11,11 @@ mod line_set;
 mod recovery;
 mod redo;
 
+pub(crate) use blurred::persist_in_bulk;
 pub use blurred::{
     BPPM, BULK_LOG, BULK_STEPS, BULK_WAIT, Blurred, BulkPersistence, Executing, PAPER, WATERMARK_FENCE,
     WATERMARK_FENCE_LATE, persist_up_to, wait_for_commits,
 };
-pub(crate) use blurred::persist_in_bulk;
 pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
 pub use current::{check_transaction, logs, recover, zero_logs};
 pub use descriptor::{

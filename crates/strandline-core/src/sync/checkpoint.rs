@@ -125,7 +125,12 @@ impl SharedLog {
     }
 
     /// Writes the pages of bitmap `taken`, and clears it.
-    pub(super) fn write_dirty_pages<M: Memory>(&self, view: &View<M>, device: &dyn Device, taken: u64) -> Result<u64> {
+    pub(super) fn write_dirty_pages<M: Memory>(
+        &self,
+        view: &View<M>,
+        device: &dyn Device,
+        taken: u64,
+    ) -> Result<u64> {
         let memory = &view.memory;
         let mut copies = AlignedBuffer::new(BATCH_PAGES * PAGE_BYTES as usize);
         let mut batch = Vec::with_capacity(BATCH_PAGES);
