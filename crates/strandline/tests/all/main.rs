@@ -4,6 +4,7 @@ mod attacks;
 mod backup;
 mod damage;
 mod durability;
+mod large;
 mod leases;
 mod protection;
 mod repair;

@@ -1,0 +1,210 @@
+//! Transactions that do not fit a log: in both controls, in memory and on a file, beside readers, writers and snapshots.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use strandline::{Control, Domain, Error, Options, OrderedMap, Persist, SingleWriter, Stm, Store};
+use strandline_core::layout::Geometry;
+use strandline_core::memory::Native;
+use strandline_core::sync::SyncParameters;
+
+#[derive(Persist)]
+struct Shelf<'p> {
+    rows: OrderedMap<'p, u64, Vec<u8>>,
+    counts: OrderedMap<'p, u64, u64>,
+}
+
+/// Logs of 4,096 records; under `Sync` pages are written while a large transaction runs.
+fn options(domain: Domain) -> Options {
+    Options {
+        geometry: Geometry { size: 64 << 20, logs: 4, log_bytes: 1 << 16, chunk_bytes: 1 << 16 },
+        sync: SyncParameters { ring_blocks: 256, dirty_pages: 64, ..SyncParameters::default() },
+        domain,
+        lock_bits: 12,
+        ..Options::default()
+    }
+}
+
+fn create<C: Control<Memory = Native>>(path: &std::path::Path, options: &Options) -> Store<Shelf<'static>, C>
+where
+    Shelf<'static>: for<'p> strandline::Root<At<'p> = Shelf<'p>>,
+{
+    Store::create(path, options, |tx| Ok(Shelf { rows: OrderedMap::new(tx)?, counts: OrderedMap::new(tx)? }))
+        .unwrap()
+}
+
+fn row(number: u64) -> Vec<u8> {
+    vec![number as u8; 100]
+}
+
+const ROWS: u64 = 3000;
+
+/// Bytes and rows of any number, what is given up, what was there before, and all of it after a crash.
+fn any_size<C: Control<Memory = Native>>(domain: Domain) {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, options) = (folder.path().join("pool"), options(domain));
+    let store = create::<C>(&path, &options);
+    store.update(|tx, root| root.get(tx)?.rows.insert(tx, &7, &vec![1]).map(drop)).unwrap();
+    let empty = store.pool().usage().unwrap();
+    let mut runs = 0;
+    let given_up = store.update(|tx, root| {
+        runs += 1;
+        let shelf = root.get(tx)?;
+        for number in 0..ROWS {
+            shelf.rows.insert(tx, &number, &row(number))?;
+        }
+        assert_eq!(shelf.rows.get(tx, &(ROWS - 1))?, Some(row(ROWS - 1)), "it sees what it has written");
+        Err::<(), _>(Error::Aborted)
+    });
+    assert!(matches!(given_up, Err(Error::Aborted)), "{given_up:?}");
+    assert!(runs <= 3, "with what is left of the log, with all of it, and without");
+    let rows = |store: &Store<Shelf<'static>, C>| {
+        store.view(|tx, root| root.get(tx)?.rows.iter(tx).collect::<Result<Vec<_>, _>>()).unwrap()
+    };
+    assert_eq!(rows(&store), [(7, vec![1])]);
+    assert_eq!(store.pool().usage().unwrap(), empty, "nothing is left of it");
+
+    // What it replaces, too.
+    store
+        .update(|tx, root| {
+            let shelf = root.get(tx)?;
+            (0..ROWS).try_for_each(|number| shelf.rows.insert(tx, &number, &row(number)).map(drop))
+        })
+        .unwrap();
+    let value: Vec<u8> = (0..600_000u32).map(|byte| byte as u8).collect();
+    store.update(|tx, root| root.get(tx)?.rows.insert(tx, &ROWS, &value).map(drop)).unwrap();
+    store.update(|tx, root| root.get(tx)?.counts.insert(tx, &1, &2).map(drop)).unwrap();
+    let expected: Vec<_> =
+        (0..ROWS).map(|number| (number, row(number))).chain([(ROWS, value.clone())]).collect();
+    assert!(rows(&store) == expected);
+    assert!(store.check().unwrap().is_empty());
+    // Not closed: recovered.
+    std::mem::forget(store);
+    let copy = folder.path().join("copy");
+    std::fs::copy(&path, &copy).unwrap();
+    if domain == Domain::Sync {
+        std::fs::copy(strandline_core::file::log_path(&path), strandline_core::file::log_path(&copy))
+            .unwrap();
+    }
+    let store = Store::<Shelf, C>::open(&copy, &options).unwrap();
+    assert!(rows(&store) == expected);
+    assert!(store.check().unwrap().is_empty());
+    store
+        .update(|tx, root| {
+            let shelf = root.get(tx)?;
+            (0..=ROWS)
+                .filter(|number| *number != 7)
+                .try_for_each(|number| shelf.rows.remove(tx, &number).map(drop))
+        })
+        .unwrap();
+    assert_eq!(rows(&store), [(7, row(7))]);
+}
+
+#[test]
+fn transactions_have_any_size_in_memory() {
+    any_size::<Stm>(Domain::Process);
+    any_size::<SingleWriter>(Domain::Process);
+}
+
+#[test]
+fn transactions_have_any_size_on_a_file() {
+    any_size::<Stm>(Domain::Sync);
+    any_size::<SingleWriter>(Domain::Sync);
+}
+
+#[test]
+fn a_full_pool_takes_a_large_transaction_back() {
+    for domain in [Domain::Process, Domain::Sync] {
+        let folder = tempfile::tempdir().unwrap();
+        let options =
+            Options { geometry: Geometry { size: 8 << 20, ..options(domain).geometry }, ..options(domain) };
+        let store = create::<Stm>(&folder.path().join("pool"), &options);
+        store.update(|tx, root| root.get(tx)?.counts.insert(tx, &1, &2).map(drop)).unwrap();
+        let full = store.update(|tx, root| {
+            let shelf = root.get(tx)?;
+            (0..1000).try_for_each(|number| shelf.rows.insert(tx, &number, &vec![1; 20_000]).map(drop))
+        });
+        assert!(matches!(full, Err(Error::Full(_))), "{full:?}");
+        let usage = store.pool().usage().unwrap();
+        assert!(usage.allocated_bytes < 1 << 16, "{usage:?}");
+        store
+            .update(|tx, root| {
+                let shelf = root.get(tx)?;
+                (0..100).try_for_each(|number| shelf.rows.insert(tx, &number, &vec![1; 20_000]).map(drop))
+            })
+            .unwrap();
+        assert!(store.check().unwrap().is_empty());
+    }
+}
+
+/// Small transactions, views and snapshots, some of which began before a large one and last beyond it.
+fn beside_others<C>(domain: Domain)
+where
+    C: Control<Memory = Native>,
+    Store<Shelf<'static>, C>: Sync,
+{
+    let folder = tempfile::tempdir().unwrap();
+    let store = create::<C>(&folder.path().join("pool"), &options(domain));
+    let fill = |value: u8| {
+        store
+            .update(|tx, root| {
+                let shelf = root.get(tx)?;
+                (0..500).try_for_each(|number| shelf.rows.insert(tx, &number, &vec![value; 200]).map(drop))
+            })
+            .unwrap();
+    };
+    fill(0);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let (store, stop) = (&store, &stop);
+        let same = |rows: Vec<(u64, Vec<u8>)>| {
+            assert_eq!(rows.len(), 500);
+            let value = rows[0].1[0];
+            assert!(rows.iter().all(|(_, row)| row.iter().all(|&byte| byte == value)), "rows of one state");
+            value
+        };
+        threads.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let rows = store.view(|tx, root| root.get(tx)?.rows.iter(tx).collect::<Result<Vec<_>, _>>());
+                same(rows.unwrap());
+            }
+        });
+        threads.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let mut snapshot = store.snapshot().unwrap();
+                let mut values = Vec::new();
+                for _ in 0..3 {
+                    let (tx, root) = snapshot.read();
+                    let shelf = root.get(&tx).unwrap();
+                    values.push(same(shelf.rows.iter(&tx).map(|row| row.unwrap()).collect()));
+                }
+                assert!(values.windows(2).all(|pair| pair[0] == pair[1]), "{values:?}");
+            }
+        });
+        let counter = threads.spawn(move || {
+            let mut counted = 0u64;
+            while !stop.load(Ordering::Relaxed) {
+                counted += 1;
+                store.update(|tx, root| root.get(tx)?.counts.insert(tx, &1, &counted).map(drop)).unwrap();
+            }
+            counted
+        });
+        (1..=12).for_each(fill);
+        stop.store(true, Ordering::Relaxed);
+        let counted = counter.join().unwrap();
+        let count = store.view(|tx, root| root.get(tx)?.counts.get(tx, &1)).unwrap();
+        assert_eq!(count, Some(counted));
+    });
+    assert!(store.check().unwrap().is_empty());
+}
+
+#[test]
+fn large_transactions_run_beside_others_in_memory() {
+    beside_others::<Stm>(Domain::Process);
+    beside_others::<SingleWriter>(Domain::Process);
+}
+
+#[test]
+fn large_transactions_run_beside_others_on_a_file() {
+    beside_others::<Stm>(Domain::Sync);
+    beside_others::<SingleWriter>(Domain::Sync);
+}
