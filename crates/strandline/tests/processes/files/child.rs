@@ -43,9 +43,13 @@ pub fn options(domain: Domain) -> Options {
     Options { geometry, domain, sync, lock_bits: 10, initial_size: Some(0), ..Options::default() }
 }
 
-/// The blob of transaction `number`, of process `key`: a few bytes, or more than a chunk. It begins with the key.
+/// The blob of transaction `number`, of process `key`: a few bytes, more than a chunk, or more than a log. It begins with the key.
 fn blob(number: u64, key: u64) -> Vec<u8> {
-    let bytes = if (number + key) % 7 == 3 { 5000 } else { 40 + (number + 5 * key) * 131 % 1500 };
+    let bytes = match number + key {
+        sum if sum % 11 == 5 => 20_000,
+        sum if sum % 7 == 3 => 5000,
+        _ => 40 + (number + 5 * key) * 131 % 1500,
+    };
     let rest = (0..bytes).map(|at| (number * 31 + key * 57 + at) as u8);
     [key as u8].into_iter().chain(rest).collect()
 }
