@@ -165,7 +165,7 @@ pub enum Error {
     },
     /// No room for an allocation.
     Full(u64),
-    /// A transaction wrote more than a whole log holds.
+    /// A transaction under one of the laboratory's schemes wrote more than a whole log holds.
     TransactionTooLarge {
         /// Records that the log holds.
         records: u64,

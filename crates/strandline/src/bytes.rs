@@ -27,7 +27,7 @@ const CONTENT: u64 = 2;
 handle! {
     /// A byte string of any size: one word where it is kept, which leads to its bytes.
     ///
-    /// What a transaction writes has to fit its log; a longer string is built of several by [`Bytes::append`].
+    /// A string that is to be built by several transactions, so that others run between them, grows by [`Bytes::append`].
     ///
     /// ```
     /// # use strandline::*;

@@ -353,9 +353,6 @@ persist_tuples! {
 
 /// A value of a collection: anything that is [`Persist`], and strings and byte strings of any size.
 ///
-/// What one value may take is bounded by what one transaction may write, a quarter to a half of the pool's
-/// [`log_bytes`](strandline_core::layout::Geometry::log_bytes).
-///
 /// ```
 /// # use strandline::*;
 /// # example::transaction(|tx| {
