@@ -10,6 +10,14 @@ pub trait Engine: Sync {
     fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize);
     /// Does now what loading would have it do later.
     fn settle(&self) {}
+    /// Reads all values as of one moment, while puts go on; how many there are. `None`: it cannot.
+    fn scan(&self) -> Option<u64> {
+        None
+    }
+    /// Copies itself to a file of this name, while puts go on; `false`: it cannot.
+    fn backup(&self, _to: &Path) -> bool {
+        false
+    }
 }
 
 /// One thread's means to use a store.
@@ -96,6 +104,16 @@ impl Engine for Strandline {
     fn settle(&self) {
         self.0.checkpoint().expect("a checkpoint");
     }
+    fn scan(&self) -> Option<u64> {
+        let mut snapshot = self.0.snapshot().expect("a snapshot");
+        let (tx, root) = snapshot.read();
+        let rows = root.get(&tx).expect("the root").map.iter(&tx);
+        Some(rows.map(|row| touch(&row.expect("a row").1)).count() as u64)
+    }
+    fn backup(&self, to: &Path) -> bool {
+        self.0.backup(to).expect("a backup");
+        true
+    }
 }
 
 impl Worker for Session<'_, Root<'static>> {
@@ -154,6 +172,21 @@ impl Engine for Sqlite {
     fn settle(&self) {
         self.connect().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("a checkpoint");
     }
+    fn scan(&self) -> Option<u64> {
+        let connection = self.connect();
+        let mut statement = connection.prepare("SELECT value FROM pairs").expect("prepare");
+        let mut rows = statement.query([]).expect("scan");
+        let mut count = 0;
+        while let Some(row) = rows.next().expect("a row") {
+            touch(row.get_ref(0).expect("a value").as_blob().expect("a blob"));
+            count += 1;
+        }
+        Some(count)
+    }
+    fn backup(&self, to: &Path) -> bool {
+        self.connect().execute("VACUUM INTO ?1", [to.to_str().expect("a path in UTF-8")]).expect("a backup");
+        true
+    }
 }
 
 impl Worker for rusqlite::Connection {
@@ -210,6 +243,16 @@ impl Engine for Lmdb {
             transaction.commit().expect("commit");
         });
     }
+    fn scan(&self) -> Option<u64> {
+        let transaction = self.environment.read_txn().expect("begin");
+        let rows = self.database.iter(&transaction).expect("scan");
+        Some(rows.map(|row| touch(row.expect("a row").1)).count() as u64)
+    }
+    fn backup(&self, to: &Path) -> bool {
+        let mut file = std::fs::File::create(to).expect("make a file");
+        self.environment.copy_to_file(&mut file, heed::CompactionOption::Disabled).expect("a backup");
+        true
+    }
 }
 
 impl Worker for &Lmdb {
@@ -226,7 +269,7 @@ impl Worker for &Lmdb {
 
 // ---- redb ----
 
-use redb::{ReadableDatabase, TableDefinition};
+use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 
 const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("pairs");
 
@@ -254,6 +297,12 @@ impl Engine for Redb {
             }
             transaction.commit().expect("commit");
         });
+    }
+    fn scan(&self) -> Option<u64> {
+        let transaction = self.0.begin_read().expect("begin");
+        let table = transaction.open_table(TABLE).expect("open the table");
+        let rows = table.iter().expect("scan");
+        Some(rows.map(|row| touch(row.expect("a row").1.value())).count() as u64)
     }
 }
 
@@ -301,6 +350,11 @@ impl Engine for Fjall {
             writes.commit().expect("load");
         });
         self.database.persist(fjall::PersistMode::SyncAll).expect("flush");
+    }
+    fn scan(&self) -> Option<u64> {
+        let snapshot = self.database.snapshot();
+        let rows = fjall::Readable::iter(&snapshot, &self.pairs);
+        Some(rows.map(|row| touch(&row.value().expect("a row"))).count() as u64)
     }
 }
 

@@ -50,11 +50,10 @@ impl Floor {
         Self { device: FileDevice::new(open("heap"), log, true), _folder: folder }
     }
 
-    /// Durable payloads per second by `threads` threads, and bytes written for each. With one thread each is a write of
-    /// its own.
-    pub fn measure(&self, threads: usize, seconds: f64) -> (f64, f64) {
+    /// Durable payloads by `threads` threads. With one thread each is a write of its own.
+    pub fn measure(&self, threads: usize, seconds: f64) -> crate::Measured {
         let (state, changed) = (Mutex::new(State::default()), Condvar::new());
-        crate::measure(threads, seconds, || {
+        let worker = || -> Box<dyn FnMut() + '_> {
             let (device, state, changed) = (&self.device, &state, &changed);
             let block = AlignedBuffer::new(BLOCK_BYTES as usize);
             Box::new(move || {
@@ -77,6 +76,7 @@ impl Floor {
                     changed.notify_all();
                 }
             })
-        })
+        };
+        crate::measure(threads, seconds, worker, None)
     }
 }

@@ -8,6 +8,10 @@
 //! all in memory. Between the rows stand the floors: what the disk allows whoever makes every transaction durable by a
 //! write of its own (4 KB appended and flushed), or shares such writes among its committers (no transactions, one
 //! leader at a time writes a block for all that wait). `--features rocksdb,pmemobj` adds those two where they are installed.
+//!
+//! Each put is timed. `--beside scan` has a thread that reads everything at one moment again and again meanwhile, `--beside backup` one
+//! that makes copies, where a store can. Half of the puts are of new keys, so that stores grow, and they run through their checkpoints
+//! or compactions.
 
 mod engines;
 mod floor;
@@ -23,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use engines::{ENGINES, Engine};
+use hdrhistogram::Histogram;
 use serde_json::json;
 
 /// Compare embedded stores
@@ -52,9 +57,33 @@ struct Arguments {
     /// Measure everything so often, in turn; medians count, because disks are noisy
     #[arg(long, default_value_t = 9)]
     rounds: usize,
+    /// What goes on beside the puts; with anything, nothing is got
+    #[arg(long, value_enum, default_value = "nothing")]
+    beside: Beside,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// What goes on beside puts.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Beside {
+    Nothing,
+    /// Everything is read at one moment, again and again
+    Scan,
+    /// Copies are made, again and again, by the stores that can
+    Backup,
+}
+
+/// What some operations took, in nanoseconds.
+type Latencies = Histogram<u64>;
+
+/// What was measured of some threads.
+struct Measured {
+    per_second: f64,
+    /// Bytes that this process sent to the device, for each operation.
+    bytes_each: f64,
+    latencies: Latencies,
 }
 
 /// One measured row.
@@ -62,9 +91,7 @@ struct Row {
     what: &'static str,
     engine: &'static str,
     threads: usize,
-    per_second: f64,
-    /// Bytes that this process sent to the device, for each operation.
-    bytes_each: f64,
+    measured: Measured,
 }
 
 /// Bytes that this process has caused to be written, by the system's account.
@@ -73,27 +100,37 @@ fn bytes_written() -> u64 {
     io.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok()).unwrap_or(0)
 }
 
-/// Runs `threads` workers for a while; operations per second and bytes written for each.
+/// Runs `threads` workers for a while, and `beside` again and again.
 fn measure<'e>(
     threads: usize,
     seconds: f64,
     worker: impl Fn() -> Box<dyn FnMut() + 'e> + Sync,
-) -> (f64, f64) {
+    beside: Option<&(dyn Fn() + Sync)>,
+) -> Measured {
     let (stop, ready) = (AtomicBool::new(false), Barrier::new(threads + 1));
     let before = bytes_written();
-    let (operations, elapsed) = std::thread::scope(|scope| {
+    let (latencies, elapsed) = std::thread::scope(|scope| {
+        let stop = &stop;
+        if let Some(beside) = beside {
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    beside();
+                }
+            });
+        }
         let running: Vec<_> = (0..threads)
             .map(|_| {
-                let (stop, ready, worker) = (&stop, &ready, &worker);
+                let (ready, worker) = (&ready, &worker);
                 scope.spawn(move || {
                     let mut operation = worker();
+                    let mut latencies = no_latencies();
                     ready.wait();
-                    let mut done = 0u64;
                     while !stop.load(Ordering::Relaxed) {
+                        let since = Instant::now();
                         operation();
-                        done += 1;
+                        latencies.saturating_record(since.elapsed().as_nanos() as u64);
                     }
-                    done
+                    latencies
                 })
             })
             .collect();
@@ -101,12 +138,23 @@ fn measure<'e>(
         let since = Instant::now();
         std::thread::sleep(Duration::from_secs_f64(seconds));
         stop.store(true, Ordering::Relaxed);
-        let operations: u64 =
-            running.into_iter().map(|thread| thread.join().expect("a worker panicked")).sum();
-        (operations, since.elapsed())
+        let mut all = no_latencies();
+        for thread in running {
+            all += thread.join().expect("a worker panicked");
+        }
+        (all, since.elapsed())
     });
-    let bytes = (bytes_written() - before) as f64;
-    (operations as f64 / elapsed.as_secs_f64(), bytes / operations.max(1) as f64)
+    let (bytes, operations) = ((bytes_written() - before) as f64, latencies.len());
+    Measured {
+        per_second: operations as f64 / elapsed.as_secs_f64(),
+        bytes_each: bytes / operations.max(1) as f64,
+        latencies,
+    }
+}
+
+/// Up to 100 seconds, to three digits.
+fn no_latencies() -> Latencies {
+    Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("possible bounds")
 }
 
 /// Numbers that no other worker draws: a pair that is put again unchanged would cost nothing to write.
@@ -120,8 +168,24 @@ fn key(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn puts(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> (f64, f64) {
-    measure(threads, arguments.seconds, || {
+fn puts(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> Measured {
+    let nap = || std::thread::sleep(Duration::from_millis(1));
+    let scan = || match engine.scan() {
+        Some(rows) => assert!(rows >= arguments.keys, "rows are missing"),
+        None => nap(),
+    };
+    let backup = || {
+        let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
+        if !engine.backup(&folder.path().join("copy")) {
+            nap();
+        }
+    };
+    let beside: Option<&(dyn Fn() + Sync)> = match arguments.beside {
+        Beside::Nothing => None,
+        Beside::Scan => Some(&scan),
+        Beside::Backup => Some(&backup),
+    };
+    let worker = || -> Box<dyn FnMut() + '_> {
         let mut random = random();
         let mut value = vec![0; arguments.value_bytes];
         let mut worker = engine.worker();
@@ -129,25 +193,35 @@ fn puts(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> (f64, f64
             random.fill(&mut value);
             worker.put(key(random.u64(..2 * arguments.keys)), &value);
         })
-    })
+    };
+    measure(threads, arguments.seconds, worker, beside)
 }
 
-fn gets(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> (f64, f64) {
-    measure(threads, arguments.seconds, || {
+fn gets(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> Measured {
+    let worker = || -> Box<dyn FnMut() + '_> {
         let mut random = random();
         let mut worker = engine.worker();
         let length = arguments.value_bytes;
         Box::new(move || {
             assert_eq!(worker.get(key(random.u64(..arguments.keys))), Some(length), "a key is missing");
         })
-    })
+    };
+    measure(threads, arguments.seconds, worker, None)
+}
+
+/// Microseconds at quantiles, the last of which is the longest.
+fn quantiles(latencies: &Latencies) -> [f64; 4] {
+    [0.5, 0.99, 0.999, 1.0].map(|quantile| latencies.value_at_quantile(quantile) as f64 / 1000.0)
 }
 
 fn show(row: &Row, json: bool) {
     if !json {
+        let Measured { per_second, bytes_each, latencies } = &row.measured;
+        let [p50, p99, p99_9, longest] = quantiles(latencies);
         println!(
-            "{:<6} {:<14} {:>3} {:>12.0} /s {:>10.0} bytes written each",
-            row.what, row.engine, row.threads, row.per_second, row.bytes_each
+            "{:<6} {:<14} {:>3} {per_second:>12.0} /s {bytes_each:>10.0} bytes written each, \
+             {p50:.0}, {p99:.0}, {p99_9:.0}, {longest:.0} us",
+            row.what, row.engine, row.threads
         );
     }
 }
@@ -168,8 +242,8 @@ fn engines(arguments: &Arguments) -> Vec<(&'static str, Box<dyn Engine>, tempfil
 fn main() {
     let arguments = Arguments::parse();
     let mut rows = Vec::new();
-    let mut add = |what, engine, threads, (per_second, bytes_each)| {
-        let row = Row { what, engine, threads, per_second, bytes_each };
+    let mut add = |what, engine, threads, measured| {
+        let row = Row { what, engine, threads, measured };
         show(&row, arguments.json);
         rows.push(row);
     };
@@ -184,6 +258,9 @@ fn main() {
                 add("puts", name, threads, puts(&**engine, threads, &arguments));
             }
             add("puts", "floor", threads, floor.measure(threads, arguments.seconds));
+        }
+        if arguments.beside != Beside::Nothing {
+            continue;
         }
         for &threads in &arguments.readers {
             for (name, engine, _) in &engines {
@@ -200,7 +277,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
-/// Medians over the rounds; puts also as a part of the floor, the mean of those before and after each row.
+/// Medians over the rounds; puts also as a part of the floor, the mean of those before and after each row. Latencies are those of all
+/// rounds together.
 fn summarise(rows: &[Row], json: bool) {
     let mut seen: Vec<(&str, &str, usize)> = Vec::new();
     for row in rows {
@@ -209,33 +287,38 @@ fn summarise(rows: &[Row], json: bool) {
         }
     }
     let medians = |what: &str, engine: &str, threads: usize| {
-        let (mut rates, mut bytes, mut parts) = (vec![], vec![], vec![]);
+        let (mut rates, mut bytes, mut parts, mut latencies) = (vec![], vec![], vec![], no_latencies());
         for (at, row) in rows.iter().enumerate() {
             if (row.what, row.engine, row.threads) == (what, engine, threads) {
-                rates.push(row.per_second);
-                bytes.push(row.bytes_each);
+                rates.push(row.measured.per_second);
+                bytes.push(row.measured.bytes_each);
+                latencies += &row.measured.latencies;
                 if what == "puts" && engine != "floor" {
-                    parts.push(row.per_second / ((rows[at - 1].per_second + rows[at + 1].per_second) / 2.0));
+                    let floors = [&rows[at - 1], &rows[at + 1]].map(|row| row.measured.per_second);
+                    parts.push(row.measured.per_second / (floors.iter().sum::<f64>() / 2.0));
                 }
             }
         }
-        (median(rates), median(bytes), (!parts.is_empty()).then(|| median(parts)))
+        let of_floor = (!parts.is_empty()).then(|| median(parts));
+        (median(rates), median(bytes), of_floor, quantiles(&latencies))
     };
     let mut all = Vec::new();
     if !json {
-        println!("\nmedians");
+        println!("\nmedians; latencies in us: p50, p99, p99.9, longest");
     }
     for (what, engine, threads) in seen {
-        let (per_second, bytes_each, of_floor) = medians(what, engine, threads);
+        let (per_second, bytes_each, of_floor, [p50, p99, p99_9, longest]) = medians(what, engine, threads);
         if json {
             all.push(json!({
                 "what": what, "engine": engine, "threads": threads, "per_second": per_second,
                 "bytes_each": bytes_each, "of_floor": of_floor,
+                "latency_us": { "p50": p50, "p99": p99, "p99_9": p99_9, "max": longest },
             }));
         } else {
             let of_floor = of_floor.map_or(String::new(), |part| format!("{part:>6.2} of the floor"));
             println!(
-                "{what:<6} {engine:<14} {threads:>3} {per_second:>12.0} /s {bytes_each:>8.0} bytes {of_floor}"
+                "{what:<6} {engine:<14} {threads:>3} {per_second:>12.0} /s {bytes_each:>8.0} bytes \
+                 {p50:>8.0} {p99:>8.0} {p99_9:>8.0} {longest:>8.0} {of_floor}"
             );
         }
     }

@@ -48,6 +48,12 @@ unsafe extern "C" {
         batch: *mut c_void,
         error: *mut *mut c_char,
     );
+    fn rocksdb_create_iterator(database: *mut c_void, options: *const c_void) -> *mut c_void;
+    fn rocksdb_iter_seek_to_first(iterator: *mut c_void);
+    fn rocksdb_iter_valid(iterator: *const c_void) -> c_uchar;
+    fn rocksdb_iter_next(iterator: *mut c_void);
+    fn rocksdb_iter_value(iterator: *const c_void, bytes: *mut usize) -> *const u8;
+    fn rocksdb_iter_destroy(iterator: *mut c_void);
     fn rocksdb_close(database: *mut c_void);
 }
 
@@ -117,6 +123,23 @@ impl Engine for RocksDb {
                 rocksdb_writebatch_destroy(writes);
             }
         });
+    }
+    fn scan(&self) -> Option<u64> {
+        let mut count = 0;
+        // SAFETY: an iterator reads the database as it was when it was made; a value lives until the iterator moves.
+        unsafe {
+            let iterator = rocksdb_create_iterator(self.database, self.read);
+            rocksdb_iter_seek_to_first(iterator);
+            while rocksdb_iter_valid(iterator) != 0 {
+                let mut bytes = 0;
+                let value = rocksdb_iter_value(iterator, &mut bytes);
+                touch(std::slice::from_raw_parts(value, bytes));
+                count += 1;
+                rocksdb_iter_next(iterator);
+            }
+            rocksdb_iter_destroy(iterator);
+        }
+        Some(count)
     }
 }
 
