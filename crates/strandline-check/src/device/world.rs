@@ -115,6 +115,16 @@ impl World for DeviceWorld {
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         self.recorder.load_range(thread, space, offset, into);
     }
+    fn give_back(&self, thread: usize, offset: u64, bytes: u64) {
+        // What the file shows now, whatever was stored here since: a page that was not clean loses stores.
+        let file = self.device.contents(DeviceFile::Heap);
+        for at in (offset..offset + bytes).step_by(8) {
+            let word = file[at as usize..at as usize + 8].try_into().unwrap_or_default();
+            let store = Operation::Store(Space::Persistent, at, u64::from_le_bytes(word));
+            self.recorder.perform(thread, store);
+        }
+        self.journal.note(|| format!("thread {thread}: gives back {offset:#x}+{bytes}"));
+    }
     fn switches(&self, thread: usize) -> bool {
         self.recorder.switches(thread)
     }

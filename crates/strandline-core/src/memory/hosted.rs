@@ -146,6 +146,10 @@ pub trait World {
     /// `thread` wakes those that wait for the volatile word at `offset`. Nothing to a world in which they spin.
     fn wake(&self, _thread: usize, _offset: u64) {}
 
+    /// `thread` gives back the memory of whole pages that the pool's file has; see [`Memory::give_back`]. Only worlds over a private
+    /// mapping have anything to do.
+    fn give_back(&self, _thread: usize, _offset: u64, _bytes: u64) {}
+
     /// Whether another thread may run after the operation that `thread` has just performed.
     fn switches(&self, thread: usize) -> bool;
 
@@ -418,6 +422,13 @@ impl Memory for Hosted {
             self.non_temporal_line.set(None);
             self.perform(Operation::Fence(step));
         }
+    }
+
+    fn give_back(&self, at: PersistentAddress, bytes: u64) {
+        self.perform_by(|world, thread| {
+            world.give_back(thread, at.offset(), bytes);
+            0
+        });
     }
 
     fn prefetch_for_write(&self, _: PersistentAddress) {}

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::process::Process;
 use super::protection::{AllocatedKey, ProtectionKey};
-use super::system;
+use super::{PAGE_BYTES, system};
 use crate::error::{Error, FILE_GONE, Result};
 
 /// How a file's words are mapped.
@@ -121,6 +121,22 @@ impl Mapping {
         let length = (self.words * 8).min(usize::try_from(bytes).unwrap_or(usize::MAX));
         // SAFETY: the range is this mapping, or begins it.
         unsafe { system::map_ahead(self.base.cast(), length, to_write) };
+    }
+
+    /// Gives back the memory of the whole pages in the `bytes` bytes at `offset`, where the mapping is a private one of a file: stores
+    /// that went there since it was mapped are gone, and loads find what the file holds.
+    ///
+    /// # Panics
+    /// They are not whole pages of the mapping.
+    pub fn give_back(&self, offset: u64, bytes: u64) {
+        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= 8 * self.words as u64);
+        let is_pages = offset.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
+        assert!(is_inside && is_pages, "{bytes} bytes at {offset:#x} are not whole pages of the mapping");
+        if self.file.is_some() && !self.is_shared {
+            let first = self.base.wrapping_byte_add(offset as usize);
+            // SAFETY: whole pages inside this mapping, which is one of a file, and all access to it is by atomics.
+            unsafe { system::give_back(first.cast(), bytes as usize) };
+        }
     }
 
     /// Protects the mapping against stray writes: from now on only [`Native`](super::Native) stores to it.

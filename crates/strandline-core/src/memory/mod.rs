@@ -263,6 +263,11 @@ pub trait Memory {
         }
     }
 
+    /// Gives back the memory of the pages in the `bytes` bytes at `at`, whole pages of whose contents the pool's file has
+    /// every byte: what is read there from now on comes from the file. Nobody stores to them meanwhile. Only memory over a
+    /// private mapping has any to give back.
+    fn give_back(&self, _at: PersistentAddress, _bytes: u64) {}
+
     /// Whether an access of `words` words at `at` is aligned and inside its space.
     #[inline(always)]
     fn contains<A: Address>(&self, at: A, words: u64) -> bool {
@@ -462,5 +467,8 @@ impl<M: Memory> Memory for &M {
     }
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         (**self).make_space(at, bytes)
+    }
+    fn give_back(&self, at: PersistentAddress, bytes: u64) {
+        (**self).give_back(at, bytes);
     }
 }

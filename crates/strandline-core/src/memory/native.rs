@@ -435,6 +435,10 @@ impl Memory for Native {
         }
     }
 
+    fn give_back(&self, at: PersistentAddress, bytes: u64) {
+        self.persistent.mapping.give_back(at.offset(), bytes);
+    }
+
     #[inline(always)]
     fn prefetch_for_write(&self, at: PersistentAddress) {
         write_back::prefetch_for_write(self.persistent.base.wrapping_byte_add(at.offset() as usize));
@@ -521,6 +525,7 @@ impl Memory for Native {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::{MappingKind, PAGE_BYTES};
 
     fn words(bytes: u64) -> Arc<Mapping> {
         Arc::new(Mapping::anonymous(bytes).unwrap())
@@ -552,6 +557,30 @@ mod tests {
             }
             assert_eq!(memory.load_data::<3>(at(4096 + 48)), None, "two lines");
             assert_eq!(memory.load_data::<2>(at(4096 + 8 * 1023)), None, "beyond the end");
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_is_read_from_the_file() {
+        use std::os::unix::fs::FileExt;
+        let page = PAGE_BYTES as usize;
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&vec![1; 4 * page], 0).unwrap();
+        let over =
+            |mapping| Native::new(Arc::new(mapping), words(1 << 12), Domain::Process, None, None).unwrap();
+        let private = over(Mapping::file(&file, 4 * PAGE_BYTES, MappingKind::Private).unwrap());
+        let shared = over(Mapping::file(&file, 4 * PAGE_BYTES, MappingKind::Shared).unwrap());
+        let anonymous = over(Mapping::anonymous(4 * PAGE_BYTES).unwrap());
+        let firsts = |memory: &Native| {
+            [0, 1, 2, 3].map(|number| memory.load(PersistentAddress::new(number * PAGE_BYTES)))
+        };
+        let in_file = u64::from_le_bytes([1; 8]);
+        for (memory, given_back) in [(private, in_file), (anonymous, 7), (shared, 7)] {
+            for number in 0..4 {
+                memory.store(PersistentAddress::new(number * PAGE_BYTES), 7);
+            }
+            memory.give_back(PersistentAddress::new(PAGE_BYTES), 2 * PAGE_BYTES);
+            assert_eq!(firsts(&memory), [7, given_back, given_back, 7]);
         }
     }
 

@@ -95,6 +95,17 @@ pub unsafe fn map_ahead(base: *mut c_void, bytes: usize, to_write: bool) {
     let _ = unsafe { libc::madvise(base, bytes, advice) };
 }
 
+/// Drops the pages of a mapping of a file from this process: what was stored to a private one is gone, and they are read from the file
+/// when they are next touched. Where the system does not do it they stay, so that this is a matter of memory alone to whoever has
+/// the same bytes in the file.
+///
+/// # Safety
+/// The range is a mapping of the caller's, or whole pages of one, of a file; whoever reads it reads atomics, or nobody does.
+pub unsafe fn give_back(base: *mut c_void, bytes: usize) {
+    // SAFETY: the caller's promise; to readers the pages change as if somebody had stored.
+    let _ = unsafe { libc::madvise(base, bytes, libc::MADV_DONTNEED) };
+}
+
 /// Has a mapping's bytes be zeros in every child that is forked from now on.
 ///
 /// # Safety
