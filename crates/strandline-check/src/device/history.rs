@@ -58,6 +58,7 @@ impl History {
         let parameters = SyncParameters {
             ring_blocks: one_of(&mut rng, [6, 8, 16]),
             dirty_pages: one_of(&mut rng, [1, 2, 100]),
+            memory_pages: one_of(&mut rng, [0, 2, 100]),
             // So that it fills up.
             staging_blocks: 1,
         };

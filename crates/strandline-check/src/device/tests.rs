@@ -81,7 +81,8 @@ fn every_omitted_step_is_found() {
 }
 
 fn small_pool(ring_blocks: u64, concurrency: Concurrency) -> Pool {
-    let parameters = SyncParameters { ring_blocks, dirty_pages: 100, staging_blocks: 1 };
+    let parameters =
+        SyncParameters { ring_blocks, dirty_pages: 100, staging_blocks: 1, ..SyncParameters::default() };
     Pool::create(1, false, 8, parameters, concurrency, None, Journal::default()).unwrap()
 }
 
@@ -225,7 +226,12 @@ fn a_log_file_is_the_pools_own_and_whole() {
     other.write(DeviceFile::Log, 0, header).unwrap();
     assert!(problem(&other).contains("truncated"));
     assert!(
-        create(&other, IDENTITY, SyncParameters { ring_blocks: 1, dirty_pages: 1, staging_blocks: 1 }, 0)
-            .is_err()
+        create(
+            &other,
+            IDENTITY,
+            SyncParameters { ring_blocks: 1, dirty_pages: 1, staging_blocks: 1, ..SyncParameters::default() },
+            0
+        )
+        .is_err()
     );
 }

@@ -15,9 +15,11 @@
 //! Nothing but n says what counts: the first n granules along the extents. They, and the addresses that lead to them, are durable
 //! before n is, and n before the data that they are of.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use crate::layout::{Layout, SECTOR_BYTES};
-use crate::memory::{Memory, PersistentAddress, Step, WORD_BYTES};
+use crate::memory::{Memory, PAGE_BYTES, PersistentAddress, Step, WORD_BYTES};
 
 /// Bytes in a granule.
 pub(crate) const GRANULE_BYTES: u64 = SECTOR_BYTES;
@@ -229,9 +231,34 @@ impl Journal {
     }
 
     /// Puts everything back, durably but under `Sync`; `restored` is told each granule's address before that.
-    pub fn roll_back<M: Memory>(&self, memory: &M, mut restored: impl FnMut(PersistentAddress)) {
+    pub fn roll_back<M: Memory>(&self, memory: &M, restored: impl FnMut(PersistentAddress)) {
+        self.put_back(memory, 0..self.granules, restored);
+        memory.fence(Step::JournalRollBackFence);
+    }
+
+    /// The numbers of its granules, in parts of so many.
+    pub fn parts(&self, granules: u64) -> impl Iterator<Item = Range<u64>> + use<> {
+        let all = self.granules;
+        (0..all).step_by(granules as usize).map(move |first| first..all.min(first + granules))
+    }
+
+    /// Puts some of it back; the pages in which that lies, in order.
+    pub fn roll_back_part<M: Memory>(&self, memory: &M, granules: Range<u64>) -> Vec<u64> {
+        let mut pages = Vec::new();
+        self.put_back(memory, granules, |granule| pages.push(granule.offset() / PAGE_BYTES));
+        pages.sort_unstable();
+        pages.dedup();
+        pages
+    }
+
+    fn put_back<M: Memory>(
+        &self,
+        memory: &M,
+        granules: Range<u64>,
+        mut restored: impl FnMut(PersistentAddress),
+    ) {
         let mut words = [0; GRANULE_WORDS];
-        for number in 0..self.granules {
+        for number in granules {
             let (extent, index) = self.place(number);
             let granule = self.saved(memory, number);
             restored(granule);
@@ -239,7 +266,6 @@ impl Journal {
             memory.store_range(granule, &words);
             memory.write_back_range(granule, GRANULE_BYTES, Step::JournalRollBackWriteBack);
         }
-        memory.fence(Step::JournalRollBackFence);
     }
 }
 

@@ -142,6 +142,8 @@ pub enum Step {
     SyncHeapFlush,
     /// `Sync`: the flush between a checkpoint's slot and the reuse of the ring.
     SyncSlotFlush,
+    /// `Sync`: of the pages in memory only clean ones are given back (a comparison).
+    SyncGiveBackClean,
     /// `Sync`: recovery writes the blocks that it accepts again.
     SyncRecoveryBlocks,
     /// `Sync`: recovery drops a last transaction without commit record (a comparison).
@@ -234,7 +236,7 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 16] = [
+    pub const SYNC: [Self; 17] = [
         Self::SyncRoom,
         Self::SyncLogFlush,
         Self::SyncReadWait,
@@ -243,6 +245,7 @@ impl Step {
         Self::SyncLogEndAfterCopy,
         Self::SyncHeapFlush,
         Self::SyncSlotFlush,
+        Self::SyncGiveBackClean,
         Self::SyncRecoveryBlocks,
         Self::SyncRecoveryIncomplete,
         Self::SyncRecoveryPages,

@@ -53,7 +53,7 @@ impl SharedLog {
     /// Whether a large transaction has so many dirty pages that it should write them.
     pub(crate) fn is_dirty_enough<M: Memory>(&self, view: &View<M>) -> bool {
         let memory = &view.memory;
-        memory.load(self.dirty_count(memory.load(self.active_bitmap()))) >= self.dirty_bound
+        memory.load(self.count(memory.load(self.active_bitmap()))) >= self.dirty_bound
     }
 
     /// Writes all dirty pages, and the journal first, of which `durable` granules were durable before.
@@ -74,7 +74,7 @@ impl SharedLog {
             self.write_journal(view, device, journal, durable)?;
         }
         self.write_dirty_pages(view, device, active)?;
-        memory.store(self.dirty_count(active), 0);
+        memory.store(self.count(active), 0);
         if late {
             self.write_journal(view, device, journal, durable)?;
         }

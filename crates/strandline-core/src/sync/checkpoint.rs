@@ -16,10 +16,7 @@
 //! replay stores anew whatever a page held that was written too early, whole or torn. A crash after it
 //! begins at S, and finds all that lies below it in the file.
 //!
-//! # Left out
-//!
-//! Giving clean pages back to the system (`MADV_DONTNEED`) over a memory bound: the heap stays in memory once
-//! touched. What is bounded is the number of *dirty* pages, and so the length of a checkpoint.
+//! Then, over the memory bound, clean pages are given back ([`pages`](super::pages)).
 
 use crate::error::Result;
 use crate::layout::{PAGE_BYTES, View};
@@ -45,6 +42,8 @@ pub struct CheckpointReport {
     pub pages: u64,
     /// Blocks of the log freed.
     pub blocks: u64,
+    /// Pages of 4 KB given back to the system.
+    pub given_back: u64,
 }
 
 /// Copies a page out of memory, word by word.
@@ -68,6 +67,8 @@ impl SharedLog {
         lock(memory, self.checkpointing());
         memory.store(self.wanted(), 0);
         let report = self.check_poison(memory).and_then(|()| self.run_checkpoint(view));
+        let report =
+            report.map(|report| CheckpointReport { given_back: self.give_back_clean(view), ..report });
         unlock(memory, self.checkpointing());
         // After the unlock: who waits for room and finds none may ask again.
         self.announce_room(memory);
@@ -77,30 +78,23 @@ impl SharedLog {
     pub(super) fn run_checkpoint<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
         let memory = &view.memory;
         let device = self.device(view)?;
-        let gated = !memory.omitted(Step::SyncGate);
-        if gated {
-            memory.fetch_add(self.gate(), 1);
-            self.wait_for_commits(view);
-        }
+        self.close_gate(view);
         lock(memory, self.latch());
         let start = self.close_block(memory);
         let watermark = memory.load(self.last_transaction());
         unlock(memory, self.latch());
         let taken = memory.load(self.active_bitmap());
         memory.store(self.active_bitmap(), 1 - taken);
-        if gated {
-            memory.store(self.gate(), 0);
-            memory.wake(self.gate());
-        }
+        self.open_gate(memory);
         // Commits that waited because too much was dirty.
         self.announce_room(memory);
 
         let old_start = memory.load(self.start());
         if start == old_start {
-            return Ok(CheckpointReport { start, watermark, pages: 0, blocks: 0 });
+            return Ok(CheckpointReport { start, watermark, ..CheckpointReport::default() });
         }
         let pages = self.write_dirty_pages(view, device, taken)?;
-        memory.store(self.dirty_count(taken), 0);
+        memory.store(self.count(taken), 0);
         // Even without a page: no slot speaks of what is not durable.
         self.wait_durable(view, watermark)?;
         if !memory.omitted(Step::SyncHeapFlush) {
@@ -108,7 +102,23 @@ impl SharedLog {
         }
         self.write_slot(view, device, start, watermark)?;
         memory.store(self.start(), start);
-        Ok(CheckpointReport { start, watermark, pages, blocks: start - old_start })
+        Ok(CheckpointReport { start, watermark, pages, blocks: start - old_start, given_back: 0 })
+    }
+
+    /// Keeps commits from beginning, and waits until no thread is in commit.
+    pub(super) fn close_gate<M: Memory>(&self, view: &View<M>) {
+        if !view.memory.omitted(Step::SyncGate) {
+            view.memory.fetch_add(self.gate(), 1);
+            self.wait_for_commits(view);
+        }
+    }
+
+    /// Lets commits begin again.
+    pub(super) fn open_gate<M: Memory>(&self, memory: &M) {
+        if !memory.omitted(Step::SyncGate) {
+            memory.store(self.gate(), 0);
+            memory.wake(self.gate());
+        }
     }
 
     /// Waits until no thread is in commit; the gate is closed.

@@ -11,9 +11,10 @@
 //! | `file_device.rs` | [`FileDevice`], the device of real files |
 //! | `block.rs` | the format of a block, and of the log file's header |
 //! | `slot.rs` | the format of a checkpoint slot |
-//! | `shared_log.rs` | reservation, append, group flush, dirty pages |
+//! | `shared_log.rs` | reservation, append, group flush |
 //! | `checkpoint.rs` | the checkpoint |
 //! | `alone.rs` | large transactions, which run alone and write the heap file themselves |
+//! | `pages.rs` | pages: dirty ones, those that are private copies, giving memory back |
 //! | `recovery.rs` | recovery, and making a new log |
 //! | `repair.rs` | what is damaged in log header and slots, and what mends it |
 //!
@@ -24,6 +25,7 @@ mod alone;
 mod block;
 mod checkpoint;
 mod file_device;
+mod pages;
 mod recovery;
 mod repair;
 mod shared_log;

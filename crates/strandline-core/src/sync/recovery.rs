@@ -13,8 +13,9 @@
 //!    writing it would build on what a power failure takes away. (The slot too: the next one goes over the
 //!    other slot, which may be the only one on the medium. Where a sector is written whole or not at all that
 //!    would do no harm; it costs one write.)
-//! 4. If a large transaction was cut short, what its journal has is put back (`alone.rs`). The transactions are replayed into memory, and every page that they touch, changed or not, is written to the
-//!    heap file; flush. Unchanged pages too: that the page cache already shows the new contents says nothing.
+//! 4. If a large transaction was cut short, what its journal has is put back (`alone.rs`). The transactions are replayed into memory, page
+//!    by page, and every page that they touch, changed or not, is written to the heap file; flush. What is written and over the memory
+//!    bound is given back. Unchanged pages too: that the page cache already shows the new contents says nothing.
 //! 5. The life that begins is written into the log's header, durably. Then a slot with S + N, the highest TxID accepted and that
 //!    life goes over the older slot; flush. Every number of an
 //!    earlier life is below the S + N of its durable slot, and marked with another life, so that no block it left can
@@ -45,6 +46,8 @@ use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 const BATCH_BLOCKS: u64 = 256;
 /// Blocks written again in one durable write: each waits for the device to flush.
 const AGAIN_BLOCKS: u64 = 4096;
+/// Pages replayed at a time.
+const BATCH_PAGES: usize = 256;
 
 /// What the recovery of a `Sync` pool found and did.
 ///
@@ -89,7 +92,7 @@ struct Found {
     index: u64,
     /// The accepted blocks, from S on.
     blocks: Vec<u8>,
-    /// The writes of the committed transactions in TxID order.
+    /// The writes of the committed transactions by page, those of one page in TxID order.
     writes: Vec<Write>,
     /// That of a large transaction that was cut short.
     journal: Option<Journal>,
@@ -230,32 +233,21 @@ impl SharedLog {
         if !memory.omitted(Step::SyncRecoveryBlocks) {
             self.write_again(device, found.slot.start, &found.blocks)?;
         }
-        let mut touched = PageSet::new(&view.layout);
+        let mut copies = AlignedBuffer::new((BATCH_PAGES as u64 * PAGE_BYTES) as usize);
         if let Some(journal) = &found.journal
             && !memory.omitted(Step::SyncJournalRollBack)
         {
-            journal.roll_back(memory, |granule| touched.insert(granule));
-        }
-        let pages = replay(view, &found.writes, touched);
-        let mut copies = AlignedBuffer::new((BATCH_BLOCKS * PAGE_BYTES) as usize);
-        for batch in pages.chunks(BATCH_BLOCKS as usize) {
-            let copies = &mut copies[..batch.len() * PAGE_BYTES as usize];
-            for (&page, copy) in batch.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
-                copy_page(memory, page, copy);
-            }
-            if memory.omitted(Step::SyncRecoveryPages) {
-                for (&page, copy) in batch.iter().zip(copies.chunks_exact(PAGE_BYTES as usize)) {
-                    let mut shown = AlignedBuffer::new(PAGE_BYTES as usize);
-                    device.read(heap, page * PAGE_BYTES, &mut shown).map_err(cannot("read", heap))?;
-                    if shown[..] != copy[..] {
-                        device.write(heap, page * PAGE_BYTES, copy).map_err(cannot("write", heap))?;
-                    }
-                }
-            } else {
-                device.write_pages(heap, batch, copies).map_err(cannot("write", heap))?;
+            for granules in journal.parts(BATCH_PAGES as u64) {
+                let pages = journal.roll_back_part(memory, granules);
+                found.report.pages += pages.len() as u64;
+                self.write_recovered(view, device, &pages, &mut copies)?;
             }
         }
-        found.report.pages = pages.len() as u64;
+        for (writes, pages) in batches(&found.writes) {
+            store_home(memory, writes);
+            found.report.pages += pages.len() as u64;
+            self.write_recovered(view, device, &pages, &mut copies)?;
+        }
         if !memory.omitted(Step::SyncRecoveryHeapFlush) {
             device.flush(heap).map_err(cannot("flush", heap))?;
         }
@@ -279,6 +271,35 @@ impl SharedLog {
         Ok(found.report)
     }
 
+    /// Writes pages that recovery has stored to, and gives memory back where there is too much.
+    fn write_recovered<M: Memory>(
+        &self,
+        view: &View<M>,
+        device: &dyn Device,
+        pages: &[u64],
+        copies: &mut [u8],
+    ) -> Result<()> {
+        let (memory, heap) = (&view.memory, DeviceFile::Heap);
+        let copies = &mut copies[..pages.len() * PAGE_BYTES as usize];
+        for (&page, copy) in pages.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
+            copy_page(memory, page, copy);
+        }
+        if memory.omitted(Step::SyncRecoveryPages) {
+            for (&page, copy) in pages.iter().zip(copies.chunks_exact(PAGE_BYTES as usize)) {
+                let mut shown = AlignedBuffer::new(PAGE_BYTES as usize);
+                device.read(heap, page * PAGE_BYTES, &mut shown).map_err(cannot("read", heap))?;
+                if shown[..] != copy[..] {
+                    device.write(heap, page * PAGE_BYTES, copy).map_err(cannot("write", heap))?;
+                }
+            }
+        } else {
+            device.write_pages(heap, pages, copies).map_err(cannot("write", heap))?;
+        }
+        self.mark_private(memory, pages);
+        self.give_back_clean(view);
+        Ok(())
+    }
+
     /// Replays the log into memory and writes nothing, for a pool that is only read.
     ///
     /// # Errors
@@ -288,7 +309,10 @@ impl SharedLog {
         if let Some(journal) = &found.journal {
             journal.roll_back(&view.memory, |_| ());
         }
-        found.report.pages = replay(view, &found.writes, PageSet::new(&view.layout)).len() as u64;
+        for (writes, pages) in batches(&found.writes) {
+            store_home(&view.memory, writes);
+            found.report.pages += pages.len() as u64;
+        }
         self.begin_at(&view.memory, found.slot.start + self.ring, found.report.watermark);
         Ok(found.report)
     }
@@ -387,6 +411,8 @@ impl SharedLog {
             replay.writes.truncate(replay.committed);
         }
         report.words = replay.writes.len() as u64;
+        // Those of one page keep their order.
+        replay.writes.sort_by_key(page_of);
         let journal = self.find_journal(view, slot.generation)?;
         Ok(Found { slot, index, blocks, writes: replay.writes, journal, report })
     }
@@ -419,38 +445,30 @@ impl SharedLog {
     }
 }
 
-/// Pages of a pool.
-struct PageSet(Vec<u64>);
-
-impl PageSet {
-    fn new(layout: &Layout) -> Self {
-        Self(vec![0; (layout.geometry.size / PAGE_BYTES).div_ceil(64) as usize])
-    }
-
-    fn insert(&mut self, at: PersistentAddress) {
-        let page = at.offset() / PAGE_BYTES;
-        self.0[(page / 64) as usize] |= 1 << (page % 64);
-    }
-
-    /// Their numbers, in order.
-    fn into_vec(self) -> Vec<u64> {
-        let pages = (0..).zip(self.0).flat_map(|(index, word)| {
-            (0..64).filter(move |bit| word & 1u64 << bit != 0).map(move |bit| 64 * index + bit)
-        });
-        pages.collect()
-    }
+fn page_of(write: &Write) -> u64 {
+    write.address.offset() / PAGE_BYTES
 }
 
-/// Stores the writes home; returns the pages that they lie in and those of `touched`, in order.
-fn replay<M: Memory>(view: &View<M>, writes: &[Write], mut touched: PageSet) -> Vec<u64> {
-    let memory = &view.memory;
+/// The writes, which are sorted by page, in portions that lie in so few pages that their copies are made and written together; and
+/// these pages.
+fn batches(mut writes: &[Write]) -> impl Iterator<Item = (&[Write], Vec<u64>)> {
+    std::iter::from_fn(move || {
+        let mut pages = Vec::with_capacity(BATCH_PAGES);
+        let mut of_pages = writes.chunk_by(|one, next| page_of(one) == page_of(next)).take(BATCH_PAGES);
+        let length =
+            of_pages.by_ref().inspect(|of_page| pages.push(page_of(&of_page[0]))).map(<[_]>::len).sum();
+        let (now, later) = writes.split_at(length);
+        writes = later;
+        (!now.is_empty()).then_some((now, pages))
+    })
+}
+
+fn store_home<M: Memory>(memory: &M, writes: &[Write]) {
     for write in writes {
         let value = match write.mask {
             0xff => write.value,
             mask => merge(memory.load(write.address), write.value, mask),
         };
         memory.store(write.address, value);
-        touched.insert(write.address);
     }
-    touched.into_vec()
 }

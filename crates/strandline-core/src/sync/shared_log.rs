@@ -47,6 +47,7 @@ use crate::log::{RECORD_BLOCKS, Record};
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step, VolatileAddress, WORD_BYTES, system};
 
 use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
+use super::pages::BITMAPS;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile, Page};
 use crate::memory::latch::{load_in_order, lock, unlock};
 
@@ -71,14 +72,17 @@ pub struct SyncParameters {
     pub ring_blocks: u64,
     /// Dirty 4 KB pages at which a checkpoint is wanted; at twice as many, commits wait for it.
     pub dirty_pages: u64,
+    /// 4 KB pages of the heap that may be copies in this process's memory; what is more and clean is given back to the system after each
+    /// checkpoint, and read from the heap file when it is next needed.
+    pub memory_pages: u64,
     /// 4 KB blocks of memory, beyond what the largest transaction takes, in which blocks wait to be written.
     pub staging_blocks: u64,
 }
 
 impl Default for SyncParameters {
-    /// A ring of 64 MB; a checkpoint at 64 MB of dirty pages.
+    /// A ring of 64 MB; a checkpoint at 64 MB of dirty pages; 1 GB of the heap in memory.
     fn default() -> Self {
-        Self { ring_blocks: 16384, dirty_pages: 16384, staging_blocks: 32 }
+        Self { ring_blocks: 16384, dirty_pages: 16384, memory_pages: 1 << 18, staging_blocks: 32 }
     }
 }
 
@@ -113,7 +117,8 @@ pub struct SharedLog {
     pub(super) ring: u64,
     staging: u64,
     pub(super) dirty_bound: u64,
-    /// Words in each of the two bitmaps of dirty pages.
+    pub(super) private_bound: u64,
+    /// Words in each of the bitmaps of pages.
     pub(super) bitmap_words: u64,
     /// The log's.
     pub(super) identity: LogIdentity,
@@ -186,6 +191,7 @@ impl SharedLog {
             ring: parameters.ring_blocks,
             staging: Self::staging_blocks(layout, parameters),
             dirty_bound: parameters.dirty_pages,
+            private_bound: parameters.memory_pages,
             bitmap_words: Self::bitmap_words(layout),
             identity,
             seed: identity.seed(),
@@ -196,7 +202,7 @@ impl SharedLog {
     /// Bytes of volatile words that it takes, for [`SharedLayout::new`]. They begin as zeros.
     pub fn volatile_bytes(layout: &Layout, parameters: SyncParameters) -> u64 {
         Self::LINES * LINE_BYTES
-            + 2 * WORD_BYTES * Self::bitmap_words(layout)
+            + BITMAPS * WORD_BYTES * Self::bitmap_words(layout)
             + BLOCK_BYTES * Self::staging_blocks(layout, parameters)
     }
 
@@ -294,13 +300,17 @@ impl SharedLog {
     pub(super) fn newest_slot(&self) -> VolatileAddress {
         self.line(13).word(1)
     }
-    /// Which of the two bitmaps commits mark: 0 or 1.
+    /// Which of the two bitmaps of dirty pages commits mark: 0 or 1.
     pub(super) fn active_bitmap(&self) -> VolatileAddress {
         self.line(14)
     }
     /// Pages marked in bitmap `which`.
-    pub(super) fn dirty_count(&self, which: u64) -> VolatileAddress {
+    pub(super) fn count(&self, which: u64) -> VolatileAddress {
         self.line(15 + which)
+    }
+    /// The bitmap word of private pages to look at next.
+    pub(super) fn hand(&self) -> VolatileAddress {
+        self.line(15 + BITMAPS)
     }
     /// Word `index` of bitmap `which`.
     pub(super) fn bitmap(&self, which: u64, index: u64) -> VolatileAddress {
@@ -308,7 +318,7 @@ impl SharedLog {
     }
     /// Where block `number` is staged.
     fn staged(&self, number: u64) -> VolatileAddress {
-        self.line(Self::LINES).word(2 * self.bitmap_words + number % self.staging * BLOCK_WORDS)
+        self.line(Self::LINES).word(BITMAPS * self.bitmap_words + number % self.staging * BLOCK_WORDS)
     }
 
     pub(super) fn device<'v, M: Memory>(&self, view: &'v View<M>) -> Result<&'v dyn Device> {
@@ -374,7 +384,7 @@ impl SharedLog {
 
     fn is_too_dirty<M: Memory>(&self, memory: &M) -> bool {
         let active = memory.load(self.active_bitmap());
-        memory.load(self.dirty_count(active)) >= 2 * self.dirty_bound
+        memory.load(self.count(active)) >= 2 * self.dirty_bound
     }
 
     fn try_reserve<M: Memory>(&self, memory: &M, blocks: u64) -> Room {
@@ -528,44 +538,6 @@ impl SharedLog {
         }
     }
 
-    /// Marks the pages of the lines that a transaction is about to store home.
-    pub(crate) fn mark_dirty<M: Memory>(
-        &self,
-        view: &View<M>,
-        lines: impl Iterator<Item = PersistentAddress>,
-    ) {
-        let memory = &view.memory;
-        // No checkpoint changes the bitmap while this thread is in commit.
-        let active = memory.load(self.active_bitmap());
-        let (mut last, mut marked) = (u64::MAX, 0);
-        for line in lines {
-            let page = line.offset() / PAGE_BYTES;
-            if page != last {
-                last = page;
-                marked += u64::from(self.mark(memory, active, page));
-            }
-        }
-        if marked != 0 {
-            let before = memory.fetch_add(self.dirty_count(active), marked);
-            if before + marked >= self.dirty_bound {
-                self.ask_for_checkpoint(memory);
-            }
-        }
-    }
-
-    /// Marks a page; whether it was clean.
-    fn mark<M: Memory>(&self, memory: &M, active: u64, page: u64) -> bool {
-        let (word, bit) = (self.bitmap(active, page / 64), 1 << (page % 64));
-        let mut old = memory.load(word);
-        while old & bit == 0 {
-            match memory.compare_exchange(word, old, old | bit) {
-                Ok(_) => return true,
-                Err(now) => old = now,
-            }
-        }
-        false
-    }
-
     /// Clears `in_commit`, and tells a checkpoint that waits for that.
     pub(crate) fn leave<M: Memory>(&self, view: &View<M>, slot: Slot) {
         let (memory, state) = (&view.memory, slot.commit_state());
@@ -690,7 +662,7 @@ impl SharedLog {
         let active = memory.load(self.active_bitmap());
         memory.load(self.wanted()) != 0
             || self.is_half_used(memory, memory.load(self.filling()))
-            || memory.load(self.dirty_count(active)) >= self.dirty_bound
+            || memory.load(self.count(active)) >= self.dirty_bound
     }
 
     /// Asks for a checkpoint, or wakes whoever waits to run one so that it looks why.
@@ -700,7 +672,7 @@ impl SharedLog {
     }
 
     /// Asks for a checkpoint unless one is asked for or running: whoever still needs one after it asks again.
-    fn ask_for_checkpoint<M: Memory>(&self, memory: &M) {
+    pub(super) fn ask_for_checkpoint<M: Memory>(&self, memory: &M) {
         if memory.load(self.wanted()) == 0 && memory.load(self.checkpointing()) == 0 {
             self.request_checkpoint(memory);
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::Domain;
-use crate::engine::Worker;
+use crate::engine::{Tx, Worker};
 use crate::layout::{Geometry, Layout, SharedLayout, View};
 use crate::memory::{Device, DeviceFile, Mapping, MappingKind, Memory, Native};
 use crate::transaction::{Concurrency, Read, Runner, Transaction};
@@ -108,7 +108,8 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
     for (buffered, concurrency) in
         [(false, Concurrency::Stm), (true, Concurrency::SingleWriter), (true, Concurrency::Stm)]
     {
-        let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1 };
+        let parameters =
+            SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1, memory_pages: 4 };
         let files = Files::create(SMALL, parameters, buffered);
         let (counter, others) = (files.layout.root(0), files.layout.chunks);
         for life in 1..=2 {
@@ -140,7 +141,7 @@ fn nobody_waits_for_ever() {
         let geometry = Geometry { logs: 8, ..SMALL };
         let files = Files::create(
             geometry,
-            SyncParameters { ring_blocks: 7, dirty_pages: 2, staging_blocks: 1 },
+            SyncParameters { ring_blocks: 7, dirty_pages: 2, staging_blocks: 1, ..SyncParameters::default() },
             true,
         );
         let (view, _) = files.open();
@@ -175,7 +176,12 @@ fn nobody_waits_for_ever() {
 #[test]
 fn room_is_waited_for_before_a_transaction_begins() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
-        let parameters = SyncParameters { ring_blocks: 16, dirty_pages: 100, staging_blocks: 16 };
+        let parameters = SyncParameters {
+            ring_blocks: 16,
+            dirty_pages: 100,
+            staging_blocks: 16,
+            ..SyncParameters::default()
+        };
         let files = Files::create(SMALL, parameters, true);
         let (view, _) = files.open();
         let fork = || View { memory: view.memory.fork(), layout: files.layout, shared: files.shared };
@@ -207,5 +213,60 @@ fn room_is_waited_for_before_a_transaction_begins() {
         });
         assert!(!was_running, "{concurrency:?}");
         assert_eq!(view.memory.load(root), 63);
+    }
+}
+
+/// Bytes of a file's mapping that are this process's own copies, as the system counts them.
+fn anonymous_bytes(path: &std::path::Path) -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let own = maps.lines().skip_while(|line| !line.ends_with(path.to_str().unwrap()));
+    let line = own.map(|line| line.split_whitespace()).find_map(|mut words| match words.next() {
+        Some("Anonymous:") => words.next().map(|kilobytes| 1024 * kilobytes.parse::<u64>().unwrap()),
+        _ => None,
+    });
+    line.unwrap()
+}
+
+#[test]
+fn memory_over_the_bound_is_given_back() {
+    let geometry = Geometry { size: 8 << 20, ..SMALL };
+    for buffered in [false, true] {
+        let parameters =
+            SyncParameters { ring_blocks: 256, dirty_pages: 4096, memory_pages: 100, staging_blocks: 1 };
+        let files = Files::create(geometry, parameters, buffered);
+        let (heap, chunks) = (files.folder.path().join("heap"), files.layout.chunks);
+        let words = |page: u64| chunks.byte(page * 4096 + page * 8 % 4096);
+        {
+            let (view, _) = files.open();
+            let before = anonymous_bytes(&heap);
+            let count_up = || {
+                files.run(&view, 1, Concurrency::Stm, |_, worker| {
+                    for first in (0..1000).step_by(100) {
+                        let mut count = |tx: &mut Tx<_, _>, page| {
+                            let value = tx.read(words(page))?;
+                            tx.write(words(page), if value == 0 { page } else { value } + 1)
+                        };
+                        worker.run(|tx| (first..first + 100).try_for_each(|page| count(tx, page))).unwrap();
+                    }
+                })
+            };
+            assert_eq!(count_up(), 0);
+            assert!(anonymous_bytes(&heap) - before >= 1000 * 4096);
+            assert_eq!(files.log.private_bytes(&view.memory), (1000 * 4096, 100 * 4096));
+            let report = files.log.checkpoint(&view).unwrap();
+            assert!(report.pages == 1000 && (900..970).contains(&report.given_back), "{report:?}");
+            assert_eq!(files.log.private_bytes(&view.memory).0, (1000 - report.given_back) * 4096);
+            assert!(anonymous_bytes(&heap) - before < 150 * 4096);
+            count_up();
+            assert_eq!(files.log.private_bytes(&view.memory).0, 1000 * 4096);
+        }
+        // What replay has stored to counts as well.
+        let (view, report) = files.open();
+        assert_eq!(report.pages, 1000);
+        assert!(anonymous_bytes(&heap) < 150 * 4096);
+        assert!((1..=100 * 4096).contains(&files.log.private_bytes(&view.memory).0));
+        for page in 0..1000 {
+            assert_eq!(view.memory.load(words(page)), page + 2);
+        }
     }
 }

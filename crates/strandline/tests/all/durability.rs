@@ -141,7 +141,12 @@ fn a_checkpoint_writes_each_dirty_page_once() {
 #[test]
 fn commits_that_nobody_waits_for_are_bounded_by_the_staging() {
     let options = Options {
-        sync: SyncParameters { ring_blocks: 600, staging_blocks: 2, dirty_pages: 64 },
+        sync: SyncParameters {
+            ring_blocks: 600,
+            staging_blocks: 2,
+            dirty_pages: 64,
+            ..SyncParameters::default()
+        },
         ..options()
     };
     let (_folder, store) = create(&options);

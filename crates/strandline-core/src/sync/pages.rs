@@ -1,0 +1,164 @@
+//! Pages of the heap: which are dirty, and which are this process's own copies.
+//!
+//! The heap is mapped privately, so that each page that is stored to becomes memory of this process, and stays so. Three bitmaps
+//! tell of pages: two of the *dirty* ones, of which commits mark one while a checkpoint writes the pages of the other; and one of the
+//! *private* ones, which were stored to since they were last given back. Commits mark a page as private when they mark it dirty.
+//!
+//! # Giving back
+//!
+//! When a checkpoint has ended and there are more private pages than the bound, it goes on to give back clean ones, in
+//! batches, where a hand stands that goes round the heap. It closes the gate, and so nobody is in commit: nobody is about to store to
+//! a page that seems clean. A page that is in neither bitmap of dirty ones then has the contents that were last written to the file,
+//! and its memory can go: the next access reads it from there. A batch holds commits up for as long as this takes, some tens of
+//! microseconds. Whoever reads meanwhile finds the same words, there or here.
+
+use crate::layout::{PAGE_BYTES, View};
+use crate::memory::{Memory, PersistentAddress, Step, VolatileAddress};
+
+use super::shared_log::SharedLog;
+
+/// The number of the bitmap of private pages; those of the dirty ones are 0 and 1.
+const PRIVATE: u64 = 2;
+/// How many bitmaps there are.
+pub(super) const BITMAPS: u64 = 3;
+
+/// Pages given back while the gate is closed.
+const BATCH_PAGES: u64 = 512;
+
+impl SharedLog {
+    /// Marks the pages of the lines that a transaction is about to store home.
+    pub(crate) fn mark_dirty<M: Memory>(
+        &self,
+        view: &View<M>,
+        lines: impl Iterator<Item = PersistentAddress>,
+    ) {
+        let memory = &view.memory;
+        // No checkpoint changes the bitmap while this thread is in commit.
+        let active = memory.load(self.active_bitmap());
+        let (mut last, mut marked, mut copied) = (u64::MAX, 0, 0);
+        for line in lines {
+            let page = line.offset() / PAGE_BYTES;
+            if page != last {
+                last = page;
+                if self.mark(memory, active, page) {
+                    marked += 1;
+                    copied += u64::from(self.mark(memory, PRIVATE, page));
+                }
+            }
+        }
+        if copied != 0 {
+            memory.fetch_add(self.count(PRIVATE), copied);
+        }
+        if marked != 0 {
+            let before = memory.fetch_add(self.count(active), marked);
+            if before + marked >= self.dirty_bound {
+                self.ask_for_checkpoint(memory);
+            }
+        }
+    }
+
+    /// Marks a page; whether it was not.
+    fn mark<M: Memory>(&self, memory: &M, which: u64, page: u64) -> bool {
+        let (word, bit) = (self.bitmap(which, page / 64), 1 << (page % 64));
+        let mut old = memory.load(word);
+        while old & bit == 0 {
+            match memory.compare_exchange(word, old, old | bit) {
+                Ok(_) => return true,
+                Err(now) => old = now,
+            }
+        }
+        false
+    }
+
+    /// Counts these pages, which recovery has stored to, among the private ones.
+    pub(super) fn mark_private<M: Memory>(&self, memory: &M, pages: &[u64]) {
+        let marked = pages.iter().filter(|&&page| self.mark(memory, PRIVATE, page)).count();
+        memory.fetch_add(self.count(PRIVATE), marked as u64);
+    }
+
+    /// Where private pages are counted.
+    fn private_count(&self) -> VolatileAddress {
+        self.count(PRIVATE)
+    }
+
+    /// Bytes of the heap that are this process's own copies, and their bound.
+    pub fn private_bytes<M: Memory>(&self, memory: &M) -> (u64, u64) {
+        (memory.load(self.private_count()) * PAGE_BYTES, self.private_bound * PAGE_BYTES)
+    }
+
+    /// Gives back clean pages while there are more private ones than the bound; how many. The caller runs the checkpoints, and
+    /// those that it took are written.
+    pub(super) fn give_back_clean<M: Memory>(&self, view: &View<M>) -> u64 {
+        let memory = &view.memory;
+        let (mut given, mut looked) = (0, 0);
+        let mut words = Vec::new();
+        while looked < self.bitmap_words {
+            let count = memory.load(self.private_count());
+            let wanted = count.saturating_sub(self.private_bound).min(BATCH_PAGES);
+            if wanted == 0 {
+                break;
+            }
+            // With the gate open: most of the bitmap may be empty.
+            words.clear();
+            let mut found = 0;
+            while found < wanted && looked < self.bitmap_words {
+                let index = memory.load(self.hand());
+                memory.store(self.hand(), (index + 1) % self.bitmap_words);
+                looked += 1;
+                let clean = self.clean(memory, index);
+                if clean != 0 {
+                    found += u64::from(clean.count_ones());
+                    words.push(index);
+                }
+            }
+            if !words.is_empty() {
+                given += self.give_back_batch(view, &words);
+            }
+        }
+        given
+    }
+
+    /// Bits of the private pages of bitmap word `index` that are not dirty.
+    fn clean<M: Memory>(&self, memory: &M, index: u64) -> u64 {
+        let private = memory.load(self.bitmap(PRIVATE, index));
+        if private == 0 || memory.omitted(Step::SyncGiveBackClean) {
+            return private;
+        }
+        private & !(memory.load(self.bitmap(0, index)) | memory.load(self.bitmap(1, index)))
+    }
+
+    /// Gives back the clean pages of these bitmap words.
+    fn give_back_batch<M: Memory>(&self, view: &View<M>, words: &[u64]) -> u64 {
+        let memory = &view.memory;
+        let (mut given, mut run) = (0, 0..0);
+        let give_back = |run: std::ops::Range<u64>| {
+            if !run.is_empty() {
+                let bytes = (run.end - run.start) * PAGE_BYTES;
+                memory.give_back(PersistentAddress::new(run.start * PAGE_BYTES), bytes);
+            }
+        };
+        self.close_gate(view);
+        for &index in words {
+            let mut bits = self.clean(memory, index);
+            if bits == 0 {
+                continue;
+            }
+            let word = self.bitmap(PRIVATE, index);
+            memory.store(word, memory.load(word) & !bits);
+            given += u64::from(bits.count_ones());
+            while bits != 0 {
+                let page = 64 * index + u64::from(bits.trailing_zeros());
+                bits &= bits - 1;
+                if page == run.end {
+                    run.end += 1;
+                } else {
+                    give_back(std::mem::replace(&mut run, page..page + 1));
+                }
+            }
+        }
+        give_back(run);
+        memory.fetch_add(self.private_count(), given.wrapping_neg());
+        self.open_gate(memory);
+        given
+    }
+}
