@@ -55,6 +55,8 @@ pub(super) struct Large {
     chunks: HashMap<u64, bool>,
     /// The journal is being given another chunk.
     is_extending: bool,
+    /// The chunk from which on another one is looked for.
+    looked_up_to: u64,
 }
 
 impl Large {
@@ -118,6 +120,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             last_page: u64::MAX,
             chunks: HashMap::new(),
             is_extending: false,
+            looked_up_to: 0,
         }));
         self.is_special = true;
         Ok(())
@@ -271,7 +274,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn extend_journal(&mut self) -> Result<(), Abort> {
         let Some(large) = &mut self.large else { return Ok(()) };
         large.is_extending = true;
-        let taken = heap::take_chunk(self, |engine, chunk| {
+        let mut from = large.looked_up_to;
+        let taken = heap::take_chunk(self, &mut from, |engine, chunk| {
             engine.mark(chunk);
             let Some(large) = &mut engine.large else { return };
             let before = large.journal.last_chunk();
@@ -283,6 +287,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         });
         if let Some(large) = &mut self.large {
             large.is_extending = false;
+            large.looked_up_to = from;
         }
         taken.map(drop)
     }

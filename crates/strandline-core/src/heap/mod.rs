@@ -7,8 +7,8 @@
 //! the bitmaps say, always.
 //!
 //! An arena (one for each log) allocates from its own chunks, so that allocating does not make transactions
-//! conflict; a block is freed into the chunk it lies in, whosever it is. When nothing is left an arena takes
-//! from others. A region, which transactions declare ([`crate::transaction::Lock::Region`]), has an arena too,
+//! conflict; a block is freed into the chunk it lies in, whosever it is. Chunks without a block serve everybody as free ones do, and
+//! when nothing is left an arena takes from others ([`arena`]). A region, which transactions declare ([`crate::transaction::Lock::Region`]), has an arena too,
 //! whose chunks are its alone. What an arena remembers between transactions are hints about where to look; every bit is
 //! read in the transaction before it is taken.
 //!
@@ -19,15 +19,16 @@
 //!              3 | chunks back to the first << 8    further chunk of a large object
 //! ```
 
+mod arena;
+mod runs;
 mod survey;
-
-use std::collections::HashMap;
 
 use crate::error::{Abort, Error};
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, WORD_BYTES};
 
 use crate::layout::{Layout, View};
 
+pub use arena::Arenas;
 pub use survey::{ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, usage};
 
 /// Arenas from this number on are those of regions.
@@ -214,19 +215,26 @@ pub(crate) fn chunk_at(layout: &Layout, at: PersistentAddress) -> Option<u64> {
     (at >= layout.chunks).then(|| chunk_of(layout, at))
 }
 
-/// Takes a chunk that was free before this transaction; where it begins. `filled` is called before the table says so.
+/// Takes a chunk that was free before this transaction; where it begins. It is looked for from chunk number `from` on, which goes on.
+/// `filled` is called before the table says that it is taken.
 pub(crate) fn take_chunk<A: Access>(
     tx: &mut A,
+    from: &mut u64,
     filled: impl FnOnce(&mut A, PersistentAddress),
 ) -> Result<PersistentAddress, Abort> {
-    let Some(chunk) = take_run(tx, 1, Look::Unused)? else {
-        let bytes = tx.layout().geometry.chunk_bytes;
-        return Err(tx.fail(Error::Full(bytes)));
-    };
-    let (at, word) = (start(tx.layout(), chunk), table(tx.layout(), chunk));
-    filled(tx, at);
-    tx.write(word, Chunk::Large { chunks: 1 }.encode())?;
-    Ok(at)
+    let bytes = tx.layout().geometry.chunk_bytes;
+    while *from < tx.layout().chunk_count {
+        let chunk = *from;
+        *from += 1;
+        let (at, word) = (start(tx.layout(), chunk), table(tx.layout(), chunk));
+        if tx.was_free(chunk) && tx.read(word)? == FREE {
+            tx.make_space(at, bytes)?;
+            filled(tx, at);
+            tx.write(word, Chunk::Large { chunks: 1 }.encode())?;
+            return Ok(at);
+        }
+    }
+    Err(tx.fail(Error::Full(bytes)))
 }
 
 /// Gives back a chunk that [`take_chunk`] has taken.
@@ -260,276 +268,6 @@ fn class_of(layout: &Layout, bytes: u64) -> Option<usize> {
 pub fn block_bytes(layout: &Layout, bytes: u64) -> u64 {
     class_of(layout, bytes)
         .map_or_else(|| bytes.next_multiple_of(layout.geometry.chunk_bytes), |class| CLASSES[class])
-}
-
-/// Where an arena looks first for blocks of one class.
-#[derive(Clone, Copy, Default)]
-struct Cursor {
-    /// The chunk's number plus one; 0 for none.
-    chunk: u64,
-    /// The next word of its bitmap to look at.
-    word: u64,
-    /// The chunk was free when the arena took it: what its bitmap's words hold at home may be the contents of
-    /// whatever was there before, and no hint, until that transaction has committed.
-    fresh: bool,
-    /// Blocks of the class that this arena's worker has freed and not yet looked for.
-    freed: u64,
-}
-
-/// An arena's hints. They may be wrong, and may be forgotten, without harm.
-struct Arena {
-    index: u64,
-    cursors: [Cursor; CLASSES.len()],
-}
-
-/// The arenas that a worker allocates from: its own, and those of the regions that its transactions declare.
-pub struct Arenas {
-    own: Arena,
-    regions: HashMap<u32, Arena>,
-}
-
-impl Arenas {
-    /// Those of the worker with arena `index`.
-    pub fn new(index: u64) -> Self {
-        Self { own: Arena::new(index), regions: HashMap::new() }
-    }
-
-    /// The arena of a transaction that declared `region`. Everybody who does allocates from the region's chunks,
-    /// whatever isolates transactions, so that a pool filled under one scheme can be used under all.
-    fn of(&mut self, region: Option<u32>) -> &mut Arena {
-        match region {
-            Some(region) => {
-                self.regions.entry(region).or_insert_with(|| Arena::new(REGIONS + u64::from(region)))
-            }
-            None => &mut self.own,
-        }
-    }
-
-    /// Allocates at least `bytes` bytes, from the chunks of `region` where the transaction declared one.
-    ///
-    /// # Errors
-    /// No room is left, or a conflict.
-    pub fn alloc<A: Access>(
-        &mut self,
-        tx: &mut A,
-        region: Option<u32>,
-        bytes: u64,
-    ) -> Result<PersistentAddress, Abort> {
-        self.of(region).alloc(tx, bytes)
-    }
-
-    /// Frees the block that begins at `at`.
-    ///
-    /// # Errors
-    /// No allocated block begins there, or a conflict.
-    pub fn free<A: Access>(
-        &mut self,
-        tx: &mut A,
-        region: Option<u32>,
-        at: PersistentAddress,
-    ) -> Result<(), Abort> {
-        self.of(region).free(tx, at)
-    }
-}
-
-impl Arena {
-    fn new(index: u64) -> Self {
-        Self { index, cursors: Default::default() }
-    }
-
-    /// Whether it may allocate from chunks of arena `owner`: regions keep to their own chunks, and others out of
-    /// them, since a region's lock covers its chunks.
-    fn may_use(&self, owner: u64) -> bool {
-        owner == self.index || owner.max(self.index) < REGIONS
-    }
-
-    fn alloc<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<PersistentAddress, Abort> {
-        let found = match class_of(tx.layout(), bytes) {
-            Some(class) => self.alloc_small(tx, class)?,
-            None => self.alloc_large(tx, bytes)?,
-        };
-        found.ok_or_else(|| tx.fail(Error::Full(bytes)))
-    }
-
-    fn alloc_small<A: Access>(
-        &mut self,
-        tx: &mut A,
-        class: usize,
-    ) -> Result<Option<PersistentAddress>, Abort> {
-        let division = Division::new(tx.layout(), class);
-        if let Some(block) = self.alloc_at_cursor(tx, class, division)? {
-            return Ok(Some(block));
-        }
-        // The chunk is exhausted. Chunks of the arena in which much was freed, a free chunk, any chunk of
-        // the arena with room, any chunk of the class, and free chunks that are small chunks by name only.
-        // A region has an arena in each worker, and the chunks are common to them: another's may have room.
-        let own = Chunk::Small { class, arena: self.index }.encode();
-        if self.index >= REGIONS || self.cursors[class].freed >= division.blocks / 2 {
-            self.cursors[class].freed = 0;
-            if let Some(block) = self.alloc_from(tx, class, division, division.blocks / 8, |w| w == own)? {
-                return Ok(Some(block));
-            }
-        }
-        if let Some(chunk) = take_run(tx, 1, Look::AtHints)? {
-            return self.alloc_in_new_chunk(tx, class, division, chunk);
-        }
-        if let Some(block) = self.alloc_from(tx, class, division, 1, |w| w == own)? {
-            return Ok(Some(block));
-        }
-        if self.index < REGIONS {
-            let any = |word: u64| {
-                matches!(Chunk::decode(word), Some(Chunk::Small { class: c, arena })
-                    if c == class && arena < REGIONS)
-            };
-            if let Some(block) = self.alloc_from(tx, class, division, 1, any)? {
-                return Ok(Some(block));
-            }
-        }
-        reclaim(tx)?;
-        if let Some(chunk) = take_run(tx, 1, Look::Everywhere)? {
-            return self.alloc_in_new_chunk(tx, class, division, chunk);
-        }
-        Ok(None)
-    }
-
-    /// Makes the free chunk `chunk` this arena's, for blocks of `class`, and allocates the first.
-    fn alloc_in_new_chunk<A: Access>(
-        &mut self,
-        tx: &mut A,
-        class: usize,
-        division: &Division,
-        chunk: u64,
-    ) -> Result<Option<PersistentAddress>, Abort> {
-        let (at, base) = (table(tx.layout(), chunk), start(tx.layout(), chunk));
-        tx.write(at, Chunk::Small { class, arena: self.index }.encode())?;
-        for word in 0..division.words() {
-            if tx.read(base.word(word))? != 0 {
-                tx.write(base.word(word), 0)?;
-            }
-        }
-        self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, fresh: true, ..self.cursors[class] };
-        self.alloc_at_cursor(tx, class, division)
-    }
-
-    /// Takes the next free block of the cursor's chunk.
-    #[inline]
-    fn alloc_at_cursor<A: Access>(
-        &mut self,
-        tx: &mut A,
-        class: usize,
-        division: &Division,
-    ) -> Result<Option<PersistentAddress>, Abort> {
-        let Some(chunk) = self.cursors[class].chunk.checked_sub(1) else { return Ok(None) };
-        // The chunk may have been reclaimed, or its allocation rolled back, and another arena's, since.
-        let usable = matches!(
-            Chunk::decode(tx.read(table(tx.layout(), chunk))?),
-            Some(Chunk::Small { class: c, arena }) if c == class && self.may_use(arena)
-        );
-        let cursor = &mut self.cursors[class];
-        if !usable {
-            cursor.chunk = 0;
-            return Ok(None);
-        }
-        let base = start(tx.layout(), chunk);
-        while cursor.word < division.words() {
-            let (at, mask) = (base.word_inside(cursor.word), division.mask(cursor.word));
-            // A word full of blocks is left alone even though this transaction may have freed some.
-            if cursor.fresh || tx.hint(at) & mask != mask {
-                let used = tx.read(at)?;
-                let free = !used & mask;
-                if free != 0 {
-                    let bit = free.trailing_zeros();
-                    tx.write(at, used | 1 << bit)?;
-                    let number = cursor.word * 64 + u64::from(bit);
-                    return Ok(Some(base.byte(division.header + number * division.block)));
-                }
-            }
-            cursor.word += 1;
-        }
-        cursor.chunk = 0;
-        Ok(None)
-    }
-
-    /// Moves the cursor to a chunk that `wanted` accepts and that has `least` free blocks, and allocates.
-    fn alloc_from<A: Access>(
-        &mut self,
-        tx: &mut A,
-        class: usize,
-        division: &Division,
-        least: u64,
-        wanted: impl Fn(u64) -> bool,
-    ) -> Result<Option<PersistentAddress>, Abort> {
-        for chunk in 0..tx.layout().chunk_count {
-            if !wanted(tx.hint(table(tx.layout(), chunk))) {
-                continue;
-            }
-            let base = start(tx.layout(), chunk);
-            let free: u64 = (0..division.words())
-                .map(|word| u64::from((!tx.hint(base.word(word)) & division.mask(word)).count_ones()))
-                .sum();
-            if free >= least.max(1) {
-                self.cursors[class] =
-                    Cursor { chunk: chunk + 1, word: 0, fresh: false, ..self.cursors[class] };
-                if let Some(block) = self.alloc_at_cursor(tx, class, division)? {
-                    return Ok(Some(block));
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    fn alloc_large<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<Option<PersistentAddress>, Abort> {
-        let chunks = bytes.div_ceil(tx.layout().geometry.chunk_bytes);
-        if chunks > tx.layout().chunk_count {
-            return Ok(None);
-        }
-        let found = match take_run(tx, chunks, Look::AtHints)? {
-            Some(first) => Some(first),
-            None => {
-                reclaim(tx)?;
-                take_run(tx, chunks, Look::Everywhere)?
-            }
-        };
-        let Some(first) = found else { return Ok(None) };
-        for back in 0..chunks {
-            let word = if back == 0 { Chunk::Large { chunks } } else { Chunk::LargeRest { back } };
-            tx.write(table(tx.layout(), first + back), word.encode())?;
-        }
-        Ok(Some(start(tx.layout(), first)))
-    }
-
-    fn free<A: Access>(&mut self, tx: &mut A, at: PersistentAddress) -> Result<(), Abort> {
-        let layout = *tx.layout();
-        let invalid = Error::InvalidFree(at.offset());
-        if at < layout.chunks || at >= layout.end() {
-            return Err(tx.fail(invalid));
-        }
-        let chunk = chunk_of(&layout, at);
-        let base = start(&layout, chunk);
-        match Chunk::decode(tx.read(table(&layout, chunk))?) {
-            Some(Chunk::Small { class, .. }) => {
-                let division = Division::new(&layout, class);
-                let Some(number) = division.block_at(at.offset() - base.offset()) else {
-                    return Err(tx.fail(invalid));
-                };
-                let (word, bit) = (base.word_inside(number / 64), 1 << (number % 64));
-                let used = tx.read(word)?;
-                if used & bit == 0 {
-                    return Err(tx.fail(invalid));
-                }
-                tx.write(word, used & !bit)?;
-                self.cursors[class].freed += 1;
-                Ok(())
-            }
-            Some(Chunk::Large { chunks }) if at == base && chunk + chunks <= layout.chunk_count => {
-                for number in chunk..chunk + chunks {
-                    tx.write(table(&layout, number), FREE)?;
-                }
-                Ok(())
-            }
-            _ => Err(tx.fail(invalid)),
-        }
-    }
 }
 
 /// Bytes of the block that begins at `at`, which the transaction reads as well: if somebody frees the block meanwhile, it conflicts
@@ -589,66 +327,4 @@ pub fn find_block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<Option
     }
     let word = tx.read(table(layout, chunk_of(layout, at)))?;
     Ok(block_in(tx.layout(), at, word))
-}
-
-/// Which table words to read in the transaction when looking for free chunks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
-    /// Those that are free at home.
-    AtHints,
-    /// All: this transaction itself may have freed some.
-    Everywhere,
-    /// All but those that it has freed itself.
-    Unused,
-}
-
-/// The first of `chunks` consecutive free chunks, read in the transaction.
-fn take_run<A: Access>(tx: &mut A, chunks: u64, look: Look) -> Result<Option<u64>, Abort> {
-    if look != Look::Unused {
-        tx.begin_taking(chunks)?;
-    }
-    let mut length = 0;
-    for chunk in 0..tx.layout().chunk_count {
-        let at = table(tx.layout(), chunk);
-        let may_be = match look {
-            Look::AtHints => tx.hint(at) == FREE,
-            Look::Everywhere => true,
-            Look::Unused => tx.was_free(chunk),
-        };
-        if may_be && tx.read(at)? == FREE {
-            length += 1;
-            if length == chunks {
-                let (first, bytes) = (chunk + 1 - chunks, chunks * tx.layout().geometry.chunk_bytes);
-                let at = start(tx.layout(), first);
-                tx.make_space(at, bytes)?;
-                return Ok(Some(first));
-            }
-        } else {
-            length = 0;
-        }
-    }
-    Ok(None)
-}
-
-/// Frees the small chunks in which every block is free.
-fn reclaim<A: Access>(tx: &mut A) -> Result<(), Abort> {
-    let layout = *tx.layout();
-    for chunk in 0..layout.chunk_count {
-        let Some(Chunk::Small { class, .. }) = Chunk::decode(tx.hint(table(&layout, chunk))) else {
-            continue;
-        };
-        let (division, base) = (Division::new(&layout, class), start(&layout, chunk));
-        let words = || (0..division.words()).map(|word| base.word(word));
-        if words().any(|at| tx.hint(at) != 0) {
-            continue;
-        }
-        let mut empty = matches!(Chunk::decode(tx.read(table(&layout, chunk))?), Some(Chunk::Small { class: c, .. }) if c == class);
-        for at in words() {
-            empty = empty && tx.read(at)? == 0;
-        }
-        if empty {
-            tx.write(table(&layout, chunk), FREE)?;
-        }
-    }
-    Ok(())
 }

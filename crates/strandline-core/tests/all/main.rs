@@ -3,4 +3,5 @@
 mod directions;
 mod heap;
 mod pool_file;
+mod reuse;
 mod snapshots;
