@@ -24,6 +24,7 @@ mod worker;
 
 pub use control::{Control, Setup, SingleWriter, Stm};
 pub use snapshot::{Snapshot, SnapshotUsage};
+pub(crate) use versions::has_snapshot_before;
 pub use worker::{Tx, Worker};
 
 /// Attempts after which a transaction asks that no others begin.
@@ -655,6 +656,11 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
     fn fail(&mut self, error: Error) -> Abort {
         self.error.get_or_insert(error);
         self.doom(Abort::Failed)
+    }
+
+    #[cold]
+    fn give_way(&mut self) -> Abort {
+        self.doom(Abort::Conflict)
     }
 
     fn layout(&self) -> &crate::layout::Layout {

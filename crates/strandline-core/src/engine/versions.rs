@@ -115,6 +115,17 @@ fn registered<M: Memory>(view: &View<M>) -> impl Iterator<Item = (u64, VolatileA
     versions.registrations().take(most).map(|word| (memory.load(word), word))
 }
 
+/// Whether there may be a snapshot that does not see what transaction `transaction`, which has committed, did.
+pub(crate) fn has_snapshot_before<M: Memory>(view: &View<M>, transaction: u64) -> bool {
+    let is_older = |time: u64| match time {
+        NONE | ENDED => false,
+        // It may have read the clock already.
+        EVERYTHING => true,
+        time => time - FIRST_TIME < transaction,
+    };
+    view.shared.versions().any() && registered(view).any(|(time, _)| is_older(time))
+}
+
 /// Ends a snapshot.
 pub(super) fn end<M: Memory>(view: &View<M>, registration: Registration) {
     let (memory, versions) = (&view.memory, view.shared.versions());

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{Error, Result};
-use crate::heap::{self, Access, Arenas};
+use crate::heap::{self, Access, Arenas, ChunkRuns};
 use crate::layout::{SharedLayout, View};
 use crate::memory::{Memory, PersistentAddress};
 use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
@@ -177,6 +177,22 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     /// The transactions of an engine that allocates from arena `arena`.
     pub(super) fn over(engine: Engine<M, C>, arena: u64) -> Self {
         Self { engine, arenas: Arenas::new(arena) }
+    }
+
+    /// Holds vacant chunks: [`heap::hold`].
+    pub(crate) fn hold_chunks(&mut self, from: u64, most: u64) -> Result<(ChunkRuns, u64), Abort> {
+        self.engine.locks.set_allocating(true);
+        let held = heap::hold(&mut self.engine, from, most);
+        self.engine.locks.set_allocating(false);
+        held
+    }
+
+    /// Frees chunks that are held.
+    pub(crate) fn release_chunks(&mut self, runs: &[(u64, u64)]) -> Result<(), Abort> {
+        self.engine.locks.set_allocating(true);
+        let released = heap::release(&mut self.engine, runs);
+        self.engine.locks.set_allocating(false);
+        released
     }
 
     fn attempt<R>(

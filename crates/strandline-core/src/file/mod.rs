@@ -7,6 +7,7 @@
 mod backup;
 mod check;
 mod checkpointer;
+mod compact;
 mod create;
 mod helper;
 mod inspect;
@@ -16,15 +17,18 @@ mod new_file;
 mod open;
 mod options;
 mod pool;
+mod recovery;
 mod repair;
 mod ticket;
 
 pub use backup::BackupReport;
 pub use check::{CheckReport, RootReport, check};
+pub use compact::{CompactReport, SpaceUsage};
 pub use inspect::{LogFile, PoolInfo, inspect};
 pub use leases::BoxedWorker;
 pub use open::log_path;
 pub use options::Options;
-pub use pool::{Pool, Recovery};
+pub use pool::Pool;
+pub use recovery::Recovery;
 pub use repair::{RepairReport, repair};
 pub use ticket::Ticket;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::backup::{self, BackupReport, Source};
@@ -10,8 +10,9 @@ use super::checkpointer::{Checkpointer, write_state};
 use super::create::{NewPool, random};
 use super::helper::Helper;
 use super::leases::IdleWorkers;
-use super::open::{OpenFiles, OpenLog};
+use super::open::{OpenFiles, OpenLog, read_word};
 use super::options::Options;
+use super::recovery::Recovery;
 use super::ticket::{Flusher, Ticket};
 use crate::Domain;
 use crate::engine::{Control, Setup, Snapshot, SnapshotUsage, Stm, Worker};
@@ -20,58 +21,10 @@ use crate::heap::{self, HeapUsage};
 use crate::layout::Header;
 use crate::layout::{Layout, PoolState, SharedLayout, View};
 use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Step};
-use crate::scheme::{self, BPPM, RecoveryReport, RecoveryStep, SchemeKind};
+use crate::scheme::{self, BPPM, RecoveryStep, SchemeKind};
 use crate::sync::DeviceCounters;
-use crate::sync::{FileDevice, SharedLog, SyncRecoveryReport};
+use crate::sync::{FileDevice, SharedLog};
 use crate::transaction::Concurrency;
-
-/// What opening a pool had to do, and how long each step took.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (path, options) = path_and_options();
-/// let pool = Pool::create(&path, &options)?;
-/// let mut worker = pool.worker()?;
-/// worker.run(|tx| tx.write(tx.root(0), 5))?;
-/// // The pool is not closed: it is dropped while a worker exists.
-/// drop(pool);
-/// drop(worker);
-///
-/// let pool = Pool::open(&path, &options)?;
-/// assert_eq!(pool.recovery().replayed(), 1);
-/// println!("{:?} to read the logs, {:?} to replay them", pool.recovery().scan, pool.recovery().replay);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Recovery {
-    /// What was found and done.
-    pub report: RecoveryReport,
-    /// What was found and done in the `Sync` domain, whose time is in `replay`.
-    pub sync: Option<SyncRecoveryReport>,
-    /// Time taken by reading the logs.
-    pub scan: Duration,
-    /// Sorting the committed transactions.
-    pub sort: Duration,
-    /// Storing them home and making that durable.
-    pub replay: Duration,
-    /// Raising the watermark and zeroing the logs.
-    pub truncate: Duration,
-    /// Whether the log file that the pool had was missing, and has been made anew; for a pool that is only read, whether it will
-    /// be. It happens to a cleanly closed pool alone, which holds everything without its log.
-    pub log_remade: bool,
-}
-
-impl Recovery {
-    /// Transactions that were replayed.
-    pub fn replayed(&self) -> u64 {
-        self.sync.map_or(self.report.replayed, |sync| sync.replayed)
-    }
-
-    /// Log records that were read.
-    pub fn records(&self) -> u64 {
-        self.sync.map_or(self.report.records, |sync| sync.records)
-    }
-}
 
 /// What files are opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,7 +55,7 @@ pub(super) enum Use {
 /// ```
 pub struct Pool<C: Control<Native> = Stm> {
     path: PathBuf,
-    file: File,
+    pub(super) file: File,
     header: Header,
     layout: Layout,
     shared: SharedLayout,
@@ -117,6 +70,8 @@ pub struct Pool<C: Control<Native> = Stm> {
     /// The helper of the scheme that runs, where it has one.
     helper: Mutex<Option<Helper>>,
     pub(super) idle: IdleWorkers<C>,
+    /// Held while a compaction runs.
+    compaction: Mutex<()>,
     recovery: Recovery,
     closed: bool,
 }
@@ -175,7 +130,13 @@ impl<C: Control<Native>> Setup<C> {
 
     fn open_as(self, path: &Path, options: &Options, read_only: bool) -> Result<Pool<C>> {
         let usage = if read_only { Use::Reading } else { Use::Writing };
-        Pool::open_files(OpenFiles::open(path, options, self.schemes, read_only)?, options, self, usage)
+        let files = OpenFiles::open(path, options, self.schemes, read_only)?;
+        let was_closed = read_word(&files.heap, Layout::STATE.offset())? == 0;
+        let pool = Pool::open_files(files, options, self, usage)?;
+        if !was_closed && !read_only {
+            pool.release_held()?;
+        }
+        Ok(pool)
     }
 }
 
@@ -296,6 +257,7 @@ impl<C: Control<Native>> Pool<C> {
             sync,
             helper: Mutex::new(None),
             idle: IdleWorkers::default(),
+            compaction: Mutex::default(),
             recovery: Recovery { log_remade, ..Recovery::default() },
             path,
             file,
@@ -348,6 +310,25 @@ impl<C: Control<Native>> Pool<C> {
             self.closed = false;
         }
         Ok(())
+    }
+
+    /// The shared log of a pool in the `Sync` domain.
+    pub(super) fn shared_log(&self) -> Option<SharedLog> {
+        self.sync.as_ref().map(|sync| sync.log)
+    }
+
+    /// How transactions are isolated.
+    pub(super) fn concurrency(&self) -> Concurrency {
+        self.setup.control.concurrency()
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Keeps other compactions out.
+    pub(super) fn compacting(&self) -> MutexGuard<'_, ()> {
+        self.compaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fails in a forked child of the process that opened the pool.
@@ -563,6 +544,8 @@ impl<C: Control<Native>> Pool<C> {
         };
         let view = self.native_view()?;
         view.memory.check_outside()?;
+        // A copy in which chunks are held would keep them so.
+        let _no_compaction = self.compacting();
         backup::backup(&Source { view, header: &self.header, file: &self.file, kind }, to.as_ref())
     }
 

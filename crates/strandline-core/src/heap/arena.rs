@@ -531,7 +531,7 @@ fn least_room(division: &Division) -> u64 {
 }
 
 /// Whether no block of a chunk is allocated, as far as one can tell.
-fn seems_empty<A: Access>(tx: &A, chunk: u64, division: &Division) -> bool {
+pub(super) fn seems_empty<A: Access>(tx: &A, chunk: u64, division: &Division) -> bool {
     let base = start(tx.layout(), chunk);
     (0..division.words()).all(|word| tx.hint(base.word_inside(word)) == 0)
 }
@@ -544,7 +544,7 @@ fn room<A: Access>(tx: &A, chunk: u64, division: &Division) -> u64 {
 }
 
 /// Whether no block of a small chunk is allocated, read in the transaction.
-fn is_empty<A: Access>(tx: &mut A, chunk: u64, class: usize) -> Result<bool, Abort> {
+pub(super) fn is_empty<A: Access>(tx: &mut A, chunk: u64, class: usize) -> Result<bool, Abort> {
     let (division, base) = (Division::new(tx.layout(), class), start(tx.layout(), chunk));
     for word in 0..division.words() {
         if tx.read(base.word_inside(word))? != 0 {
@@ -558,9 +558,11 @@ fn is_empty<A: Access>(tx: &mut A, chunk: u64, class: usize) -> Result<bool, Abo
 #[cold]
 fn take_run<A: Access>(tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
     tx.begin_taking(chunks)?;
-    let mut length = 0;
+    let (mut length, mut held) = (0, false);
     for chunk in 0..tx.layout().chunk_count {
-        if tx.read(table(tx.layout(), chunk))? == FREE {
+        let word = tx.read(table(tx.layout(), chunk))?;
+        held |= word == Chunk::Held.encode();
+        if word == FREE {
             length += 1;
             if length == chunks {
                 let (first, bytes) = (chunk + 1 - chunks, chunks * tx.layout().geometry.chunk_bytes);
@@ -572,7 +574,8 @@ fn take_run<A: Access>(tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
             length = 0;
         }
     }
-    Ok(None)
+    // A compaction releases them soon.
+    if held { Err(tx.give_way()) } else { Ok(None) }
 }
 
 /// Frees the small chunks in which every block is free.

@@ -17,9 +17,11 @@
 //!              1 | class << 8 | arena << 16         small
 //!              2 | chunks << 8                      first chunk of a large object
 //!              3 | chunks back to the first << 8    further chunk of a large object
+//!              4                                    free, but held while its file space is given back
 //! ```
 
 mod arena;
+mod compact;
 mod runs;
 mod survey;
 
@@ -29,6 +31,7 @@ use crate::memory::{LINE_BYTES, Memory, PersistentAddress, WORD_BYTES};
 use crate::layout::{Layout, View};
 
 pub use arena::Arenas;
+pub use compact::{ChunkRuns, held, hold, release};
 pub use survey::{ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, usage};
 
 /// Arenas from this number on are those of regions.
@@ -59,6 +62,10 @@ pub trait Access {
     fn hint(&self, at: PersistentAddress) -> u64;
     /// Dooms the transaction: it ends with `error`.
     fn fail(&mut self, error: Error) -> Abort;
+    /// Ends this attempt of the transaction, which is to be made again: somebody is about to give back what it needs.
+    fn give_way(&mut self) -> Abort {
+        Abort::Conflict
+    }
     /// Where the heap lies.
     fn layout(&self) -> &Layout;
     /// Whether nothing that this transaction may have to put back lies in `chunk`, which is free now.
@@ -85,6 +92,7 @@ const FREE: u64 = 0;
 const SMALL: u64 = 1;
 const LARGE: u64 = 2;
 const LARGE_REST: u64 = 3;
+const HELD: u64 = 4;
 
 /// A chunk's word, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +101,7 @@ enum Chunk {
     Small { class: usize, arena: u64 },
     Large { chunks: u64 },
     LargeRest { back: u64 },
+    Held,
 }
 
 impl Chunk {
@@ -105,6 +114,7 @@ impl Chunk {
             }
             LARGE => Some(Self::Large { chunks: word >> 8 }),
             LARGE_REST => Some(Self::LargeRest { back: word >> 8 }),
+            HELD if word == HELD => Some(Self::Held),
             _ => None,
         }
     }
@@ -115,6 +125,7 @@ impl Chunk {
             Self::Small { class, arena } => SMALL | (class as u64) << 8 | arena << 16,
             Self::Large { chunks } => LARGE | chunks << 8,
             Self::LargeRest { back } => LARGE_REST | back << 8,
+            Self::Held => HELD,
         }
     }
 }

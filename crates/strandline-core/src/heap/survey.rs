@@ -92,11 +92,13 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
 pub struct HeapUsage {
     /// Bytes of all chunks.
     pub total_bytes: u64,
-    /// Chunks that are free, whole.
+    /// Chunks that are free, whole, and serve any size; those that held blocks of one size and have none left are among them.
     pub free_chunks: u64,
+    /// Chunks of blocks of one size, some of which are free.
+    pub partial_chunks: u64,
     /// Bytes in allocated blocks and large objects.
     pub allocated_bytes: u64,
-    /// Bytes in free blocks of small chunks.
+    /// Bytes in free blocks of such chunks: they serve their size alone.
     pub free_block_bytes: u64,
     /// Allocated blocks and large objects.
     pub objects: u64,
@@ -115,22 +117,28 @@ pub fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
         let word = memory.load(table(layout, chunk));
         let damaged = || Error::Damaged(format!("chunk {chunk} has the impossible table word {word:#x}"));
         match Chunk::decode(word).ok_or_else(damaged)? {
-            Chunk::Free => usage.free_chunks += 1,
+            Chunk::Free | Chunk::Held => usage.free_chunks += 1,
             Chunk::Small { class, .. } => {
                 if CLASSES[class] > chunk_bytes / 4 {
                     return Err(damaged());
                 }
                 let (division, base) = (Division::new(layout, class), start(layout, chunk));
+                let mut blocks = 0;
                 for word in 0..division.words() {
                     let used = memory.load(base.word(word));
                     if used & !division.mask(word) != 0 {
                         return Err(Error::Damaged(format!("chunk {chunk} has blocks past its end")));
                     }
-                    let used = u64::from(used.count_ones());
-                    let here = u64::from(division.mask(word).count_ones());
-                    usage.objects += used;
-                    usage.allocated_bytes += used * division.block;
-                    usage.free_block_bytes += (here - used) * division.block;
+                    blocks += u64::from(used.count_ones());
+                }
+                if blocks == 0 {
+                    usage.free_chunks += 1;
+                } else {
+                    let free = division.blocks - blocks;
+                    usage.objects += blocks;
+                    usage.allocated_bytes += blocks * division.block;
+                    usage.free_block_bytes += free * division.block;
+                    usage.partial_chunks += u64::from(free > 0);
                 }
             }
             Chunk::Large { chunks } => {

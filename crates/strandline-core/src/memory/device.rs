@@ -104,6 +104,15 @@ pub trait Device {
         Ok(())
     }
 
+    /// Gives back the space of the `bytes` bytes at `offset` of the file, which read as zeros from now on or as they were, until
+    /// [`Device::allocate`].
+    ///
+    /// # Errors
+    /// The system's; where it cannot do this, too.
+    fn punch(&self, _file: DeviceFile, _offset: u64, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Whether writes to the file go past the system's page cache, so that there is no point in flushing
     /// every few pages.
     fn is_direct(&self, file: DeviceFile) -> bool;

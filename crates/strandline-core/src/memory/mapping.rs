@@ -43,8 +43,8 @@ pub struct Mapping {
     file: Option<File>,
     /// Stores reach the file.
     is_shared: bool,
-    /// They do, and it had holes when it was mapped.
-    is_sparse: bool,
+    /// They do, and it had holes when it was mapped, or got some since.
+    is_sparse: AtomicBool,
     /// Whether the file was found deleted or cut short.
     is_gone: AtomicBool,
     key: Option<AllocatedKey>,
@@ -85,7 +85,7 @@ impl Mapping {
             words: length / 8,
             file: Some(kept),
             is_shared,
-            is_sparse,
+            is_sparse: AtomicBool::new(is_sparse),
             is_gone: AtomicBool::new(false),
             key: None,
             process: Process::current(),
@@ -107,7 +107,7 @@ impl Mapping {
             words: length / 8,
             file: None,
             is_shared: false,
-            is_sparse: false,
+            is_sparse: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             key: None,
             process: Process::current(),
@@ -117,7 +117,7 @@ impl Mapping {
     /// Maps the pages of the first `bytes` bytes now, as far as the system can.
     pub fn map_ahead(&self, bytes: u64) {
         // What is not this mapping's alone to keep, or not yet on the disk, is only read: writing would copy or allocate it.
-        let to_write = !self.is_sparse && (self.is_shared || self.file.is_none());
+        let to_write = !self.is_sparse.load(Ordering::Relaxed) && (self.is_shared || self.file.is_none());
         let length = (self.words * 8).min(usize::try_from(bytes).unwrap_or(usize::MAX));
         // SAFETY: the range is this mapping, or begins it.
         unsafe { system::map_ahead(self.base.cast(), length, to_write) };
@@ -171,8 +171,21 @@ impl Mapping {
     /// # Errors
     /// The disk is full. Where the system cannot allocate ahead, the store finds out.
     pub fn allocate(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
-        let Some(file) = self.file.as_ref().filter(|_| self.is_sparse) else { return Ok(()) };
+        // Whoever punched a hole did so before a transaction by which others came to know of the space.
+        let is_sparse = self.is_sparse.load(Ordering::Relaxed);
+        let Some(file) = self.file.as_ref().filter(|_| is_sparse) else { return Ok(()) };
         allocate(file, offset, bytes)
+    }
+
+    /// Gives back the disk space of the `bytes` bytes at `offset` of a file to which stores go: they are zeros from now on, and
+    /// [`Mapping::allocate`] is to be called before they are stored to.
+    ///
+    /// # Errors
+    /// The file system cannot, or fails.
+    pub fn punch(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
+        self.is_sparse.store(true, Ordering::Relaxed);
+        system::punch(file, offset, bytes)
     }
 
     /// Fails if stores go to a file that somebody has deleted or cut short since it was mapped: they are lost with it. From then on

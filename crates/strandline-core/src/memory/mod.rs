@@ -263,6 +263,17 @@ pub trait Memory {
         }
     }
 
+    /// Gives back the disk space of the `bytes` bytes at `at`, which nobody reads or stores to before [`Memory::make_space`].
+    ///
+    /// # Errors
+    /// The file system cannot punch holes into files, or fails.
+    fn punch(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
+        match self.device() {
+            Some(device) => device.punch(DeviceFile::Heap, at.offset(), bytes),
+            None => Ok(()),
+        }
+    }
+
     /// Gives back the memory of the pages in the `bytes` bytes at `at`, whole pages of whose contents the pool's file has
     /// every byte: what is read there from now on comes from the file. Nobody stores to them meanwhile. Only memory over a
     /// private mapping has any to give back.
@@ -467,6 +478,9 @@ impl<M: Memory> Memory for &M {
     }
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         (**self).make_space(at, bytes)
+    }
+    fn punch(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
+        (**self).punch(at, bytes)
     }
     fn give_back(&self, at: PersistentAddress, bytes: u64) {
         (**self).give_back(at, bytes);

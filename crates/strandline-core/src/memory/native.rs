@@ -520,6 +520,13 @@ impl Memory for Native {
             None => self.persistent.mapping.allocate(at.offset(), bytes),
         }
     }
+
+    fn punch(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
+        match self.device() {
+            Some(device) => device.punch(DeviceFile::Heap, at.offset(), bytes),
+            None => self.persistent.mapping.punch(at.offset(), bytes),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -157,6 +157,14 @@ pub fn allocate(file: &File, at: u64, bytes: u64) -> io::Result<()> {
     succeeded(unsafe { libc::fallocate64(file.as_raw_fd(), 0, at, bytes) })
 }
 
+/// Gives the disk space of the `bytes` bytes of `file` at `at` back; they read as zeros, and the file is as long as before.
+pub fn punch(file: &File, at: u64, bytes: u64) -> io::Result<()> {
+    let (at, bytes) = (offset(at)?, offset(bytes)?);
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed.
+    succeeded(unsafe { libc::fallocate64(file.as_raw_fd(), mode, at, bytes) })
+}
+
 /// Writes some of `from` to `file` at `at`, durably; how many bytes.
 pub fn write_durable(file: &File, at: u64, from: &[u8]) -> io::Result<usize> {
     let at = offset(at)?;

@@ -175,14 +175,7 @@ impl Checkpoint for BulkPersistence {
         memory.lock(SharedLayout::BULK);
         // Whoever held it may have persisted this log's transactions too.
         if !covered() {
-            match concurrency {
-                Concurrency::Stm | Concurrency::Locks => persist_in_bulk(view),
-                Concurrency::SingleWriter => {
-                    memory.lock(SharedLayout::WRITER);
-                    persist_in_bulk(view);
-                    memory.unlock(SharedLayout::WRITER);
-                }
-            }
+            persist_beside_transactions(view, concurrency);
             statistics.bulk_persists += 1;
         }
         memory.unlock(SharedLayout::BULK);
@@ -226,6 +219,26 @@ pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
         write_back_home(view, old, watermark, memory.emulates_latency());
     }
     move_watermark(view, watermark);
+}
+
+/// The same while transactions run; outside of them.
+fn persist_beside_transactions<M: Memory>(view: &View<M>, concurrency: Concurrency) {
+    let memory = &view.memory;
+    match concurrency {
+        Concurrency::Stm | Concurrency::Locks => persist_in_bulk(view),
+        Concurrency::SingleWriter => {
+            memory.lock(SharedLayout::WRITER);
+            persist_in_bulk(view);
+            memory.unlock(SharedLayout::WRITER);
+        }
+    }
+}
+
+/// Persists all transactions so far in bulk, while others run: what their logs have need not be replayed any more.
+pub fn persist_everything<M: Memory>(view: &View<M>, concurrency: Concurrency) {
+    view.memory.lock(SharedLayout::BULK);
+    persist_beside_transactions(view, concurrency);
+    view.memory.unlock(SharedLayout::BULK);
 }
 
 /// Persists all transactions up to `watermark`, which have all stored home, line by line, and moves the watermark

@@ -14,7 +14,7 @@ mod redo;
 pub(crate) use blurred::persist_in_bulk;
 pub use blurred::{
     BPPM, BULK_LOG, BULK_STEPS, BULK_WAIT, Blurred, BulkPersistence, Executing, PAPER, WATERMARK_FENCE,
-    WATERMARK_FENCE_LATE, persist_up_to, wait_for_commits,
+    WATERMARK_FENCE_LATE, persist_everything, persist_up_to, wait_for_commits,
 };
 pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
 pub use current::{check_transaction, logs, recover, zero_logs};

@@ -322,6 +322,10 @@ impl Device for FileDevice {
         allocate(&self.file(file).buffered, offset, bytes)
     }
 
+    fn punch(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
+        system::punch(&self.file(file).buffered, offset, bytes)
+    }
+
     fn is_direct(&self, file: DeviceFile) -> bool {
         self.file(file).direct.is_some()
     }

@@ -16,6 +16,7 @@ use crate::layout::{PAGE_BYTES, View};
 use crate::memory::{Memory, PersistentAddress, Step, VolatileAddress};
 
 use super::shared_log::SharedLog;
+use crate::memory::latch::{lock, unlock};
 
 /// The number of the bitmap of private pages; those of the dirty ones are 0 and 1.
 const PRIVATE: u64 = 2;
@@ -160,5 +161,33 @@ impl SharedLog {
         memory.fetch_add(self.private_count(), given.wrapping_neg());
         self.open_gate(memory);
         given
+    }
+
+    /// Gives back the memory of `bytes` bytes at `at`, whole pages that are clean, that nobody stores to and whose contents nobody needs.
+    pub(crate) fn give_back_unused<M: Memory>(&self, view: &View<M>, at: PersistentAddress, bytes: u64) {
+        let memory = &view.memory;
+        // A checkpoint gives back as well.
+        lock(memory, self.checkpointing());
+        let pages = at.offset() / PAGE_BYTES..(at.offset() + bytes) / PAGE_BYTES;
+        let mut forgotten = 0;
+        for index in pages.start / 64..pages.end.div_ceil(64) {
+            let from = pages.start.saturating_sub(64 * index);
+            let to = (pages.end - 64 * index).min(64);
+            let mask = (u64::MAX >> (64 - to)) & (u64::MAX << from);
+            let word = self.bitmap(PRIVATE, index);
+            let mut old = memory.load(word);
+            while old & mask != 0 {
+                match memory.compare_exchange(word, old, old & !mask) {
+                    Ok(_) => {
+                        forgotten += u64::from((old & mask).count_ones());
+                        break;
+                    }
+                    Err(now) => old = now,
+                }
+            }
+        }
+        memory.fetch_add(self.private_count(), forgotten.wrapping_neg());
+        memory.give_back(at, bytes);
+        unlock(memory, self.checkpointing());
     }
 }

@@ -215,6 +215,11 @@ impl SharedLog {
         (Self::blocks_for(layout.log_records() + 1) + parameters.staging_blocks).min(parameters.ring_blocks)
     }
 
+    /// The most data records that a transaction can have.
+    pub(crate) fn most_records(&self) -> u64 {
+        (self.ring.min(self.staging) - 1) * RECORDS_PER_BLOCK - 1
+    }
+
     /// Blocks that a transaction of `records` records reserves.
     fn blocks_for(records: u64) -> u64 {
         records.div_ceil(RECORDS_PER_BLOCK) + 1
@@ -462,7 +467,7 @@ impl SharedLog {
         let memory = &view.memory;
         let blocks = Self::blocks_for(records);
         if blocks > self.ring.min(self.staging) {
-            return Err(Error::TransactionTooLarge { records: (self.ring - 1) * RECORDS_PER_BLOCK - 1 });
+            return Err(Error::TransactionTooLarge { records: self.most_records() });
         }
         self.reserve(view, blocks)?;
         loop {

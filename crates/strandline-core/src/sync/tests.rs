@@ -242,7 +242,7 @@ fn memory_over_the_bound_is_given_back() {
             let count_up = || {
                 files.run(&view, 1, Concurrency::Stm, |_, worker| {
                     for first in (0..1000).step_by(100) {
-                        let mut count = |tx: &mut Tx<_, _>, page| {
+                        let count = |tx: &mut Tx<_, _>, page| {
                             let value = tx.read(words(page))?;
                             tx.write(words(page), if value == 0 { page } else { value } + 1)
                         };

@@ -1,0 +1,229 @@
+//! Giving the space of free chunks back to the file system, while transactions run; and how much a pool takes.
+//!
+//! # The protocol
+//!
+//! In portions:
+//! 1. A transaction *holds* chunks that are vacant: their words in the table say so, and nobody takes them.
+//! 2. If a snapshot exists that is older than this transaction, it may still read what was in them: they are released again.
+//! 3. What transactions up to this one have stored is brought home: by a checkpoint, or in bulk. From here on no recovery replays anything
+//!    that lies in these chunks, and no page of them is dirty.
+//! 4. Their space is given back, and their memory.
+//! 5. Another transaction releases them. Whoever takes one has space allocated for it first.
+//!
+//! After a crash between 1 and 5 chunks are still held. A pool that was not closed is looked over for them when it is opened.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+
+use super::open::log_path;
+use super::pool::Pool;
+use crate::engine::{Control, Worker, has_snapshot_before};
+use crate::error::{Error, Result};
+use crate::heap;
+use crate::layout::{SharedLayout, View};
+use crate::memory::{Memory, Native};
+use crate::scheme;
+use crate::transaction::Runner;
+
+/// What a pool takes of disk and memory.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// let pool = Pool::create(&path, &options)?;
+/// let space = pool.space()?;
+/// assert_eq!((space.file_bytes, space.memory_bound), (options.geometry.size, None));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceUsage {
+    /// Bytes that the pool's file seems to have.
+    pub file_bytes: u64,
+    /// Bytes of disk that it takes: fewer where it has holes.
+    pub disk_bytes: u64,
+    /// Bytes of disk that the log file beside it takes.
+    pub log_disk_bytes: u64,
+    /// `Sync`: bytes of the heap that are copies in this process's memory.
+    pub memory_bytes: u64,
+    /// `Sync`: the bound of these, [`SyncParameters::memory_pages`](crate::sync::SyncParameters::memory_pages) as bytes. Between
+    /// checkpoints there may be more.
+    pub memory_bound: Option<u64>,
+}
+
+impl SpaceUsage {
+    /// Of a pool's files, which nobody needs to have open.
+    pub(super) fn of_files(heap: &File, path: &std::path::Path) -> Result<Self> {
+        let heap = heap.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
+        // Not every pool has one.
+        let log_disk_bytes = std::fs::metadata(log_path(path)).map_or(0, |log| BLOCK * log.blocks());
+        let (file_bytes, disk_bytes) = (heap.len(), BLOCK * heap.blocks());
+        Ok(Self { file_bytes, disk_bytes, log_disk_bytes, ..Self::default() })
+    }
+}
+
+/// Bytes in a block as the system counts them.
+const BLOCK: u64 = 512;
+
+/// What a compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactReport {
+    /// Bytes of free chunks whose space was given back, if they had any.
+    pub punched_bytes: u64,
+    /// Bytes of free chunks that kept theirs, because there were snapshots that may read what was in them.
+    pub kept_bytes: u64,
+    /// Bytes of disk that the pool's file took before.
+    pub disk_bytes_before: u64,
+    /// Bytes of disk that it takes now.
+    pub disk_bytes: u64,
+}
+
+/// Chunks held at a time at most. Transactions that need one of them wait.
+const MOST_CHUNKS: u64 = 256;
+
+impl<C: Control<Native>> Pool<C> {
+    /// What the pool takes of disk and memory.
+    ///
+    /// # Errors
+    /// The file cannot be looked at. [`Error::Forked`].
+    pub fn space(&self) -> Result<SpaceUsage> {
+        self.check_process()?;
+        let files = SpaceUsage::of_files(&self.file, self.path())?;
+        let Some(log) = self.shared_log() else { return Ok(files) };
+        let (memory_bytes, bound) = log.private_bytes(&self.native_view()?.memory);
+        Ok(SpaceUsage { memory_bytes, memory_bound: Some(bound), ..files })
+    }
+
+    /// Gives the file space of free chunks back to the file system. Transactions go on meanwhile. The file stays as long as it is, with holes;
+    /// what is allocated there later takes space again, and is an error where the disk is full.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (path, options) = path_and_options();
+    /// let pool = Pool::create(&path, &options)?;
+    /// let mut worker = pool.worker()?;
+    /// let block = worker.run(|tx| tx.alloc(100_000))?;
+    /// worker.run(|tx| tx.free(block))?;
+    /// let report = pool.compact()?;
+    /// assert!(report.punched_bytes >= 100_000 && report.disk_bytes < report.disk_bytes_before);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::NoFreeLog`]: it takes a worker; the file system cannot have holes, or fails; [`Error::Poisoned`];
+    /// [`Error::Nested`]: it is called in a transaction's closure. [`Error::Forked`].
+    pub fn compact(&self) -> Result<CompactReport> {
+        self.check_process()?;
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let view = self.native_view()?;
+        view.memory.check_outside()?;
+        // Whoever holds chunks does so alone.
+        let _one_at_a_time = self.compacting();
+        let before = self.space()?;
+        let mut report = CompactReport { disk_bytes_before: before.disk_bytes, ..CompactReport::default() };
+        let mut worker = self.worker()?;
+        let (mut next, most) = (0, self.most_chunks());
+        // Beyond its end the file takes no space.
+        let in_file = before.file_bytes.saturating_sub(self.layout().chunks.offset());
+        let end = in_file.div_ceil(self.layout().geometry.chunk_bytes).min(self.layout().chunk_count);
+        while next < end {
+            let runs;
+            (runs, next) = worker.run(|tx| tx.hold_chunks(next, most))?;
+            if runs.is_empty() {
+                continue;
+            }
+            let bytes =
+                runs.iter().map(|&(_, length)| length * self.layout().geometry.chunk_bytes).sum::<u64>();
+            let punched = self.punch(&view, &runs);
+            worker.run(|tx| tx.release_chunks(&runs))?;
+            if punched? {
+                report.punched_bytes += bytes;
+            } else {
+                report.kept_bytes += bytes;
+            }
+        }
+        report.disk_bytes = self.space()?.disk_bytes;
+        Ok(report)
+    }
+
+    /// Chunks that a transaction can hold.
+    fn most_chunks(&self) -> u64 {
+        let records = self.shared_log().map_or(u64::MAX, |log| log.most_records());
+        records.min(self.layout().log_records() / 2).clamp(1, MOST_CHUNKS)
+    }
+
+    /// Gives the space of chunks back that are held; `false`: an older snapshot may read them.
+    fn punch(&self, view: &View<Native>, runs: &[(u64, u64)]) -> Result<bool> {
+        let held_by = view.memory.load(SharedLayout::CLOCK);
+        if has_snapshot_before(view, held_by) {
+            return Ok(false);
+        }
+        match self.shared_log() {
+            Some(log) => log.checkpoint(view).map(drop)?,
+            None => scheme::persist_everything(view, self.concurrency()),
+        }
+        let chunk_bytes = self.layout().geometry.chunk_bytes;
+        for &(first, length) in runs {
+            let (at, bytes) = (self.layout().chunks.byte(first * chunk_bytes), length * chunk_bytes);
+            let punched = view.memory.punch(at, bytes);
+            punched.map_err(|error| Error::io("give space of the pool back to the file system", error))?;
+            if let Some(log) = self.shared_log() {
+                log.give_back_unused(view, at, bytes);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Releases what a compaction held that did not come to its end.
+    #[cold]
+    pub(super) fn release_held(&self) -> Result<()> {
+        let view = self.native_view()?;
+        let mut worker: Option<Worker<Native, C>> = None;
+        loop {
+            let runs = heap::held(&view, self.most_chunks());
+            if runs.is_empty() {
+                return Ok(());
+            }
+            let worker = match &mut worker {
+                Some(worker) => worker,
+                none => none.insert(self.worker()?),
+            };
+            worker.run(|tx| tx.release_chunks(&runs))?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{Options, path};
+    use crate::layout::Geometry;
+    use crate::{Domain, Pool, Transaction};
+
+    #[test]
+    fn what_a_killed_compaction_held_is_free_again() {
+        for domain in [Domain::Sync, Domain::Process] {
+            let geometry = Geometry { size: 2 << 20, logs: 2, log_bytes: 64 << 10, chunk_bytes: 64 << 10 };
+            let options = Options { domain, geometry, ..Options::default() };
+            let path = path();
+            let pool = Pool::create(&path, &options).unwrap();
+            let chunks = pool.layout().chunk_count;
+            let mut worker = pool.worker().unwrap();
+            let (runs, next) = worker.run(|tx| tx.hold_chunks(0, chunks)).unwrap();
+            assert_eq!((runs, next), (vec![(0, chunks)], chunks));
+            assert_eq!(pool.usage().unwrap().free_chunks, chunks);
+            // The pool is not closed: it is dropped while a worker exists.
+            drop(pool);
+            drop(worker);
+            // A child that another test has forked holds the lock too, until it ends.
+            let pool = loop {
+                match Pool::open(&path, &options) {
+                    Err(Error::Locked { .. }) => std::thread::yield_now(),
+                    opened => break opened.unwrap(),
+                }
+            };
+            pool.worker().unwrap().run(|tx| tx.alloc(chunks * geometry.chunk_bytes)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What opening a pool found and did.
+
+use std::time::Duration;
+
+use crate::scheme::RecoveryReport;
+use crate::sync::SyncRecoveryReport;
+
+/// What opening a pool had to do, and how long each step took.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// let pool = Pool::create(&path, &options)?;
+/// let mut worker = pool.worker()?;
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// // The pool is not closed: it is dropped while a worker exists.
+/// drop(pool);
+/// drop(worker);
+///
+/// let pool = Pool::open(&path, &options)?;
+/// assert_eq!(pool.recovery().replayed(), 1);
+/// println!("{:?} to read the logs, {:?} to replay them", pool.recovery().scan, pool.recovery().replay);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recovery {
+    /// What was found and done.
+    pub report: RecoveryReport,
+    /// What was found and done in the `Sync` domain, whose time is in `replay`.
+    pub sync: Option<SyncRecoveryReport>,
+    /// Time taken by reading the logs.
+    pub scan: Duration,
+    /// Sorting the committed transactions.
+    pub sort: Duration,
+    /// Storing them home and making that durable.
+    pub replay: Duration,
+    /// Raising the watermark and zeroing the logs.
+    pub truncate: Duration,
+    /// Whether the log file that the pool had was missing, and has been made anew; for a pool that is only read, whether it will
+    /// be. It happens to a cleanly closed pool alone, which holds everything without its log.
+    pub log_remade: bool,
+}
+
+impl Recovery {
+    /// Transactions that were replayed.
+    pub fn replayed(&self) -> u64 {
+        self.sync.map_or(self.report.replayed, |sync| sync.replayed)
+    }
+
+    /// Log records that were read.
+    pub fn records(&self) -> u64 {
+        self.sync.map_or(self.report.records, |sync| sync.records)
+    }
+}
