@@ -31,6 +31,7 @@ enum What {
     Dump(Dump),
     Backup(Backup),
     Recover(Recover),
+    Compact(Compact),
 }
 
 /// Create an empty pool in a new file.
@@ -116,6 +117,19 @@ struct Recover {
     path: PathBuf,
 }
 
+/// Give the disk space of free chunks back to the file system.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool compact /var/lib/shop/orders.pool\n\n\
+    The file keeps its length and gets holes: `du` shows what it takes. A program compacts its own pool while\n\
+    transactions run: Pool::compact.")]
+struct Compact {
+    /// The pool's file
+    path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
 /// Runs it.
 ///
 /// # Errors
@@ -156,6 +170,17 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let replayed = pool.recovery().replayed();
             pool.close()?;
             say!("{replayed} transactions replayed; the pool is closed");
+        }
+        What::Compact(arguments) => {
+            let pool = open(&arguments.path)?;
+            let report = pool.compact()?;
+            pool.close()?;
+            let (before, after) = (report.disk_bytes_before, report.disk_bytes);
+            if arguments.json {
+                say!("{:#}", json!({"disk_bytes_before": before, "disk_bytes": after}));
+            } else {
+                say!("the pool's file takes {after} bytes of the disk; before, {before}");
+            }
         }
     }
     Ok(Outcome::Success)
@@ -273,7 +298,7 @@ fn show(info: &PoolInfo, json: bool) {
             json!({
                 "total_bytes": usage.total_bytes, "allocated_bytes": usage.allocated_bytes,
                 "objects": usage.objects, "free_chunks": usage.free_chunks,
-                "free_block_bytes": usage.free_block_bytes,
+                "partial_chunks": usage.partial_chunks, "free_block_bytes": usage.free_block_bytes,
             })
         });
         let recovery = info.recovery.map(|recovery| {
@@ -285,6 +310,8 @@ fn show(info: &PoolInfo, json: bool) {
         });
         let object = json!({
             "version": header.version, "uuid": header.uuid.to_string(), "layout_name": header.layout_name,
+            "file_bytes": info.space.file_bytes, "disk_bytes": info.space.disk_bytes,
+            "log_disk_bytes": info.space.log_disk_bytes,
             "size": geometry.size, "logs": geometry.logs, "log_bytes": geometry.log_bytes,
             "chunk_bytes": geometry.chunk_bytes, "state": if info.in_use.is_some() { "in-use" } else { "clean" },
             "domain": info.in_use, "scheme": info.scheme, "open": info.open, "watermark": info.watermark,
@@ -305,6 +332,12 @@ fn show(info: &PoolInfo, json: bool) {
     say!("uuid              {}", header.uuid);
     say!("layout name       {:?}", header.layout_name);
     say!("size              {} bytes", geometry.size);
+    say!(
+        "files             {} bytes long, of which {} take space; log file {}",
+        info.space.file_bytes,
+        info.space.disk_bytes,
+        info.space.log_disk_bytes
+    );
     say!("logs              {} of {} bytes, {} in use so far", geometry.logs, geometry.log_bytes, info.logs);
     say!("chunks            {} bytes each", geometry.chunk_bytes);
     say!("state             {state}");
@@ -316,11 +349,13 @@ fn show(info: &PoolInfo, json: bool) {
         Some(usage) => {
             say!("roots             {}", roots.join(" "));
             say!(
-                "heap              {} objects, {} of {} bytes allocated, {} chunks free",
+                "heap              {} objects, {} of {} bytes allocated, {} chunks free, {} bytes free in {} chunks partly in use",
                 usage.objects,
                 usage.allocated_bytes,
                 usage.total_bytes,
-                usage.free_chunks
+                usage.free_chunks,
+                usage.free_block_bytes,
+                usage.partial_chunks
             );
         }
     }

@@ -379,6 +379,10 @@ impl Device for FaultyDevice {
         Ok(())
     }
 
+    fn sector(&self, _: DeviceFile) -> u64 {
+        SECTOR as u64
+    }
+
     fn is_direct(&self, _: DeviceFile) -> bool {
         self.direct
     }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use super::compact::SpaceUsage;
 use super::lock::holders;
 use super::new_file::cannot;
 use super::open::{FoundLog, OpenFiles, decode_state, log_path, read_header, read_word, resolve};
@@ -52,6 +53,8 @@ pub struct PoolInfo {
     pub roots: Vec<u64>,
     /// How full the heap is, after recovery; `None` while somebody has the pool open.
     pub usage: Option<HeapUsage>,
+    /// What its files take of the disk.
+    pub space: SpaceUsage,
     /// The log file beside it; not looked at in a pool that is used in another domain than `Sync`.
     pub log: LogFile,
     /// What recovery will have to do, from doing it in a private copy; `None` as above.
@@ -128,6 +131,7 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
         logs,
         roots: Vec::new(),
         usage: None,
+        space: SpaceUsage::of_files(&files.heap, path)?,
         log,
         recovery: None,
     };

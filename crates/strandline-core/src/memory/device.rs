@@ -113,6 +113,12 @@ pub trait Device {
         Ok(())
     }
 
+    /// Durable writes to the file are as cheap as they can be if offset and length are multiples of this many bytes, a power of two of at most
+    /// 4096.
+    fn sector(&self, _file: DeviceFile) -> u64 {
+        PAGE_BYTES
+    }
+
     /// Whether writes to the file go past the system's page cache, so that there is no point in flushing
     /// every few pages.
     fn is_direct(&self, file: DeviceFile) -> bool;

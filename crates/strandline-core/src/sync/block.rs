@@ -8,7 +8,8 @@
 //!          word 8 the life that writes the log, 9 the life before it, 10 CRC-32C of words 8-9
 //! block    word 0      its number n
 //!          word 1      records in it (bits 0-7), the life that wrote it (bits 8-31), checksum (bits 32-63)
-//!          words 2..   records of two words each, as in `log/record.rs`; what follows them is undefined
+//!          words 2..   records of two words each, as in `log/record.rs`; what follows them is undefined: of the last
+//!                      block of a flush only the sectors up to there are written
 //! ```
 //!
 //! The checksum is the CRC-32C of the log's identity (the pool's UUID and the log's nonce), the number, the low half of word 1 and the
@@ -64,7 +65,8 @@ pub(super) fn word(bytes: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-fn used_bytes(records: u64) -> usize {
+/// Bytes that a block of so many records uses, from its beginning on.
+pub(super) fn used_bytes(records: u64) -> usize {
     (WORD_BYTES * (HEADER_WORDS + 2 * records)) as usize
 }
 

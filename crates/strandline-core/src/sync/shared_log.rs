@@ -608,16 +608,21 @@ impl SharedLog {
         while from < to {
             // As far as the ring goes before it wraps.
             let count = (to - from).min(self.ring - from % self.ring).min(WRITE_BLOCKS);
+            // Of the last block only the sectors that it uses: what follows them in a block is undefined.
+            let length = |used| {
+                (count - 1) * BLOCK_BYTES + u64::next_multiple_of(used, device.sector(DeviceFile::Log))
+            };
             let written = if count == 1 {
                 let mut page = Page([0; BLOCK_BYTES as usize]);
-                self.collect(memory, from, &mut page.0);
-                self.write_blocks(memory, device, from, &page.0)
+                let used = self.collect(memory, from, &mut page.0);
+                self.write_blocks(memory, device, from, &page.0[..length(used) as usize])
             } else {
                 let mut buffer = AlignedBuffer::new((count * BLOCK_BYTES) as usize);
+                let mut used = 0;
                 for (number, block) in (from..).zip(buffer.chunks_exact_mut(BLOCK_BYTES as usize)) {
-                    self.collect(memory, number, block);
+                    used = self.collect(memory, number, block);
                 }
-                self.write_blocks(memory, device, from, &buffer)
+                self.write_blocks(memory, device, from, &buffer[..length(used) as usize])
             };
             written.map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
             from += count;
@@ -628,8 +633,8 @@ impl SharedLog {
         Ok(())
     }
 
-    /// Copies a closed block out of staging and seals it.
-    fn collect<M: Memory>(&self, memory: &M, number: u64, into: &mut [u8]) {
+    /// Copies a closed block out of staging and seals it; the bytes that it uses.
+    fn collect<M: Memory>(&self, memory: &M, number: u64, into: &mut [u8]) -> u64 {
         let staged = self.staged(number);
         let records = memory.load(staged).min(RECORDS_PER_BLOCK);
         let mut words = [0; BLOCK_WORDS as usize];
@@ -637,6 +642,7 @@ impl SharedLog {
         memory.load_range(staged, words);
         block::to_bytes(words, into);
         block::seal(into, number, memory.load(self.life()), records, self.seed);
+        block::used_bytes(records) as u64
     }
 
     fn write_blocks<M: Memory>(

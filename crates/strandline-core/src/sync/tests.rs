@@ -46,10 +46,13 @@ impl Files {
     }
 
     fn open(&self) -> (View<Native>, SyncRecoveryReport) {
+        self.open_on(Arc::new(self.device()))
+    }
+
+    fn open_on(&self, device: Arc<FileDevice>) -> (View<Native>, SyncRecoveryReport) {
         let size = self.layout.geometry.size;
         let heap = Mapping::file(&self.file("heap"), size, MappingKind::Private).unwrap();
         let volatile = Mapping::anonymous(self.shared.bytes()).unwrap();
-        let device = Arc::new(self.device());
         let path = self.folder.path().join("log");
         assert_eq!(read_log_header(&*device, &path).unwrap().identity, IDENTITY);
         let memory =
@@ -268,5 +271,35 @@ fn memory_over_the_bound_is_given_back() {
         for page in 0..1000 {
             assert_eq!(view.memory.load(words(page)), page + 2);
         }
+    }
+}
+
+#[test]
+fn a_flush_writes_the_sectors_that_it_uses() {
+    for buffered in [false, true] {
+        let parameters = SyncParameters { ring_blocks: 64, ..SyncParameters::default() };
+        let files = Files::create(SMALL, parameters, buffered);
+        let chunks = files.layout.chunks;
+        let device = Arc::new(files.device());
+        let sector = device.sector(DeviceFile::Log);
+        assert!(sector == 4096 || !buffered && sector == 512);
+        {
+            let (view, _) = files.open_on(device.clone());
+            let mut worker = Worker::lease(view, crate::engine::Stm, Some(files.log)).unwrap();
+            // Two words before the records, and two for each of them and the commit record.
+            for words in [1, 13, 28, 29, 30, 61, 100, 254, 300, 1] {
+                let before = device.counters();
+                worker.run(|tx| (0..words).try_for_each(|word| tx.write(chunks.word(word), words))).unwrap();
+                let after = device.counters();
+                let last = (words + 1) % 255;
+                let bytes =
+                    (words + 1) / 255 * 4096 + (16 * (last + u64::from(last > 0))).next_multiple_of(sector);
+                let written = (after.log_writes - before.log_writes, after.log_bytes - before.log_bytes);
+                assert_eq!(written, (1, bytes), "{words} words");
+            }
+        }
+        let (view, report) = files.open();
+        assert_eq!(report.replayed, 10);
+        assert_eq!([0, 1, 99, 299].map(|word| view.memory.load(chunks.word(word))), [1, 300, 300, 300]);
     }
 }

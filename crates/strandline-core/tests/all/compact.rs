@@ -21,13 +21,14 @@ fn fill<C: Control<Native>>(pool: &Pool<C>, bytes: u64) -> Vec<(PersistentAddres
             / 8
             * 8;
         let block = worker
-            .run(|tx| {
+            .run_later(|tx| {
                 let at = tx.alloc(size)?;
                 tx.write(at, at.offset())?;
                 tx.write(at.byte(size - 8), at.offset())?;
                 Ok(at)
             })
-            .unwrap();
+            .unwrap()
+            .0;
         blocks.push((block, size));
         filled += size;
     }
@@ -52,7 +53,7 @@ fn empties<C: Control<Native>>(setup: impl Into<Setup<C>> + Copy, domain: Domain
         let kept = blocks.split_off(blocks.len() - 10);
         let mut worker = pool.worker().unwrap();
         for &(block, _) in &blocks {
-            worker.run(|tx| tx.free(block)).unwrap();
+            worker.run_later(|tx| tx.free(block)).unwrap();
         }
         drop(worker);
         let report = pool.compact().unwrap();
@@ -63,7 +64,7 @@ fn empties<C: Control<Native>>(setup: impl Into<Setup<C>> + Copy, domain: Domain
         are_whole(&pool, &kept);
         let mut worker = pool.worker().unwrap();
         for (block, _) in kept {
-            worker.run(|tx| tx.free(block)).unwrap();
+            worker.run_later(|tx| tx.free(block)).unwrap();
         }
     }
     assert_eq!(pool.usage().unwrap().free_chunks, pool.layout().chunk_count);
@@ -90,11 +91,10 @@ fn compaction_beside_transactions() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("pool");
         let pool = Pool::create(&path, &options(domain)).unwrap();
-        let rounds = if domain == Domain::Sync { 10 } else { 60 };
         let blocks = std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
                 let mut left = Vec::new();
-                for _ in 0..rounds {
+                for _ in 0..30 {
                     let blocks = fill(&pool, 1 << 20);
                     are_whole(&pool, &blocks);
                     let mut worker = pool.worker().unwrap();
@@ -102,7 +102,7 @@ fn compaction_beside_transactions() {
                         if number % 9 == 0 {
                             left.push((block, size));
                         } else {
-                            worker.run(|tx| tx.free(block)).unwrap();
+                            worker.run_later(|tx| tx.free(block)).unwrap();
                         }
                     }
                 }
@@ -131,7 +131,7 @@ fn a_snapshot_keeps_what_it_may_read() {
         let mut snapshot = pool.snapshot().unwrap();
         let mut worker = pool.worker().unwrap();
         for &(block, _) in &blocks {
-            worker.run(|tx| tx.free(block)).unwrap();
+            worker.run_later(|tx| tx.free(block)).unwrap();
         }
         let report = pool.compact().unwrap();
         assert!(report.punched_bytes == 0 && report.kept_bytes >= 4 << 20, "{report:?}");
