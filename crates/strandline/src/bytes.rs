@@ -181,7 +181,7 @@ impl<'p> Bytes<'p> {
             check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
             let (old, mut content) = header(tx, self.raw.at)?;
             let room = if content.is_null() { 0 } else { tx.block(content)? - 8 };
-            if old > room {
+            if old > room && (content.is_null() || !tx.has_room(content, old.saturating_add(8))?) {
                 return Err(invalid(tx, self.raw.at, "Bytes"));
             }
             let new = old + bytes.len() as u64;

@@ -126,7 +126,7 @@ pub use store::{Session, Store};
 pub use strandline_core::Domain;
 pub use strandline_core::engine::{SingleWriter, SnapshotUsage, Stm};
 pub use strandline_core::error::{Error, Result};
-pub use strandline_core::file::{BackupReport, Options, Recovery, Ticket};
+pub use strandline_core::file::{BackupReport, CompactReport, Options, Recovery, SpaceUsage, Ticket};
 pub use strandline_core::heap::HeapUsage;
 pub use strandline_core::layout::Geometry;
 pub use strandline_core::memory::WriteBackInstruction;

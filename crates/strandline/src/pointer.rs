@@ -225,7 +225,7 @@ pub(crate) fn check_block(
     words: usize,
     name: &'static str,
 ) -> Result<(), Abort> {
-    if tx.block(at)? < 8 * words as u64 { Err(dangling(tx, at, name)) } else { Ok(()) }
+    if tx.has_room(at, 8 * words as u64)? { Ok(()) } else { Err(dangling(tx, at, name)) }
 }
 
 /// Fails unless `words` words at `at` begin a block of the heap that has this tag: before it is written or freed.

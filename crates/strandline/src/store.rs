@@ -11,7 +11,9 @@ use super::snapshot::Snapshot;
 use super::transaction::{self, Control, Tx, View, WorkerOf};
 use strandline_core::engine::{Setup, SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
-use strandline_core::file::{BackupReport, BoxedWorker, Options, Pool, Recovery, Ticket};
+use strandline_core::file::{
+    BackupReport, BoxedWorker, CompactReport, Options, Pool, Recovery, SpaceUsage, Ticket,
+};
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::{Native, PersistentAddress};
 use strandline_core::transaction::{Runner, Statistics};
@@ -423,6 +425,31 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// The tables are damaged; [`Error::Forked`].
     pub fn usage(&self) -> Result<HeapUsage> {
         self.pool.usage()
+    }
+
+    /// What it takes of disk and memory.
+    ///
+    /// # Errors
+    /// The file cannot be looked at; [`Error::Forked`].
+    pub fn space(&self) -> Result<SpaceUsage> {
+        self.pool.space()
+    }
+
+    /// Gives the disk space of what is free back to the file system, beside transactions. The file stays as long, with holes.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// # let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
+    /// let report = store.compact()?;
+    /// println!("{} bytes, before {}", report.disk_bytes, report.disk_bytes_before);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Pool::compact`].
+    pub fn compact(&self) -> Result<CompactReport> {
+        self.pool.compact()
     }
 
     /// The file's path, absolute and without symbolic links.

@@ -82,6 +82,34 @@ fn a_backup_is_a_pool_of_its_own() {
     }
 }
 
+#[test]
+fn an_emptied_pool_gives_its_space_back() {
+    let folder = tempfile::tempdir().unwrap();
+    for domain in ["sync", "process"] {
+        let path = folder.path().join(domain).display().to_string();
+        ends(&["create", &path, "--size", "64M", "--logs", "2", "--log-size", "64K", "--domain", domain], 0);
+        let options = Options { domain: Domain::Process, ..Options::default() };
+        let pool = Pool::open(&path, &options).unwrap();
+        let mut worker = pool.worker().unwrap();
+        let blocks =
+            worker.run(|tx| (0..9000).map(|_| tx.alloc(3000)).collect::<Result<Vec<_>, _>>()).unwrap();
+        for block in blocks {
+            worker.run(|tx| tx.free(block)).unwrap();
+        }
+        assert!(ends(&["compact", &path], 2).contains("in use"), "somebody has it open");
+        drop(worker);
+        pool.close().unwrap();
+        let field = |text: &str, name: &str| {
+            let object: serde_json::Value = serde_json::from_str(text).unwrap();
+            object[name].as_u64().unwrap()
+        };
+        assert!(field(&ends(&["info", &path, "--json"], 0), "disk_bytes") > 60 << 20);
+        assert!(field(&ends(&["compact", &path, "--json"], 0), "disk_bytes_before") > 60 << 20);
+        assert!(field(&ends(&["info", &path, "--json"], 0), "disk_bytes") < 8 << 20);
+        assert!(ends(&["check", &path], 0).contains("no damage found"));
+    }
+}
+
 /// What an application refuses says how it is recovered, and that is true.
 #[test]
 fn a_pool_that_another_scheme_left_is_recovered() {

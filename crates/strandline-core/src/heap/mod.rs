@@ -282,7 +282,8 @@ pub fn block_bytes(layout: &Layout, bytes: u64) -> u64 {
 }
 
 /// Bytes of the block that begins at `at`, which the transaction reads as well: if somebody frees the block meanwhile, it conflicts
-/// there, and so a look at the table as it is at home is enough where that says what was expected.
+/// there, and so a look at the table as it is at home is enough where that says what was expected. What else it says has to be confirmed
+/// by [`find_block`].
 pub fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort> {
     let layout = tx.layout();
     if at >= layout.chunks && at < layout.end() {

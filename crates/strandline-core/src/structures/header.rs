@@ -94,10 +94,10 @@ impl Kind {
         at: PersistentAddress,
         words: u64,
     ) -> Result<(), Abort> {
-        if tx.block(at)? / 8 < words {
-            Err(self.damaged(tx, at, "a block that is too small"))
-        } else {
+        if tx.has_room(at, words.saturating_mul(8))? {
             Ok(())
+        } else {
+            Err(self.damaged(tx, at, "a block that is too small"))
         }
     }
 

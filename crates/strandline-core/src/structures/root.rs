@@ -95,12 +95,10 @@ impl RootDescription {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn check(&self, tx: &mut (impl Transaction + ?Sized)) -> Result<(), Abort> {
-        match tx.block(self.value)? / 8 {
-            room if self.root_type.words < room => Ok(()),
-            _ => Err(tx.fail(Error::Damaged(format!(
-                "the root is not as large as is said of it: {}",
-                self.root_type
-            )))),
+        if tx.has_room(self.value, self.root_type.words.saturating_add(1).saturating_mul(8))? {
+            return Ok(());
         }
+        let what = format!("the root is not as large as is said of it: {}", self.root_type);
+        Err(tx.fail(Error::Damaged(what)))
     }
 }

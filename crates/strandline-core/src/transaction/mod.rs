@@ -306,6 +306,16 @@ pub trait Transaction: Read {
     /// [`Error::InvalidAddress`]: none begins there; as [`Read::read`].
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
 
+    /// Whether a block of `bytes` bytes or more begins at `at`.
+    ///
+    /// # Errors
+    /// As [`Transaction::block`].
+    #[inline]
+    fn has_room(&mut self, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
+        // That one may tell of what was made of the place since by somebody with whom this transaction conflicts.
+        Ok(self.block(at)? >= bytes || self.find_block(at)?.is_some_and(|found| found >= bytes))
+    }
+
     /// A part of the transaction begins that a plain program makes a critical section of its own, under `lock`. To a transaction it
     /// is nothing: the whole is atomic.
     fn begin_section(&mut self, _lock: Lock) {}
