@@ -47,7 +47,7 @@ typedef struct StrandlineTransaction StrandlineTransaction;
 typedef struct {
   // What committed transactions survive: `STRANDLINE_SYNC`, ….
   uint32_t domain;
-  // Bytes of a new store; 0 for 256 MB.
+  // The most bytes that a new store may take; 0: it grows until the disk is full.
   uint64_t size;
   // How long a transaction that need not be durable at once may stay in memory, in microseconds; 0 for 10 ms.
   uint64_t flush_interval_us;

@@ -57,7 +57,7 @@ pub const STRANDLINE_PROCESS: u32 = 3;
 pub struct StrandlineOptions {
     /// What committed transactions survive: `STRANDLINE_SYNC`, ….
     pub domain: u32,
-    /// Bytes of a new store; 0 for 256 MB.
+    /// The most bytes that a new store may take; 0: it grows until the disk is full.
     pub size: u64,
     /// How long a transaction that need not be durable at once may stay in memory, in microseconds; 0 for 10 ms.
     pub flush_interval_us: u64,

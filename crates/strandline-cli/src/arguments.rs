@@ -63,6 +63,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
         Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
         Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
+        Some((at, 't' | 'T')) => (&text[..at], 1 << 40),
         _ => (text, 1),
     };
     let number: Option<u64> = digits.parse().ok();
@@ -112,7 +113,8 @@ mod tests {
         assert_eq!(bytes("64K"), Ok(65536));
         assert_eq!(bytes("2g"), Ok(2 << 30));
         assert_eq!(bytes("1MB"), Ok(1 << 20));
-        assert!(bytes("").is_err() && bytes("K").is_err() && bytes("-1").is_err() && bytes("1T").is_err());
+        assert!(bytes("").is_err() && bytes("K").is_err() && bytes("-1").is_err() && bytes("1P").is_err());
+        assert_eq!(bytes("1T"), Ok(1 << 40));
         assert_eq!(seconds("0.5"), Ok(0.5));
         assert!(seconds("0").is_err() && seconds("NaN").is_err() && seconds("x").is_err());
     }

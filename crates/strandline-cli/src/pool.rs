@@ -7,9 +7,10 @@ use strandline_schemes::laboratory;
 use clap::ValueEnum;
 use serde_json::json;
 use strandline_core::file::{
-    CheckReport, LogFile, Options, Pool, PoolInfo, RepairReport, check, inspect, repair,
+    CheckReport, LogFile, Options, Pool, PoolInfo, RepairReport, check, inspect, repair, resize_log,
 };
 use strandline_core::layout::Geometry;
+use strandline_core::sync::BLOCK_BYTES;
 use strandline_core::{Domain, Error};
 
 use crate::arguments::{DomainName, bytes};
@@ -30,19 +31,23 @@ enum What {
     Check(Check),
     Dump(Dump),
     Backup(Backup),
+    ResizeLog(ResizeLog),
     Recover(Recover),
     Compact(Compact),
 }
 
-/// Create an empty pool in a new file.
+/// Create an empty pool in a new file, which grows as more is stored in it.
 #[derive(clap::Args)]
-#[command(after_help = "Example: strandline pool create /mnt/pmem/orders.pool --size 1G --domain flush")]
+#[command(after_help = "Example: strandline pool create /mnt/pmem/orders.pool --domain flush")]
 struct Create {
     /// The new file
     path: PathBuf,
-    /// Bytes in the pool (K, M, G allowed)
-    #[arg(long, default_value = "256M", value_parser = bytes)]
+    /// The most bytes that the pool may take (K, M, G, T allowed); fixed from then on
+    #[arg(long, default_value = "1T", value_parser = bytes)]
     size: u64,
+    /// Bytes to take from the disk at once (K, M, G, T allowed)
+    #[arg(long, value_parser = bytes)]
+    initial_size: Option<u64>,
     /// The persistence domain to open it under first; a cleanly closed pool opens under any
     #[arg(long, value_enum, default_value = "sync")]
     domain: DomainName,
@@ -107,6 +112,18 @@ struct Backup {
     to: PathBuf,
 }
 
+/// Give a pool that was closed cleanly a larger or smaller log for the sync domain.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool resize-log /var/lib/shop/orders.pool 16M\n\n\
+    A log becomes larger by itself, up to 64 MB unless the program says otherwise, and smaller only so.")]
+struct ResizeLog {
+    /// The pool's file
+    path: PathBuf,
+    /// Bytes in the new log (K, M, G, T allowed)
+    #[arg(value_parser = bytes)]
+    size: u64,
+}
+
 /// Recover a pool that was not closed, and close it: then every program can open it, under any domain.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool recover /mnt/pmem/orders.pool\n\n\
@@ -147,6 +164,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 geometry,
                 layout_name: create.layout_name.clone(),
                 domain: create.domain.domain(0),
+                initial_size: create.initial_size,
                 ..Options::default()
             };
             Pool::create(&create.path, &options)?.close()?;
@@ -164,6 +182,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let report = pool.backup(&arguments.to)?;
             pool.close()?;
             say!("{} bytes and {} log blocks copied", report.heap_bytes, report.log_blocks);
+        }
+        What::ResizeLog(arguments) => {
+            let blocks = arguments.size / BLOCK_BYTES;
+            resize_log(&arguments.path, blocks)?;
+            say!("the log has {blocks} blocks of {BLOCK_BYTES} bytes");
         }
         What::Recover(arguments) => {
             let pool = open(&arguments.path)?;
@@ -280,13 +303,13 @@ fn show_dump(report: &CheckReport) {
     }
 }
 
-fn log_file(log: &LogFile) -> &str {
+fn log_file(log: &LogFile) -> String {
     match log {
-        LogFile::None => "none",
-        LogFile::Own => "the pool's own",
-        LogFile::Missing => "missing; a cleanly closed pool gets a new one when it is opened",
-        LogFile::Unused => "of a creation that was cut short; replaced when the pool is opened",
-        LogFile::Wrong(problem) => problem,
+        LogFile::None => "none".into(),
+        LogFile::Own { ring_blocks } => format!("the pool's own, {} bytes", ring_blocks * BLOCK_BYTES),
+        LogFile::Missing => "missing; a cleanly closed pool gets a new one when it is opened".into(),
+        LogFile::Unused => "of a creation that was cut short; replaced when the pool is opened".into(),
+        LogFile::Wrong(problem) => problem.clone(),
     }
 }
 
@@ -331,10 +354,9 @@ fn show(info: &PoolInfo, json: bool) {
     say!("format version    {}", header.version);
     say!("uuid              {}", header.uuid);
     say!("layout name       {:?}", header.layout_name);
-    say!("size              {} bytes", geometry.size);
+    say!("size              {} bytes so far, {} at most", info.space.file_bytes, geometry.size);
     say!(
-        "files             {} bytes long, of which {} take space; log file {}",
-        info.space.file_bytes,
+        "files             take {} bytes of the disk; log file {}",
         info.space.disk_bytes,
         info.space.log_disk_bytes
     );

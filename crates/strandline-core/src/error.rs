@@ -73,7 +73,7 @@ pub enum Error {
     Truncated {
         /// The path of the pool's file.
         path: PathBuf,
-        /// The size that the header says.
+        /// The size that header and heap ask for.
         expected: u64,
         /// The size that the file has.
         found: u64,
@@ -246,7 +246,7 @@ impl fmt::Display for Error {
             ),
             Self::Truncated { path, expected, found } => write!(
                 f,
-                "the pool {} has {found} bytes but its header says {expected}: it was truncated; restore it from a backup",
+                "the pool {} has {found} bytes and should have {expected}: it was truncated; restore it from a backup",
                 path.display()
             ),
             Self::Damaged(what) => write!(f, "the pool is damaged: {what}; restore it from a backup"),
@@ -393,6 +393,9 @@ impl Error {
                 Self::Io { what: format!("{what} ({shown})"), source }
             }
             Self::Damaged(what) if !what.contains(&shown) => Self::Damaged(format!("{what} (in {shown})")),
+            Self::Truncated { path, expected, found } if path.as_os_str().is_empty() => {
+                Self::Truncated { path: at.to_owned(), expected, found }
+            }
             Self::Unprotected { path: None } => Self::Unprotected { path: Some(at.to_owned()) },
             Self::OtherScheme { path: None, code } => Self::OtherScheme { path: Some(at.to_owned()), code },
             Self::NotPersistentMemory { path: None } => {
@@ -479,7 +482,7 @@ mod tests {
             ),
             (
                 Error::Truncated { path: path(), expected: 8192, found: 4096 },
-                "the pool /a/bank.pool has 4096 bytes but its header says 8192: it was truncated; restore it from a backup",
+                "the pool /a/bank.pool has 4096 bytes and should have 8192: it was truncated; restore it from a backup",
             ),
             (Error::Damaged("a log".into()), "the pool is damaged: a log; restore it from a backup"),
             (

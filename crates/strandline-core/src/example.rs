@@ -43,7 +43,7 @@ pub fn path_and_options() -> (PathBuf, Options) {
 pub fn durable_path_and_options() -> (PathBuf, Options) {
     let (path, options) = path_and_options();
     let sync =
-        SyncParameters { ring_blocks: 64, dirty_pages: 64, staging_blocks: 2, ..SyncParameters::default() };
+        SyncParameters { ring_blocks: 64, initial_ring_blocks: 64, dirty_pages: 64, staging_blocks: 2, ..SyncParameters::default() };
     (path, Options { domain: Domain::Sync, sync, ..options })
 }
 

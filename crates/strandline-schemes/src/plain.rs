@@ -348,12 +348,28 @@ impl<M: Memory> Runner for PlainWorker<M> {
 }
 
 impl<M: Memory> Direct<M> {
+    /// Checks that `words` words at `at` are data.
+    #[inline(always)]
+    fn check(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
+        if self.view.layout.is_data(at, words) { Ok(()) } else { self.check_again(at, words) }
+    }
+
+    /// The same, when the pool may have grown.
+    #[cold]
+    fn check_again(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
+        self.view.look_how_far();
+        if self.view.layout.is_data(at, words) {
+            return Ok(());
+        }
+        Err(self.fail(Error::InvalidAddress(at.offset())))
+    }
+
     #[inline(always)]
     fn is_in_table(&self, at: PersistentAddress) -> bool {
         at >= self.view.layout.chunk_table && at < self.view.layout.chunks
     }
 
-    /// Takes the lock of the chunk table: whoever looks for a free chunk there must have it.
+    /// Takes the lock of the chunk table, and of how many chunks there are: whoever looks for a free chunk there must have it.
     #[cold]
     fn lock_heap(&mut self) {
         if !self.has_heap {
@@ -399,11 +415,12 @@ impl<M: Memory> Direct<M> {
 impl<M: Memory> Access for Direct<M> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        if !self.view.layout.is_data(at, 1) {
-            return Err(self.fail(Error::InvalidAddress(at.offset())));
-        }
+        self.check(at, 1)?;
         let value = self.view.memory.load(at);
-        if self.is_watched && value == 0 && self.is_declared && self.is_in_table(at) {
+        if self.is_watched
+            && self.is_declared
+            && (value == 0 && self.is_in_table(at) || at == self.view.layout.reached())
+        {
             self.lock_heap();
             return Ok(self.view.memory.load(at));
         }
@@ -412,19 +429,16 @@ impl<M: Memory> Access for Direct<M> {
 
     #[inline(always)]
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
-        if into.is_empty() || self.view.layout.is_data(at, into.len() as u64) {
+        if !into.is_empty() {
+            self.check(at, into.len() as u64)?;
             self.view.memory.load_range(at, into);
-            Ok(())
-        } else {
-            Err(self.fail(Error::InvalidAddress(at.offset())))
         }
+        Ok(())
     }
 
     #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
-        if !self.view.layout.is_data(at, 1) {
-            return Err(self.fail(Error::InvalidAddress(at.offset())));
-        }
+        self.check(at, 1)?;
         self.has_stored = true;
         if self.is_watched {
             self.watch(at, 1, value)?;
@@ -438,9 +452,7 @@ impl<M: Memory> Access for Direct<M> {
         if from.is_empty() {
             return Ok(());
         }
-        if !self.view.layout.is_data(at, from.len() as u64) {
-            return Err(self.fail(Error::InvalidAddress(at.offset())));
-        }
+        self.check(at, from.len() as u64)?;
         self.has_stored = true;
         if self.is_watched {
             self.watch(at, from.len(), from[0])?;
@@ -451,6 +463,16 @@ impl<M: Memory> Access for Direct<M> {
 
     fn hint(&self, at: PersistentAddress) -> u64 {
         self.view.memory.peek(at)
+    }
+
+    fn make_space(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
+        self.view.memory.make_space(at, bytes).map_err(|error| {
+            self.fail(Error::io(format!("find disk space for {bytes} bytes of the pool"), error))
+        })
+    }
+
+    fn grow(&mut self, least: u64, most: u64) -> std::io::Result<u64> {
+        self.view.memory.grow(least, most)
     }
 
     fn fail(&mut self, error: Error) -> Abort {

@@ -8,6 +8,7 @@ use strandline_core::error::Error;
 use strandline_core::file::{Options, Pool};
 use strandline_core::layout::Geometry;
 use strandline_core::memory::WriteBackInstruction;
+use strandline_core::sync::SyncParameters;
 use strandline_core::transaction::Concurrency;
 use strandline_core::{Domain, Result};
 use tempfile::TempDir;
@@ -93,6 +94,12 @@ impl PoolSetting {
             geometry: Geometry { size, logs: self.logs, log_bytes: self.log_bytes, chunk_bytes: CHUNK_BYTES },
             domain: self.domain,
             instruction: self.instruction,
+            // Growing is not to be timed.
+            initial_size: Some(size),
+            sync: SyncParameters {
+                initial_ring_blocks: SyncParameters::default().ring_blocks,
+                ..SyncParameters::default()
+            },
             // Nothing of the kind is to be timed. On a disk most pages are never touched.
             map_ahead: self.domain != Domain::Sync,
             ..Options::default()

@@ -111,7 +111,7 @@ impl Exhaustion<'_> {
         for operation in 0.. {
             let _ = self.journal.take();
             let parameters =
-                SyncParameters { ring_blocks: 4, dirty_pages: 1, memory_pages: 0, staging_blocks: 1 };
+                SyncParameters { ring_blocks: 8, initial_ring_blocks: 4, dirty_pages: 1, memory_pages: 0, staging_blocks: 1 };
             let case = self.case;
             let pool = Pool::create(
                 seed,
@@ -143,7 +143,7 @@ impl Exhaustion<'_> {
     /// The threads run; the power fails during `operation` of the device, or, if there are not so many, at the end.
     fn live(&mut self, pool: &Pool, seed: u64, operation: u64, oracle: &mut Oracle) -> Result<bool, String> {
         let world = pool.open(seed);
-        pool.log.recover(&pool.main(&world)).map_err(|error| format!("recovery fails: {error}"))?;
+        pool.recover(&world).map_err(|error| format!("recovery fails: {error}"))?;
         self.counts.lives += 1;
         pool.device.fail_after(operation, Fault::PowerOff);
         let (finished, problem) = (Cell::new(0), RefCell::new(None));
@@ -178,7 +178,13 @@ impl Exhaustion<'_> {
                     memory.pause();
                 }
                 is_last = finished.get() == 2;
-                if let Err(error) = pool.log.checkpoint(&view) {
+                // In every other schedule the first checkpoint is that of a ring that becomes larger.
+                let larger = pool.log.larger_ring(&view, seed % 2 == 1);
+                let done = match larger {
+                    Some(blocks) => pool.log.enlarge_ring(&view, blocks).map(drop),
+                    None => pool.log.checkpoint(&view).map(drop),
+                };
+                if let Err(error) = done {
                     if !expected(&error) {
                         *problem.borrow_mut() = Some(format!("a checkpoint fails: {error}"));
                     }
@@ -213,7 +219,7 @@ impl Exhaustion<'_> {
                     let again = pool.on((*crashed.device).clone());
                     again.device.fail_after(operation, Fault::PowerOff);
                     let world = again.open(1);
-                    if again.log.recover(&again.main(&world)).is_ok() {
+                    if again.recover(&world).is_ok() {
                         break;
                     }
                     self.counts.failed_recoveries += 1;
@@ -240,8 +246,7 @@ impl Exhaustion<'_> {
         let before = self.journal.length();
         let pool = pool.on((*pool.device).clone());
         let world = pool.open(1);
-        let report =
-            pool.log.recover(&pool.main(&world)).map_err(|error| format!("recovery fails: {error}"))?;
+        let report = pool.recover(&world).map_err(|error| format!("recovery fails: {error}"))?;
         self.counts.states += 1;
         oracle.clone().judge(&world, report.watermark)?;
         self.journal.shorten(before);

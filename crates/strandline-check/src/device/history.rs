@@ -55,8 +55,16 @@ impl History {
     pub fn new(case: &Case, seed: u64, size: Size, journal: Journal) -> Result<Self, String> {
         let mut rng = Rng::with_seed(seed);
         let one_of = |rng: &mut Rng, choices: [u64; 3]| choices[rng.usize(..3)];
+        let ring_blocks = one_of(&mut rng, [6, 8, 16]);
+        let initial_ring_blocks = match rng.u8(..3) {
+            // Some transactions need more.
+            0 => 3,
+            1 => ring_blocks / 2,
+            _ => ring_blocks,
+        };
         let parameters = SyncParameters {
-            ring_blocks: one_of(&mut rng, [6, 8, 16]),
+            ring_blocks,
+            initial_ring_blocks,
             dirty_pages: one_of(&mut rng, [1, 2, 100]),
             memory_pages: one_of(&mut rng, [0, 2, 100]),
             // So that it fills up.
@@ -71,8 +79,9 @@ impl History {
         let chunks = workload.map_or(0, |workload| workload.chunks(THREADS as u64)).max(MIX_CHUNKS);
         journal.note(|| {
             format!(
-                "a pool: {}, ring of {} blocks, checkpoint at {} dirty pages, {}",
+                "a pool: {}, ring of {} to {} blocks, checkpoint at {} dirty pages, {}",
                 workload.map_or("mix", Workload::name),
+                parameters.initial_ring_blocks,
                 parameters.ring_blocks,
                 parameters.dirty_pages,
                 if direct { "direct input and output" } else { "through the page cache" }
@@ -150,7 +159,7 @@ impl History {
                 self.pool.device.fail_after(self.rng.u64(..12), fault);
             }
             let world = self.pool.open(self.rng.u64(..));
-            match self.pool.log.recover(&self.pool.main(&world)) {
+            match self.pool.recover(&world) {
                 Ok(report) => {
                     self.pool.device.clear_fault();
                     self.journal.note(|| format!("recovered: {report:?}"));
@@ -196,7 +205,7 @@ impl History {
     /// Another process that only reads sees the same.
     fn read_only(&mut self) -> Result<(), String> {
         let reader = self.pool.open(1);
-        let recovered = self.pool.log.recover_read_only(&self.pool.main(&reader));
+        let recovered = self.pool.recover_read_only(&reader);
         let report = recovered.map_err(|error| format!("a reader's recovery fails: {error}"))?;
         self.counts.states += 1;
         self.oracle.judge(&reader, report.watermark).map_err(|what| format!("a reader: {what}"))
@@ -220,7 +229,7 @@ impl History {
         let threads = self.rng.usize(1..=THREADS);
         let most = [1, 3, 10][self.rng.usize(..3)].min(self.size.transactions);
         self.journal.note(|| format!("a life of {threads} threads"));
-        let (finished, checkpoints) = (Cell::new(0), Cell::new(0));
+        let (finished, checkpoints) = (Cell::new(0), Cell::new((0, 0)));
         let problem = RefCell::new(None);
         let seen = RefCell::new(Vec::new());
         let fail = |what: &str, error: &Error| {
@@ -247,6 +256,8 @@ impl History {
                             match done {
                                 Ok(()) => {}
                                 Err(Error::Poisoned(_)) if faulty => break,
+                                // Heap or ring could not grow, and is as it was.
+                                Err(Error::Io { .. } | Error::TransactionTooLarge { .. }) if faulty => {}
                                 Err(error) => {
                                     fail("a transaction", &error);
                                     break;
@@ -263,7 +274,8 @@ impl History {
         let (finished, checkpoints, fail) = (&finished, &checkpoints, &fail);
         // Its number is that of the next thread.
         bodies.push(Box::new(move |memory: &Hosted| {
-            match checkpoint(pool, memory, journal, &mut rng, || finished.get() == threads) {
+            let taken = checkpoint(pool, memory, journal, &mut rng, || finished.get() == threads);
+            match taken {
                 Ok(taken) => checkpoints.set(taken),
                 Err(Error::Poisoned(_)) if faulty => {}
                 Err(error) => fail("a checkpoint", &error),
@@ -273,7 +285,9 @@ impl History {
         if let Some(problem) = problem.take() {
             return Err(problem);
         }
-        self.counts.checkpoints += checkpoints.get();
+        let (checkpoints, enlarged) = checkpoints.get();
+        self.counts.checkpoints += checkpoints;
+        self.counts.enlarged += enlarged;
         self.counts.transactions += self.oracle.lived(&world, seen.take());
         self.end_process();
         Ok(())
@@ -291,23 +305,32 @@ fn interleave(world: &Rc<DeviceWorld>, bodies: Vec<Thread<'_>>, mut rng: Rng) {
     });
 }
 
-/// Takes checkpoints when they are wanted, and now and then, until `finished`; returns how many.
+/// Takes checkpoints when they are wanted, and now and then, and makes the ring larger when somebody needs that, and now and then,
+/// until `finished`; returns how often each.
 fn checkpoint(
     pool: &Pool,
     memory: &Hosted,
     journal: &Journal,
     rng: &mut Rng,
     finished: impl Fn() -> bool,
-) -> Result<u64, Error> {
+) -> Result<(u64, u64), Error> {
     let view = pool.view(memory);
-    let mut taken = 0;
+    let (mut taken, mut enlarged) = (0, 0);
     while !finished() {
         if pool.log.checkpoint_wanted(&view) || rng.u8(..16) == 0 {
             let report = pool.log.checkpoint(&view)?;
             journal.note(|| format!("checkpoint: {report:?}"));
             taken += 1;
+            // Not always at once: others append meanwhile.
+            (0..rng.u8(..3)).for_each(|_| memory.pause());
+            if let Some(blocks) = pool.log.larger_ring(&view, rng.u8(..4) == 0)
+                && pool.log.enlarge_ring(&view, blocks)?
+            {
+                journal.note(|| format!("the ring has {blocks} blocks"));
+                enlarged += 1;
+            }
         }
         memory.pause();
     }
-    Ok(taken)
+    Ok((taken, enlarged))
 }

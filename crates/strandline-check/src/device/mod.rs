@@ -97,6 +97,8 @@ pub struct Counts {
     pub transactions: u64,
     /// Checkpoints that ended.
     pub checkpoints: u64,
+    /// Rings that became larger.
+    pub enlarged: u64,
     /// Crash points with more states than the bound, of which only as many as the bound were judged.
     pub cut_short: u64,
 }
@@ -111,6 +113,7 @@ impl std::ops::AddAssign for Counts {
         self.states += more.states;
         self.transactions += more.transactions;
         self.checkpoints += more.checkpoints;
+        self.enlarged += more.enlarged;
         self.cut_short += more.cut_short;
     }
 }

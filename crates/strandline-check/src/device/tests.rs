@@ -42,8 +42,9 @@ fn recovery_finds_a_prefix_with_all_that_was_acknowledged() {
     for (_, concurrency) in SCHEMES {
         let outcome = sample(&case(concurrency), sampling(150), |_| ());
         none_violated(&outcome);
-        let Counts { lives, power_failures, kills, failed_recoveries, checkpoints, .. } = outcome.counts;
-        for often in [power_failures, kills, failed_recoveries * 2, checkpoints * 5] {
+        let Counts { lives, power_failures, kills, failed_recoveries, checkpoints, enlarged, .. } =
+            outcome.counts;
+        for often in [power_failures, kills, failed_recoveries * 2, checkpoints * 5, enlarged * 10] {
             assert!(often * 5 > lives, "{:?}", outcome.counts);
         }
     }
@@ -82,14 +83,14 @@ fn every_omitted_step_is_found() {
 
 fn small_pool(ring_blocks: u64, concurrency: Concurrency) -> Pool {
     let parameters =
-        SyncParameters { ring_blocks, dirty_pages: 100, staging_blocks: 1, ..SyncParameters::default() };
+        SyncParameters { ring_blocks, initial_ring_blocks: ring_blocks, dirty_pages: 100, staging_blocks: 1, ..SyncParameters::default() };
     Pool::create(1, false, 8, parameters, concurrency, None, Journal::default()).unwrap()
 }
 
 /// A recovered pool's world.
 fn opened(pool: &Pool) -> Rc<DeviceWorld> {
     let world = pool.open(1);
-    pool.log.recover(&pool.main(&world)).unwrap();
+    pool.recover(&world).unwrap();
     world
 }
 
@@ -177,7 +178,7 @@ fn the_ring_goes_round_and_round() {
     drop(worker);
     pool.device.power_cycle();
     let world = pool.open(1);
-    let report = pool.log.recover(&pool.main(&world)).unwrap();
+    let report = pool.recover(&world).unwrap();
     assert_eq!(report.watermark, 1000);
     assert_eq!(world.contents()[(at.offset() / 8) as usize], 999);
 }
@@ -190,14 +191,14 @@ fn damaged_slots_and_read_errors_are_errors() {
     for operation in 0..3 {
         let world = pool.open(1);
         pool.device.fail_after(operation, Fault::Error(EIO));
-        let failed = pool.log.recover(&pool.main(&world));
+        let failed = pool.recover(&world);
         assert!(matches!(failed, Err(Error::Io { .. })), "operation {operation}: {failed:?}");
     }
     for slot in 0..2 {
         let at = Layout::CHECKPOINT_SLOTS.offset() + 4096 * slot + 16;
         pool.device.write(DeviceFile::Heap, at, &[0xa5; 8]).unwrap();
         let world = pool.open(1);
-        let recovered = pool.log.recover_read_only(&pool.main(&world));
+        let recovered = pool.recover_read_only(&world);
         match slot {
             0 => assert!(recovered.is_ok(), "the other slot serves: {recovered:?}"),
             _ => assert!(matches!(recovered, Err(Error::Damaged(_))), "{recovered:?}"),
@@ -229,7 +230,7 @@ fn a_log_file_is_the_pools_own_and_whole() {
         create(
             &other,
             IDENTITY,
-            SyncParameters { ring_blocks: 1, dirty_pages: 1, staging_blocks: 1, ..SyncParameters::default() },
+            SyncParameters { ring_blocks: 1, initial_ring_blocks: 1, dirty_pages: 1, staging_blocks: 1, ..SyncParameters::default() },
             0
         )
         .is_err()

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::ops::Range;
+use std::path::Path;
 use std::rc::Rc;
 
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
@@ -10,7 +11,7 @@ use strandline_core::memory::hosted::Operation;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Device, DeviceFile};
 use strandline_core::memory::{Event, Hosted, Space, Step, World};
-use strandline_core::sync::{LogIdentity, SharedLog, SyncParameters, create};
+use strandline_core::sync::{LogIdentity, SharedLog, SyncParameters, SyncRecoveryReport, create};
 use strandline_core::{Concurrency, Result};
 
 use super::faulty_device::FaultyDevice;
@@ -19,6 +20,9 @@ use crate::explore::worker::AnyWorker;
 
 /// Binds the two files.
 pub(super) const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline crash", nonce: 1 };
+
+/// Chunks that a new pool's heap file has: a workload that allocates more has it grow.
+const FIRST_CHUNKS: u64 = super::transactions::MIX_CHUNKS;
 
 /// Threads that run transactions, at most.
 pub(super) const THREADS: usize = 3;
@@ -169,7 +173,7 @@ impl Pool {
             Geometry { size: (14 + chunks) << 12, logs: THREADS as u64, log_bytes: 8192, chunk_bytes: 4096 };
         let layout = Layout::new(geometry)?;
         let device = Rc::new(FaultyDevice::new(seed, direct, journal.clone()));
-        let grown = device.grow(DeviceFile::Heap, geometry.size);
+        let grown = device.grow(DeviceFile::Heap, layout.end_of(chunks.min(FIRST_CHUNKS)).offset());
         grown.map_err(|error| strandline_core::Error::io("grow the heap", error))?;
         create(&*device, IDENTITY, parameters, 0)?;
         journal.take();
@@ -188,7 +192,10 @@ impl Pool {
         let heap = self.device.contents(DeviceFile::Heap);
         let words =
             heap.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
-        let recorder = Recorder::new(words.collect(), self.shared.bytes(), 6, seed, self.omitted);
+        let mut words: Vec<u64> = words.collect();
+        // Behind the file's end nothing is touched before it has grown.
+        words.resize((self.layout.geometry.size / 8) as usize, 0);
+        let recorder = Recorder::new(words, self.shared.bytes(), 6, seed, self.omitted);
         recorder.set_recording(false);
         Rc::new(DeviceWorld {
             recorder,
@@ -201,6 +208,41 @@ impl Pool {
             acknowledged: Cell::new(0),
             journal: self.journal.clone(),
         })
+    }
+
+    /// Recovers the pool.
+    ///
+    /// # Errors
+    /// As [`SharedLog::recover`]; the heap file is too short.
+    pub fn recover(&self, world: &Rc<DeviceWorld>) -> Result<SyncRecoveryReport> {
+        self.check(world, self.log_as_found().recover(&self.main(world)))
+    }
+
+    /// Recovers it without writing anything.
+    ///
+    /// # Errors
+    /// As [`Pool::recover`].
+    pub fn recover_read_only(&self, world: &Rc<DeviceWorld>) -> Result<SyncRecoveryReport> {
+        self.check(world, self.log_as_found().recover_read_only(&self.main(world)))
+    }
+
+    /// The heap file has all the chunks that the heap should have by now.
+    fn check(
+        &self,
+        world: &Rc<DeviceWorld>,
+        recovered: Result<SyncRecoveryReport>,
+    ) -> Result<SyncRecoveryReport> {
+        let report = recovered?;
+        let reached = world.contents()[(self.layout.reached().offset() / 8) as usize];
+        let length = self.device.contents(DeviceFile::Heap).len() as u64;
+        self.layout.check_length(reached, length, Path::new("heap"))?;
+        Ok(report)
+    }
+
+    /// The log with the ring that its header tells. It is read past the device: no fault is meant for it.
+    fn log_as_found(&self) -> SharedLog {
+        let header = &self.device.contents(DeviceFile::Log)[40..48];
+        self.log.with_ring(u64::from_le_bytes(header.try_into().unwrap_or_default()))
     }
 
     /// A view over `memory`.

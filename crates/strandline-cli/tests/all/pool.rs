@@ -129,3 +129,32 @@ fn a_pool_that_another_scheme_left_is_recovered() {
     let pool = Pool::open(&path, &options).unwrap();
     assert_eq!(pool.worker().unwrap().view(|tx| tx.read(tx.root(0))).unwrap(), 5);
 }
+
+#[test]
+fn a_pool_needs_no_size_and_its_log_gets_another() {
+    use std::os::unix::fs::MetadataExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool").display().to_string();
+    assert!(ends(&["create", &path], 0).contains("at most"));
+    let log = format!("{path}.log");
+    let on_disk = [&path, &log].map(|file| 512 * std::fs::metadata(file).unwrap().blocks());
+    assert!(on_disk.iter().sum::<u64>() < 8 << 20, "{on_disk:?}");
+    for (size, bytes) in [("16M", 16 << 20), ("256K", 256 << 10)] {
+        ends(&["resize-log", &path, size], 0);
+        assert_eq!(std::fs::metadata(&log).unwrap().len(), bytes + 4096);
+        assert!(ends(&["info", &path], 0).contains(&format!("{bytes} bytes")));
+        assert!(ends(&["check", &path], 0).contains("no damage found"));
+    }
+    // One that was not closed needs its log.
+    let options = Options { domain: Domain::Sync, ..Options::default() };
+    let pool = Pool::open(&path, &options).unwrap();
+    assert!(ends(&["resize-log", &path, "1M"], 1).contains("in use"));
+    let mut worker = pool.worker().unwrap();
+    worker.run(|tx| tx.alloc(64)).unwrap();
+    drop(pool);
+    drop(worker);
+    assert!(ends(&["resize-log", &path, "1M"], 2).contains("recover"));
+    assert!(ends(&["resize-log", &path, "4K"], 2).contains("blocks"));
+    assert_eq!(Pool::open(&path, &options).unwrap().usage().unwrap().objects, 1);
+}

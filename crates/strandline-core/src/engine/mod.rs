@@ -89,16 +89,15 @@ pub struct Engine<M: Memory, C: Control<M>> {
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn new(
-        mut view: View<M>,
+        view: View<M>,
         slot_index: u64,
         scheme: C::Scheme,
         control: C,
         shared_log: Option<SharedLog>,
     ) -> Self {
-        view.memory.set_data(view.layout.root(0), view.layout.data_words());
         Self {
             slot: view.shared.slot(slot_index),
-            view,
+            view: view.looking(),
             slot_index,
             scheme,
             control,
@@ -413,11 +412,18 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Checks that `words` words at `at` may be read and written.
     #[inline(always)]
     fn check(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
+        if self.view.layout.is_data(at, words) { Ok(()) } else { self.check_again(at, words) }
+    }
+
+    /// The same, when the pool may have grown.
+    #[cold]
+    #[inline(never)]
+    fn check_again(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
+        self.view.look_how_far();
         if self.view.layout.is_data(at, words) {
-            Ok(())
-        } else {
-            Err(self.fail(Error::InvalidAddress(at.offset())))
+            return Ok(());
         }
+        Err(self.fail(Error::InvalidAddress(at.offset())))
     }
 
     /// The newest value of a word: this transaction's own, or the one at home.
@@ -650,6 +656,11 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
         self.view.memory.make_space(at, bytes).map_err(|error| {
             self.fail(Error::io(format!("find disk space for {bytes} bytes of the pool"), error))
         })
+    }
+
+    #[cold]
+    fn grow(&mut self, least: u64, most: u64) -> std::io::Result<u64> {
+        self.view.memory.grow(least, most)
     }
 
     #[cold]

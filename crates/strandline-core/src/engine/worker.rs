@@ -118,6 +118,10 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         view.memory.unlock(SharedLayout::LEASES);
         adopted?;
         let index = free.ok_or(Error::NoFreeLog(logs))?;
+        if let Err(error) = take_space_for_log(&view, index) {
+            view.memory.store(view.shared.slot(index).leased(), 0);
+            return Err(error);
+        }
         let scheme = lease(&view, index);
         let engine = Engine::new(view, index, scheme, control, shared_log);
         Ok(Self { tx: Tx::over(engine, index), read_only: false })
@@ -162,6 +166,17 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         memory.begin_transaction()?;
         Running(&mut self.tx).0.attempt(read_only, locks, body)
     }
+}
+
+/// Sees to it that the disk has space for a log that stores reach; where a device is behind the pool none do.
+fn take_space_for_log<M: Memory>(view: &View<M>, index: u64) -> Result<()> {
+    if view.memory.device().is_some() {
+        return Ok(());
+    }
+    let bytes = view.layout.geometry.log_bytes;
+    view.memory
+        .make_space(view.layout.log(index), bytes)
+        .map_err(|error| Error::io(format!("find disk space for a log of {bytes} bytes"), error))
 }
 
 /// The thread's transaction, until this is dropped.

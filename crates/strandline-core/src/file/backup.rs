@@ -11,6 +11,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -22,9 +23,9 @@ use crate::Domain;
 use crate::engine::{Setup, Stm};
 use crate::error::{Error, Result};
 use crate::layout::Header;
-use crate::layout::{Layout, PoolState, SharedLayout, View};
+use crate::layout::{Layout, PAGE_BYTES, PoolState, SharedLayout, View};
 use crate::memory::{AlignedBuffer, Device, DeviceFile};
-use crate::memory::{Memory, Native, PersistentAddress};
+use crate::memory::{Memory, Native, PersistentAddress, Space};
 use crate::scheme::BPPM;
 use crate::sync;
 use crate::sync::{BLOCK_BYTES, FileDevice, SharedLog};
@@ -91,6 +92,15 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     }
 }
 
+/// The parts of a pool of `bytes` bytes in which there can be anything but zeros and logs of threads. They are whole pages.
+#[inline]
+fn used_parts(view: &View<Native>, bytes: u64) -> [Range<u64>; 3] {
+    let layout = &view.layout;
+    let table = layout.chunk_table.word(layout.chunks_in(bytes).min(layout.chunk_count)).offset();
+    let table = table.next_multiple_of(PAGE_BYTES).min(layout.chunks.offset());
+    [0..layout.logs.offset(), layout.data.offset()..table, layout.chunks.offset()..bytes]
+}
+
 /// Copies heap and log as they are; bytes and blocks copied.
 #[inline]
 fn copy_files(
@@ -106,15 +116,17 @@ fn copy_files(
         heap.set_len(size).map_err(cannot("size", to))?;
         let mut piece = AlignedBuffer::new(PIECE);
         let mut copied = 0;
-        for at in (0..size).step_by(PIECE) {
-            let piece = &mut piece[..PIECE.min((size - at) as usize)];
-            device
-                .read(DeviceFile::Heap, at, piece)
-                .map_err(|e| Error::io("read the pool for its backup", e))?;
-            // What is not written stays a hole, which reads as zeros.
-            if piece.iter().any(|&byte| byte != 0) {
-                heap.write_all_at(piece, at).map_err(cannot("write", to))?;
-                copied += piece.len() as u64;
+        for part in used_parts(view, size) {
+            for at in part.clone().step_by(PIECE) {
+                let piece = &mut piece[..PIECE.min((part.end - at) as usize)];
+                device
+                    .read(DeviceFile::Heap, at, piece)
+                    .map_err(|e| Error::io("read the pool for its backup", e))?;
+                // What is not written stays a hole, which reads as zeros.
+                if piece.iter().any(|&byte| byte != 0) {
+                    heap.write_all_at(piece, at).map_err(cannot("write", to))?;
+                    copied += piece.len() as u64;
+                }
             }
         }
         let size = device.size(DeviceFile::Log).map_err(cannot("read the size of", log_name))?;
@@ -130,8 +142,11 @@ fn copy_files(
         // As far as it is durable by now, that is after the heap was copied.
         let blocks = shared_log.needed_blocks(view);
         for number in blocks.clone() {
-            copy_block(shared_log.block_offset(number))?;
+            copy_block(shared_log.block_offset(view, number))?;
         }
+        // The file may have grown since its copy; what is new in it stands in the log alone.
+        let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", to))?;
+        heap.set_len(size).map_err(cannot("size", to))?;
         heap.sync_all().map_err(cannot("flush", to))?;
         log.sync_all().map_err(cannot("flush", log_name))?;
         Ok((copied, blocks.end - blocks.start))
@@ -181,14 +196,14 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Resu
 /// Copies all but the logs, as a cleanly closed pool whose last TxID is `clock`; bytes copied.
 #[inline]
 fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64> {
-    let layout = &view.layout;
+    let size = view.memory.size(Space::Persistent);
     // What is not written is a hole, and so zero.
     to.set_len(0)?;
-    to.set_len(layout.geometry.size)?;
+    to.set_len(size)?;
     let mut words = vec![0; PIECE / 8];
     let mut bytes = Vec::with_capacity(PIECE);
     let mut copied = 0;
-    for part in [0..layout.logs.offset(), layout.data.offset()..layout.end().offset()] {
+    for part in used_parts(view, size) {
         for at in part.clone().step_by(PIECE) {
             let words = &mut words[..(PIECE as u64).min(part.end - at) as usize / 8];
             view.memory.load_range(PersistentAddress::new(at), words);

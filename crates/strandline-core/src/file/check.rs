@@ -89,7 +89,7 @@ fn look(path: &Path, schemes: Schemes, report: &mut CheckReport) -> Result<()> {
     let pool = open_to_look(path, &info.header, schemes)?;
     match &info.log {
         LogFile::Wrong(problem) => report.damage.push(problem.clone()),
-        LogFile::Own => {
+        LogFile::Own { .. } => {
             let open = |path: &Path| File::open(path).map_err(cannot("open", path));
             let device = FileDevice::new(open(path)?, open(&log_path(pool.path()))?, false);
             report.damage.extend(sync::damaged_slots(&device, info.header.uuid.as_bytes())?);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::layout::{Layout, PAGE_BYTES, View};
@@ -27,6 +28,32 @@ pub(super) fn write_state(device: &dyn Device, state: u64, watermark: Option<u64
     write().map_err(|e| Error::io("write the pool's state", e))
 }
 
+/// A ring is too small if checkpoints come at shorter intervals because it is half full: a page that changes all the time is written
+/// at each.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// When the ring was half full last.
+#[derive(Default)]
+struct Pace(Option<Instant>);
+
+impl Pace {
+    /// Notes that it is half full now; whether that is too soon.
+    fn is_too_fast(&mut self, now: Instant) -> bool {
+        let last = self.0.replace(now);
+        last.is_some_and(|last| now.duration_since(last) < SHORTEST_INTERVAL)
+    }
+}
+
+/// Takes a checkpoint, and makes the ring larger if that is wanted.
+fn run(view: &View<Native>, log: &SharedLog, pace: &mut Pace) -> Result<()> {
+    let is_too_fast = log.is_half_full(view) && pace.is_too_fast(Instant::now());
+    log.checkpoint(view)?;
+    match log.larger_ring(view, is_too_fast) {
+        Some(blocks) => log.enlarge_ring(view, blocks).map(drop),
+        None => Ok(()),
+    }
+}
+
 /// The thread that runs checkpoints when they are asked for.
 pub(super) struct Checkpointer {
     stop: Arc<AtomicBool>,
@@ -38,19 +65,20 @@ impl Checkpointer {
     pub(super) fn start(view: View<Native>, log: SharedLog) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
-        let run = move || {
+        let body = move || {
             // Whoever stops the thread asks for a checkpoint afterwards, but the one that runs takes that request along.
+            let mut pace = Pace::default();
             while !seen.load(Ordering::Acquire) {
                 log.wait_for_request(&view);
                 // A failed checkpoint has poisoned the pool: there will be no other.
-                if seen.load(Ordering::Acquire) || log.checkpoint(&view).is_err() {
+                if seen.load(Ordering::Acquire) || run(&view, &log, &mut pace).is_err() {
                     break;
                 }
             }
         };
         let thread = std::thread::Builder::new()
             .name("strandline-checkpoint".into())
-            .spawn(run)
+            .spawn(body)
             .map_err(|e| Error::io("start the checkpoint thread", e))?;
         Ok(Self { stop, thread: Some(thread) })
     }
@@ -63,5 +91,21 @@ impl Checkpointer {
             // It does not panic; if it did, the pool is recovered when it is next opened.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_that_come_too_soon_are_told() {
+        let (mut pace, begin) = (Pace::default(), Instant::now());
+        let after = |seconds: f64| begin + SHORTEST_INTERVAL.mul_f64(seconds);
+        assert!(!pace.is_too_fast(begin), "there was none before");
+        assert!(!pace.is_too_fast(after(1.0)));
+        assert!(pace.is_too_fast(after(1.5)));
+        assert!(pace.is_too_fast(after(2.4)));
+        assert!(!pace.is_too_fast(after(3.5)));
     }
 }

@@ -119,16 +119,31 @@ fn exists(path: &Path) -> Error {
     cannot("create the pool", path)(ErrorKind::AlreadyExists.into())
 }
 
-/// Allocates the heap's space, all of it or the first `initial_size` bytes, and writes its header; durable on return.
+/// Bytes of chunks that a new pool has, where nobody asks for more.
+const INITIAL_HEAP_BYTES: u64 = 1 << 20;
+
+/// Makes the heap's file as long as it is to be at first, and writes its header and how many chunks it has; durable on return.
 fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
-    let size = header.geometry.size;
-    // What lies before the chunks is used from the beginning.
-    let initial = initial_size.unwrap_or(size).max(Layout::new(header.geometry)?.chunks.offset()).min(size);
-    file.set_len(size).map_err(|e| Error::io(format!("reserve {size} bytes for the pool"), e))?;
-    system::allocate(file, 0, initial)
-        .map_err(|e| Error::io(format!("allocate {initial} bytes for the pool"), e))?;
+    let layout = Layout::new(header.geometry)?;
+    let wanted = initial_size.unwrap_or(0).max(layout.end_of(1).offset() - 1 + INITIAL_HEAP_BYTES);
+    let chunks = layout.chunks_in(wanted).min(layout.chunk_count);
+    let end = layout.end_of(chunks).offset();
+    // Logs are allocated when they are first leased, and the table's words together with their chunks; but who asks for all of the
+    // pool gets all of it.
+    let is_whole = initial_size.is_some_and(|size| size >= layout.geometry.size);
+    let (data, table) = (layout.data.offset(), layout.chunk_table.word(chunks).offset());
+    let first = if is_whole { end } else { layout.logs.offset() };
+    let parts = [0..first, data..table, layout.chunks.offset()..end];
+    for part in parts {
+        system::allocate(file, part.start, part.end - part.start)
+            .map_err(|e| Error::io(format!("allocate the first {end} bytes of the pool"), e))?;
+    }
     let write = || {
         file.write_all_at(&header.encode(), 0)?;
+        file.write_all_at(&layout.geometry.size.to_le_bytes(), Layout::SIZE.offset())?;
+        file.write_all_at(&chunks.to_le_bytes(), layout.reached().offset())?;
+        // Where the file system does not allocate ahead.
+        file.set_len(end)?;
         file.sync_all()
     };
     write().map_err(|e| Error::io("write the pool's header", e))
@@ -152,7 +167,7 @@ pub(super) fn new_log(
     let identity = LogIdentity { pool: *header.uuid.as_bytes(), nonce: random()? };
     sync::create(&FileDevice::new(keep(heap)?, keep(new.file())?, true), identity, parameters, watermark)?;
     let log =
-        OpenLog { file: keep(new.file())?, identity, ring_blocks: parameters.ring_blocks, remade: false };
+        OpenLog { file: keep(new.file())?, identity, ring_blocks: parameters.first_ring(), remade: false };
     Ok((new, log))
 }
 

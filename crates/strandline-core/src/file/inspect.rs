@@ -37,6 +37,8 @@ use crate::scheme::Schemes;
 pub struct PoolInfo {
     /// The header, which is written once, when the pool is created.
     pub header: Header,
+    /// Bytes in its file, holes included.
+    pub file_bytes: u64,
     /// The domain that has or had the pool in use; `None` if it was closed cleanly.
     pub in_use: Option<&'static str>,
     /// The scheme whose logs it has then.
@@ -67,7 +69,10 @@ pub enum LogFile {
     /// There is none, and the pool never had one.
     None,
     /// The log that belongs to the pool.
-    Own,
+    Own {
+        /// Blocks of 4 KB in its ring.
+        ring_blocks: u64,
+    },
     /// The pool had one. A cleanly closed pool gets another when it is next opened under `Sync`.
     Missing,
     /// One that never held anything: a creation that was cut short left it. It is replaced by one of the pool's own.
@@ -88,7 +93,7 @@ impl LogFile {
             Err(error) => return Err(cannot("open", &name)(error)),
         };
         match files.judge_log(log, is_clean) {
-            Ok(FoundLog::Own(_)) => Ok(Self::Own),
+            Ok(FoundLog::Own(log)) => Ok(Self::Own { ring_blocks: log.ring_blocks }),
             Ok(FoundLog::Unused(_)) => Ok(Self::Unused),
             Err(error @ Error::LogFile { .. }) => Ok(Self::Wrong(error.to_string())),
             Err(error) => Err(error),
@@ -104,6 +109,7 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
     let file = File::open(path).map_err(cannot("open the pool", path))?;
     let header = read_header(&file, path)?;
+    let file_bytes = file.metadata().map_err(cannot("look at", path))?.len();
     let state = read_word(&file, Layout::STATE.offset())?;
     let (mut in_use, mut scheme) = (None, None);
     if state != 0 {
@@ -123,6 +129,7 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     let log = if uses_log { LogFile::beside(&files, in_use.is_none())? } else { LogFile::None };
     let mut info = PoolInfo {
         header,
+        file_bytes,
         in_use,
         scheme,
         open,

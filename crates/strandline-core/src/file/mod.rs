@@ -19,6 +19,7 @@ mod options;
 mod pool;
 mod recovery;
 mod repair;
+mod resize;
 mod ticket;
 
 pub use backup::BackupReport;
@@ -31,4 +32,5 @@ pub use options::Options;
 pub use pool::Pool;
 pub use recovery::Recovery;
 pub use repair::{RepairReport, repair};
+pub use resize::resize_log;
 pub use ticket::Ticket;

@@ -34,7 +34,7 @@ use crate::layout::{Layout, PAGE_BYTES, PoolState};
 use crate::memory::system;
 use crate::scheme::{SchemeKind, Schemes, check_transaction};
 use crate::sync;
-use crate::sync::{FileDevice, LogIdentity, OwnLog};
+use crate::sync::{FileDevice, LogIdentity, OwnLog, SyncParameters};
 
 /// Where the log of the pool at `path` is: beside it, `.log` appended to its name.
 ///
@@ -140,6 +140,9 @@ impl OpenFiles {
         }
         let state = read_word(&heap, Layout::STATE.offset())?;
         check_state(state, options.domain, schemes, &path)?;
+        let length = heap.metadata().map_err(cannot("look at the pool", &path))?.len();
+        let layout = Layout::new(header.geometry)?;
+        layout.check_length(read_word(&heap, layout.reached().offset())?, length, &path)?;
         // Before a log is made that takes it over.
         check_transaction(read_word(&heap, Layout::WATERMARK.offset())?)?;
         let mut files = Self { path, heap, header, log: None };
@@ -160,7 +163,7 @@ impl OpenFiles {
                     problem: format!("of the pool {} is missing", self.path.display()),
                 }),
                 (true, true) => Ok(None),
-                (true, false) => self.make_log(&name, had_log()?, options).map(Some),
+                (true, false) => self.make_log(&name, had_log()?, options.sync).map(Some),
             };
         };
         match self.judge_log(found, is_clean)? {
@@ -168,7 +171,7 @@ impl OpenFiles {
             FoundLog::Unused(_) if read_only => Ok(None),
             FoundLog::Unused(log) => {
                 remove_locked(&log, &name).map_err(cannot("remove the unused log", &name))?;
-                self.make_log(&name, had_log()?, options).map(Some)
+                self.make_log(&name, had_log()?, options.sync).map(Some)
             }
         }
     }
@@ -213,10 +216,10 @@ impl OpenFiles {
     }
 
     /// Makes the log of a cleanly closed pool. `remade`: it had one.
-    fn make_log(&self, name: &Path, remade: bool, options: &Options) -> Result<OpenLog> {
+    pub fn make_log(&self, name: &Path, remade: bool, parameters: SyncParameters) -> Result<OpenLog> {
         remove_leavings(name);
         let watermark = read_word(&self.heap, Layout::WATERMARK.offset())?;
-        let (new, log) = create::new_log(&self.heap, &self.header, name, options.sync, watermark)?;
+        let (new, log) = create::new_log(&self.heap, &self.header, name, parameters, watermark)?;
         match new.publish()? {
             None => Ok(OpenLog { remade, ..log }),
             Some(_) => Err(cannot("name the log file", name)(ErrorKind::AlreadyExists.into())),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Domain;
 use crate::error::{Error, Result};
-use crate::layout::Geometry;
+use crate::layout::{Geometry, PAGE_BYTES};
 use crate::memory::WriteBackInstruction;
 use crate::sync::SyncParameters;
 
@@ -15,11 +15,12 @@ use crate::sync::SyncParameters;
 /// use strandline_core::{Domain, Options};
 ///
 /// let options = Options {
+///     // It may not take more of the disk than this.
 ///     geometry: Geometry { size: 1 << 30, ..Geometry::default() },
 ///     layout_name: "orders".into(),
 ///     domain: Domain::Sync,
-///     // Take disk space as the heap grows.
-///     initial_size: Some(0),
+///     // It takes so much at once, and the rest as the heap grows.
+///     initial_size: Some(100 << 20),
 ///     ..Options::default()
 /// };
 /// # let _ = options;
@@ -47,12 +48,15 @@ pub struct Options {
     /// Bytes of memory that old versions of what transactions change may take while there are snapshots. It is taken as they are
     /// needed. With 0 there are no snapshots.
     pub snapshot_bytes: u64,
-    /// `Sync`: the log's size, for making it only, and when checkpoints run.
+    /// `Sync`: how large the log is at first and at most, and when checkpoints run.
     pub sync: SyncParameters,
-    /// Bytes of disk space (or of persistent memory) to take when the pool is created; the rest, up to the geometry's size, is taken as
-    /// the heap grows, and where the disk is full then, the allocation is an error like any other. `None`: all of it at
-    /// once. Address space is reserved for the whole size in any case.
+    /// Bytes that the file has when the pool is created, on the disk (or in persistent memory) already. As the heap needs more the file
+    /// grows, up to the geometry's size; where the disk is full then, the allocation is an error like any other. `None`: a megabyte
+    /// of heap. The geometry's size or more: all of it, the logs as well.
     pub initial_size: Option<u64>,
+    /// Bytes of address space to reserve; `None`: as many as the pool can come to have. With fewer, but no
+    /// fewer than the file has, it grows no further while it is open. For systems that limit address space (`ulimit -v`, `vm.overcommit_memory`).
+    pub address_space: Option<u64>,
     /// Maps all of the pool's pages, and those of its locks, while it is opened, which takes a while for a large one. Otherwise each
     /// is mapped when it is first touched, and the transaction that does so waits for that.
     pub map_ahead: bool,
@@ -76,6 +80,7 @@ impl Default for Options {
             snapshot_bytes: 256 << 20,
             sync: SyncParameters::default(),
             initial_size: None,
+            address_space: None,
             map_ahead: false,
             flush_interval: Duration::from_millis(10),
         }
@@ -105,6 +110,9 @@ impl Options {
                 "snapshot_bytes is {}: old versions take at most {MAXIMAL_SNAPSHOT_BYTES} bytes",
                 self.snapshot_bytes
             )));
+        }
+        if self.address_space.is_some_and(|bytes| !bytes.is_multiple_of(PAGE_BYTES)) {
+            return Err(Error::Parameter("address_space must be a multiple of 4096".into()));
         }
         Ok(())
     }

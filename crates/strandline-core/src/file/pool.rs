@@ -12,7 +12,7 @@ use super::helper::Helper;
 use super::leases::IdleWorkers;
 use super::open::{OpenFiles, OpenLog, read_word};
 use super::options::Options;
-use super::recovery::Recovery;
+use super::recovery::{Recovery, check_length, take_space};
 use super::ticket::{Flusher, Ticket};
 use crate::Domain;
 use crate::engine::{Control, Setup, Snapshot, SnapshotUsage, Stm, Worker};
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::heap::{self, HeapUsage};
 use crate::layout::Header;
 use crate::layout::{Layout, PoolState, SharedLayout, View};
-use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Step};
+use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Space, Step};
 use crate::scheme::{self, BPPM, RecoveryStep, SchemeKind};
 use crate::sync::DeviceCounters;
 use crate::sync::{FileDevice, SharedLog};
@@ -141,7 +141,7 @@ impl<C: Control<Native>> Setup<C> {
 }
 
 impl Pool {
-    /// Creates a pool in a new file at `path`, allocates all of its space, and opens it. The file gets its name when it is
+    /// Creates a pool in a new file at `path`, which grows as the heap does, and opens it. The file gets its name when it is
     /// complete and durable, so that nobody ever finds half a pool; what is at `path` already stays.
     ///
     /// # Errors
@@ -205,24 +205,31 @@ impl<C: Control<Native>> Pool<C> {
         let read_only = usage == Use::Reading;
         let life = if usage == Use::Creation { 0 } else { random()? | 1 << 63 };
         let OpenFiles { path, heap: file, header, log } = files;
-        let layout = Layout::new(header.geometry)?;
+        let address_space = options.address_space.unwrap_or(u64::MAX).min(header.geometry.size);
+        let layout = Layout::new(header.geometry)?.limited_to(address_space);
+        let length = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?.len();
+        if address_space < length.min(header.geometry.size) {
+            return Err(Error::Parameter(format!(
+                "address space for {address_space} bytes is not enough: the pool has {length}; set Options::address_space higher"
+            )));
+        }
         let mut parameters = options.sync;
         let mut log_remade = false;
         let device = match log {
             Some(OpenLog { file: log, identity, ring_blocks, remade }) => {
-                parameters.ring_blocks = ring_blocks;
+                parameters.ring_blocks = parameters.ring_blocks.max(ring_blocks);
                 log_remade = remade;
                 let heap = file.try_clone().map_err(|e| Error::io("keep the pool's file open", e))?;
-                Some((FileDevice::new(heap, log, !read_only), identity))
+                Some((FileDevice::new(heap, log, !read_only), identity, ring_blocks))
             }
             None => None,
         };
         let sync_bytes = if device.is_some() { SharedLog::volatile_bytes(&layout, parameters) } else { 0 };
         let shared =
             SharedLayout::new(&layout, options.lock_bits, sync_bytes).with_versions(options.snapshot_bytes);
-        let sync = device.map(|(device, identity)| SyncPool {
+        let sync = device.map(|(device, identity, ring)| SyncPool {
             device: Arc::new(device),
-            log: SharedLog::new(&layout, &shared, parameters, identity, life),
+            log: SharedLog::new(&layout, &shared, parameters, identity, life).with_ring(ring),
             checkpointer: None,
             flusher: Mutex::default(),
         });
@@ -234,7 +241,7 @@ impl<C: Control<Native>> Pool<C> {
             Domain::Sync => MappingKind::Private,
             _ => MappingKind::Shared,
         };
-        let mut persistent = Mapping::file(&file, header.geometry.size, mapping)?;
+        let mut persistent = Mapping::file(&file, address_space, mapping)?;
         if options.protect {
             persistent = persistent.protect()?;
         }
@@ -242,7 +249,11 @@ impl<C: Control<Native>> Pool<C> {
         if options.map_ahead {
             persistent.map_ahead(u64::MAX);
             // There may never be a snapshot.
-            volatile.map_ahead(shared.bytes_without_versions());
+            let bytes = match &sync {
+                Some(sync) => sync.log.bytes_for(persistent.extent().min(layout.end().offset())),
+                None => shared.bytes_without_versions(),
+            };
+            volatile.map_ahead(bytes);
         }
         let mut pool = Self {
             persistent: Arc::new(persistent),
@@ -264,6 +275,9 @@ impl<C: Control<Native>> Pool<C> {
             // Until recovery has succeeded there is nothing to close.
             closed: true,
         };
+        if !read_only && pool.sync.is_none() {
+            take_space(&pool.native_view()?)?;
+        }
         pool.recover()?;
         Ok(pool)
     }
@@ -271,12 +285,12 @@ impl<C: Control<Native>> Pool<C> {
     /// Recovers the pool, and marks it as in use if it is to be written.
     fn recover(&mut self) -> Result<()> {
         let view = self.native_view()?;
-        if let Some(sync) = &mut self.sync {
+        if let Some(log) = self.sync.as_ref().map(|sync| sync.log) {
             let since = Instant::now();
-            let report =
-                if self.read_only { sync.log.recover_read_only(&view) } else { sync.log.recover(&view) }?;
+            let report = if self.read_only { log.recover_read_only(&view) } else { log.recover(&view) }?;
             self.recovery = Recovery { sync: Some(report), replay: since.elapsed(), ..self.recovery };
-            if !self.read_only {
+            check_length(&view, &self.path)?;
+            if let Some(sync) = self.sync.as_mut().filter(|_| !self.read_only) {
                 write_state(&*sync.device, self.options.domain.code(), None)?;
                 sync.checkpointer = Some(Checkpointer::start(view, sync.log)?);
                 self.closed = false;
@@ -300,6 +314,7 @@ impl<C: Control<Native>> Pool<C> {
             scheme::recover(&view, self.setup.schemes, |step| tick(Some(step)))?
         };
         tick(None);
+        check_length(&view, &self.path)?;
         let [scan, sort, replay, truncate] = times;
         self.recovery = Recovery { report, scan, sort, replay, truncate, ..self.recovery };
         if !self.read_only {
@@ -347,7 +362,7 @@ impl<C: Control<Native>> Pool<C> {
             self.options.instruction,
             device,
         )?;
-        let view = View { memory, layout: self.layout, shared: self.shared };
+        let view = View { memory, layout: self.layout, shared: self.shared }.looking();
         assert!(view.fits(), "mappings are as large as the layouts that they were made for");
         Ok(view)
     }
@@ -603,7 +618,7 @@ impl<C: Control<Native>> Pool<C> {
             MappingKind::Shared => self.persistent.synchronize(),
             MappingKind::SharedSynchronous if unprotected => {
                 // Nobody knows what was stored.
-                let bytes = self.layout.end().offset() - self.layout.data.offset();
+                let bytes = memory.size(Space::Persistent) - self.layout.data.offset();
                 memory.write_back_range(self.layout.data, bytes, Step::MarkState);
                 memory.fence(Step::MarkState);
                 Ok(())

@@ -1,8 +1,12 @@
-//! What opening a pool found and did.
+//! What opening a pool has to do besides what its scheme, or its log, does.
 
+use std::path::Path;
 use std::time::Duration;
 
-use crate::scheme::RecoveryReport;
+use crate::error::{Error, Result};
+use crate::layout::{Layout, View};
+use crate::memory::{Memory, Native, Space};
+use crate::scheme::{self, RecoveryReport};
 use crate::sync::SyncRecoveryReport;
 
 /// What opening a pool had to do, and how long each step took.
@@ -51,4 +55,25 @@ impl Recovery {
     pub fn records(&self) -> u64 {
         self.sync.map_or(self.report.records, |sync| sync.records)
     }
+}
+
+/// Sees to it that the disk has space for what stores reach that no transaction asks for: a copy of the file may have holes. For
+/// domains in which stores reach the file; under `Sync`, a page that cannot be written is an error.
+pub(super) fn take_space(view: &View<Native>) -> Result<()> {
+    let layout = &view.layout;
+    let reached = view.memory.load(layout.reached()).min(layout.chunk_count);
+    let mut parts = vec![(Layout::HEADER, layout.logs), (layout.data, layout.chunk_table.word(reached))];
+    parts.extend(scheme::logs(view)?.into_iter().map(|log| (log, log.byte(layout.geometry.log_bytes))));
+    for (from, to) in parts {
+        view.memory
+            .make_space(from, to.offset() - from.offset())
+            .map_err(|e| Error::io("find disk space for the pool", e))?;
+    }
+    Ok(())
+}
+
+/// Checks, once the logs are replayed, that the file at `path` has all that the heap should have.
+pub(super) fn check_length(view: &View<Native>, path: &Path) -> Result<()> {
+    let reached = view.memory.load(view.layout.reached());
+    view.layout.check_length(reached, view.memory.size(Space::Persistent), path)
 }

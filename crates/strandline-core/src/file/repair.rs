@@ -6,7 +6,7 @@
 //!
 //! | damaged | why its cure is certain |
 //! |---|---|
-//! | the header, where only what is known otherwise is wrong: magic, version, zeros, size (the file's), UUID (the log's) | its checksum fits afterwards |
+//! | the header, where only what is known otherwise is wrong: magic, version, zeros, size (it stands in the pool twice), UUID (the log's) | its checksum fits afterwards |
 //! | the file is too short, and the missing chunks are free | free chunks hold nothing |
 //! | the log's header | all of it follows from the UUID and the file's size; its checksum or a block of the log confirms it |
 //! | log or checkpoint slots of a pool that was closed cleanly | the log holds nothing that the pool does not |
@@ -228,7 +228,8 @@ impl Mended<'_> {
         let Err(error) = Header::decode(&page, length, self.path) else { return Ok(()) };
         let log = File::open(log_path(self.path)).ok().and_then(|log| sync::log_identity(&log));
         let log_uuid = log.map(|log| log.pool);
-        match Header::mend(&page, length, log_uuid) {
+        let size = read_word(&file, Layout::SIZE.offset()).ok();
+        match Header::mend(&page, size, log_uuid) {
             Some(good) if good == page => Ok(()),
             Some(good) => self.write(0, &good, format!("the header: {error}")),
             None => Err(match error {
@@ -244,14 +245,22 @@ impl Mended<'_> {
     #[inline]
     fn length(&mut self) -> Result<Option<u64>> {
         let file = open(self.path)?;
-        match read_header(&file, self.path) {
-            Ok(_) => Ok(None),
-            Err(Error::Truncated { expected, found, .. }) => {
-                file.set_len(expected).map_err(cannot("extend", self.path))?;
-                self.what.push(format!("{} bytes at the file's end were missing", expected - found));
-                Ok(Some(found))
+        let mut missing_from = None;
+        loop {
+            let checked = read_header(&file, self.path).and_then(|header| {
+                let layout = Layout::new(header.geometry)?;
+                let length = file.metadata().map_err(cannot("look at", self.path))?.len();
+                layout.check_length(read_word(&file, layout.reached().offset())?, length, self.path)
+            });
+            match checked {
+                Ok(()) => return Ok(missing_from),
+                Err(Error::Truncated { expected, found, .. }) => {
+                    file.set_len(expected).map_err(cannot("extend", self.path))?;
+                    self.what.push(format!("{} bytes at the file's end were missing", expected - found));
+                    missing_from.get_or_insert(found);
+                }
+                Err(error) => return Err(error),
             }
-            Err(error) => Err(error),
         }
     }
 
@@ -339,7 +348,8 @@ impl Mended<'_> {
         };
         let mut sync = SyncParameters::default();
         // For a new log; one that exists knows better.
-        sync.ring_blocks = self.ring.filter(|&ring| ring > 1).unwrap_or(sync.ring_blocks);
+        sync.initial_ring_blocks = self.ring.filter(|&ring| ring > 1).unwrap_or(sync.initial_ring_blocks);
+        sync.ring_blocks = sync.ring_blocks.max(sync.initial_ring_blocks);
         let options = Options {
             domain,
             sync,
@@ -358,7 +368,8 @@ impl Mended<'_> {
     fn chunk_table(&mut self) -> Result<()> {
         let file = open(self.path)?;
         let layout = Layout::new(read_header(&file, self.path)?.geometry)?;
-        let mut table = (0..layout.chunk_count)
+        let reached = read_word(&file, layout.reached().offset())?.min(layout.chunk_count);
+        let mut table = (0..reached)
             .map(|chunk| read_word(&file, layout.chunk_table.word(chunk).offset()))
             .collect::<Result<Vec<_>>>()?;
         for chunk in heap::mend_large_objects(&mut table) {

@@ -16,6 +16,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::growth::{self, reached_hint};
 use super::runs::{ChunkSet, Runs};
 use super::{Access, CLASSES, Chunk, Division, FREE, REGIONS, chunk_of, class_of, start, table};
 use crate::error::{Abort, Error};
@@ -56,6 +57,8 @@ struct Arena {
     seen: u64,
     /// Below `seen`: the word to look at again.
     hand: u64,
+    /// Why the file could not grow for the allocation that runs.
+    refused: Option<std::io::Error>,
 }
 
 /// The arenas that a worker allocates from: its own, and those of the regions that its transactions declare.
@@ -119,6 +122,7 @@ impl Arena {
             taken: Vec::new(),
             seen: 0,
             hand: 0,
+            refused: None,
         }
     }
 
@@ -139,7 +143,12 @@ impl Arena {
             }
             None => self.alloc_large(tx, bytes)?,
         };
-        found.ok_or_else(|| tx.fail(Error::Full(bytes)))
+        found.ok_or_else(|| {
+            tx.fail(match self.refused.take() {
+                Some(why) => growth::refused(bytes, why),
+                None => Error::Full(bytes),
+            })
+        })
     }
 
     /// Finds a chunk with a free block of `class`: the cursor's has none.
@@ -151,6 +160,7 @@ impl Arena {
         division: &Division,
     ) -> Result<Option<PersistentAddress>, Abort> {
         tx.begin_taking(1)?;
+        self.refused = None;
         let own = Chunk::Small { class, arena: self.index }.encode();
         let least = least_room(division);
         self.look_ahead(tx);
@@ -307,7 +317,8 @@ impl Arena {
         least: u64,
         wanted: impl Fn(u64) -> bool,
     ) -> Result<Option<PersistentAddress>, Abort> {
-        let (chunks, hand) = (tx.layout().chunk_count, self.hand);
+        let chunks = reached_hint(tx);
+        let hand = self.hand.min(chunks);
         for chunk in (hand..chunks).chain(0..hand) {
             if wanted(tx.hint(table(tx.layout(), chunk))) && room(tx, chunk, division) >= least {
                 self.hand = chunk;
@@ -343,7 +354,10 @@ impl Arena {
                 self.vacant.insert(first, length);
             }
         }
-        while self.seen < tx.layout().chunk_count {
+        // Growth may have been rolled back.
+        let reached = reached_hint(tx);
+        self.seen = self.seen.min(reached);
+        while self.seen < reached {
             let word = tx.hint(table(tx.layout(), self.seen));
             if word == FREE {
                 break;
@@ -393,6 +407,12 @@ impl Arena {
     fn take_vacant<A: Access>(&mut self, tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
         for _ in 0..TRIES {
             let Some(first) = self.vacant.find(chunks) else { return Ok(None) };
+            let reached = growth::reached(tx)?;
+            if first + chunks > reached {
+                // Growth was rolled back.
+                self.vacant.remove(first, chunks);
+                continue;
+            }
             let mut taken = 0;
             while taken < chunks && self.is_vacant(tx, first + taken)? {
                 taken += 1;
@@ -423,7 +443,15 @@ impl Arena {
     /// Takes `chunks` consecutive free chunks from where it has not seen the table yet; the first one.
     fn take_new<A: Access>(&mut self, tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
         let mut length = 0;
-        while self.seen + length < tx.layout().chunk_count {
+        loop {
+            match growth::reach(tx, self.seen + length + 1)? {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(why) => {
+                    self.refused = Some(why);
+                    break;
+                }
+            }
             let (chunk, first) = (self.seen + length, self.seen);
             let word = tx.hint(table(tx.layout(), chunk));
             if word == FREE && tx.read(table(tx.layout(), chunk))? == FREE {
@@ -461,6 +489,7 @@ impl Arena {
             return Ok(None);
         }
         tx.begin_taking(chunks)?;
+        self.refused = None;
         self.look_ahead(tx);
         let mut found = self.take_vacant(tx, chunks)?;
         if found.is_none() {
@@ -559,7 +588,7 @@ pub(super) fn is_empty<A: Access>(tx: &mut A, chunk: u64, class: usize) -> Resul
 fn take_run<A: Access>(tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
     tx.begin_taking(chunks)?;
     let (mut length, mut held) = (0, false);
-    for chunk in 0..tx.layout().chunk_count {
+    for chunk in 0..growth::reached(tx)? {
         let word = tx.read(table(tx.layout(), chunk))?;
         held |= word == Chunk::Held.encode();
         if word == FREE {
@@ -582,7 +611,7 @@ fn take_run<A: Access>(tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
 #[cold]
 fn reclaim<A: Access>(tx: &mut A) -> Result<(), Abort> {
     let layout = *tx.layout();
-    for chunk in 0..layout.chunk_count {
+    for chunk in 0..reached_hint(tx) {
         let Some(Chunk::Small { class, .. }) = Chunk::decode(tx.hint(table(&layout, chunk))) else {
             continue;
         };

@@ -1,6 +1,7 @@
 //! Holding free chunks, so that their file space can be given back and nobody takes them meanwhile.
 
 use super::arena::{is_empty, seems_empty};
+use super::growth::{reached_by, reached_hint};
 use super::{Access, Chunk, Division, FREE, REGIONS, table};
 use crate::error::Abort;
 use crate::layout::View;
@@ -16,7 +17,8 @@ pub type ChunkRuns = Vec<(u64, u64)>;
 /// A conflict.
 pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(ChunkRuns, u64), Abort> {
     let (mut runs, mut held): (ChunkRuns, u64) = (Vec::new(), 0);
-    for chunk in from..tx.layout().chunk_count {
+    let chunks = reached_hint(tx);
+    for chunk in from..chunks {
         if held == most {
             return Ok((runs, chunk));
         }
@@ -45,7 +47,7 @@ pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(ChunkRuns, u
             _ => runs.push((chunk, 1)),
         }
     }
-    Ok((runs, tx.layout().chunk_count))
+    Ok((runs, u64::MAX))
 }
 
 /// Frees chunks that are held.
@@ -63,5 +65,5 @@ pub fn release<A: Access>(tx: &mut A, runs: &[(u64, u64)]) -> Result<(), Abort> 
 /// Runs of chunks that are held, of `most` chunks at most: by somebody who runs, or who did not come to release them.
 pub fn held<M: Memory>(view: &View<M>, most: u64) -> ChunkRuns {
     let is_held = |&chunk: &u64| view.memory.load(table(&view.layout, chunk)) == Chunk::Held.encode();
-    (0..view.layout.chunk_count).filter(is_held).take(most as usize).map(|chunk| (chunk, 1)).collect()
+    (0..reached_by(view)).filter(is_held).take(most as usize).map(|chunk| (chunk, 1)).collect()
 }

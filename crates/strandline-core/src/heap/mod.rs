@@ -13,6 +13,7 @@
 //! read in the transaction before it is taken.
 //!
 //! ```text
+//! reached      chunks that the pool's file holds; the table's words behind them are zero
 //! chunk word   0                                    free
 //!              1 | class << 8 | arena << 16         small
 //!              2 | chunks << 8                      first chunk of a large object
@@ -22,6 +23,7 @@
 
 mod arena;
 mod compact;
+mod growth;
 mod runs;
 mod survey;
 
@@ -75,6 +77,11 @@ pub trait Access {
     /// The allocator looks for so many free chunks, and is about to take those that it finds.
     fn begin_taking(&mut self, _chunks: u64) -> Result<(), Abort> {
         Ok(())
+    }
+    /// Has the pool's file grow to `most` bytes, or where there is no room for so many to `least`; how many it has then. They can be
+    /// used at once, whether the transaction commits or not.
+    fn grow(&mut self, _least: u64, most: u64) -> std::io::Result<u64> {
+        Ok(most)
     }
     /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, before they are handed out.
     fn make_space(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
@@ -226,16 +233,21 @@ pub(crate) fn chunk_at(layout: &Layout, at: PersistentAddress) -> Option<u64> {
     (at >= layout.chunks).then(|| chunk_of(layout, at))
 }
 
-/// Takes a chunk that was free before this transaction; where it begins. It is looked for from chunk number `from` on, which goes on.
-/// `filled` is called before the table says that it is taken.
+/// Takes a chunk that was free before this transaction; where it begins. It is looked for from chunk number `from` on, which goes on,
+/// and past the end of the heap, which grows. `filled` is called before the table says that it is taken.
 pub(crate) fn take_chunk<A: Access>(
     tx: &mut A,
     from: &mut u64,
     filled: impl FnOnce(&mut A, PersistentAddress),
 ) -> Result<PersistentAddress, Abort> {
     let bytes = tx.layout().geometry.chunk_bytes;
-    while *from < tx.layout().chunk_count {
+    loop {
         let chunk = *from;
+        match growth::reach(tx, chunk + 1)? {
+            Ok(true) => {}
+            Ok(false) => return Err(tx.fail(Error::Full(bytes))),
+            Err(why) => return Err(tx.fail(growth::refused(bytes, why))),
+        }
         *from += 1;
         let (at, word) = (start(tx.layout(), chunk), table(tx.layout(), chunk));
         if tx.was_free(chunk) && tx.read(word)? == FREE {
@@ -245,7 +257,6 @@ pub(crate) fn take_chunk<A: Access>(
             return Ok(at);
         }
     }
-    Err(tx.fail(Error::Full(bytes)))
 }
 
 /// Gives back a chunk that [`take_chunk`] has taken.

@@ -1,6 +1,6 @@
 //! Looking a heap over, past all transactions: how full it is, and whether its table of chunks contradicts itself.
 
-use super::{CLASSES, Chunk, Division, FREE, chunk_of, start, table};
+use super::{CLASSES, Chunk, Division, FREE, chunk_of, growth::reached_by, start, table};
 use crate::error::{Error, Result};
 use crate::layout::View;
 use crate::memory::{Memory, PersistentAddress};
@@ -9,7 +9,7 @@ use crate::memory::{Memory, PersistentAddress};
 pub fn is_free_from<M: Memory>(view: &View<M>, from: u64) -> bool {
     let layout = &view.layout;
     from >= layout.chunks.offset()
-        && (chunk_of(layout, PersistentAddress::new(from))..layout.chunk_count)
+        && (chunk_of(layout, PersistentAddress::new(from))..reached_by(view))
             .all(|chunk| view.memory.load(table(layout, chunk)) == FREE)
 }
 
@@ -24,7 +24,7 @@ pub fn chunks_with_room<M: Memory>(view: &View<M>) -> Vec<PersistentAddress> {
         }
         _ => false,
     };
-    (0..layout.chunk_count).filter(has_room).map(|chunk| start(layout, chunk)).collect()
+    (0..reached_by(view)).filter(has_room).map(|chunk| start(layout, chunk)).collect()
 }
 
 /// Mends the words of large objects in a chunk table where the object's other words tell what they were; the chunks
@@ -90,7 +90,7 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeapUsage {
-    /// Bytes of all chunks.
+    /// Bytes of all chunks, as far as the heap has grown.
     pub total_bytes: u64,
     /// Chunks that are free, whole, and serve any size; those that held blocks of one size and have none left are among them.
     pub free_chunks: u64,
@@ -111,9 +111,10 @@ pub struct HeapUsage {
 pub fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
     let (memory, layout) = (&view.memory, &view.layout);
     let chunk_bytes = layout.geometry.chunk_bytes;
-    let mut usage = HeapUsage { total_bytes: layout.chunk_count * chunk_bytes, ..HeapUsage::default() };
+    let reached = reached_by(view);
+    let mut usage = HeapUsage { total_bytes: reached * chunk_bytes, ..HeapUsage::default() };
     let mut chunk = 0;
-    while chunk < layout.chunk_count {
+    while chunk < reached {
         let word = memory.load(table(layout, chunk));
         let damaged = || Error::Damaged(format!("chunk {chunk} has the impossible table word {word:#x}"));
         match Chunk::decode(word).ok_or_else(damaged)? {
@@ -142,7 +143,7 @@ pub fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
                 }
             }
             Chunk::Large { chunks } => {
-                if chunks == 0 || chunks > layout.chunk_count - chunk {
+                if chunks == 0 || chunks > reached - chunk {
                     return Err(damaged());
                 }
                 for back in 1..chunks {
@@ -199,7 +200,7 @@ pub fn classes<M: Memory>(view: &View<M>) -> Result<Vec<ClassUsage>> {
     usage(view)?;
     let (memory, layout) = (&view.memory, &view.layout);
     let mut classes = [ClassUsage::default(); CLASSES.len()];
-    for chunk in 0..layout.chunk_count {
+    for chunk in 0..reached_by(view) {
         let Some(Chunk::Small { class, .. }) = Chunk::decode(memory.load(table(layout, chunk))) else {
             continue;
         };

@@ -5,7 +5,7 @@
 //!       1       format version
 //!       2..3    UUID
 //!       4..7    layout name, UTF-8, padded with zeros
-//!       8       size of the pool in bytes
+//!       8       the most bytes that the pool can have
 //!       9       number of logs
 //!       10      bytes in a log
 //!       11      bytes in a chunk
@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"STRANDLN";
 /// The format version that this library writes.
-pub const FORMAT_VERSION: u64 = 2;
+pub const FORMAT_VERSION: u64 = 3;
 /// The required features that this library knows: none yet.
 pub const REQUIRED_FEATURES: u64 = 0;
 /// The longest layout name, in bytes.
@@ -100,10 +100,10 @@ impl Header {
     }
 
     /// The page that `page` was before it was damaged, where it can be told: what is known otherwise is put in its place
-    /// (magic, version, zeros, the size of a file of `file_bytes` bytes, the UUID that the pool's log names), and only if
+    /// (magic, version, zeros, the size that stands in the pool once more, the UUID that the pool's log names), and only if
     /// the checksum fits then, which another page's would once in 2^29 times.
     #[inline]
-    pub(crate) fn mend(page: &[u8], file_bytes: u64, log_uuid: Option<[u8; 16]>) -> Option<Vec<u8>> {
+    pub(crate) fn mend(page: &[u8], size: Option<u64>, log_uuid: Option<[u8; 16]>) -> Option<Vec<u8>> {
         if page.len() < PAGE_BYTES as usize {
             return None;
         }
@@ -116,18 +116,16 @@ impl Header {
             if choice & 1 != 0 {
                 page[8..16].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
             }
-            if choice & 2 != 0 {
-                page[64..72].copy_from_slice(&file_bytes.to_le_bytes());
+            if let Some(size) = size.filter(|_| choice & 4 != 0) {
+                page[64..72].copy_from_slice(&size.to_le_bytes());
             }
-            if let Some(uuid) = log_uuid.filter(|_| choice & 4 != 0) {
+            if let Some(uuid) = log_uuid.filter(|_| choice & 2 != 0) {
                 page[16..32].copy_from_slice(&uuid);
             }
             page
         });
         // A file that was cut short as well is for others to judge.
-        let fits = |page: &Vec<u8>| {
-            matches!(Self::decode(page, file_bytes, Path::new("")), Ok(_) | Err(Error::Truncated { .. }))
-        };
+        let fits = |page: &Vec<u8>| Self::decode(page, u64::MAX, Path::new("")).is_ok();
         sources.into_iter().find(fits)
     }
 
@@ -174,9 +172,10 @@ impl Header {
             });
         }
         let geometry = Geometry { size: word(8), logs: word(9), log_bytes: word(10), chunk_bytes: word(11) };
-        Layout::new(geometry).map_err(|_| damaged("its sizes are impossible"))?;
-        if file_bytes < geometry.size {
-            return Err(Error::Truncated { path: path(), expected: geometry.size, found: file_bytes });
+        let layout = Layout::new(geometry).map_err(|_| damaged("its sizes are impossible"))?;
+        let least = layout.chunks.offset();
+        if file_bytes < least {
+            return Err(Error::Truncated { path: path(), expected: least, found: file_bytes });
         }
         let name = &page[32..32 + LAYOUT_NAME_BYTES];
         let length = name.iter().position(|&byte| byte == 0).unwrap_or(LAYOUT_NAME_BYTES);
@@ -202,7 +201,7 @@ mod tests {
     fn what_is_known_otherwise_is_mended() {
         let header = Header::new("bank", Geometry::default()).unwrap();
         let page = header.encode();
-        let (size, uuid) = (header.geometry.size, Some(*header.uuid.as_bytes()));
+        let (size, uuid) = (Some(header.geometry.size), Some(*header.uuid.as_bytes()));
         for at in 0..page.len() {
             let mut damaged = page.clone();
             damaged[at] ^= 0x81;
@@ -246,6 +245,6 @@ mod tests {
         let older = Header { version: FORMAT_VERSION - 1, ..header };
         let error = decode(&older).unwrap_err();
         assert!(matches!(error, Error::OlderFormat { .. }));
-        assert!(error.to_string().starts_with("the pool bank has format version 1"), "{error}");
+        assert!(error.to_string().starts_with("the pool bank has format version 2"), "{error}");
     }
 }

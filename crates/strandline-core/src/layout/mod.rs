@@ -2,8 +2,10 @@
 //!
 //! `docs/pool-format.md` draws the same picture byte by byte.
 
+use std::path::{Path, PathBuf};
+
 use crate::error::{Error, Result};
-use crate::memory::{LINE_BYTES, Memory, PersistentAddress, VolatileAddress};
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Space, VolatileAddress};
 
 mod header;
 mod pool_id;
@@ -26,13 +28,14 @@ pub const ROOTS: u64 = 8;
 /// ```
 /// use strandline_core::layout::Geometry;
 ///
-/// // 64 MB for up to four workers, each of whose transactions may write 2 MB of words.
+/// // At most 64 MB, for up to four workers, each of whose transactions may write 2 MB of words.
 /// let geometry = Geometry { size: 64 << 20, logs: 4, log_bytes: 4 << 20, ..Geometry::default() };
 /// assert!(strandline_core::layout::Layout::new(geometry).is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes in the pool, a multiple of 4096.
+    /// The most bytes that the pool can come to have, a multiple of 4096. Address space is reserved for them; of the disk the pool
+    /// takes what it needs, and its file is as long as it was grown.
     pub size: u64,
     /// Logs, and so the most workers at a time.
     pub logs: u64,
@@ -43,9 +46,9 @@ pub struct Geometry {
 }
 
 impl Default for Geometry {
-    /// 256 MB with 16 logs of 1 MB (the paper's size) and chunks of 256 KB.
+    /// Up to 1 TB, with 16 logs of 1 MB (the paper's size) and chunks of 256 KB.
     fn default() -> Self {
-        Self { size: 256 << 20, logs: 16, log_bytes: 1 << 20, chunk_bytes: 256 << 10 }
+        Self { size: 1 << 40, logs: 16, log_bytes: 1 << 20, chunk_bytes: 256 << 10 }
     }
 }
 
@@ -73,10 +76,12 @@ pub struct Layout {
     pub chunk_table: PersistentAddress,
     /// Where the first chunk begins, aligned to the size of a chunk.
     pub chunks: PersistentAddress,
-    /// How many chunks fit the pool.
+    /// How many chunks the pool can come to have.
     pub chunk_count: u64,
-    /// Words that transactions may read and write, from `data` on.
+    /// Words that transactions may read and write, from `data` on, in a pool that has grown as far as it can.
     data_words: u64,
+    /// Those of them that the pool had when this was last told how long it is.
+    reachable_words: u64,
 }
 
 impl Layout {
@@ -88,6 +93,8 @@ impl Layout {
     pub const STATE: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES);
     /// The watermark: every transaction at or below it is in the home locations durably.
     pub const WATERMARK: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES + LINE_BYTES);
+    /// The size in the header once more, for when that is damaged.
+    pub const SIZE: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES + 2 * LINE_BYTES);
     /// The header of the undo journal of large transactions, a sector; the journal's first extent follows it and ends with the
     /// page.
     pub const JOURNAL: PersistentAddress = Self::STATE.byte(SECTOR_BYTES);
@@ -155,7 +162,31 @@ impl Layout {
         }
         let chunks = PersistentAddress::new(chunks);
         let data_words = (chunks.offset() + chunk_count * chunk_bytes - data.offset()) / 8;
-        Ok(Self { geometry, logs: logs_at, data, chunk_table, chunks, chunk_count, data_words })
+        let reachable_words = data_words;
+        Ok(Self {
+            geometry,
+            logs: logs_at,
+            data,
+            chunk_table,
+            chunks,
+            chunk_count,
+            data_words,
+            reachable_words,
+        })
+    }
+
+    /// The same layout where the pool can grow to `bytes` bytes at most, and has what lies before the first chunk in any case.
+    pub fn limited_to(self, bytes: u64) -> Self {
+        let chunk_count = self.chunk_count.min(self.chunks_in(bytes));
+        let data_words = (self.end_of(chunk_count).offset() - self.data.offset()) / 8;
+        Self { chunk_count, data_words, reachable_words: self.reachable_words.min(data_words), ..self }
+    }
+
+    /// The same layout of a pool that has `bytes` bytes by now: what lies beyond them is [no data](Self::is_data) yet.
+    pub fn reaching(self, bytes: u64) -> Self {
+        let words = bytes.saturating_sub(self.data.offset()) / 8;
+        // Whole lines, as whoever asks for them wants them.
+        Self { reachable_words: self.data_words.min(words & !(LINE_BYTES / 8 - 1)), ..self }
     }
 
     /// The log number `index`.
@@ -182,20 +213,70 @@ impl Layout {
         self.root(0).byte(256 + 32 * random(6))
     }
 
-    /// The first address past the heap.
-    pub fn end(&self) -> PersistentAddress {
-        self.chunks.byte(self.chunk_count * self.geometry.chunk_bytes)
+    /// The word that says how many chunks the heap has been given, of which the pool's file holds all. It has a line of its own.
+    pub fn reached(&self) -> PersistentAddress {
+        self.data.byte(LINE_BYTES)
     }
 
-    /// Whether `words` words at `at` are aligned and in the part that transactions may read and write.
+    /// The first address past the first `chunks` chunks.
+    pub fn end_of(&self, chunks: u64) -> PersistentAddress {
+        self.chunks.byte(chunks * self.geometry.chunk_bytes)
+    }
+
+    /// How many whole chunks a pool of `bytes` bytes has.
+    pub fn chunks_in(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.chunks.offset()) / self.geometry.chunk_bytes
+    }
+
+    /// The first address past the heap when it has grown as far as it can.
+    pub fn end(&self) -> PersistentAddress {
+        self.end_of(self.chunk_count)
+    }
+
+    /// Checks that a pool of `bytes` bytes has all the chunks that it should have, by its word [`reached`](Self::reached). `path` is for
+    /// messages.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`]; [`Error::Damaged`]: no pool can have as many.
+    pub fn check_length(&self, reached: u64, bytes: u64, path: &Path) -> Result<()> {
+        if reached > self.chunk_count {
+            return Err(Error::Damaged(format!(
+                "it says that it has {reached} chunks and can have {} at most",
+                self.chunk_count
+            )));
+        }
+        let expected = self.end_of(reached).offset();
+        if bytes < expected {
+            return Err(Error::Truncated { path: path.to_owned(), expected, found: bytes });
+        }
+        Ok(())
+    }
+
+    /// Whether `words` words at `at` are aligned and in the part that transactions may read and write, as far as the pool was known
+    /// to reach.
     #[inline(always)]
     pub fn is_data(&self, at: PersistentAddress, words: u64) -> bool {
         // Rotated, a misaligned or too small offset becomes larger than any size.
         let first = at.offset().wrapping_sub(self.data.offset()).rotate_right(3);
-        first < self.data_words && words <= self.data_words - first
+        first < self.reachable_words && words <= self.reachable_words - first
     }
 
-    /// Words of that part.
+    /// Checks that a log may have named `words` words at `at`.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`], without a path: the pool would have them if it were longer. [`Error::Damaged`].
+    pub fn check_replayed(&self, at: PersistentAddress, words: u64) -> Result<()> {
+        if self.is_data(at, words) {
+            return Ok(());
+        }
+        if self.reaching(u64::MAX).is_data(at, words) {
+            let found = self.data.word(self.reachable_words).offset();
+            return Err(Error::Truncated { path: PathBuf::new(), expected: at.word(words).offset(), found });
+        }
+        Err(Error::Damaged(format!("a log record names the address {:#x}", at.offset())))
+    }
+
+    /// Words of that part in a pool that has grown as far as it can.
     pub fn data_words(&self) -> u64 {
         self.data_words
     }
@@ -477,9 +558,21 @@ pub struct View<M> {
 }
 
 impl<M: Memory> View<M> {
-    /// Whether the memory is large enough for both layouts.
+    /// The same view, which knows how far the pool reaches by now.
+    pub fn looking(mut self) -> Self {
+        self.look_how_far();
+        self
+    }
+
+    /// Finds out how far the pool reaches by now.
+    pub fn look_how_far(&mut self) {
+        self.layout = self.layout.reaching(self.memory.size(Space::Persistent));
+        self.memory.set_data(self.layout.root(0), self.layout.reachable_words);
+    }
+
+    /// Whether the memory has all that lies before the chunks, and the volatile words.
     pub fn fits(&self) -> bool {
-        self.memory.contains(PersistentAddress::new(0), self.layout.geometry.size / 8)
+        self.memory.contains(PersistentAddress::new(0), self.layout.chunks.offset() / 8)
             && self.memory.contains(VolatileAddress::new(0), self.shared.bytes / 8)
     }
 }

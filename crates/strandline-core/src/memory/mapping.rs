@@ -1,8 +1,9 @@
 //! A mapped region of words: a file, or anonymous memory.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::process::Process;
 use super::protection::{AllocatedKey, ProtectionKey};
@@ -22,6 +23,9 @@ pub enum MappingKind {
 
 /// Mapped words, unmapped on drop. All access goes through atomics.
 ///
+/// Address space is reserved for more words than a file has, so that the file can grow. What lies beyond its end must not be touched:
+/// that would be a bus error.
+///
 /// ```
 /// # use strandline_core::example::*;
 /// # let path = path();
@@ -38,11 +42,18 @@ pub enum MappingKind {
 /// ```
 pub struct Mapping {
     base: *mut AtomicU64,
-    words: usize,
+    /// Bytes of address space.
+    reserved: usize,
+    /// Bytes of it that can be accessed. They only become more.
+    extent: AtomicU64,
+    /// Held while the file grows.
+    growth: Mutex<()>,
     /// The file, and with it the lock that whoever opened it holds, lives as long as its words.
     file: Option<File>,
     /// Stores reach the file.
     is_shared: bool,
+    /// They do, past the page cache.
+    is_synchronous: bool,
     /// They do, and it had holes when it was mapped, or got some since.
     is_sparse: AtomicBool,
     /// Whether the file was found deleted or cut short.
@@ -59,32 +70,47 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `bytes` bytes of `file`.
+    /// Maps `file`, and reserves address space so that it can grow to `bytes` bytes.
     ///
     /// # Errors
-    /// The system refuses; for [`MappingKind::SharedSynchronous`] that means that the file is not on
+    /// The system refuses so much address space; for [`MappingKind::SharedSynchronous`] that means that the file is not on
     /// persistent memory (DAX).
     pub fn file(file: &File, bytes: u64, kind: MappingKind) -> Result<Self> {
-        let length = mappable(bytes)?;
+        let reserved = mappable(bytes)?;
         let kept = file.try_clone().map_err(|e| Error::io("keep the pool's file open", e))?;
-        let allocated = 512 * file.metadata().map_err(|e| Error::io("read the pool's size", e))?.blocks();
+        let about = file.metadata().map_err(|e| Error::io("read the pool's size", e))?;
+        let extent = whole_pages(about.len()).min(bytes);
+        if kind == MappingKind::SharedSynchronous {
+            // Whoever had the file grow last may have been killed before that was durable.
+            file.sync_all().map_err(|e| Error::io("make the pool's size durable", e))?;
+        }
         let is_shared = kind != MappingKind::Private;
-        let is_sparse = is_shared && allocated < bytes;
+        let is_sparse = is_shared && 512 * about.blocks() < extent;
         // Other processes may change a shared file's words at any time, which is why they are atomics.
         let base = match kind {
-            MappingKind::Shared => system::map_shared(file, length),
-            MappingKind::SharedSynchronous => system::map_synchronous(file, length),
-            MappingKind::Private => system::map_private(file, length),
+            MappingKind::Shared => system::map_shared(file, reserved),
+            MappingKind::SharedSynchronous => system::map_synchronous(file, reserved),
+            MappingKind::Private => system::map_private(file, reserved),
         };
-        let base = base.map_err(|e| match kind {
-            MappingKind::SharedSynchronous => Error::NotPersistentMemory { path: None },
+        let base = base.map_err(|e| match e.raw_os_error() {
+            Some(libc::ENOMEM) => Error::io(
+                format!(
+                    "reserve {bytes} bytes of address space for the pool; ask for less by Options::address_space, or raise what \
+                     limits it (ulimit -v, vm.overcommit_memory)"
+                ),
+                e,
+            ),
+            _ if kind == MappingKind::SharedSynchronous => Error::NotPersistentMemory { path: None },
             _ => Error::io("map the pool", e),
         })?;
         Ok(Self {
             base: base.cast(),
-            words: length / 8,
+            reserved,
+            extent: extent.into(),
+            growth: Mutex::new(()),
             file: Some(kept),
             is_shared,
+            is_synchronous: kind == MappingKind::SharedSynchronous,
             is_sparse: AtomicBool::new(is_sparse),
             is_gone: AtomicBool::new(false),
             key: None,
@@ -97,16 +123,19 @@ impl Mapping {
     /// # Errors
     /// The system has no memory left.
     pub fn anonymous(bytes: u64) -> Result<Self> {
-        let length = mappable(bytes)?;
-        let base = system::map_anonymous(length).map_err(|e| Error::io("map volatile memory", e))?;
+        let reserved = mappable(bytes)?;
+        let base = system::map_anonymous(reserved).map_err(|e| Error::io("map volatile memory", e))?;
         // The lock table is reached at random: large pages spare address translation, where there are any.
         // SAFETY: the range is the new mapping.
-        unsafe { system::prefer_large_pages(base, length) };
+        unsafe { system::prefer_large_pages(base, reserved) };
         Ok(Self {
             base: base.cast(),
-            words: length / 8,
+            reserved,
+            extent: bytes.into(),
+            growth: Mutex::new(()),
             file: None,
             is_shared: false,
+            is_synchronous: false,
             is_sparse: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             key: None,
@@ -118,7 +147,7 @@ impl Mapping {
     pub fn map_ahead(&self, bytes: u64) {
         // What is not this mapping's alone to keep, or not yet on the disk, is only read: writing would copy or allocate it.
         let to_write = !self.is_sparse.load(Ordering::Relaxed) && (self.is_shared || self.file.is_none());
-        let length = (self.words * 8).min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let length = self.extent().min(bytes) as usize;
         // SAFETY: the range is this mapping, or begins it.
         unsafe { system::map_ahead(self.base.cast(), length, to_write) };
     }
@@ -129,7 +158,7 @@ impl Mapping {
     /// # Panics
     /// They are not whole pages of the mapping.
     pub fn give_back(&self, offset: u64, bytes: u64) {
-        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= 8 * self.words as u64);
+        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.extent());
         let is_pages = offset.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
         assert!(is_inside && is_pages, "{bytes} bytes at {offset:#x} are not whole pages of the mapping");
         if self.file.is_some() && !self.is_shared {
@@ -144,7 +173,7 @@ impl Mapping {
     /// # Errors
     /// [`Error::NoProtectionKey`].
     pub fn protect(mut self) -> Result<Self> {
-        self.key = Some(AllocatedKey::protecting(self.base.cast(), self.words * 8)?);
+        self.key = Some(AllocatedKey::protecting(self.base.cast(), self.reserved)?);
         Ok(self)
     }
 
@@ -158,11 +187,60 @@ impl Mapping {
         self.process
     }
 
-    /// The words of the mapping.
+    /// The words of the mapping that can be accessed by now.
     #[inline(always)]
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `base` is page-aligned and maps `words` words until drop; atomics allow sharing.
-        unsafe { std::slice::from_raw_parts(self.base, self.words) }
+        // SAFETY: `base` is page-aligned and maps `extent` bytes until drop; atomics allow sharing.
+        unsafe { std::slice::from_raw_parts(self.base, self.extent() as usize / 8) }
+    }
+
+    /// The first word.
+    pub(super) fn base(&self) -> *const AtomicU64 {
+        self.base
+    }
+
+    /// Bytes that can be accessed by now: as far as the file has grown.
+    #[inline(always)]
+    pub fn extent(&self) -> u64 {
+        self.extent.load(Ordering::Acquire)
+    }
+
+    /// Has the file, which `extend` makes so long that it has all the bytes before its argument, grow to `most` bytes, or where that
+    /// is not possible to `least`. Returns how many can be accessed then.
+    ///
+    /// # Errors
+    /// Those of `extend`; nothing has changed then. No address space is left.
+    pub(super) fn grow(
+        &self,
+        least: u64,
+        most: u64,
+        extend: impl Fn(&File, u64) -> std::io::Result<()>,
+    ) -> std::io::Result<u64> {
+        let reserved = self.reserved as u64;
+        if least > reserved {
+            return Err(system::error(libc::ENOMEM));
+        }
+        let file = self.file.as_ref().ok_or_else(|| system::error(libc::ENOMEM))?;
+        let _one_at_a_time = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let extent = self.extent();
+        if extent >= least {
+            return Ok(extent);
+        }
+        let most = most.clamp(least, reserved);
+        let reached = match extend(file, most) {
+            Ok(()) => most,
+            Err(_) if most > least => extend(file, least).map(|()| least)?,
+            Err(error) => return Err(error),
+        };
+        self.extent.store(whole_pages(reached), Ordering::Release);
+        Ok(self.extent())
+    }
+
+    /// As the file of a mapping in which durability is by write-backs is extended.
+    pub(super) fn extend(&self, file: &File, bytes: u64) -> std::io::Result<()> {
+        extend(file, bytes)?;
+        // The file's length has to be as durable as what is stored there. On an ordinary file system nothing is.
+        if self.is_synchronous { file.sync_all() } else { Ok(()) }
     }
 
     /// Sees to it that a file to which stores go has space for the `bytes` bytes at `offset`: in a hole for which the disk has
@@ -196,7 +274,7 @@ impl Mapping {
     pub(super) fn check_file(&self) -> Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
         let about = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
-        if about.nlink() == 0 || about.len() < 8 * self.words as u64 {
+        if about.nlink() == 0 || about.len() < self.extent() {
             self.is_gone.store(true, Ordering::Relaxed);
         }
         self.check_gone()
@@ -216,8 +294,8 @@ impl Mapping {
     /// # Errors
     /// The device failed.
     pub fn synchronize(&self) -> Result<()> {
-        // SAFETY: the range is exactly this mapping.
-        unsafe { system::synchronize(self.base.cast(), self.words * 8) }
+        // SAFETY: the range is this mapping, or begins it.
+        unsafe { system::synchronize(self.base.cast(), self.extent() as usize) }
             .map_err(|e| Error::io("msync the pool", e))
     }
 }
@@ -230,6 +308,31 @@ pub fn allocate(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
     }
 }
 
+/// Extends a file to `bytes` bytes, allocated, which read as zeros; does nothing if it is that long already. One at a time.
+pub fn extend(file: &File, bytes: u64) -> std::io::Result<()> {
+    let length = file.metadata()?.len();
+    if length >= bytes {
+        return Ok(());
+    }
+    match system::allocate(file, length, bytes - length) {
+        Err(error) if system::is_unsupported(&error) => {}
+        done => return done,
+    }
+    // Allocated by writing.
+    let zeros = vec![0; 1 << 20];
+    let mut at = length;
+    while at < bytes {
+        let now = (bytes - at).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..now as usize], at)?;
+        at += now;
+    }
+    Ok(())
+}
+
+fn whole_pages(bytes: u64) -> u64 {
+    bytes & !(PAGE_BYTES - 1)
+}
+
 fn mappable(bytes: u64) -> Result<usize> {
     usize::try_from(bytes)
         .ok()
@@ -240,7 +343,7 @@ fn mappable(bytes: u64) -> Result<usize> {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is exactly this mapping, and whoever holds references into it keeps it alive.
-        unsafe { system::unmap(self.base.cast(), self.words * 8) };
+        unsafe { system::unmap(self.base.cast(), self.reserved) };
         // `key` is given back after this.
     }
 }

@@ -30,8 +30,8 @@ pub use address::{
 pub use device::{AlignedBuffer, Device, DeviceFile};
 #[cfg(feature = "worlds")]
 pub use hosted::{Hosted, Operation, World};
-pub(crate) use mapping::allocate;
 pub use mapping::{Mapping, MappingKind};
+pub(crate) use mapping::{allocate, extend};
 pub use native::Native;
 pub(crate) use process::Process;
 pub use step::{Event, Step};
@@ -236,7 +236,7 @@ pub trait Memory {
     fn stored_own(&self, _words: u64) {}
     /// Whether `step` is left out: the one mechanism for mutants. Constant `false` natively.
     fn omitted(&self, step: Step) -> bool;
-    /// Bytes in the space of `A`.
+    /// Bytes in the space of `A` by now; the persistent one may grow.
     fn size(&self, space: Space) -> u64;
     /// What this thread has issued so far.
     fn counters(&self) -> Counters;
@@ -278,6 +278,17 @@ pub trait Memory {
     /// every byte: what is read there from now on comes from the file. Nobody stores to them meanwhile. Only memory over a
     /// private mapping has any to give back.
     fn give_back(&self, _at: PersistentAddress, _bytes: u64) {}
+
+    /// Has the pool's file, and with it the persistent space, grow to `most` bytes, or where there is no room for so many to `least`;
+    /// durably, where a device is behind it. Returns how many it has then.
+    ///
+    /// # Errors
+    /// The disk is full. Nothing has changed then.
+    fn grow(&self, least: u64, most: u64) -> std::io::Result<u64> {
+        let Some(device) = self.device() else { return Ok(most) };
+        let grow = |bytes| device.grow(DeviceFile::Heap, bytes).map(|()| bytes);
+        grow(most).or_else(|_| grow(least))
+    }
 
     /// Whether an access of `words` words at `at` is aligned and inside its space.
     #[inline(always)]
@@ -484,5 +495,8 @@ impl<M: Memory> Memory for &M {
     }
     fn give_back(&self, at: PersistentAddress, bytes: u64) {
         (**self).give_back(at, bytes);
+    }
+    fn grow(&self, least: u64, most: u64) -> std::io::Result<u64> {
+        (**self).grow(least, most)
     }
 }

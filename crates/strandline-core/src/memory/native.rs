@@ -63,7 +63,8 @@ pub struct Native {
 struct Words {
     mapping: Arc<Mapping>,
     base: *const AtomicU64,
-    count: u64,
+    /// How many words there were when this view last looked. They only become more.
+    count: Cell<u64>,
 }
 
 /// No mapping has fewer words: a page's.
@@ -75,21 +76,40 @@ unsafe impl Send for Words {}
 
 impl Words {
     fn new(mapping: Arc<Mapping>) -> Result<Self> {
-        let (base, count) = (mapping.words().as_ptr(), mapping.words().len() as u64);
+        let (base, count) = (mapping.base(), mapping.extent() / WORD_BYTES);
         if count < LEAST_WORDS {
             return Err(Error::Parameter(format!(
                 "memory of {count} words: at least {LEAST_WORDS} are needed"
             )));
         }
-        Ok(Self { mapping, base, count })
+        Ok(Self { mapping, base, count: Cell::new(count) })
     }
 
-    /// How many words there are.
+    /// How many words this view knows of.
     #[inline(always)]
     fn count(&self) -> u64 {
-        // SAFETY: `new` refuses fewer, and nothing changes the count. So the checks of fixed addresses vanish.
-        unsafe { std::hint::assert_unchecked(self.count >= LEAST_WORDS) };
-        self.count
+        let count = self.count.get();
+        // SAFETY: `new` refuses fewer, and they only become more. So the checks of fixed addresses vanish.
+        unsafe { std::hint::assert_unchecked(count >= LEAST_WORDS) };
+        count
+    }
+
+    /// How many words there are by now.
+    fn look_again(&self) -> u64 {
+        self.count.set(self.mapping.extent() / WORD_BYTES);
+        self.count.get()
+    }
+
+    /// Returns if there are `words` words at `offset` by now.
+    #[cold]
+    #[inline(never)]
+    fn find(&self, offset: u64, words: u64) {
+        // Rotated, a misaligned offset becomes larger than any size.
+        let (first, count) = (offset.rotate_right(3), self.look_again());
+        assert!(
+            first <= count && words <= count - first,
+            "memory access at offset {offset:#x} is misaligned or outside its space"
+        );
     }
 
     #[inline(always)]
@@ -97,7 +117,7 @@ impl Words {
         // Rotated, a misaligned offset becomes larger than any size.
         let index = offset.rotate_right(3);
         if index >= self.count() {
-            outside(offset);
+            self.find(offset, 1);
         }
         // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and index < count.
         unsafe { &*self.base.add(index as usize) }
@@ -108,7 +128,7 @@ impl Words {
     fn pair(&self, offset: u64) -> &[AtomicU64; 2] {
         let first = offset.rotate_right(3);
         if first >= self.count() - 1 {
-            outside(offset);
+            self.find(offset, 2);
         }
         // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and first + 1 < count.
         unsafe { &*self.base.add(first as usize).cast() }
@@ -117,8 +137,9 @@ impl Words {
     #[inline(always)]
     fn range(&self, offset: u64, words: usize) -> &[AtomicU64] {
         let (first, words_wanted) = (offset.rotate_right(3), words as u64);
-        if first > self.count || words_wanted > self.count - first {
-            outside(offset);
+        let count = self.count.get();
+        if first > count || words_wanted > count - first {
+            self.find(offset, words_wanted);
         }
         // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and the range ends at `count` at the latest.
         unsafe { std::slice::from_raw_parts(self.base.add(first as usize), words) }
@@ -130,12 +151,6 @@ fn futex_word(word: &AtomicU64) -> &AtomicU32 {
     let half = usize::from(cfg!(target_endian = "big"));
     // SAFETY: the reference covers eight live, aligned bytes, and the system only compares the half word.
     unsafe { &*word.as_ptr().cast::<AtomicU32>().add(half) }
-}
-
-#[cold]
-#[inline(never)]
-fn outside(offset: u64) -> ! {
-    panic!("memory access at offset {offset:#x} is misaligned or outside its space")
 }
 
 /// Kept apart, so that a pool without protection does not pay for the code.
@@ -498,7 +513,7 @@ impl Memory for Native {
             Space::Persistent => &self.persistent,
             Space::Volatile => &self.volatile,
         };
-        words.count * WORD_BYTES
+        words.look_again() * WORD_BYTES
     }
 
     fn counters(&self) -> Counters {
@@ -526,6 +541,14 @@ impl Memory for Native {
             Some(device) => device.punch(DeviceFile::Heap, at.offset(), bytes),
             None => self.persistent.mapping.punch(at.offset(), bytes),
         }
+    }
+
+    fn grow(&self, least: u64, most: u64) -> std::io::Result<u64> {
+        let mapping = &self.persistent.mapping;
+        mapping.grow(least, most, |file, bytes| match &self.device {
+            Some(device) => device.grow(DeviceFile::Heap, bytes),
+            None => mapping.extend(file, bytes),
+        })
     }
 }
 

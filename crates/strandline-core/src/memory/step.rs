@@ -144,6 +144,8 @@ pub enum Step {
     SyncSlotFlush,
     /// `Sync`: of the pages in memory only clean ones are given back (a comparison).
     SyncGiveBackClean,
+    /// `Sync`: a larger ring is announced when everything in the smaller one is checkpointed, not before (an order).
+    SyncRingCheckpoint,
     /// `Sync`: recovery writes the blocks that it accepts again.
     SyncRecoveryBlocks,
     /// `Sync`: recovery drops a last transaction without commit record (a comparison).
@@ -236,7 +238,7 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 17] = [
+    pub const SYNC: [Self; 18] = [
         Self::SyncRoom,
         Self::SyncLogFlush,
         Self::SyncReadWait,
@@ -246,6 +248,7 @@ impl Step {
         Self::SyncHeapFlush,
         Self::SyncSlotFlush,
         Self::SyncGiveBackClean,
+        Self::SyncRingCheckpoint,
         Self::SyncRecoveryBlocks,
         Self::SyncRecoveryIncomplete,
         Self::SyncRecoveryPages,

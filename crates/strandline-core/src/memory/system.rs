@@ -34,8 +34,10 @@ fn offset(bytes: u64) -> io::Result<libc::off64_t> {
 
 // ---- memory ----
 
-/// Maps the first `bytes` bytes of `file`, or anonymous memory, for reading and writing, where the system likes.
+/// Maps `bytes` bytes of `file`, from its first on, or of anonymous memory, for reading and writing, where the system likes. Nothing
+/// is set aside for pages that are never touched.
 fn map(file: Option<&File>, bytes: usize, flags: c_int) -> io::Result<*mut c_void> {
+    let flags = flags | libc::MAP_NORESERVE;
     let (both, descriptor) = (libc::PROT_READ | libc::PROT_WRITE, file.map_or(-1, AsRawFd::as_raw_fd));
     // `MAP_FIXED`, which would replace what is mapped already, is for none of the callers.
     // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours, and nothing is done with it here.
@@ -45,7 +47,7 @@ fn map(file: Option<&File>, bytes: usize, flags: c_int) -> io::Result<*mut c_voi
     }
 }
 
-/// Maps the first `bytes` bytes of `file`, shared with whoever else maps it.
+/// Maps `bytes` bytes of `file`, which may be shorter, shared with whoever else maps it.
 pub fn map_shared(file: &File, bytes: usize) -> io::Result<*mut c_void> {
     map(Some(file), bytes, libc::MAP_SHARED)
 }
@@ -55,7 +57,7 @@ pub fn map_synchronous(file: &File, bytes: usize) -> io::Result<*mut c_void> {
     map(Some(file), bytes, libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC)
 }
 
-/// Maps the first `bytes` bytes of `file`; stores stay in this process.
+/// Maps `bytes` bytes of `file`, which may be shorter; stores stay in this process.
 pub fn map_private(file: &File, bytes: usize) -> io::Result<*mut c_void> {
     map(Some(file), bytes, libc::MAP_PRIVATE)
 }

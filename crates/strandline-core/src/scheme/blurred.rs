@@ -41,7 +41,7 @@ use super::redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
 use super::{Durability, Mode, Of, SchemeDescriptor};
 use crate::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::log::{RECORD_BYTES, Record, ThreadLog};
-use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step, latch};
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Space, Step, latch};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
 /// BPPM: execution in the log and bulk persistence.
@@ -255,7 +255,7 @@ pub fn persist_up_to<M: Memory>(view: &View<M>, watermark: u64) {
 /// them if `with_log`.
 fn write_back_home<M: Memory>(view: &View<M>, old: u64, watermark: u64, with_log: bool) {
     let memory = &view.memory;
-    let mut lines = LineSet::new(view.layout.geometry.size);
+    let mut lines = LineSet::new();
     for index in 0..view.layout.geometry.logs {
         let (from, upto) = collect_home_lines(view, index, old, watermark, &mut lines);
         if with_log {
@@ -304,6 +304,8 @@ fn collect_home_lines<M: Memory>(
 ) -> (u32, u32) {
     let (memory, slot, log) = (&view.memory, view.shared.slot(index), view.layout.log(index));
     let (run, end) = unpack(memory.load(slot.committed()));
+    // Others may have had the pool grow.
+    let layout = view.layout.reaching(memory.size(Space::Persistent));
     let from = match unpack(memory.load(slot.persisted())) {
         (persisted_run, upto) if persisted_run == run => upto,
         _ => 0,
@@ -333,8 +335,7 @@ fn collect_home_lines<M: Memory>(
                         _ => 0,
                     };
                     let words = pending.iter().filter(|&&(word, _)| u64::from(word) >= first);
-                    for &(_, at) in words.filter(|&&(_, at)| transaction > old && view.layout.is_data(at, 1))
-                    {
+                    for &(_, at) in words.filter(|&&(_, at)| transaction > old && layout.is_data(at, 1)) {
                         lines.insert(at);
                     }
                     pending.clear();

@@ -9,22 +9,26 @@ const PART_WORDS: usize = 512;
 const PART_LINES: u64 = 64 * PART_WORDS as u64;
 
 /// Lines of a pool.
+#[derive(Default)]
 pub struct LineSet {
     parts: Vec<Option<Box<[u64; PART_WORDS]>>>,
 }
 
 impl LineSet {
-    /// An empty set of lines of a pool of `bytes` bytes.
-    pub fn new(bytes: u64) -> Self {
-        let parts = bytes.div_ceil(PART_LINES * LINE_BYTES) as usize;
-        Self { parts: std::iter::repeat_with(|| None).take(parts).collect() }
+    /// An empty set.
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// Adds the line of `at`, which lies in the pool.
+    /// Adds the line of `at`.
     #[inline]
     pub fn insert(&mut self, at: PersistentAddress) {
         let line = at.offset() / LINE_BYTES;
-        let part = self.parts[(line / PART_LINES) as usize].get_or_insert_with(|| Box::new([0; PART_WORDS]));
+        let part = (line / PART_LINES) as usize;
+        if part >= self.parts.len() {
+            self.parts.resize_with(part + 1, || None);
+        }
+        let part = self.parts[part].get_or_insert_with(|| Box::new([0; PART_WORDS]));
         part[(line % PART_LINES / 64) as usize] |= 1 << (line % 64);
     }
 
@@ -60,7 +64,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn it_is_a_set_in_order(offsets in proptest::collection::vec(0..9u64 << 20, 0..200)) {
-            let mut set = LineSet::new(9 << 20);
+            let mut set = LineSet::new();
             let mut model = std::collections::BTreeSet::new();
             for at in offsets.into_iter().map(PersistentAddress::new) {
                 set.insert(at);

@@ -16,7 +16,7 @@
 //! every scheme here: BASE, MNE, BP(XIL), BP(VCBP), BPPM, `bppm-counted` and WrAP.
 
 use super::current::{check_transaction, logs, zero_logs};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::layout::{Layout, SharedLayout, View};
 use crate::log::{Committed, RECORD_BYTES, highest_transaction, merge, scan, scan_counted, scan_fenced};
 use crate::memory::{Memory, Step};
@@ -134,9 +134,7 @@ pub fn recover<M: Memory>(
     }
     report.replayed = committed.len() as u64;
     let writes = || committed.iter().flat_map(|found| &found.writes);
-    if let Some(wild) = writes().find(|write| !view.layout.is_data(write.address, 1)) {
-        return Err(Error::Damaged(format!("a log record names the address {:#x}", wild.address.offset())));
-    }
+    writes().try_for_each(|write| view.layout.check_replayed(write.address, 1))?;
 
     begins(RecoveryStep::Replay);
     for write in writes() {

@@ -20,7 +20,7 @@
 
 use crate::error::Result;
 use crate::layout::{PAGE_BYTES, View};
-use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Space, Step};
 
 use super::block::to_bytes;
 use super::shared_log::{Failure, SharedLog};
@@ -44,6 +44,17 @@ pub struct CheckpointReport {
     pub blocks: u64,
     /// Pages of 4 KB given back to the system.
     pub given_back: u64,
+}
+
+/// What a checkpoint is to bring into the heap file.
+#[derive(Clone, Copy)]
+pub(super) struct Taken {
+    /// S, the number of the first block after it.
+    start: u64,
+    /// W, the last TxID in it.
+    watermark: u64,
+    /// Which bitmap holds its pages.
+    bitmap: u64,
 }
 
 /// Copies a page out of memory, word by word.
@@ -76,25 +87,51 @@ impl SharedLog {
     }
 
     pub(super) fn run_checkpoint<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
-        let memory = &view.memory;
-        let device = self.device(view)?;
         self.close_gate(view);
+        let taken = self.take_dirty_pages(&view.memory);
+        self.open_gate(&view.memory);
+        self.write_taken(view, taken)
+    }
+
+    /// Keeps commits out, and waits until nobody is in commit.
+    pub(super) fn close_gate<M: Memory>(&self, view: &View<M>) {
+        if !view.memory.omitted(Step::SyncGate) {
+            view.memory.fetch_add(self.gate(), 1);
+            self.wait_for_commits(view);
+        }
+    }
+
+    /// Lets commits in.
+    pub(super) fn open_gate<M: Memory>(&self, memory: &M) {
+        if !memory.omitted(Step::SyncGate) {
+            memory.store(self.gate(), 0);
+            memory.wake(self.gate());
+        }
+        // Commits that waited because too much was dirty.
+        self.announce_room(memory);
+    }
+
+    /// Takes the set of dirty pages. The gate is closed.
+    pub(super) fn take_dirty_pages<M: Memory>(&self, memory: &M) -> Taken {
         lock(memory, self.latch());
         let start = self.close_block(memory);
         let watermark = memory.load(self.last_transaction());
         unlock(memory, self.latch());
-        let taken = memory.load(self.active_bitmap());
-        memory.store(self.active_bitmap(), 1 - taken);
-        self.open_gate(memory);
-        // Commits that waited because too much was dirty.
-        self.announce_room(memory);
+        let bitmap = memory.load(self.active_bitmap());
+        memory.store(self.active_bitmap(), 1 - bitmap);
+        Taken { start, watermark, bitmap }
+    }
 
+    /// Brings what was taken into the heap file, and says so in a slot.
+    pub(super) fn write_taken<M: Memory>(&self, view: &View<M>, taken: Taken) -> Result<CheckpointReport> {
+        let (memory, device) = (&view.memory, self.device(view)?);
+        let Taken { start, watermark, bitmap } = taken;
         let old_start = memory.load(self.start());
         if start == old_start {
             return Ok(CheckpointReport { start, watermark, ..CheckpointReport::default() });
         }
-        let pages = self.write_dirty_pages(view, device, taken)?;
-        memory.store(self.count(taken), 0);
+        let pages = self.write_dirty_pages(view, device, bitmap)?;
+        memory.store(self.count(bitmap), 0);
         // Even without a page: no slot speaks of what is not durable.
         self.wait_durable(view, watermark)?;
         if !memory.omitted(Step::SyncHeapFlush) {
@@ -103,22 +140,6 @@ impl SharedLog {
         self.write_slot(view, device, start, watermark)?;
         memory.store(self.start(), start);
         Ok(CheckpointReport { start, watermark, pages, blocks: start - old_start, given_back: 0 })
-    }
-
-    /// Keeps commits from beginning, and waits until no thread is in commit.
-    pub(super) fn close_gate<M: Memory>(&self, view: &View<M>) {
-        if !view.memory.omitted(Step::SyncGate) {
-            view.memory.fetch_add(self.gate(), 1);
-            self.wait_for_commits(view);
-        }
-    }
-
-    /// Lets commits begin again.
-    pub(super) fn open_gate<M: Memory>(&self, memory: &M) {
-        if !memory.omitted(Step::SyncGate) {
-            memory.store(self.gate(), 0);
-            memory.wake(self.gate());
-        }
     }
 
     /// Waits until no thread is in commit; the gate is closed.
@@ -145,7 +166,8 @@ impl SharedLog {
         let mut copies = AlignedBuffer::new(BATCH_PAGES * PAGE_BYTES as usize);
         let mut batch = Vec::with_capacity(BATCH_PAGES);
         let mut written = 0;
-        for index in 0..self.bitmap_words {
+        let end = memory.size(Space::Persistent).min(view.layout.end().offset());
+        for index in 0..Self::bitmap_words(end) {
             let word = self.bitmap(taken, index);
             let mut bits = memory.load(word);
             if bits == 0 {
@@ -211,7 +233,8 @@ impl SharedLog {
         let older = 1 - memory.load(self.newest_slot());
         let generation = memory.load(self.generation()) + 1;
         let (nonce, life) = (self.identity.nonce, memory.load(self.life()));
-        CheckpointSlot { generation, start, watermark, nonce, life }
+        let ring = self.ring_blocks(memory);
+        CheckpointSlot { generation, start, watermark, nonce, life, ring }
             .write(device, older, &self.identity.pool)
             .map_err(|error| self.poison(memory, Failure::SlotWrite, &error))?;
         if !memory.omitted(Step::SyncSlotFlush) {

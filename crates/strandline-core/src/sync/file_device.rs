@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::layout::PAGE_BYTES;
 use crate::memory::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
-use crate::memory::{allocate, system};
+use crate::memory::{allocate, extend, system};
 
 /// The heap file and the log file of a pool.
 ///
@@ -308,26 +308,10 @@ impl Device for FileDevice {
 
     fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
         let buffered = &self.file(file).buffered;
-        let size = buffered.metadata()?.len();
-        if size >= bytes {
-            return Ok(());
-        }
-        match system::allocate(buffered, size, bytes - size) {
-            Ok(()) => {}
-            Err(error) if system::is_unsupported(&error) => {
-                // Allocated by writing.
-                let zeros = vec![0; 1 << 20];
-                let mut at = size;
-                while at < bytes {
-                    let length = (bytes - at).min(zeros.len() as u64);
-                    buffered.write_all_at(&zeros[..length as usize], at)?;
-                    at += length;
-                }
-            }
-            Err(error) => return Err(error),
-        }
-        self.sizes[file as usize].store(bytes, Ordering::Relaxed);
-        buffered.sync_all()
+        extend(buffered, bytes)?;
+        buffered.sync_all()?;
+        self.sizes[file as usize].fetch_max(bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     fn allocate(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {

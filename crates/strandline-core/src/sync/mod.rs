@@ -10,8 +10,10 @@
 //! | `memory/device.rs` | [`Device`](crate::memory::Device), the few operations on files that everything else is written over |
 //! | `file_device.rs` | [`FileDevice`], the device of real files |
 //! | `block.rs` | the format of a block, and of the log file's header |
+//! | `parameters.rs` | [`SyncParameters`], sizes that are no part of a pool's layout |
 //! | `slot.rs` | the format of a checkpoint slot |
 //! | `shared_log.rs` | reservation, append, group flush |
+//! | `ring.rs` | the size of the ring, and who wants a checkpoint |
 //! | `checkpoint.rs` | the checkpoint |
 //! | `alone.rs` | large transactions, which run alone and write the heap file themselves |
 //! | `pages.rs` | pages: dirty ones, those that are private copies, giving memory back |
@@ -26,8 +28,10 @@ mod block;
 mod checkpoint;
 mod file_device;
 mod pages;
+mod parameters;
 mod recovery;
 mod repair;
+mod ring;
 mod shared_log;
 mod slot;
 #[cfg(test)]
@@ -36,6 +40,7 @@ mod tests;
 pub use block::{BLOCK_BYTES, LogIdentity, RECORDS_PER_BLOCK};
 pub use checkpoint::CheckpointReport;
 pub use file_device::{DeviceCounters, FileDevice};
+pub use parameters::SyncParameters;
 pub use recovery::{LogHeader, SyncRecoveryReport, create, read_log_header};
 pub(crate) use repair::{OwnLog, damaged_slots, log_identity, log_of_heap, mend_log_header, was_used};
-pub use shared_log::{SharedLog, SyncParameters};
+pub use shared_log::SharedLog;

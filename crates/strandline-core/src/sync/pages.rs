@@ -13,7 +13,7 @@
 //! microseconds. Whoever reads meanwhile finds the same words, there or here.
 
 use crate::layout::{PAGE_BYTES, View};
-use crate::memory::{Memory, PersistentAddress, Step, VolatileAddress};
+use crate::memory::{Memory, PersistentAddress, Space, Step, VolatileAddress};
 
 use super::shared_log::SharedLog;
 use crate::memory::latch::{lock, unlock};
@@ -91,9 +91,10 @@ impl SharedLog {
     /// those that it took are written.
     pub(super) fn give_back_clean<M: Memory>(&self, view: &View<M>) -> u64 {
         let memory = &view.memory;
+        let all = Self::bitmap_words(memory.size(Space::Persistent).min(view.layout.end().offset()));
         let (mut given, mut looked) = (0, 0);
         let mut words = Vec::new();
-        while looked < self.bitmap_words {
+        while looked < all {
             let count = memory.load(self.private_count());
             let wanted = count.saturating_sub(self.private_bound).min(BATCH_PAGES);
             if wanted == 0 {
@@ -102,9 +103,9 @@ impl SharedLog {
             // With the gate open: most of the bitmap may be empty.
             words.clear();
             let mut found = 0;
-            while found < wanted && looked < self.bitmap_words {
-                let index = memory.load(self.hand());
-                memory.store(self.hand(), (index + 1) % self.bitmap_words);
+            while found < wanted && looked < all {
+                let index = memory.load(self.hand()) % all;
+                memory.store(self.hand(), (index + 1) % all);
                 looked += 1;
                 let clean = self.clean(memory, index);
                 if clean != 0 {

@@ -35,10 +35,11 @@ use crate::log::{Journal, Record, Write, merge};
 use crate::memory::{Memory, PersistentAddress, Step, system};
 use crate::scheme::check_transaction;
 
+use super::SyncParameters;
 use super::block::{self, BLOCK_BYTES, CREATION, FIRST_BLOCK, Lives, LogIdentity};
 use super::checkpoint::copy_page;
 use super::repair::highest_block;
-use super::shared_log::{SharedLog, SyncParameters};
+use super::shared_log::SharedLog;
 use super::slot::CheckpointSlot;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 
@@ -118,22 +119,16 @@ pub fn create(
 ) -> Result<()> {
     parameters.check()?;
     let (log, heap) = (DeviceFile::Log, DeviceFile::Heap);
-    let bytes = BLOCK_BYTES * (1 + parameters.ring_blocks);
-    device.grow(log, bytes).map_err(cannot("allocate", log))?;
-    let zeros = AlignedBuffer::new((bytes.min(BATCH_BLOCKS * BLOCK_BYTES)) as usize);
-    let mut at = 0;
-    while at < bytes {
-        let length = (bytes - at).min(zeros.len() as u64);
-        device.write(log, at, &zeros[..length as usize]).map_err(cannot("write", log))?;
-        at += length;
-    }
+    let ring = parameters.first_ring();
+    super::ring::extend(device, 0, ring).map_err(cannot("allocate", log))?;
     device.flush(log).map_err(cannot("flush", log))?;
     let lives = Lives { current: CREATION, previous: CREATION };
-    let header = block::header(identity, parameters.ring_blocks, lives);
+    let header = block::header(identity, ring, lives);
     device.write_durable(log, 0, &header).map_err(cannot("write", log))?;
     // Both, so that no slot of an earlier log is left; the one with the higher generation counts.
     for (index, generation) in [(1, 1), (0, 2)] {
-        CheckpointSlot { generation, start: FIRST_BLOCK, watermark, nonce: identity.nonce, life: CREATION }
+        let (start, nonce, life) = (FIRST_BLOCK, identity.nonce, CREATION);
+        CheckpointSlot { generation, start, watermark, nonce, life, ring }
             .write(device, index, &identity.pool)
             .map_err(cannot("write", heap))?;
     }
@@ -186,12 +181,7 @@ impl Replay<'_> {
         match record {
             Record::Data { address, value, mask } => {
                 let address = PersistentAddress::new(address);
-                if !self.layout.is_data(address, 1) {
-                    return Err(Error::Damaged(format!(
-                        "a log record names the address {:#x}",
-                        address.offset()
-                    )));
-                }
+                self.layout.check_replayed(address, 1)?;
                 self.writes.push(Write { address, value, mask });
             }
             Record::Commit { transaction } => {
@@ -257,7 +247,9 @@ impl SharedLog {
         } else {
             (found.slot.start + self.ring, self.life_after(found.slot.life))
         };
-        self.announce_life(device, Lives { current: life, previous: found.slot.life })?;
+        self.write_header(device, self.ring, Lives { current: life, previous: found.slot.life })
+            .map_err(cannot("write", DeviceFile::Log))?;
+        self.begin_ring(memory);
         memory.store(self.life(), life);
         memory.store(self.generation(), found.slot.generation);
         memory.store(self.newest_slot(), found.index);
@@ -326,12 +318,6 @@ impl SharedLog {
         }
     }
 
-    /// Writes into the log's header, durably, which life begins: before a slot says so.
-    fn announce_life(&self, device: &dyn Device, lives: Lives) -> Result<()> {
-        let header = block::header(self.identity, self.ring, lives);
-        device.write_durable(DeviceFile::Log, 0, &header).map_err(cannot("write", DeviceFile::Log))
-    }
-
     /// Ends the life in which a pool was made, whose log nobody needs after this: the next one begins with the number `life`. No
     /// transaction runs, and no checkpoint.
     ///
@@ -341,12 +327,15 @@ impl SharedLog {
         let (memory, device) = (&view.memory, self.device(view)?);
         self.checkpoint(view)?;
         let life = (life & block::MAXIMAL_LIFE).max(CREATION + 1);
-        self.announce_life(device, Lives { current: life, previous: CREATION })?;
+        let ring = self.ring_blocks(memory);
+        self.write_header(device, ring, Lives { current: life, previous: CREATION })
+            .map_err(cannot("write", DeviceFile::Log))?;
         memory.store(self.life(), life);
         self.write_slot(view, device, memory.load(self.start()), memory.load(self.last_transaction()))
     }
 
     fn begin_at<M: Memory>(&self, memory: &M, block: u64, watermark: u64) {
+        self.begin_ring(memory);
         for word in [self.filling(), self.claimed(), self.durable(), self.start()] {
             memory.store(word, block);
         }

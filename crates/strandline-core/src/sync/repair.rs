@@ -25,6 +25,10 @@ pub(crate) struct OwnLog {
     pub identity: LogIdentity,
     /// The life that writes the blocks that recovery needs.
     pub life: u64,
+    /// S: the first of them.
+    start: u64,
+    /// N, when the slot was written.
+    ring: u64,
     /// Whether the other slot is damaged, which may have been the newer one: recovery looks into it.
     other_is_damaged: bool,
 }
@@ -65,25 +69,30 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
     Ok(newest.map(|slot| OwnLog {
         identity: LogIdentity { pool: *pool, nonce: slot.nonce },
         life: slot.life,
+        start: slot.start,
+        ring: slot.ring,
         other_is_damaged: valid < 2,
     }))
 }
 
-/// Writes the header of this log again, if it is certain what it was: the file's size tells the
-/// ring's, the slot the life, and the old checksum, or the rest of the old header, or a block of the ring must agree. `false`: it is not.
+/// Writes the header of this log again, if it is certain what it was: the slot and the file's size tell the ring's, of which more blocks
+/// follow S, the slot the life, and the old checksum, or the rest of the old header, or a block of the ring must agree. `false`: it is not.
 ///
 /// # Errors
 /// The device's.
 #[inline]
 pub(crate) fn mend_log_header(
     device: &dyn Device,
-    OwnLog { identity, life, .. }: OwnLog,
+    OwnLog { identity, life, start, ring, .. }: OwnLog,
 ) -> io::Result<bool> {
     let size = device.size(DeviceFile::Log)?;
-    let ring = (size / BLOCK_BYTES).saturating_sub(1);
-    if !size.is_multiple_of(BLOCK_BYTES) || !(MINIMAL_RING..=MAXIMAL_RING).contains(&ring) {
+    let most = (size / BLOCK_BYTES).saturating_sub(1);
+    if !size.is_multiple_of(BLOCK_BYTES) || !(MINIMAL_RING..=most.min(MAXIMAL_RING)).contains(&ring) {
         return Ok(false);
     }
+    // It may have become larger since, and the header too; or the file alone. The wrong size leads away from blocks that follow.
+    let follow = |ring| blocks_from(device, start, ring, life, identity.seed());
+    let ring = if follow(most)? > follow(ring)? { most } else { ring };
     let good = block::header(identity, ring, Lives { current: life, previous: life });
     let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
     device.read(DeviceFile::Log, 0, &mut found)?;
@@ -95,6 +104,18 @@ pub(crate) fn mend_log_header(
     }
     device.write_durable(DeviceFile::Log, 0, &good)?;
     Ok(true)
+}
+
+/// How many blocks of this life follow one another from number `start` on, in a ring of this size.
+fn blocks_from(device: &dyn Device, start: u64, ring: u64, life: u64, seed: u32) -> io::Result<u64> {
+    let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
+    for number in start..start + ring {
+        device.read(DeviceFile::Log, block::offset(number, ring), &mut found)?;
+        if block::check(&found, number, life, seed).is_none() {
+            return Ok(number - start);
+        }
+    }
+    Ok(ring)
 }
 
 /// Whether the log has a block that was written since its pool was published. Reads all of it.

@@ -2,7 +2,7 @@
 //!
 //! # What it keeps
 //!
-//! A ring of N blocks in the log file; block n lies at place n mod N and is written once. Blocks are filled in
+//! A ring of N blocks in the log file ([`ring`](super::ring)); block n lies at place n mod N and is written once. Blocks are filled in
 //! *staging*, a smaller ring of blocks in volatile words. Four numbers rise and never cross:
 //!
 //! ```text
@@ -44,66 +44,15 @@
 use crate::error::{Error, FILE_GONE, Result};
 use crate::layout::{Layout, PAGE_BYTES, SharedLayout, Slot, View};
 use crate::log::{RECORD_BLOCKS, Record};
-use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step, VolatileAddress, WORD_BYTES, system};
+use crate::memory::{
+    LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress, WORD_BYTES, system,
+};
 
+use super::SyncParameters;
 use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
 use super::pages::BITMAPS;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile, Page};
 use crate::memory::latch::{load_in_order, lock, unlock};
-
-/// Sizes of a `Sync` pool that are no part of its layout.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (path, options) = path_and_options();
-/// use strandline_core::sync::SyncParameters;
-///
-/// // A log of 256 KB, and a checkpoint whenever 32 pages are dirty.
-/// let sync = SyncParameters { ring_blocks: 64, dirty_pages: 32, ..SyncParameters::default() };
-/// let options = Options { domain: Domain::Sync, sync, ..options };
-/// let pool = Pool::create(&path, &options)?;
-/// let log = std::fs::metadata(strandline_core::file::log_path(&path)).unwrap();
-/// assert_eq!(log.len(), (1 + 64) * 4096);
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SyncParameters {
-    /// N: 4 KB blocks in the ring; fixed when the log file is made, and found in its header.
-    pub ring_blocks: u64,
-    /// Dirty 4 KB pages at which a checkpoint is wanted; at twice as many, commits wait for it.
-    pub dirty_pages: u64,
-    /// 4 KB pages of the heap that may be copies in this process's memory; what is more and clean is given back to the system after each
-    /// checkpoint, and read from the heap file when it is next needed.
-    pub memory_pages: u64,
-    /// 4 KB blocks of memory, beyond what the largest transaction takes, in which blocks wait to be written.
-    pub staging_blocks: u64,
-}
-
-impl Default for SyncParameters {
-    /// A ring of 64 MB; a checkpoint at 64 MB of dirty pages; 1 GB of the heap in memory.
-    fn default() -> Self {
-        Self { ring_blocks: 16384, dirty_pages: 16384, memory_pages: 1 << 18, staging_blocks: 32 }
-    }
-}
-
-impl SyncParameters {
-    /// Checks that such a ring can be.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`].
-    pub fn check(&self) -> Result<()> {
-        if !(block::MINIMAL_RING..=block::MAXIMAL_RING).contains(&self.ring_blocks)
-            || self.dirty_pages == 0
-            || self.staging_blocks > block::MAXIMAL_RING
-        {
-            return Err(Error::Parameter(format!(
-                "a log of {} blocks and a bound of {} dirty pages is not possible: 2 to 2^32 blocks, at least one page",
-                self.ring_blocks, self.dirty_pages
-            )));
-        }
-        Ok(())
-    }
-}
 
 /// The most blocks in one write.
 const WRITE_BLOCKS: u64 = 256;
@@ -114,12 +63,13 @@ const COPY_WORDS: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct SharedLog {
     words: VolatileAddress,
+    /// N as the log's header had it when the pool was opened.
     pub(super) ring: u64,
+    /// The most that N may become.
+    pub(super) most_blocks: u64,
     staging: u64,
     pub(super) dirty_bound: u64,
     pub(super) private_bound: u64,
-    /// Words in each of the bitmaps of pages.
-    pub(super) bitmap_words: u64,
     /// The log's.
     pub(super) identity: LogIdentity,
     /// What its blocks' checksums begin with.
@@ -175,8 +125,10 @@ enum Room {
 
 impl SharedLog {
     const LINES: u64 = 20;
+    /// Which of them the words of `ring.rs` have.
+    pub(super) const RING_LINE: u64 = 19;
 
-    /// The log with this identity, of a pool with this layout and these parameters. What it writes after recovery is marked with
+    /// The log with this identity, of a pool with this layout and these parameters, whose ring is that of a new log. What it writes after recovery is marked with
     /// the low 24 bits of `life`, which is to be drawn anew for each opening of the pool, so that blocks of one life are not
     /// taken for another's; 0 while the pool is made.
     pub fn new(
@@ -188,26 +140,37 @@ impl SharedLog {
     ) -> Self {
         Self {
             words: shared.sync(),
-            ring: parameters.ring_blocks,
+            ring: parameters.first_ring(),
+            most_blocks: parameters.ring_blocks,
             staging: Self::staging_blocks(layout, parameters),
             dirty_bound: parameters.dirty_pages,
             private_bound: parameters.memory_pages,
-            bitmap_words: Self::bitmap_words(layout),
             identity,
             seed: identity.seed(),
             next_life: if life == CREATION { CREATION } else { (life & block::MAXIMAL_LIFE).max(1) },
         }
     }
 
+    /// The same log, whose header says that the ring has `ring` blocks.
+    pub fn with_ring(self, ring: u64) -> Self {
+        Self { ring, ..self }
+    }
+
     /// Bytes of volatile words that it takes, for [`SharedLayout::new`]. They begin as zeros.
     pub fn volatile_bytes(layout: &Layout, parameters: SyncParameters) -> u64 {
         Self::LINES * LINE_BYTES
-            + BITMAPS * WORD_BYTES * Self::bitmap_words(layout)
+            + BITMAPS * WORD_BYTES * Self::bitmap_words(layout.end().offset())
             + BLOCK_BYTES * Self::staging_blocks(layout, parameters)
     }
 
-    fn bitmap_words(layout: &Layout) -> u64 {
-        (layout.geometry.size / PAGE_BYTES).div_ceil(64).next_multiple_of(8)
+    /// Bytes of volatile words, from the first on, that are of use while the pool has `bytes` bytes.
+    pub(crate) fn bytes_for(&self, bytes: u64) -> u64 {
+        self.bitmap(0, Self::bitmap_words(bytes)).offset()
+    }
+
+    /// Words in each bitmap of the pages of so many bytes: whole lines.
+    pub(super) fn bitmap_words(bytes: u64) -> u64 {
+        bytes.div_ceil(PAGE_BYTES).div_ceil(64).next_multiple_of(LINE_WORDS)
     }
 
     /// Enough for the largest transaction, a whole thread log, and some more.
@@ -225,7 +188,7 @@ impl SharedLog {
         records.div_ceil(RECORDS_PER_BLOCK) + 1
     }
 
-    fn line(&self, line: u64) -> VolatileAddress {
+    pub(super) fn line(&self, line: u64) -> VolatileAddress {
         self.words.byte(line * LINE_BYTES)
     }
 
@@ -317,13 +280,14 @@ impl SharedLog {
     pub(super) fn hand(&self) -> VolatileAddress {
         self.line(15 + BITMAPS)
     }
-    /// Word `index` of bitmap `which`.
+    /// Word `index` of bitmap `which`. Their lines alternate, so that the words of a pool that is yet small lie together.
     pub(super) fn bitmap(&self, which: u64, index: u64) -> VolatileAddress {
-        self.line(Self::LINES).word(which * self.bitmap_words + index)
+        let first = self.line(Self::LINES).word(self.staging * BLOCK_WORDS);
+        first.word((index / LINE_WORDS * BITMAPS + which) * LINE_WORDS + index % LINE_WORDS)
     }
     /// Where block `number` is staged.
     fn staged(&self, number: u64) -> VolatileAddress {
-        self.line(Self::LINES).word(BITMAPS * self.bitmap_words + number % self.staging * BLOCK_WORDS)
+        self.line(Self::LINES).word(number % self.staging * BLOCK_WORDS)
     }
 
     pub(super) fn device<'v, M: Memory>(&self, view: &'v View<M>) -> Result<&'v dyn Device> {
@@ -370,9 +334,10 @@ impl SharedLog {
     /// wait for meanwhile. The room is not kept for it.
     #[inline]
     pub(crate) fn wait_for_room<M: Memory>(&self, view: &View<M>, records: u64) {
-        let blocks = Self::blocks_for(records).min(self.ring.min(self.staging));
         let memory = &view.memory;
-        if memory.load(self.claimed()) + blocks > memory.load(self.start()) + self.ring
+        let ring = self.ring_blocks(memory);
+        let blocks = Self::blocks_for(records).min(ring.min(self.staging));
+        if memory.load(self.claimed()) + blocks > memory.load(self.start()) + ring
             || self.is_too_dirty(memory)
         {
             self.wait_for_blocks(view, blocks);
@@ -395,7 +360,8 @@ impl SharedLog {
     fn try_reserve<M: Memory>(&self, memory: &M, blocks: u64) -> Room {
         loop {
             let claimed = load_in_order(memory, self.claimed());
-            if claimed + blocks > memory.load(self.start()) + self.ring && !memory.omitted(Step::SyncRoom) {
+            let end = memory.load(self.start()) + self.ring_blocks(memory);
+            if claimed + blocks > end && !memory.omitted(Step::SyncRoom) {
                 return Room::RingFull;
             }
             if claimed + blocks > memory.load(self.durable()) + self.staging {
@@ -424,6 +390,7 @@ impl SharedLog {
             }
             match self.try_reserve(memory, blocks) {
                 Room::Reserved => break Ok(()),
+                Room::RingFull if !self.need_ring(memory, blocks) => break Err(self.too_large(memory)),
                 Room::RingFull | Room::TooDirty => self.ask_for_checkpoint(memory),
                 // Nobody may be waiting for what fills staging: its committers wait later.
                 Room::StagingFull => {
@@ -455,6 +422,11 @@ impl SharedLog {
         self.announce_room(memory);
     }
 
+    #[cold]
+    fn too_large<M: Memory>(&self, memory: &M) -> Error {
+        Error::TransactionTooLarge { records: (self.ring_bound(memory) - 1) * RECORDS_PER_BLOCK - 1 }
+    }
+
     // ---- commit ----
 
     /// Reserves room for a transaction of `records` records, its commit record included, publishes
@@ -466,8 +438,8 @@ impl SharedLog {
     pub(crate) fn enter<M: Memory>(&self, view: &View<M>, slot: Slot, records: u64) -> Result<Reservation> {
         let memory = &view.memory;
         let blocks = Self::blocks_for(records);
-        if blocks > self.ring.min(self.staging) {
-            return Err(Error::TransactionTooLarge { records: self.most_records() });
+        if blocks > self.ring_bound(memory).min(self.staging) {
+            return Err(self.too_large(memory));
         }
         self.reserve(view, blocks)?;
         loop {
@@ -605,9 +577,11 @@ impl SharedLog {
         let last = memory.load(self.last_transaction());
         unlock(memory, self.latch());
         let mut from = memory.load(self.durable());
+        // It does not change while there are blocks to write.
+        let ring = self.ring_blocks(memory);
         while from < to {
             // As far as the ring goes before it wraps.
-            let count = (to - from).min(self.ring - from % self.ring).min(WRITE_BLOCKS);
+            let count = (to - from).min(ring - from % ring).min(WRITE_BLOCKS);
             // Of the last block only the sectors that it uses: what follows them in a block is undefined.
             let length = |used| {
                 (count - 1) * BLOCK_BYTES + u64::next_multiple_of(used, device.sector(DeviceFile::Log))
@@ -652,76 +626,12 @@ impl SharedLog {
         number: u64,
         blocks: &[u8],
     ) -> std::io::Result<()> {
-        let offset = block::offset(number, self.ring);
+        let offset = block::offset(number, self.ring_blocks(memory));
         if memory.omitted(Step::SyncLogFlush) {
             device.write(DeviceFile::Log, offset, blocks)
         } else {
             device.write_durable(DeviceFile::Log, offset, blocks)
         }
-    }
-
-    // ---- who wants a checkpoint ----
-
-    fn is_half_used<M: Memory>(&self, memory: &M, filling: u64) -> bool {
-        filling.saturating_sub(memory.load(self.start())) >= self.ring.div_ceil(2)
-    }
-
-    /// Whether a checkpoint is wanted: somebody asked for one, half the ring is used, or the dirty pages have
-    /// reached their bound.
-    pub fn checkpoint_wanted<M: Memory>(&self, view: &View<M>) -> bool {
-        let memory = &view.memory;
-        let active = memory.load(self.active_bitmap());
-        memory.load(self.wanted()) != 0
-            || self.is_half_used(memory, memory.load(self.filling()))
-            || memory.load(self.count(active)) >= self.dirty_bound
-    }
-
-    /// Asks for a checkpoint, or wakes whoever waits to run one so that it looks why.
-    pub fn request_checkpoint<M: Memory>(&self, memory: &M) {
-        memory.store(self.wanted(), 1);
-        memory.wake(self.wanted());
-    }
-
-    /// Asks for a checkpoint unless one is asked for or running: whoever still needs one after it asks again.
-    pub(super) fn ask_for_checkpoint<M: Memory>(&self, memory: &M) {
-        if memory.load(self.wanted()) == 0 && memory.load(self.checkpointing()) == 0 {
-            self.request_checkpoint(memory);
-        }
-    }
-
-    /// Blocks until a checkpoint is asked for. For the thread that runs them.
-    pub fn wait_for_request<M: Memory>(&self, view: &View<M>) {
-        while view.memory.load(self.wanted()) == 0 {
-            view.memory.wait(self.wanted(), 0);
-        }
-    }
-
-    /// Runs `body` while no checkpoint runs: neither the heap file nor the blocks from S on change, other than by
-    /// commits that append.
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`]; those of `body`.
-    pub(crate) fn hold_checkpoints<M: Memory, R>(
-        &self,
-        view: &View<M>,
-        body: impl FnOnce() -> Result<R>,
-    ) -> Result<R> {
-        lock(&view.memory, self.checkpointing());
-        let result = self.check_poison(&view.memory).and_then(|()| body());
-        unlock(&view.memory, self.checkpointing());
-        // Who found no room while a checkpoint seemed to run has not asked for one.
-        self.announce_room(&view.memory);
-        result
-    }
-
-    /// The blocks that recovery needs and that are durable.
-    pub(crate) fn needed_blocks<M: Memory>(&self, view: &View<M>) -> std::ops::Range<u64> {
-        view.memory.load(self.start())..view.memory.load(self.durable())
-    }
-
-    /// Where block `number` lies in the log file.
-    pub(crate) fn block_offset(&self, number: u64) -> u64 {
-        block::offset(number, self.ring)
     }
 
     /// The highest TxID that is in the log, durable or not.

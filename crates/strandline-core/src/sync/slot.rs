@@ -4,12 +4,13 @@
 //! that one is whole whatever happens to the other. The fields lie in one 512-byte sector.
 //!
 //! ```text
-//! word 0 magic, 1 generation, 2 S, 3 W, 4 the log's nonce, 5 the life, 6 CRC-32C of the pool's UUID and words 0-5
+//! word 0 magic, 1 generation, 2 S, 3 W, 4 the log's nonce, 5 the life, 6 N, 7 CRC-32C of the pool's UUID and words 0-6
 //! ```
 //!
 //! S is the number of the first block that recovery reads, W the highest TxID that the heap file holds
 //! completely, and the blocks from S on are those that the life wrote to the log with the nonce. The slot with the higher generation
-//! counts.
+//! counts. N, the blocks in the log's ring, stands in
+//! the log's header, which alone counts; here it was when the slot was written.
 
 use crate::layout::{Layout, PAGE_BYTES};
 
@@ -30,9 +31,11 @@ pub(super) struct CheckpointSlot {
     pub nonce: u64,
     /// Which opening of the pool writes the blocks from `start` on.
     pub life: u64,
+    /// N: the blocks in the ring.
+    pub ring: u64,
 }
 
-const FIELDS: usize = 6;
+const FIELDS: usize = 7;
 
 fn checksum(bytes: &[u8], pool: &[u8; 16]) -> u64 {
     crc32c::crc32c_append(crc32c::crc32c(pool), &bytes[..8 * FIELDS]).into()
@@ -47,8 +50,8 @@ impl CheckpointSlot {
     /// The slot's page.
     fn page(self, pool: &[u8; 16]) -> AlignedBuffer {
         let mut page = AlignedBuffer::new(PAGE_BYTES as usize);
-        let Self { generation, start, watermark, nonce, life } = self;
-        to_bytes(&[MAGIC, generation, start, watermark, nonce, life], &mut page);
+        let Self { generation, start, watermark, nonce, life, ring } = self;
+        to_bytes(&[MAGIC, generation, start, watermark, nonce, life, ring], &mut page);
         let checksum = checksum(&page, pool);
         to_bytes(&[checksum], &mut page[8 * FIELDS..]);
         page
@@ -75,6 +78,7 @@ impl CheckpointSlot {
             watermark: word(page, 3),
             nonce: word(page, 4),
             life: word(page, 5),
+            ring: word(page, 6),
         })
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::Domain;
 use crate::engine::{Tx, Worker};
 use crate::layout::{Geometry, Layout, SharedLayout, View};
 use crate::memory::{Device, DeviceFile, Mapping, MappingKind, Memory, Native};
 use crate::transaction::{Concurrency, Read, Runner, Transaction};
+use crate::{Domain, Error};
 
 const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline tests", nonce: 1 };
 
@@ -20,6 +20,35 @@ struct Files {
     shared: SharedLayout,
     log: SharedLog,
     buffered: bool,
+    /// The log file cannot become longer.
+    full: bool,
+}
+
+/// A device whose log file cannot become longer than it is.
+struct Full(FileDevice);
+
+impl Device for Full {
+    fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
+        self.0.read(file, offset, into)
+    }
+    fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> std::io::Result<()> {
+        self.0.write(file, offset, from)
+    }
+    fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> std::io::Result<()> {
+        self.0.write_durable(file, offset, from)
+    }
+    fn flush(&self, file: DeviceFile) -> std::io::Result<()> {
+        self.0.flush(file)
+    }
+    fn size(&self, file: DeviceFile) -> std::io::Result<u64> {
+        self.0.size(file)
+    }
+    fn grow(&self, _: DeviceFile, _: u64) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::StorageFull.into())
+    }
+    fn is_direct(&self, file: DeviceFile) -> bool {
+        self.0.is_direct(file)
+    }
 }
 
 impl Files {
@@ -38,7 +67,7 @@ impl Files {
         let shared = SharedLayout::new(&layout, 12, SharedLog::volatile_bytes(&layout, parameters));
         let log = SharedLog::new(&layout, &shared, parameters, IDENTITY, 1);
         let folder = tempfile::tempdir().unwrap();
-        let files = Self { folder, layout, shared, log, buffered };
+        let files = Self { folder, layout, shared, log, buffered, full: false };
         let device = files.device();
         device.grow(DeviceFile::Heap, geometry.size).unwrap();
         super::create(&device, IDENTITY, parameters, 0).unwrap();
@@ -53,16 +82,21 @@ impl Files {
         let size = self.layout.geometry.size;
         let heap = Mapping::file(&self.file("heap"), size, MappingKind::Private).unwrap();
         let volatile = Mapping::anonymous(self.shared.bytes()).unwrap();
-        let path = self.folder.path().join("log");
-        assert_eq!(read_log_header(&*device, &path).unwrap().identity, IDENTITY);
+        let device: Arc<dyn Device + Send + Sync> =
+            if self.full { Arc::new(Full(self.device())) } else { device };
+        assert_eq!(self.header().identity, IDENTITY);
         let memory =
             Native::new(Arc::new(heap), Arc::new(volatile), Domain::Sync, None, Some(device)).unwrap();
         let view = View { memory, layout: self.layout, shared: self.shared };
-        let report = self.log.recover(&view).unwrap();
+        let report = self.log.with_ring(self.header().ring).recover(&view).unwrap();
         (view, report)
     }
 
-    /// Runs `threads` workers, and checkpoints when they are wanted.
+    fn header(&self) -> LogHeader {
+        read_log_header(&self.device(), &self.folder.path().join("log")).unwrap()
+    }
+
+    /// Runs `threads` workers, and checkpoints when they are wanted, after each of which the ring becomes larger if it can.
     fn run(
         &self,
         view: &View<Native>,
@@ -83,6 +117,9 @@ impl Files {
                     }
                     self.log.checkpoint(&runner).unwrap();
                     taken += 1;
+                    if let Some(blocks) = self.log.larger_ring(&runner, true) {
+                        self.log.enlarge_ring(&runner, blocks).unwrap();
+                    }
                 }
             });
             let workers: Vec<_> = (0..threads)
@@ -112,7 +149,7 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
         [(false, Concurrency::Stm), (true, Concurrency::SingleWriter), (true, Concurrency::Stm)]
     {
         let parameters =
-            SyncParameters { ring_blocks: 16, dirty_pages: 8, staging_blocks: 1, memory_pages: 4 };
+            SyncParameters { ring_blocks: 16, initial_ring_blocks: 16, dirty_pages: 8, staging_blocks: 1, memory_pages: 4 };
         let files = Files::create(SMALL, parameters, buffered);
         let (counter, others) = (files.layout.root(0), files.layout.chunks);
         for life in 1..=2 {
@@ -144,7 +181,7 @@ fn nobody_waits_for_ever() {
         let geometry = Geometry { logs: 8, ..SMALL };
         let files = Files::create(
             geometry,
-            SyncParameters { ring_blocks: 7, dirty_pages: 2, staging_blocks: 1, ..SyncParameters::default() },
+            SyncParameters { ring_blocks: 7, initial_ring_blocks: 7, dirty_pages: 2, staging_blocks: 1, ..SyncParameters::default() },
             true,
         );
         let (view, _) = files.open();
@@ -179,12 +216,8 @@ fn nobody_waits_for_ever() {
 #[test]
 fn room_is_waited_for_before_a_transaction_begins() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
-        let parameters = SyncParameters {
-            ring_blocks: 16,
-            dirty_pages: 100,
-            staging_blocks: 16,
-            ..SyncParameters::default()
-        };
+        let parameters =
+            SyncParameters { ring_blocks: 16, initial_ring_blocks: 16, dirty_pages: 100, staging_blocks: 16, ..SyncParameters::default() };
         let files = Files::create(SMALL, parameters, true);
         let (view, _) = files.open();
         let fork = || View { memory: view.memory.fork(), layout: files.layout, shared: files.shared };
@@ -235,7 +268,7 @@ fn memory_over_the_bound_is_given_back() {
     let geometry = Geometry { size: 8 << 20, ..SMALL };
     for buffered in [false, true] {
         let parameters =
-            SyncParameters { ring_blocks: 256, dirty_pages: 4096, memory_pages: 100, staging_blocks: 1 };
+            SyncParameters { ring_blocks: 256, initial_ring_blocks: 256, dirty_pages: 4096, memory_pages: 100, staging_blocks: 1 };
         let files = Files::create(geometry, parameters, buffered);
         let (heap, chunks) = (files.folder.path().join("heap"), files.layout.chunks);
         let words = |page: u64| chunks.byte(page * 4096 + page * 8 % 4096);
@@ -301,5 +334,60 @@ fn a_flush_writes_the_sectors_that_it_uses() {
         let (view, report) = files.open();
         assert_eq!(report.replayed, 10);
         assert_eq!([0, 1, 99, 299].map(|word| view.memory.load(chunks.word(word))), [1, 300, 300, 300]);
+    }
+}
+
+/// The ring becomes larger between commits, and is found so; a transaction that needs more than it has waits for that.
+#[test]
+fn a_ring_grows_under_commits() {
+    for (buffered, concurrency) in [(false, Concurrency::Stm), (true, Concurrency::SingleWriter)] {
+        let parameters =
+            SyncParameters { ring_blocks: 40, initial_ring_blocks: 3, dirty_pages: 8, staging_blocks: 8, ..SyncParameters::default() };
+        let mut files = Files::create(SMALL, parameters, buffered);
+        assert_eq!(files.header().ring, 3);
+        let root = files.layout.root(0);
+        let increment = |view: &View<Native>, records: u64| {
+            files.run(view, 3, concurrency, |number, worker| {
+                for i in 0..100 {
+                    worker
+                        .run(|tx| {
+                            let value = tx.read(root)? + 1;
+                            let at = files.layout.chunks.byte(number * 65536);
+                            (0..records.min(i * 10)).try_for_each(|word| tx.write(at.word(word), value))?;
+                            tx.write(root, value)
+                        })
+                        .unwrap();
+                }
+            })
+        };
+        let (view, _) = files.open();
+        // The longest need four blocks.
+        increment(&view, 700);
+        assert_eq!((files.header().ring, files.log.ring_blocks(&view.memory)), (40, 40));
+        drop(view);
+        let (view, report) = files.open();
+        assert_eq!((view.memory.load(root), report.watermark), (300, 300));
+        assert_eq!(files.log.ring_blocks(&view.memory), 40);
+        increment(&view, 700);
+        drop(view);
+        let (view, _) = files.open();
+        assert_eq!(view.memory.load(root), 600);
+        drop(view);
+
+        // On a full disk it stays as it is, and what does not fit it is refused.
+        files = Files { full: true, ..Files::create(SMALL, parameters, buffered) };
+        let (view, _) = files.open();
+        let at = files.layout.chunks;
+        files.run(&view, 1, concurrency, |_, worker| {
+            let mut write =
+                |words: u64| worker.run(|tx| (0..words).try_for_each(|word| tx.write(at.word(word), words)));
+            (1..50).for_each(|_| write(100).unwrap());
+            assert!(matches!(write(700), Err(Error::TransactionTooLarge { records: 509 })));
+            (1..50).for_each(|_| write(101).unwrap());
+        });
+        assert_eq!(files.header().ring, 3);
+        drop(view);
+        let (view, report) = files.open();
+        assert_eq!((view.memory.load(at), report.watermark), (101, 98));
     }
 }

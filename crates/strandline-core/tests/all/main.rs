@@ -2,6 +2,7 @@
 
 mod compact;
 mod directions;
+mod growth;
 mod heap;
 mod pool_file;
 mod reuse;

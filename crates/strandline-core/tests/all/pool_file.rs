@@ -82,8 +82,11 @@ fn damaged_truncated_foreign_and_newer_pools_are_told_apart() {
     patch(&damaged, 33, b"X");
     assert!(matches!(refused(&damaged, &options()), Error::DamagedHeader { .. }));
     let truncated = copy("truncated");
-    File::options().write(true).open(&truncated).unwrap().set_len(GEOMETRY.size - 4096).unwrap();
-    assert!(matches!(refused(&truncated, &options()), Error::Truncated { .. }));
+    for domain in [Domain::Process, Domain::Sync] {
+        let length = std::fs::metadata(&path).unwrap().len();
+        File::options().write(true).open(&truncated).unwrap().set_len(length - 4096).unwrap();
+        assert!(matches!(refused(&truncated, &Options { domain, ..options() }), Error::Truncated { .. }));
+    }
     File::options().write(true).open(&truncated).unwrap().set_len(100).unwrap();
     assert!(matches!(refused(&truncated, &options()), Error::Truncated { .. }));
     let foreign = copy("foreign");
@@ -250,7 +253,8 @@ fn wild_addresses_are_errors() {
         assert!(matches!(wild, Err(Error::InvalidAddress(_))), "{offset:#x}");
         assert!(matches!(worker.run(|tx| tx.free(at)), Err(Error::InvalidFree(_))), "{offset:#x}");
     }
-    let last = strandline_core::memory::PersistentAddress::new(pool.layout().end().offset() - 8);
+    let length = std::fs::metadata(pool.path()).unwrap().len();
+    let last = strandline_core::memory::PersistentAddress::new(length - 8);
     worker.run(|tx| tx.write(last, 1)).unwrap();
     assert!(matches!(worker.run(|tx| tx.write_range(last, &[1, 2])), Err(Error::InvalidAddress(_))));
 }
@@ -287,8 +291,12 @@ fn a_swallowed_conflict_does_not_commit() {
 }
 
 fn sync_options() -> Options {
-    let sync =
-        strandline_core::sync::SyncParameters { ring_blocks: 64, dirty_pages: 32, ..Default::default() };
+    let sync = strandline_core::sync::SyncParameters {
+        ring_blocks: 64,
+        initial_ring_blocks: 64,
+        dirty_pages: 32,
+        ..Default::default()
+    };
     Options { domain: Domain::Sync, sync, ..options() }
 }
 

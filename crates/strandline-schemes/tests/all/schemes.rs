@@ -19,11 +19,11 @@ fn options() -> Options {
 
 const WORDS: u64 = 20;
 
-/// Writes `value` and what follows it into the words at the roots, in transactions that fill the log many times.
+/// Writes `value` and what follows it into words near the roots, in transactions that fill the log many times.
 fn write(worker: &mut impl Runner, value: u64) -> Result<()> {
     for round in 0..100 {
         worker.run(|tx| {
-            let at = tx.root(0);
+            let at = tx.root(0).byte(256);
             (0..WORDS).try_for_each(|i| tx.write(at.word(i), value + round + i))
         })?;
     }
@@ -35,7 +35,7 @@ fn found(pool: &Pool<Concurrency>) -> u64 {
     let values: Vec<u64> = worker
         .view(|tx| {
             let mut values = vec![0; WORDS as usize];
-            tx.read_range(tx.root(0), &mut values)?;
+            tx.read_range(tx.root(0).byte(256), &mut values)?;
             Ok(values)
         })
         .unwrap();

@@ -120,7 +120,7 @@ fn the_further_words_of_a_range_cost_less_than_its_first() {
 fn of_parts() -> Vec<(WorkloadKind, Sizes)> {
     let words = Sizes { array_words: 256, ..Sizes::small() };
     let lines = Sizes { value_bytes: 64, ..words };
-    let chains = Sizes { buckets: 32, hash_keys: 96, vertices: 32, edges: 96, ..lines };
+    let chains = Sizes { buckets: 16, hash_keys: 96, vertices: 32, edges: 96, ..lines };
     vec![(&SPS, words), (&SPS, lines), (&HASH, chains), (&KVSTORE, chains), (&SDG, chains)]
 }
 

@@ -152,6 +152,7 @@ fn commits_that_nobody_waits_for_are_bounded_by_the_staging() {
     let options = Options {
         sync: SyncParameters {
             ring_blocks: 600,
+            initial_ring_blocks: 600,
             staging_blocks: 2,
             dirty_pages: 64,
             ..SyncParameters::default()

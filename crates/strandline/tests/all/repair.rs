@@ -32,7 +32,7 @@ fn large() -> Vec<u8> {
 fn options(domain: Domain) -> Options {
     let geometry = Geometry { size: 2 << 20, logs: 2, log_bytes: 1 << 18, chunk_bytes: 1 << 13 };
     let sync =
-        SyncParameters { ring_blocks: 128, dirty_pages: 256, staging_blocks: 2, ..SyncParameters::default() };
+        SyncParameters { ring_blocks: 128, initial_ring_blocks: 128, dirty_pages: 256, staging_blocks: 2, ..SyncParameters::default() };
     Options { domain, geometry, sync, lock_bits: 8, ..Options::default() }
 }
 
@@ -196,7 +196,7 @@ fn other_files_are_told_apart() {
 fn a_file_that_was_cut_short_where_nothing_was_is_extended() {
     for (domain, clean) in ALL {
         let made = Made::new(domain, clean);
-        let size = options(domain).geometry.size;
+        let size = std::fs::metadata(made.pool()).unwrap().len();
         let cut =
             |length: u64| File::options().write(true).open(made.pool()).unwrap().set_len(length).unwrap();
         let used = made.table().iter().rposition(|&word| word != 0).unwrap() as u64 + 1;
@@ -238,6 +238,11 @@ fn a_log_header_is_repaired_where_it_is_certain() {
         patch(&made.log(), offset, &vec![0x55; bytes]);
         made.is_repaired(1);
     }
+    // The file was made longer for a larger ring, of which the header did not yet say anything.
+    let made = Made::new(Domain::Sync, false);
+    File::options().write(true).open(made.log()).unwrap().set_len((1 + 256) * 4096).unwrap();
+    patch(&made.log(), 0, &[0x55; 64]);
+    made.is_repaired(1);
     let made = Made::new(Domain::Sync, false);
     File::options().write(true).open(made.log()).unwrap().set_len(40 * 4096).unwrap();
     made.is_refused();

@@ -5,4 +5,5 @@ mod compile_fail;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod files;
 mod fork;
+mod limits;
 mod stray_write;

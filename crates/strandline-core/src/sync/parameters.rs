@@ -1,0 +1,73 @@
+//! The sizes of a `Sync` pool that are no part of its layout.
+
+use super::block::{MAXIMAL_RING, MINIMAL_RING};
+use crate::error::{Error, Result};
+
+/// Sizes of a `Sync` pool that are no part of its layout.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// use strandline_core::sync::SyncParameters;
+///
+/// // A log of at most 256 KB, and a checkpoint whenever 32 pages are dirty.
+/// let sync = SyncParameters { ring_blocks: 64, initial_ring_blocks: 64, dirty_pages: 32, ..SyncParameters::default() };
+/// let options = Options { domain: Domain::Sync, sync, ..options };
+/// let pool = Pool::create(&path, &options)?;
+/// let log = std::fs::metadata(strandline_core::file::log_path(&path)).unwrap();
+/// assert_eq!(log.len(), (1 + 64) * 4096);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncParameters {
+    /// The most 4 KB blocks that the ring comes to have. It becomes larger while checkpoints come too often because it is half full, and
+    /// when a transaction needs more. A ring that has more already keeps them.
+    pub ring_blocks: u64,
+    /// 4 KB blocks in the ring of a new log, if `ring_blocks` is not less.
+    pub initial_ring_blocks: u64,
+    /// Dirty 4 KB pages at which a checkpoint is wanted; at twice as many, commits wait for it.
+    pub dirty_pages: u64,
+    /// 4 KB pages of the heap that may be copies in this process's memory; what is more and clean is given back to the system after each
+    /// checkpoint, and read from the heap file when it is next needed.
+    pub memory_pages: u64,
+    /// 4 KB blocks of memory, beyond what the largest transaction takes, in which blocks wait to be written.
+    pub staging_blocks: u64,
+}
+
+impl Default for SyncParameters {
+    /// A ring of 4 MB that grows up to 64 MB; a checkpoint at 64 MB of dirty pages; 1 GB of the heap in memory.
+    fn default() -> Self {
+        Self {
+            ring_blocks: 16384,
+            initial_ring_blocks: 1024,
+            dirty_pages: 16384,
+            memory_pages: 1 << 18,
+            staging_blocks: 32,
+        }
+    }
+}
+
+impl SyncParameters {
+    /// Checks that such a ring can be.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn check(&self) -> Result<()> {
+        if !(MINIMAL_RING..=MAXIMAL_RING).contains(&self.ring_blocks)
+            || self.initial_ring_blocks < MINIMAL_RING
+            || self.dirty_pages == 0
+            || self.staging_blocks > MAXIMAL_RING
+        {
+            return Err(Error::Parameter(format!(
+                "a log of {} blocks, {} at first, and a bound of {} dirty pages is not possible: 2 to 2^32 blocks, at least one page",
+                self.ring_blocks, self.initial_ring_blocks, self.dirty_pages
+            )));
+        }
+        Ok(())
+    }
+
+    /// Blocks in the ring of a new log.
+    pub(crate) fn first_ring(&self) -> u64 {
+        self.initial_ring_blocks.min(self.ring_blocks)
+    }
+}

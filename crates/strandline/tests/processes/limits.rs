@@ -1,0 +1,118 @@
+//! What happens where the system gives no more: file space, as on a full disk, and address space. Each test runs itself again in a
+//! process of its own, to which the limits apply.
+
+use std::path::Path;
+use std::process::Command;
+
+use strandline_core::layout::Geometry;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::{Domain, Error, Options, Pool, Read, Runner, Transaction};
+
+const FOLDER: &str = "STRANDLINE_LIMITS_FOLDER";
+const DOMAINS: [Domain; 2] = [Domain::Sync, Domain::Process];
+
+fn options(domain: Domain) -> Options {
+    let geometry = Geometry { logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 16, ..Geometry::default() };
+    Options { domain, geometry, lock_bits: 10, snapshot_bytes: 1 << 20, ..Options::default() }
+}
+
+/// Runs `limited` in a process of its own, which is the test of this `name` again.
+fn in_process(name: &str, limited: impl FnOnce(&Path)) {
+    if let Ok(folder) = std::env::var(FOLDER) {
+        return limited(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", &format!("limits::{name}"), "--test-threads=1", "--nocapture"])
+        .env(FOLDER, folder.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn limit(resource: libc::__rlimit_resource_t, bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is borrowed for the call, which changes this process alone.
+    assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
+}
+
+/// A file that may not become longer stands for a disk that is full.
+#[test]
+fn a_full_disk_is_an_error_that_leaves_everything_usable() {
+    in_process("a_full_disk_is_an_error_that_leaves_everything_usable", |folder| {
+        // SAFETY: no handler is installed; what would end the process is an error of the call instead.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        for domain in DOMAINS {
+            let path = folder.join(domain.name());
+            let pool = Pool::create(&path, &options(domain)).unwrap();
+            let mut worker = pool.worker().unwrap();
+            let length = || std::fs::metadata(&path).unwrap().len();
+            worker.run(|tx| tx.alloc(10 << 20)).unwrap();
+            let before = length();
+            // Less than a step, and room for one more block.
+            let most = before + (512 << 10);
+            limit(libc::RLIMIT_FSIZE, most);
+            let mut fill = |value: u64| {
+                let mut blocks: Vec<PersistentAddress> = Vec::new();
+                loop {
+                    let filled = worker.run(|tx| {
+                        let block = tx.alloc(256 << 10)?;
+                        (0..64).try_for_each(|page| tx.write(block.byte(4096 * page), value + page))?;
+                        Ok(block)
+                    });
+                    match filled {
+                        Ok(block) => blocks.push(block),
+                        Err(Error::Io { source, .. }) => {
+                            assert_eq!(source.raw_os_error(), Some(libc::EFBIG));
+                            return blocks;
+                        }
+                        Err(error) => panic!("{domain:?}: {error}"),
+                    }
+                    assert!(blocks.len() < 1000);
+                }
+            };
+            let blocks = fill(1);
+            assert!(length() > before && length() <= most, "as much as there is room for is used");
+            assert!(!blocks.is_empty());
+            assert_eq!(fill(2), [], "and no more");
+            // Nothing else is affected.
+            worker.run(|tx| tx.write(blocks[0], 77)).unwrap();
+            pool.checkpoint().unwrap();
+            worker.run(|tx| tx.free(blocks[0])).unwrap();
+            let again = worker.run(|tx| tx.alloc(256 << 10)).unwrap();
+            assert_eq!(worker.run(|tx| tx.block(again)).unwrap(), 256 << 10);
+            // There is space again.
+            limit(libc::RLIMIT_FSIZE, libc::RLIM_INFINITY);
+            worker.run(|tx| tx.alloc(10 << 20)).unwrap();
+            assert!(length() > before + (10 << 20));
+            drop(worker);
+            pool.close().unwrap();
+            let objects = 1 + blocks.len() as u64 + 1;
+            assert_eq!(Pool::open(&path, &options(domain)).unwrap().usage().unwrap().objects, objects);
+        }
+    });
+}
+
+#[test]
+fn a_limit_to_address_space_is_an_error_that_says_what_to_do() {
+    in_process("a_limit_to_address_space_is_an_error_that_says_what_to_do", |folder| {
+        // More than there is for pools of 1 TB.
+        limit(libc::RLIMIT_AS, 8 << 30);
+        for domain in DOMAINS {
+            let path = folder.join(domain.name());
+            let error = Pool::create(&path, &options(domain)).err().unwrap();
+            assert!(error.to_string().contains("Options::address_space"), "{error}");
+            assert!(!path.exists());
+            let less = Options { address_space: Some(1 << 30), ..options(domain) };
+            let pool = Pool::create(&path, &less).unwrap();
+            let mut worker = pool.worker().unwrap();
+            let block = worker.run(|tx| tx.alloc(100 << 20)).unwrap();
+            assert_eq!(worker.view(|tx| tx.read(block)).unwrap(), 0);
+            assert!(matches!(worker.run(|tx| tx.alloc(1 << 30)), Err(Error::Full(_))));
+            drop(worker);
+            pool.close().unwrap();
+            assert!(Pool::open(&path, &options(domain)).is_err());
+            assert_eq!(Pool::open(&path, &less).unwrap().usage().unwrap().objects, 1);
+        }
+    });
+}
