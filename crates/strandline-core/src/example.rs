@@ -42,8 +42,13 @@ pub fn path_and_options() -> (PathBuf, Options) {
 /// The same in the `Sync` domain, with a log of 64 blocks.
 pub fn durable_path_and_options() -> (PathBuf, Options) {
     let (path, options) = path_and_options();
-    let sync =
-        SyncParameters { ring_blocks: 64, initial_ring_blocks: 64, dirty_pages: 64, staging_blocks: 2, ..SyncParameters::default() };
+    let sync = SyncParameters {
+        ring_blocks: 64,
+        initial_ring_blocks: 64,
+        dirty_pages: 64,
+        staging_blocks: 2,
+        ..SyncParameters::default()
+    };
     (path, Options { domain: Domain::Sync, sync, ..options })
 }
 

@@ -110,8 +110,13 @@ impl Exhaustion<'_> {
         self.counts.histories += 1;
         for operation in 0.. {
             let _ = self.journal.take();
-            let parameters =
-                SyncParameters { ring_blocks: 8, initial_ring_blocks: 4, dirty_pages: 1, memory_pages: 0, staging_blocks: 1 };
+            let parameters = SyncParameters {
+                ring_blocks: 8,
+                initial_ring_blocks: 4,
+                dirty_pages: 1,
+                memory_pages: 0,
+                staging_blocks: 1,
+            };
             let case = self.case;
             let pool = Pool::create(
                 seed,

@@ -82,8 +82,13 @@ fn every_omitted_step_is_found() {
 }
 
 fn small_pool(ring_blocks: u64, concurrency: Concurrency) -> Pool {
-    let parameters =
-        SyncParameters { ring_blocks, initial_ring_blocks: ring_blocks, dirty_pages: 100, staging_blocks: 1, ..SyncParameters::default() };
+    let parameters = SyncParameters {
+        ring_blocks,
+        initial_ring_blocks: ring_blocks,
+        dirty_pages: 100,
+        staging_blocks: 1,
+        ..SyncParameters::default()
+    };
     Pool::create(1, false, 8, parameters, concurrency, None, Journal::default()).unwrap()
 }
 
@@ -230,7 +235,13 @@ fn a_log_file_is_the_pools_own_and_whole() {
         create(
             &other,
             IDENTITY,
-            SyncParameters { ring_blocks: 1, initial_ring_blocks: 1, dirty_pages: 1, staging_blocks: 1, ..SyncParameters::default() },
+            SyncParameters {
+                ring_blocks: 1,
+                initial_ring_blocks: 1,
+                dirty_pages: 1,
+                staging_blocks: 1,
+                ..SyncParameters::default()
+            },
             0
         )
         .is_err()

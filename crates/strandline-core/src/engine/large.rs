@@ -20,9 +20,10 @@
 //! Under `Sync` home is a private mapping and nothing that is stored there is durable by itself. So the journal has to be durable
 //! only before pages are written to the heap file, which happens when many are dirty, and at the end (`sync/alone.rs`).
 //!
-//! Memory outside the pool: a byte for each page that was changed.
+//! Memory outside the pool: a byte for each page that was changed. Under `Sync` the memory of values is given back once they are
+//! written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use crate::error::{Error, Result};
 use crate::heap::{self, Access};
@@ -37,6 +38,8 @@ use super::{Control, Engine, versions};
 /// Granules besides those of whole words of the table that taking chunks changes, at most: the first and the last of the words, and
 /// what says how many chunks there are.
 const GRANULES_OF_TAKING: u64 = 3;
+/// Chunks of values that keep their memory when they have been written: some may be filled further.
+const VALUES_IN_MEMORY: usize = 32;
 /// A page of whose granules none has to be saved any more.
 const ALL_SAVED: u8 = u8::MAX;
 const _: () = assert!(PAGE_BYTES / GRANULE_BYTES == u8::BITS as u64);
@@ -57,6 +60,8 @@ pub(super) struct Large {
     is_extending: bool,
     /// The chunk from which on another one is looked for.
     looked_up_to: u64,
+    /// `Sync`: chunks of values, the oldest first, whose memory is still there.
+    values: VecDeque<u64>,
 }
 
 impl Large {
@@ -121,6 +126,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             chunks: HashMap::new(),
             is_extending: false,
             looked_up_to: 0,
+            values: VecDeque::new(),
         }));
         self.is_special = true;
         Ok(())
@@ -190,11 +196,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         let bytes = WORD_BYTES * values.len() as u64;
         self.save(at, bytes)?;
         let Some(large) = &mut self.large else { return Ok(()) };
-        for word in 0..values.len() as u64 {
+        for (word, &value) in (0..).zip(values) {
             let at = at.word_inside(word);
             let Some(chunk) = heap::chunk_of_word(&self.view.layout, at) else { break };
             let memory = &self.view.memory;
             large.chunks.entry(chunk).or_insert_with(|| memory.load(at) == 0);
+            if heap::holds_values(value) {
+                large.values.push_back(chunk);
+            }
         }
         let transaction = large.transaction;
         if versions::are_wanted(&self.view) {
@@ -221,8 +230,17 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if large.is_extending || !log.is_dirty_enough(&self.view) {
             return Ok(());
         }
-        let written = log.write_alone(&self.view, &large.journal, &mut large.durable);
-        written.map_err(|error| self.fail(error))
+        if let Err(error) = log.write_alone(&self.view, &large.journal, &mut large.durable) {
+            return Err(self.fail(error));
+        }
+        while large.values.len() > VALUES_IN_MEMORY
+            && let Some(chunk) = large.values.pop_front()
+        {
+            let layout = &self.view.layout;
+            let (at, bytes) = (heap::chunk_start(layout, chunk), layout.geometry.chunk_bytes);
+            log.give_back_range(&self.view, at, bytes);
+        }
+        Ok(())
     }
 
     /// Saves what lies at these bytes of one page, unless that was done, or need not be.

@@ -233,6 +233,22 @@ pub(crate) fn chunk_at(layout: &Layout, at: PersistentAddress) -> Option<u64> {
     (at >= layout.chunks).then(|| chunk_of(layout, at))
 }
 
+/// Whether a chunk with this word in the table holds values rather than what leads to them: blocks so large that few are read again
+/// by the transaction that writes them.
+pub(crate) fn holds_values(word: u64) -> bool {
+    const LEAST_BYTES: u64 = 2048;
+    match Chunk::decode(word) {
+        Some(Chunk::Large { .. } | Chunk::LargeRest { .. }) => true,
+        Some(Chunk::Small { class, .. }) => CLASSES[class] >= LEAST_BYTES,
+        _ => false,
+    }
+}
+
+/// Where chunk number `chunk` begins.
+pub(crate) fn chunk_start(layout: &Layout, chunk: u64) -> PersistentAddress {
+    start(layout, chunk)
+}
+
 /// Takes a chunk that was free before this transaction; where it begins. It is looked for from chunk number `from` on, which goes on,
 /// and past the end of the heap, which grows. `filled` is called before the table says that it is taken.
 pub(crate) fn take_chunk<A: Access>(

@@ -131,6 +131,24 @@ impl SharedLog {
 
     /// Gives back the clean pages of these bitmap words.
     fn give_back_batch<M: Memory>(&self, view: &View<M>, words: &[u64]) -> u64 {
+        self.close_gate(view);
+        let given = self.give_back_words(view, words.iter().map(|&index| (index, u64::MAX)));
+        self.open_gate(&view.memory);
+        given
+    }
+
+    /// Gives back the clean pages of the `bytes` bytes at `at`, for the only one who stores to any.
+    pub(crate) fn give_back_range<M: Memory>(&self, view: &View<M>, at: PersistentAddress, bytes: u64) {
+        let (first, end) = (at.offset() / PAGE_BYTES, (at.offset() + bytes) / PAGE_BYTES);
+        let words = (first / 64..end.div_ceil(64)).map(|index| {
+            let (from, to) = (first.max(64 * index) % 64, end.min(64 * index + 64) - 64 * index);
+            (index, u64::MAX >> (64 - to) & u64::MAX << from)
+        });
+        self.give_back_words(view, words);
+    }
+
+    /// Gives back the clean pages among these bits of bitmap words; how many.
+    fn give_back_words<M: Memory>(&self, view: &View<M>, words: impl Iterator<Item = (u64, u64)>) -> u64 {
         let memory = &view.memory;
         let (mut given, mut run) = (0, 0..0);
         let give_back = |run: std::ops::Range<u64>| {
@@ -139,9 +157,8 @@ impl SharedLog {
                 memory.give_back(PersistentAddress::new(run.start * PAGE_BYTES), bytes);
             }
         };
-        self.close_gate(view);
-        for &index in words {
-            let mut bits = self.clean(memory, index);
+        for (index, mask) in words {
+            let mut bits = self.clean(memory, index) & mask;
             if bits == 0 {
                 continue;
             }
@@ -160,7 +177,6 @@ impl SharedLog {
         }
         give_back(run);
         memory.fetch_add(self.private_count(), given.wrapping_neg());
-        self.open_gate(memory);
         given
     }
 

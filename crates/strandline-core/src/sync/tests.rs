@@ -148,8 +148,13 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
     for (buffered, concurrency) in
         [(false, Concurrency::Stm), (true, Concurrency::SingleWriter), (true, Concurrency::Stm)]
     {
-        let parameters =
-            SyncParameters { ring_blocks: 16, initial_ring_blocks: 16, dirty_pages: 8, staging_blocks: 1, memory_pages: 4 };
+        let parameters = SyncParameters {
+            ring_blocks: 16,
+            initial_ring_blocks: 16,
+            dirty_pages: 8,
+            staging_blocks: 1,
+            memory_pages: 4,
+        };
         let files = Files::create(SMALL, parameters, buffered);
         let (counter, others) = (files.layout.root(0), files.layout.chunks);
         for life in 1..=2 {
@@ -181,7 +186,13 @@ fn nobody_waits_for_ever() {
         let geometry = Geometry { logs: 8, ..SMALL };
         let files = Files::create(
             geometry,
-            SyncParameters { ring_blocks: 7, initial_ring_blocks: 7, dirty_pages: 2, staging_blocks: 1, ..SyncParameters::default() },
+            SyncParameters {
+                ring_blocks: 7,
+                initial_ring_blocks: 7,
+                dirty_pages: 2,
+                staging_blocks: 1,
+                ..SyncParameters::default()
+            },
             true,
         );
         let (view, _) = files.open();
@@ -216,8 +227,13 @@ fn nobody_waits_for_ever() {
 #[test]
 fn room_is_waited_for_before_a_transaction_begins() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
-        let parameters =
-            SyncParameters { ring_blocks: 16, initial_ring_blocks: 16, dirty_pages: 100, staging_blocks: 16, ..SyncParameters::default() };
+        let parameters = SyncParameters {
+            ring_blocks: 16,
+            initial_ring_blocks: 16,
+            dirty_pages: 100,
+            staging_blocks: 16,
+            ..SyncParameters::default()
+        };
         let files = Files::create(SMALL, parameters, true);
         let (view, _) = files.open();
         let fork = || View { memory: view.memory.fork(), layout: files.layout, shared: files.shared };
@@ -267,8 +283,13 @@ fn anonymous_bytes(path: &std::path::Path) -> u64 {
 fn memory_over_the_bound_is_given_back() {
     let geometry = Geometry { size: 8 << 20, ..SMALL };
     for buffered in [false, true] {
-        let parameters =
-            SyncParameters { ring_blocks: 256, initial_ring_blocks: 256, dirty_pages: 4096, memory_pages: 100, staging_blocks: 1 };
+        let parameters = SyncParameters {
+            ring_blocks: 256,
+            initial_ring_blocks: 256,
+            dirty_pages: 4096,
+            memory_pages: 100,
+            staging_blocks: 1,
+        };
         let files = Files::create(geometry, parameters, buffered);
         let (heap, chunks) = (files.folder.path().join("heap"), files.layout.chunks);
         let words = |page: u64| chunks.byte(page * 4096 + page * 8 % 4096);
@@ -341,8 +362,13 @@ fn a_flush_writes_the_sectors_that_it_uses() {
 #[test]
 fn a_ring_grows_under_commits() {
     for (buffered, concurrency) in [(false, Concurrency::Stm), (true, Concurrency::SingleWriter)] {
-        let parameters =
-            SyncParameters { ring_blocks: 40, initial_ring_blocks: 3, dirty_pages: 8, staging_blocks: 8, ..SyncParameters::default() };
+        let parameters = SyncParameters {
+            ring_blocks: 40,
+            initial_ring_blocks: 3,
+            dirty_pages: 8,
+            staging_blocks: 8,
+            ..SyncParameters::default()
+        };
         let mut files = Files::create(SMALL, parameters, buffered);
         assert_eq!(files.header().ring, 3);
         let root = files.layout.root(0);

@@ -10,8 +10,13 @@ use strandline_structures::model::{Contents, Operation};
 
 fn options(domain: Domain) -> Options {
     let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 13 };
-    let sync =
-        SyncParameters { ring_blocks: 64, initial_ring_blocks: 64, dirty_pages: 64, staging_blocks: 2, ..SyncParameters::default() };
+    let sync = SyncParameters {
+        ring_blocks: 64,
+        initial_ring_blocks: 64,
+        dirty_pages: 64,
+        staging_blocks: 2,
+        ..SyncParameters::default()
+    };
     Options { domain, geometry, sync, lock_bits: 8, ..Options::default() }
 }
 

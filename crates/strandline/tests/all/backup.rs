@@ -20,7 +20,13 @@ struct Bank<'p> {
 fn options() -> Options {
     Options {
         geometry: Geometry { size: 4 << 20, logs: 8, log_bytes: 1 << 16, chunk_bytes: 1 << 14 },
-        sync: SyncParameters { ring_blocks: 64, initial_ring_blocks: 64, dirty_pages: 16, staging_blocks: 2, ..SyncParameters::default() },
+        sync: SyncParameters {
+            ring_blocks: 64,
+            initial_ring_blocks: 64,
+            dirty_pages: 16,
+            staging_blocks: 2,
+            ..SyncParameters::default()
+        },
         lock_bits: 14,
         ..Options::default()
     }

@@ -31,8 +31,13 @@ fn large() -> Vec<u8> {
 
 fn options(domain: Domain) -> Options {
     let geometry = Geometry { size: 2 << 20, logs: 2, log_bytes: 1 << 18, chunk_bytes: 1 << 13 };
-    let sync =
-        SyncParameters { ring_blocks: 128, initial_ring_blocks: 128, dirty_pages: 256, staging_blocks: 2, ..SyncParameters::default() };
+    let sync = SyncParameters {
+        ring_blocks: 128,
+        initial_ring_blocks: 128,
+        dirty_pages: 256,
+        staging_blocks: 2,
+        ..SyncParameters::default()
+    };
     Options { domain, geometry, sync, lock_bits: 8, ..Options::default() }
 }
 

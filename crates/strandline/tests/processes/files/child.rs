@@ -39,8 +39,13 @@ pub fn make<'p>(tx: &Tx<'p>) -> Result<Root<'p>> {
 /// Small, so that logs wrap, checkpoints run and the heap grows.
 pub fn options(domain: Domain) -> Options {
     let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
-    let sync =
-        SyncParameters { ring_blocks: 64, initial_ring_blocks: 64, dirty_pages: 48, staging_blocks: 2, ..SyncParameters::default() };
+    let sync = SyncParameters {
+        ring_blocks: 64,
+        initial_ring_blocks: 64,
+        dirty_pages: 48,
+        staging_blocks: 2,
+        ..SyncParameters::default()
+    };
     Options { geometry, domain, sync, lock_bits: 10, initial_size: Some(0), ..Options::default() }
 }
 
