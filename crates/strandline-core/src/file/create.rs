@@ -142,8 +142,6 @@ fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
         file.write_all_at(&header.encode(), 0)?;
         file.write_all_at(&layout.geometry.size.to_le_bytes(), Layout::SIZE.offset())?;
         file.write_all_at(&chunks.to_le_bytes(), layout.reached().offset())?;
-        // Where the file system does not allocate ahead.
-        file.set_len(end)?;
         file.sync_all()
     };
     write().map_err(|e| Error::io("write the pool's header", e))

@@ -199,6 +199,11 @@ impl Mapping {
         self.base
     }
 
+    /// Bytes of address space.
+    pub(super) fn reserved(&self) -> u64 {
+        self.reserved as u64
+    }
+
     /// Bytes that can be accessed by now: as far as the file has grown.
     #[inline(always)]
     pub fn extent(&self) -> u64 {
@@ -216,7 +221,7 @@ impl Mapping {
         most: u64,
         extend: impl Fn(&File, u64) -> std::io::Result<()>,
     ) -> std::io::Result<u64> {
-        let reserved = self.reserved as u64;
+        let reserved = self.reserved();
         if least > reserved {
             return Err(system::error(libc::ENOMEM));
         }

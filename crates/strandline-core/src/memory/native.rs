@@ -19,7 +19,8 @@ use crate::memory::{Device, DeviceFile};
 /// One thread's view of mapped memory, with the persistence domain's meaning of write-back and fence.
 ///
 /// The domain, the instruction and the protection are values: a predictable branch for each write-back and for each
-/// store to the pool, none for a load beyond the check of its bounds.
+/// store to the pool, none for a load beyond the check of its bounds. These are those of the address space; an access to what the
+/// pool's file does not have yet ([`Memory::size`]) is a bus error, and [`Memory::load_data`] finds nothing there.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -58,13 +59,12 @@ pub struct Native {
     non_temporal: Cell<(u64, u64)>,
 }
 
-/// The words of a mapping, at least [`LEAST_WORDS`], which it keeps alive.
+/// The words for which a mapping has address space, at least [`LEAST_WORDS`], which it keeps alive.
 #[derive(Clone)]
 struct Words {
     mapping: Arc<Mapping>,
     base: *const AtomicU64,
-    /// How many words there were when this view last looked. They only become more.
-    count: Cell<u64>,
+    count: u64,
 }
 
 /// No mapping has fewer words: a page's.
@@ -76,40 +76,21 @@ unsafe impl Send for Words {}
 
 impl Words {
     fn new(mapping: Arc<Mapping>) -> Result<Self> {
-        let (base, count) = (mapping.base(), mapping.extent() / WORD_BYTES);
+        let (base, count) = (mapping.base(), mapping.reserved() / WORD_BYTES);
         if count < LEAST_WORDS {
             return Err(Error::Parameter(format!(
                 "memory of {count} words: at least {LEAST_WORDS} are needed"
             )));
         }
-        Ok(Self { mapping, base, count: Cell::new(count) })
+        Ok(Self { mapping, base, count })
     }
 
-    /// How many words this view knows of.
+    /// How many words there are.
     #[inline(always)]
     fn count(&self) -> u64 {
-        let count = self.count.get();
-        // SAFETY: `new` refuses fewer, and they only become more. So the checks of fixed addresses vanish.
-        unsafe { std::hint::assert_unchecked(count >= LEAST_WORDS) };
-        count
-    }
-
-    /// How many words there are by now.
-    fn look_again(&self) -> u64 {
-        self.count.set(self.mapping.extent() / WORD_BYTES);
-        self.count.get()
-    }
-
-    /// Returns if there are `words` words at `offset` by now.
-    #[cold]
-    #[inline(never)]
-    fn find(&self, offset: u64, words: u64) {
-        // Rotated, a misaligned offset becomes larger than any size.
-        let (first, count) = (offset.rotate_right(3), self.look_again());
-        assert!(
-            first <= count && words <= count - first,
-            "memory access at offset {offset:#x} is misaligned or outside its space"
-        );
+        // SAFETY: `new` refuses fewer, and nothing changes the count. So the checks of fixed addresses vanish.
+        unsafe { std::hint::assert_unchecked(self.count >= LEAST_WORDS) };
+        self.count
     }
 
     #[inline(always)]
@@ -117,7 +98,7 @@ impl Words {
         // Rotated, a misaligned offset becomes larger than any size.
         let index = offset.rotate_right(3);
         if index >= self.count() {
-            self.find(offset, 1);
+            outside(offset);
         }
         // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and index < count.
         unsafe { &*self.base.add(index as usize) }
@@ -128,7 +109,7 @@ impl Words {
     fn pair(&self, offset: u64) -> &[AtomicU64; 2] {
         let first = offset.rotate_right(3);
         if first >= self.count() - 1 {
-            self.find(offset, 2);
+            outside(offset);
         }
         // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and first + 1 < count.
         unsafe { &*self.base.add(first as usize).cast() }
@@ -137,9 +118,8 @@ impl Words {
     #[inline(always)]
     fn range(&self, offset: u64, words: usize) -> &[AtomicU64] {
         let (first, words_wanted) = (offset.rotate_right(3), words as u64);
-        let count = self.count.get();
-        if first > count || words_wanted > count - first {
-            self.find(offset, words_wanted);
+        if first > self.count || words_wanted > self.count - first {
+            outside(offset);
         }
         // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and the range ends at `count` at the latest.
         unsafe { std::slice::from_raw_parts(self.base.add(first as usize), words) }
@@ -151,6 +131,12 @@ fn futex_word(word: &AtomicU64) -> &AtomicU32 {
     let half = usize::from(cfg!(target_endian = "big"));
     // SAFETY: the reference covers eight live, aligned bytes, and the system only compares the half word.
     unsafe { &*word.as_ptr().cast::<AtomicU32>().add(half) }
+}
+
+#[cold]
+#[inline(never)]
+fn outside(offset: u64) -> ! {
+    panic!("memory access at offset {offset:#x} is misaligned or outside its space")
 }
 
 /// Kept apart, so that a pool without protection does not pay for the code.
@@ -513,7 +499,7 @@ impl Memory for Native {
             Space::Persistent => &self.persistent,
             Space::Volatile => &self.volatile,
         };
-        words.look_again() * WORD_BYTES
+        words.mapping.extent()
     }
 
     fn counters(&self) -> Counters {
