@@ -166,7 +166,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return Err(self.fail(Error::ReadOnly));
         }
         self.begin_tolerating()?;
-        self.check(at, from.len() as u64)?;
+        if !self.may_have(at, from.len() as u64) {
+            self.look(at, from.len() as u64)?;
+        }
         while !from.is_empty() {
             let room = (PAGE_BYTES - at.offset() % PAGE_BYTES) / WORD_BYTES;
             let (now, rest) = from.split_at(from.len().min(room as usize));

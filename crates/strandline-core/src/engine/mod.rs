@@ -409,18 +409,18 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    /// Checks that `words` words at `at` may be read and written.
+    /// Whether `words` words at `at` may be read and written, as far as this worker knows; otherwise [`Engine::look`].
     #[inline(always)]
-    fn check(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
-        if self.view.layout.is_data(at, words) { Ok(()) } else { self.check_again(at, words) }
+    fn may_have(&self, at: PersistentAddress, words: u64) -> bool {
+        self.view.layout.is_data(at, words)
     }
 
-    /// The same, when the pool may have grown.
+    /// Fails unless the pool has grown since, so that these words may be read and written.
     #[cold]
     #[inline(never)]
-    fn check_again(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
+    fn look(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
         self.view.look_how_far();
-        if self.view.layout.is_data(at, words) {
+        if self.may_have(at, words) {
             return Ok(());
         }
         Err(self.fail(Error::InvalidAddress(at.offset())))
@@ -538,7 +538,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if into.is_empty() {
             return Ok(());
         }
-        self.check(at, into.len() as u64)?;
+        if !self.may_have(at, into.len() as u64) {
+            return self.read_range_again(at, into);
+        }
         // Mostly one line.
         if into.len() <= LINE_WORDS as usize - LineEntry::word_of(at) {
             return self.read_line(at, into);
@@ -548,10 +550,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     #[inline(always)]
     fn write_here(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
-        if self.is_special {
-            return self.write_special(at, &[value]);
+        if self.is_special || !self.may_have(at, 1) {
+            return self.write_again(at, value);
         }
-        self.check(at, 1)?;
         self.keep(at, &[value])
     }
 
@@ -564,7 +565,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.is_special {
             return self.write_special(at, from);
         }
-        self.check(at, from.len() as u64)?;
+        if !self.may_have(at, from.len() as u64) {
+            self.look(at, from.len() as u64)?;
+        }
         while !from.is_empty() {
             let here = from.len().min(LINE_WORDS as usize - LineEntry::word_of(at));
             let (now, rest) = from.split_at(here);
@@ -576,11 +579,40 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 }
 
+/// What did not pass a check, when the pool may have grown; whole operations, so that what passes pays for nothing but the check.
+impl<M: Memory, C: Control<M>> Engine<M, C> {
+    #[cold]
+    #[inline(never)]
+    fn read_again(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.look(at, 1)?;
+        self.read_called(at)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_range_again(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        self.look(at, into.len() as u64)?;
+        self.read_range_called(at, into)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_again(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        if self.is_special {
+            return self.write_special(at, &[value]);
+        }
+        self.look(at, 1)?;
+        self.write_called(at, value)
+    }
+}
+
 /// The same, called.
 impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(never)]
     fn read_called(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        self.check(at, 1)?;
+        if !self.may_have(at, 1) {
+            return self.read_again(at);
+        }
         match self.concurrency() {
             Concurrency::Stm => self.read_stm(at),
             Concurrency::SingleWriter => self.read_single_writer(at),
