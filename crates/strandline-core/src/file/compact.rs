@@ -208,10 +208,10 @@ mod tests {
             let options = Options { domain, geometry, ..Options::default() };
             let path = path();
             let pool = Pool::create(&path, &options).unwrap();
-            let chunks = pool.layout().chunk_count;
+            let chunks = pool.usage().unwrap().total_bytes / geometry.chunk_bytes;
             let mut worker = pool.worker().unwrap();
-            let (runs, next) = worker.run(|tx| tx.hold_chunks(0, chunks)).unwrap();
-            assert_eq!((runs, next), (vec![(0, chunks)], chunks));
+            let (runs, next) = worker.run(|tx| tx.hold_chunks(0, chunks + 1)).unwrap();
+            assert_eq!((runs, next), (vec![(0, chunks)], u64::MAX));
             assert_eq!(pool.usage().unwrap().free_chunks, chunks);
             // The pool is not closed: it is dropped while a worker exists.
             drop(pool);
