@@ -12,7 +12,7 @@ use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-use strandline_core::scheme::{Schemes, recover};
+use strandline_core::scheme::{SchemeMemory, Schemes, recover};
 use strandline_core::{Abort, Error, Read, Runner, Transaction};
 
 const GEOMETRY: Geometry = Geometry { size: 32 << 12, logs: 3, log_bytes: 4096, chunk_bytes: 4096 };
@@ -128,10 +128,7 @@ where
 }
 
 /// Whether `memory` recovers to what the transactions up to one that none acknowledged at `time` is behind have made of it.
-fn judge<M: Memory>(memory: M, trace: &Trace, time: u32) -> Result<(), String>
-where
-    M: strandline_core::scheme::SchemeMemory,
-{
+fn judge<M: SchemeMemory>(memory: M, trace: &Trace, time: u32) -> Result<(), String> {
     let (layout, shared) = layouts();
     let view = View { memory, layout, shared };
     recover(&view, Schemes::default(), |_| ()).map_err(|error| format!("recovery: {error}"))?;
