@@ -124,9 +124,23 @@ impl<'m> AnyWorker<'m> {
         concurrency: Concurrency,
         shared_log: Option<SharedLog>,
     ) -> Result<Self> {
+        // The oracle of the device world knows large transactions.
+        let keeps_to_log = shared_log.is_none();
         Ok(Self(match concurrency {
-            Concurrency::Stm => Box::new(Worker::lease(view, Stm, shared_log)?),
-            Concurrency::SingleWriter => Box::new(Worker::lease(view, SingleWriter, shared_log)?),
+            Concurrency::Stm => {
+                let mut worker = Worker::lease(view, Stm, shared_log)?;
+                if keeps_to_log {
+                    worker.keep_to_log();
+                }
+                Box::new(worker)
+            }
+            Concurrency::SingleWriter => {
+                let mut worker = Worker::lease(view, SingleWriter, shared_log)?;
+                if keeps_to_log {
+                    worker.keep_to_log();
+                }
+                Box::new(worker)
+            }
             Concurrency::Locks => return Err(Error::Parameter("the product has no mode with locks".into())),
         }))
     }

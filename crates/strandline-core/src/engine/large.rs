@@ -72,11 +72,11 @@ impl Large {
 }
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
-    /// Lets the transaction run again as a large one, if this control knows such.
+    /// Lets the transaction run again as a large one, if there are such here.
     #[cold]
     pub(super) fn grow_large(&mut self, error: Error) -> Result<()> {
         match error {
-            Error::TransactionTooLarge { .. } if C::ANY_SIZE => {
+            Error::TransactionTooLarge { .. } if self.takes_any_size => {
                 self.wants_large = true;
                 self.last_records = 1;
                 Ok(())

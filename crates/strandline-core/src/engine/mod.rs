@@ -70,6 +70,8 @@ pub struct Engine<M: Memory, C: Control<M>> {
     large: Option<Box<Large>>,
     /// The next attempt is to be a large transaction.
     pub(super) wants_large: bool,
+    /// Transactions that do not fit the log run as large ones.
+    pub(super) takes_any_size: bool,
     /// `Sync`: the transaction does not wait until it, and what it read, is durable.
     pub(super) durable_later: bool,
     /// `Sync`: how many records the last transaction had that wrote something; the next one may have as many.
@@ -115,6 +117,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             is_special: false,
             large: None,
             wants_large: false,
+            takes_any_size: C::ANY_SIZE,
             durable_later: false,
             last_records: 1,
             durable_at: 0,
