@@ -102,8 +102,8 @@ fn an_emptied_pool_gives_its_space_back() {
             let object: serde_json::Value = serde_json::from_str(text).unwrap();
             object[name].as_u64().unwrap()
         };
-        assert!(field(&ends(&["info", &path, "--json"], 0), "disk_bytes") > 60 << 20);
-        assert!(field(&ends(&["compact", &path, "--json"], 0), "disk_bytes_before") > 60 << 20);
+        assert!(field(&ends(&["info", &path, "--json"], 0), "disk_bytes") > 26 << 20);
+        assert!(field(&ends(&["compact", &path, "--json"], 0), "disk_bytes_before") > 26 << 20);
         assert!(field(&ends(&["info", &path, "--json"], 0), "disk_bytes") < 8 << 20);
         assert!(ends(&["check", &path], 0).contains("no damage found"));
     }
