@@ -245,7 +245,7 @@ fn a_declared_lock_that_is_left_out_is_missed() {
         let image = image_of(&kept.into_inner().unwrap());
         let program = "plain-flushed+locks".parse::<SchemeName>().unwrap().program().unwrap();
         let selection = Selection::new(workload, &sizes).unwrap();
-        let is_whole = |is_careless: bool| {
+        let is_whole = |is_careless: bool, transactions: u64| {
             let machine = Rc::new(prepared.machine(&machine, none, image.clone()).unwrap());
             let failed = Cell::new(false);
             let threads = (0..4).map(|index| {
@@ -255,15 +255,17 @@ fn a_declared_lock_that_is_left_out_is_missed() {
                     let mut runner =
                         if is_careless { AnyRunner::new(Careless(worker)) } else { AnyRunner::new(worker) };
                     let mut thread = selection.workload().thread(&mut runner, index).unwrap();
-                    let mut each = 0..300;
+                    let mut each = 0..transactions;
                     failed.set(failed.get() | each.any(|_| thread.transaction(&mut runner).is_err()));
                 }) as Thread<'_>
             });
             machine.run(threads.collect());
             !failed.get() && check(workload, &sizes, &prepared, image_of(&machine)).is_ok()
         };
-        assert!(is_whole(false), "{workload:?}");
-        assert!(!is_whole(true), "{workload:?}, {} bytes", sizes.value_bytes);
+        assert!(is_whole(false, 300), "{workload:?}");
+        // Where the heap puts things decides how soon threads meet.
+        let is_missed = [300, 1000, 3000].into_iter().any(|transactions| !is_whole(true, transactions));
+        assert!(is_missed, "{workload:?}, {} bytes", sizes.value_bytes);
     }
 }
 
