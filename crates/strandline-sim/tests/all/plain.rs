@@ -231,42 +231,47 @@ impl<'m> Runner for Careless<'m> {
 #[test]
 fn a_declared_lock_that_is_left_out_is_missed() {
     for (workload, sizes) in of_parts() {
-        let prepared = Prepared::new(workload, &sizes, self::sizes(), 4).unwrap();
-        let (machine, none) = (support::mesh(4), scheme::find("none").unwrap());
-        let words = prepared.header(4).persistent_bytes as usize / 8;
-        let image_of =
-            |machine: &Machine| (0..words).map(|word| machine.newest_word(word)).collect::<Vec<_>>();
-        let kept = RefCell::new(None);
-        prepared
-            .run_with(&machine, none, &run("plain", 1, 0), Vec::new(), |machine| {
-                *kept.borrow_mut() = Some(machine.clone());
-            })
-            .unwrap();
-        let image = image_of(&kept.into_inner().unwrap());
-        let program = "plain-flushed+locks".parse::<SchemeName>().unwrap().program().unwrap();
-        let selection = Selection::new(workload, &sizes).unwrap();
-        let is_whole = |is_careless: bool, transactions: u64| {
-            let machine = Rc::new(prepared.machine(&machine, none, image.clone()).unwrap());
-            let failed = Cell::new(false);
-            let threads = (0..4).map(|index| {
-                let (failed, prepared, selection) = (&failed, &prepared, &selection);
-                Box::new(move |memory: &Hosted| {
-                    let worker = PlainWorker::new(prepared.view(memory), index, program);
-                    let mut runner =
-                        if is_careless { AnyRunner::new(Careless(worker)) } else { AnyRunner::new(worker) };
-                    let mut thread = selection.workload().thread(&mut runner, index).unwrap();
-                    let mut each = 0..transactions;
-                    failed.set(failed.get() | each.any(|_| thread.transaction(&mut runner).is_err()));
-                }) as Thread<'_>
-            });
-            machine.run(threads.collect());
-            !failed.get() && check(workload, &sizes, &prepared, image_of(&machine)).is_ok()
-        };
-        assert!(is_whole(false, 300), "{workload:?}");
         // Where the heap puts things decides how soon threads meet.
-        let is_missed = [300, 1000, 3000].into_iter().any(|transactions| !is_whole(true, transactions));
+        let mut all = [16, 32, 8, 24, 12].into_iter().map(|buckets| Sizes { buckets, ..sizes });
+        let is_missed = all.any(|sizes| [300, 1000].into_iter().any(|many| misses(workload, &sizes, many)));
         assert!(is_missed, "{workload:?}, {} bytes", sizes.value_bytes);
     }
+}
+
+/// Whether so many transactions of a workload show that a lock is left out.
+fn misses(workload: WorkloadKind, sizes: &Sizes, transactions: u64) -> bool {
+    let prepared = Prepared::new(workload, sizes, self::sizes(), 4).unwrap();
+    let (machine, none) = (support::mesh(4), scheme::find("none").unwrap());
+    let words = prepared.header(4).persistent_bytes as usize / 8;
+    let image_of = |machine: &Machine| (0..words).map(|word| machine.newest_word(word)).collect::<Vec<_>>();
+    let kept = RefCell::new(None);
+    prepared
+        .run_with(&machine, none, &run("plain", 1, 0), Vec::new(), |machine| {
+            *kept.borrow_mut() = Some(machine.clone());
+        })
+        .unwrap();
+    let image = image_of(&kept.into_inner().unwrap());
+    let program = "plain-flushed+locks".parse::<SchemeName>().unwrap().program().unwrap();
+    let selection = Selection::new(workload, sizes).unwrap();
+    let is_whole = |is_careless: bool| {
+        let machine = Rc::new(prepared.machine(&machine, none, image.clone()).unwrap());
+        let failed = Cell::new(false);
+        let threads = (0..4).map(|index| {
+            let (failed, prepared, selection) = (&failed, &prepared, &selection);
+            Box::new(move |memory: &Hosted| {
+                let worker = PlainWorker::new(prepared.view(memory), index, program);
+                let mut runner =
+                    if is_careless { AnyRunner::new(Careless(worker)) } else { AnyRunner::new(worker) };
+                let mut thread = selection.workload().thread(&mut runner, index).unwrap();
+                let mut each = 0..transactions;
+                failed.set(failed.get() | each.any(|_| thread.transaction(&mut runner).is_err()));
+            }) as Thread<'_>
+        });
+        machine.run(threads.collect());
+        !failed.get() && check(workload, sizes, &prepared, image_of(&machine)).is_ok()
+    };
+    assert!(is_whole(false), "{workload:?}");
+    !is_whole(true)
 }
 
 /// New Order under the lock of its district and the rows that it takes from, and with each use of a table a critical section of its
