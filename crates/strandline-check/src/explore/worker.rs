@@ -4,7 +4,7 @@
 //! few operations of the typed workload are what is called through the object.
 
 use strandline::hosted::{Over, initialise, with_root};
-use strandline_core::engine::{Control, SingleWriter, Stm, Tx, Worker};
+use strandline_core::engine::{Control, Setup, SingleWriter, Stm, Tx, Worker};
 use strandline_core::layout::View;
 use strandline_core::memory::{Hosted, Memory};
 use strandline_core::sync::SharedLog;
@@ -106,6 +106,23 @@ impl<M: Memory, C: Control<M> + Default> Checked for Worker<M, C> {
     }
 }
 
+/// A worker on the product's path.
+fn product<'m, C: Control<&'m Hosted> + Default>(
+    view: View<&'m Hosted>,
+    control: C,
+    shared_log: Option<SharedLog>,
+) -> Result<Box<dyn Checked + 'm>>
+where
+    Setup<C>: From<C>,
+{
+    let mut worker = Worker::lease(view, control, shared_log)?;
+    // The oracle of the device world knows large transactions.
+    if shared_log.is_none() {
+        worker.keep_to_log();
+    }
+    Ok(Box::new(worker))
+}
+
 /// A worker on either path.
 pub(crate) struct AnyWorker<'m>(Box<dyn Checked + 'm>);
 
@@ -124,23 +141,9 @@ impl<'m> AnyWorker<'m> {
         concurrency: Concurrency,
         shared_log: Option<SharedLog>,
     ) -> Result<Self> {
-        // The oracle of the device world knows large transactions.
-        let keeps_to_log = shared_log.is_none();
         Ok(Self(match concurrency {
-            Concurrency::Stm => {
-                let mut worker = Worker::lease(view, Stm, shared_log)?;
-                if keeps_to_log {
-                    worker.keep_to_log();
-                }
-                Box::new(worker)
-            }
-            Concurrency::SingleWriter => {
-                let mut worker = Worker::lease(view, SingleWriter, shared_log)?;
-                if keeps_to_log {
-                    worker.keep_to_log();
-                }
-                Box::new(worker)
-            }
+            Concurrency::Stm => product(view, Stm, shared_log)?,
+            Concurrency::SingleWriter => product(view, SingleWriter, shared_log)?,
             Concurrency::Locks => return Err(Error::Parameter("the product has no mode with locks".into())),
         }))
     }

@@ -20,7 +20,7 @@
 //! Under `Sync` home is a private mapping and nothing that is stored there is durable by itself. So the journal has to be durable
 //! only before pages are written to the heap file, which happens when many are dirty, and at the end (`sync/alone.rs`).
 //!
-//! Memory outside the pool: a byte for each page that was changed. Under `Sync` the memory of values is given back once they are
+//! Memory outside the pool: some bytes for each page that was changed. Under `Sync` the memory of values is given back once they are
 //! written.
 
 use std::collections::{HashMap, VecDeque};
@@ -87,7 +87,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// The attempt that begins is to be a large one: takes what has to be taken before the serial token or the writer's lock.
     #[cold]
-    pub(super) fn prepare_large(&self) {
+    pub(super) fn prepare_large(&mut self) {
+        // Whoever has the lock of bulk persistence may wait for the queue, and not the other way round.
+        self.leave_queue();
         if self.shared_log.is_none() {
             self.view.memory.lock(SharedLayout::BULK);
         }
@@ -356,7 +358,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// Takes a large transaction back.
     #[cold]
-    pub(super) fn roll_back_large(&mut self) {
+    pub(super) fn roll_back_large(&mut self, why: Abort) {
         let Some(large) = self.large.take() else { return };
         large.journal.roll_back(&self.view.memory, |granule| self.mark(granule));
         let transaction = large.transaction;
@@ -368,7 +370,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
         // If that fails the pool is poisoned, and says so from now on.
         let _ = self.end_large();
-        self.statistics.user_aborts += 1;
+        match why {
+            Abort::Conflict => self.statistics.conflicts += 1,
+            _ => self.statistics.user_aborts += 1,
+        }
     }
 
     /// Waits until others have released their locks, and takes every one.

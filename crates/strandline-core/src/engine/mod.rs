@@ -306,7 +306,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Ends an attempt without effect.
     pub fn roll_back(&mut self, why: Abort) {
         if self.large.is_some() {
-            return self.roll_back_large();
+            return self.roll_back_large(why);
         }
         self.look_ahead();
         self.scheme.abort(&self.view);

@@ -26,6 +26,16 @@ pub(super) const BITMAPS: u64 = 3;
 /// Pages given back while the gate is closed.
 const BATCH_PAGES: u64 = 512;
 
+/// The bits of the pages in the `bytes` bytes at `at`, whole pages, by bitmap word.
+fn bits_of(at: PersistentAddress, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    let pages = at.offset() / PAGE_BYTES..(at.offset() + bytes) / PAGE_BYTES;
+    (pages.start / 64..pages.end.div_ceil(64)).map(move |index| {
+        let from = pages.start.saturating_sub(64 * index);
+        let to = (pages.end - 64 * index).min(64);
+        (index, u64::MAX >> (64 - to) & u64::MAX << from)
+    })
+}
+
 impl SharedLog {
     /// Marks the pages of the lines that a transaction is about to store home.
     pub(crate) fn mark_dirty<M: Memory>(
@@ -139,12 +149,7 @@ impl SharedLog {
 
     /// Gives back the clean pages of the `bytes` bytes at `at`, for the only one who stores to any.
     pub(crate) fn give_back_range<M: Memory>(&self, view: &View<M>, at: PersistentAddress, bytes: u64) {
-        let (first, end) = (at.offset() / PAGE_BYTES, (at.offset() + bytes) / PAGE_BYTES);
-        let words = (first / 64..end.div_ceil(64)).map(|index| {
-            let (from, to) = (first.max(64 * index) % 64, end.min(64 * index + 64) - 64 * index);
-            (index, u64::MAX >> (64 - to) & u64::MAX << from)
-        });
-        self.give_back_words(view, words);
+        self.give_back_words(view, bits_of(at, bytes));
     }
 
     /// Gives back the clean pages among these bits of bitmap words; how many.
@@ -185,12 +190,8 @@ impl SharedLog {
         let memory = &view.memory;
         // A checkpoint gives back as well.
         lock(memory, self.checkpointing());
-        let pages = at.offset() / PAGE_BYTES..(at.offset() + bytes) / PAGE_BYTES;
         let mut forgotten = 0;
-        for index in pages.start / 64..pages.end.div_ceil(64) {
-            let from = pages.start.saturating_sub(64 * index);
-            let to = (pages.end - 64 * index).min(64);
-            let mask = (u64::MAX >> (64 - to)) & (u64::MAX << from);
+        for (index, mask) in bits_of(at, bytes) {
             let word = self.bitmap(PRIVATE, index);
             let mut old = memory.load(word);
             while old & mask != 0 {
