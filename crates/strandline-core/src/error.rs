@@ -202,6 +202,17 @@ pub enum Error {
         found: String,
         /// The type asked for.
         expected: String,
+        /// What differs, by type and field, a line each.
+        differences: String,
+    },
+    /// A table is not there, or was deleted after it had been opened.
+    NoTable(String),
+    /// A table holds other types than those it is opened with.
+    TableTypes {
+        /// The table's name.
+        table: String,
+        /// What differs, by type and field.
+        differences: String,
     },
     /// What an operation of a transaction returns when the transaction cannot go on: after a conflict it will run
     /// again, after an error its runner returns that error. Hand it up with `?`.
@@ -347,9 +358,15 @@ impl fmt::Display for Error {
                 f,
                 "no value of type {expected} is at {at:#x}: it was freed, or another type's is there"
             ),
-            Self::RootLayout { found, expected } => write!(
+            Self::RootLayout { found, expected, differences } => write!(
                 f,
-                "the pool's root is {found}; this program expects {expected}: open it with a migration from that type"
+                "the pool's root is {found}; this program expects {expected}: open it with a migration from that type{differences}"
+            ),
+            Self::NoTable(name) => write!(f, "there is no table `{name}`, or it was deleted after it had been opened"),
+            Self::TableTypes { table, differences } => write!(
+                f,
+                "the table `{table}` holds other types than this program expects:{differences}\nopen it with the types that it has, or \
+                 under another name"
             ),
             Self::Interrupted => {
                 f.write_str("the transaction was interrupted; return this error from its closure")
@@ -602,8 +619,21 @@ mod tests {
                 "no value of type Book is at 0x1000: it was freed, or another type's is there",
             ),
             (
-                Error::RootLayout { found: "Bank".into(), expected: "Library".into() },
-                "the pool's root is Bank; this program expects Library: open it with a migration from that type",
+                Error::RootLayout {
+                    found: "Bank".into(),
+                    expected: "Library".into(),
+                    differences: "\n  Bank.name: u64 became u32".into(),
+                },
+                "the pool's root is Bank; this program expects Library: open it with a migration from that type\n  Bank.name: u64 became u32",
+            ),
+            (
+                Error::NoTable("notes".into()),
+                "there is no table `notes`, or it was deleted after it had been opened",
+            ),
+            (
+                Error::TableTypes { table: "notes".into(), differences: "\n  Note.text: String: new".into() },
+                "the table `notes` holds other types than this program expects:\n  Note.text: String: new\nopen it with the types that \
+                 it has, or under another name",
             ),
             (Error::Interrupted, "the transaction was interrupted; return this error from its closure"),
             (Error::ReadOnly, "a read-only transaction cannot write"),

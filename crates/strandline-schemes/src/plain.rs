@@ -509,6 +509,9 @@ impl<M: Memory> Read for PlainTx<M> {
     fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
         heap::is_allocated(&mut self.direct, at)
     }
+    fn next_allocated(&mut self, from: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        heap::next_allocated(&mut self.direct, from)
+    }
     fn tolerate(
         &mut self,
         body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,

@@ -125,6 +125,9 @@ impl Read for LeanTx {
     fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
         heap::is_allocated(&mut self.memory, at)
     }
+    fn next_allocated(&mut self, from: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        heap::next_allocated(&mut self.memory, from)
+    }
     fn tolerate(
         &mut self,
         body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,

@@ -185,9 +185,10 @@ impl Exhaustion<'_> {
                 is_last = finished.get() == 2;
                 // In every other schedule the first checkpoint is that of a ring that becomes larger.
                 let larger = pool.log.larger_ring(&view, seed % 2 == 1);
-                let done = match larger {
-                    Some(blocks) => pool.log.enlarge_ring(&view, blocks).map(drop),
-                    None => pool.log.checkpoint(&view).map(drop),
+                let done = match larger.map(|blocks| pool.log.enlarge_ring(&view, blocks)) {
+                    Some(Ok(true)) => Ok(()),
+                    Some(Err(error)) => Err(error),
+                    Some(Ok(false)) | None => pool.log.checkpoint(&view).map(drop),
                 };
                 if let Err(error) = done {
                     if !expected(&error) {

@@ -182,7 +182,7 @@ fn snapshots_see_the_commits_up_to_their_time() {
 }
 
 /// The rules of both controls.
-const RULES: [Step; 9] = [
+const RULES: [Step; 12] = [
     Step::SnapshotEverything,
     Step::SnapshotWait,
     Step::SnapshotLookFirst,
@@ -192,6 +192,9 @@ const RULES: [Step; 9] = [
     Step::SnapshotKeep,
     Step::SnapshotNewest,
     Step::SnapshotBound,
+    Step::SnapshotGiveBackNone,
+    Step::SnapshotGiveBackWait,
+    Step::SnapshotGiveBackBegin,
 ];
 
 fn assert_found<C>(control: C, step: Step, histories: u64)
@@ -204,6 +207,7 @@ where
 #[test]
 fn each_rule_of_a_snapshot_that_is_left_out_is_found() {
     for step in RULES {
+        println!("{step:?}");
         assert_found(Stm, step, 20_000);
     }
     for step in RULES.into_iter().chain([Step::SnapshotInCommit]) {

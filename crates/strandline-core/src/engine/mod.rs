@@ -499,6 +499,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Reads words of several lines.
     #[inline(never)]
     fn read_lines(&mut self, mut at: PersistentAddress, mut into: &mut [u64]) -> Result<(), Abort> {
+        if let Some(past) = self.past
+            && versions::read_home_lines(&self.view, past, at, into)
+        {
+            return Ok(());
+        }
         while !into.is_empty() {
             let here = into.len().min(LINE_WORDS as usize - LineEntry::word_of(at));
             let (now, rest) = into.split_at_mut(here);
@@ -652,6 +657,22 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 }
 
+impl<M: Memory, C: Control<M>> Engine<M, C> {
+    /// Reads words from several places.
+    #[inline(never)]
+    pub(super) fn read_each(&mut self, at: &[PersistentAddress], into: &mut [u64]) -> Result<(), Abort> {
+        if let Some(past) = self.past
+            && versions::read_home_each(&self.view, past, at, into)
+        {
+            return Ok(());
+        }
+        for (&at, word) in at.iter().zip(into) {
+            [*word] = self.read_array(at)?;
+        }
+        Ok(())
+    }
+}
+
 impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
@@ -696,6 +717,13 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
     #[cold]
     fn grow(&mut self, least: u64, most: u64) -> std::io::Result<u64> {
         self.view.memory.grow(least, most)
+    }
+
+    #[cold]
+    fn foresee(&mut self, bytes: u64) {
+        if let Some(log) = self.shared_log {
+            log.ask_for_growth(&self.view.memory, bytes);
+        }
     }
 
     #[cold]

@@ -232,6 +232,9 @@ impl<M: Memory, C: Control<M>> Read for Snapshot<M, C> {
     fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
         self.tx().is_allocated(at)
     }
+    fn next_allocated(&mut self, from: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        self.tx().next_allocated(from)
+    }
     fn tolerate(
         &mut self,
         body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
@@ -255,7 +258,7 @@ impl<M: Memory, C: Control<M>> Read for Snapshot<M, C> {
 pub struct SnapshotUsage {
     /// Snapshots that exist, those of views among them.
     pub snapshots: u64,
-    /// Old versions of lines for which memory was taken so far; it is used again.
+    /// Old versions of lines for which memory was taken; it is used again, and given back when the last snapshot ends.
     pub versions: u64,
     /// Versions for which memory may be taken.
     pub most_versions: u64,
@@ -269,7 +272,7 @@ impl SnapshotUsage {
         let (memory, versions) = (&view.memory, view.shared.versions());
         let load = |at| if versions.any() { memory.load(at) } else { 0 };
         Self {
-            snapshots: memory.load(SharedLayout::SNAPSHOTS),
+            snapshots: memory.load(SharedLayout::SNAPSHOTS) & !versions::GIVING_BACK,
             versions: load(versions.used()),
             most_versions: versions.entries(),
             ended: load(versions.ended()),

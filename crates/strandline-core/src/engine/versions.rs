@@ -32,8 +32,16 @@
 //! marked by an exchange, and the bound taken again. A snapshot looks at its mark after everything else that a read does. Writers do not
 //! wait for snapshots.
 
+//!
+//! *Giving back.* When the last snapshot ends and many entries were used, their memory goes back to the system. Whoever ends it has the latch,
+//! and marks the count by an exchange from 0: from then on no reader stands on an entry, and a snapshot that is counted waits until the mark
+//! is gone before it reads the clock. A transaction that sees the mark keeps nothing, since its TxID was taken before: whatever snapshot
+//! comes sees it. Those that may have looked before have TxIDs up to the clock as it is now, and are waited for as when a snapshot begins;
+//! if that takes long, nothing is given back. Then nobody knows an entry. Heads and entries become zeros, as they were at first; the mark goes.
+
 use crate::error::{Error, Result};
 use crate::layout::{SharedLayout, VersionLayout, View};
+use crate::memory::latch;
 use crate::memory::{LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
 use crate::scheme::wait_for_commits;
 
@@ -45,6 +53,14 @@ const EVERYTHING: u64 = 1;
 const FIRST_TIME: u64 = 2;
 /// Ended for want of room.
 const ENDED: u64 = u64::MAX;
+
+/// In the count of snapshots: the memory of all entries is given back.
+pub(super) const GIVING_BACK: u64 = 1 << 63;
+
+/// It is when more than this share of all entries was used,
+const SHARE_TO_KEEP: u64 = 64;
+/// unless a commit is waited for longer than so many naps.
+const NAPS: u32 = 4;
 
 /// Reclaiming frees this share of all entries, or the oldest snapshot ends: so it is rare.
 const SHARE_TO_FREE: u64 = 8;
@@ -86,6 +102,7 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
         let early = memory.omitted(Step::SnapshotEverything);
         let early = early.then(|| memory.load(SharedLayout::CLOCK));
         memory.fetch_add(SharedLayout::SNAPSHOTS, 1);
+        wait_for_memory(memory);
         let time = early.unwrap_or_else(|| memory.load(SharedLayout::CLOCK));
         let registration = Registration { word, time };
         if memory.compare_exchange(word, EVERYTHING, time + FIRST_TIME).is_ok() {
@@ -94,6 +111,17 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
         }
         // It was the oldest when there was no room: none of its versions were kept.
         end(view, registration);
+    }
+}
+
+/// Waits while the memory of entries is given back.
+fn wait_for_memory<M: Memory>(memory: &M) {
+    loop {
+        let count = memory.load(SharedLayout::SNAPSHOTS);
+        if count & GIVING_BACK == 0 || memory.omitted(Step::SnapshotGiveBackBegin) {
+            break;
+        }
+        latch::wait_while(memory, SharedLayout::SNAPSHOTS, count);
     }
 }
 
@@ -130,13 +158,61 @@ pub(crate) fn has_snapshot_before<M: Memory>(view: &View<M>, transaction: u64) -
 pub(super) fn end<M: Memory>(view: &View<M>, registration: Registration) {
     let (memory, versions) = (&view.memory, view.shared.versions());
     memory.store(registration.word, NONE);
-    memory.fetch_add(SharedLayout::SNAPSHOTS, 1u64.wrapping_neg());
+    let was_last = memory.fetch_add(SharedLayout::SNAPSHOTS, 1u64.wrapping_neg()) == 1;
+    if was_last && memory.load(versions.used()) > versions.entries() / SHARE_TO_KEEP && give_back(view) {
+        return;
+    }
     let pushed = memory.load(versions.pushed()).wrapping_sub(memory.load(versions.reclaimed()));
     if pushed >= (versions.heads() / CHAINS_FOR_A_PUSH).max(LEAST_PUSHES) && memory.try_lock(versions.latch())
     {
         reclaim(view);
         memory.unlock(versions.latch());
     }
+}
+
+/// Gives back the memory of all entries, if there is no snapshot now; whether it did.
+#[cold]
+fn give_back<M: Memory>(view: &View<M>) -> bool {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    if !memory.try_lock(versions.latch()) {
+        return false;
+    }
+    let count = SharedLayout::SNAPSHOTS;
+    let expected = if memory.omitted(Step::SnapshotGiveBackNone) { memory.load(count) } else { 0 };
+    let is_marked = memory.compare_exchange(count, expected, expected | GIVING_BACK).is_ok();
+    let is_alone = is_marked && have_stored_home(view, memory.load(SharedLayout::CLOCK));
+    if is_alone {
+        let (at, bytes) = versions.chains();
+        memory.clear(at, bytes);
+        // What chains still hold must not be handed out: a mutant would go round in circles.
+        if !memory.omitted(Step::SnapshotGiveBackNone) {
+            memory.store(versions.used(), 0);
+            memory.store(versions.free(), changed(memory.load(versions.free()), 0));
+        }
+        memory.store(versions.reclaimed(), memory.load(versions.pushed()));
+    }
+    if is_marked {
+        memory.fetch_add(count, GIVING_BACK.wrapping_neg());
+    }
+    memory.unlock(versions.latch());
+    is_alone
+}
+
+/// Whether all transactions up to TxID `last` have stored home; waits for it a little.
+fn have_stored_home<M: Memory>(view: &View<M>, last: u64) -> bool {
+    let memory = &view.memory;
+    memory.omitted(Step::SnapshotGiveBackWait)
+        || view.shared.slots().all(|slot| {
+            loop {
+                let state = memory.load(slot.commit_state());
+                if state == 0 || state > last + 2 {
+                    return true;
+                }
+                if !latch::wait_a_little(memory, slot.commit_state(), state, NAPS) {
+                    return false;
+                }
+            }
+        })
 }
 
 /// Words of one line of the data as they are at home, if nothing newer than the snapshot has been stored there or anywhere.
@@ -148,8 +224,46 @@ pub(super) fn read_home<M: Memory, const N: usize>(
 ) -> Option<[u64; N]> {
     let memory = &view.memory;
     let words = memory.load_data(at)?;
-    let is_newest = memory.load(view.shared.versions().newest()) <= registration.time;
-    (is_newest && memory.load(registration.word) == registration.time + FIRST_TIME).then_some(words)
+    is_newest(view, registration).then_some(words)
+}
+
+/// As [`read_home`], words of several lines of the data at once; whether that went.
+#[inline(always)]
+pub(super) fn read_home_lines<M: Memory>(
+    view: &View<M>,
+    registration: Registration,
+    at: PersistentAddress,
+    into: &mut [u64],
+) -> bool {
+    // Only native memory has this one.
+    if view.memory.load_data::<1>(at).is_none() {
+        return false;
+    }
+    view.memory.load_range(at, into);
+    is_newest(view, registration)
+}
+
+/// As [`read_home`], words from several places.
+#[inline(always)]
+pub(super) fn read_home_each<M: Memory>(
+    view: &View<M>,
+    registration: Registration,
+    at: &[PersistentAddress],
+    into: &mut [u64],
+) -> bool {
+    for (&at, word) in at.iter().zip(into) {
+        let Some([value]) = view.memory.load_data(at) else { return false };
+        *word = value;
+    }
+    is_newest(view, registration)
+}
+
+/// Whether nothing newer than the snapshot has been stored anywhere before this, and it has not ended.
+#[inline(always)]
+fn is_newest<M: Memory>(view: &View<M>, registration: Registration) -> bool {
+    let memory = &view.memory;
+    memory.load(view.shared.versions().newest()) <= registration.time
+        && memory.load(registration.word) == registration.time + FIRST_TIME
 }
 
 /// Reads words of one line as they were at the snapshot's time.
@@ -180,9 +294,9 @@ pub(super) fn read_line<M: Memory>(
 /// The T and numbers of the line's entries, T falling.
 fn entries_of<M: Memory>(view: &View<M>, line: PersistentAddress) -> impl Iterator<Item = (u64, u64)> {
     let (memory, versions) = (&view.memory, view.shared.versions());
-    let mut at = memory.load(versions.head_of(line));
+    let (mut at, mut steps) = (memory.load(versions.head_of(line)), 0);
     std::iter::from_fn(move || {
-        while at != 0 {
+        while at != 0 && !is_circle(view, &mut steps) {
             let (entry, number) = (versions.entry(at), at);
             let transaction = memory.load(entry.transaction());
             if transaction == 0 {
@@ -196,6 +310,13 @@ fn entries_of<M: Memory>(view: &View<M>, line: PersistentAddress) -> impl Iterat
         }
         None
     })
+}
+
+/// Whether a walk of so many steps goes round in a circle. Natively there is none: where a mutant's history would never end, this is its end.
+#[inline(always)]
+fn is_circle<M: Memory>(view: &View<M>, steps: &mut u64) -> bool {
+    *steps += 1;
+    view.memory.omitted(Step::SnapshotGiveBackWait) && *steps > view.shared.versions().entries()
 }
 
 /// The number of the line's entry with the smallest T above `time`.
@@ -220,6 +341,9 @@ pub(super) fn keep<M: Memory>(
     lines: impl Iterator<Item = PersistentAddress>,
 ) {
     let (memory, versions) = (&view.memory, view.shared.versions());
+    if memory.load(SharedLayout::SNAPSHOTS) & GIVING_BACK != 0 {
+        return;
+    }
     // The newest S below T; one above it sees the change. "Everything" takes an entry whatever there is.
     let mut newest = None;
     let mut takes_everything = false;
@@ -343,8 +467,8 @@ fn cut<M: Memory>(view: &View<M>, head: VolatileAddress, bound: u64) -> u64 {
     let (memory, versions) = (&view.memory, view.shared.versions());
     loop {
         let first = memory.load(head);
-        let (mut kept, mut at) = (None, first);
-        while at != 0 {
+        let (mut kept, mut at, mut steps) = (None, first, 0);
+        while at != 0 && !is_circle(view, &mut steps) {
             let entry = versions.entry(at);
             if memory.load(entry.transaction()) > bound {
                 kept = Some(entry);
@@ -370,8 +494,8 @@ fn cut<M: Memory>(view: &View<M>, head: VolatileAddress, bound: u64) -> u64 {
 /// Frees the entries from `number` on, which are in no chain any more. Whoever still stands on one finds its way on.
 fn free<M: Memory>(view: &View<M>, mut number: u64) -> u64 {
     let (memory, versions) = (&view.memory, view.shared.versions());
-    let mut freed = 0;
-    while number != 0 {
+    let (mut freed, mut steps) = (0, 0);
+    while number != 0 && !is_circle(view, &mut steps) {
         let entry = versions.entry(number);
         let next = memory.load(entry.next());
         let mut first = memory.load(versions.free());

@@ -208,6 +208,14 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
         held
     }
 
+    /// Makes what the file is longer than it need be part of the heap.
+    pub(crate) fn reach_end(&mut self) -> Result<(), Abort> {
+        self.engine.locks.set_allocating(true);
+        let reached = heap::reach_end(&mut self.engine);
+        self.engine.locks.set_allocating(false);
+        reached
+    }
+
     /// Frees chunks that are held.
     pub(crate) fn release_chunks(&mut self, runs: &[(u64, u64)]) -> Result<(), Abort> {
         self.engine.locks.set_allocating(true);
@@ -335,6 +343,9 @@ impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
     fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
         self.engine.read_array(at)
     }
+    fn read_each(&mut self, at: &[PersistentAddress], into: &mut [u64]) -> Result<(), Abort> {
+        self.engine.read_each(at, into)
+    }
     fn root(&self, index: u64) -> PersistentAddress {
         self.engine.view.layout.root(index)
     }
@@ -350,6 +361,9 @@ impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
     }
     fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
         heap::is_allocated(&mut self.engine, at)
+    }
+    fn next_allocated(&mut self, from: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        heap::next_allocated(&mut self.engine, from)
     }
     fn tolerate(
         &mut self,

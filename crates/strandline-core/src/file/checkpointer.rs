@@ -47,7 +47,7 @@ impl Pace {
 /// Takes a checkpoint, and makes the ring larger if that is wanted.
 fn run(view: &View<Native>, log: &SharedLog, pace: &mut Pace) -> Result<()> {
     let is_too_fast = log.is_half_full(view) && pace.is_too_fast(Instant::now());
-    log.checkpoint(view)?;
+    log.checkpoint_calmly(view)?;
     match log.larger_ring(view, is_too_fast) {
         Some(blocks) => log.enlarge_ring(view, blocks).map(drop),
         None => Ok(()),
@@ -69,9 +69,13 @@ impl Checkpointer {
             // Whoever stops the thread asks for a checkpoint afterwards, but the one that runs takes that request along.
             let mut pace = Pace::default();
             while !seen.load(Ordering::Acquire) {
-                log.wait_for_request(&view);
+                let is_checkpoint = log.wait_for_request(&view);
+                if seen.load(Ordering::Acquire) {
+                    break;
+                }
+                log.grow_ahead(&view);
                 // A failed checkpoint has poisoned the pool: there will be no other.
-                if seen.load(Ordering::Acquire) || run(&view, &log, &mut pace).is_err() {
+                if is_checkpoint && run(&view, &log, &mut pace).is_err() {
                     break;
                 }
             }

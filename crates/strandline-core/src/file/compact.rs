@@ -10,6 +10,8 @@
 //! 4. Their space is given back, and their memory.
 //! 5. Another transaction releases them. Whoever takes one has space allocated for it first.
 //!
+//! What the file has grown ahead of need is made chunks of the heap before. The file becomes shorter when the pool is closed (`shrink.rs`).
+//!
 //! After a crash between 1 and 5 chunks are still held. A pool that was not closed is looked over for them when it is opened.
 
 use std::fs::File;
@@ -93,8 +95,9 @@ impl<C: Control<Native>> Pool<C> {
         Ok(SpaceUsage { memory_bytes, memory_bound: Some(bound), ..files })
     }
 
-    /// Gives the file space of free chunks back to the file system. Transactions go on meanwhile. The file stays as long as it is, with holes;
-    /// what is allocated there later takes space again, and is an error where the disk is full.
+    /// Gives the file space of free chunks back to the file system. Transactions go on meanwhile. The file stays as long as it is, with holes,
+    /// until the pool is closed, and then ends where there is something in it; what is allocated in a hole takes space again, and is an error
+    /// where the disk is full.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -119,13 +122,15 @@ impl<C: Control<Native>> Pool<C> {
         let view = self.native_view()?;
         view.memory.check_outside()?;
         // Whoever holds chunks does so alone.
-        let _one_at_a_time = self.compacting();
+        let mut compacted = self.compacting();
         let before = self.space()?;
         let mut report = CompactReport { disk_bytes_before: before.disk_bytes, ..CompactReport::default() };
         let mut worker = self.worker()?;
         let (mut next, most) = (0, self.most_chunks());
+        // Also what the file has grown ahead of need.
+        worker.run(|tx| tx.reach_end())?;
         // Beyond its end the file takes no space.
-        let in_file = before.file_bytes.saturating_sub(self.layout().chunks.offset());
+        let in_file = self.space()?.file_bytes.saturating_sub(self.layout().chunks.offset());
         let end = in_file.div_ceil(self.layout().geometry.chunk_bytes).min(self.layout().chunk_count);
         while next < end {
             let runs;
@@ -143,6 +148,7 @@ impl<C: Control<Native>> Pool<C> {
                 report.kept_bytes += bytes;
             }
         }
+        *compacted = true;
         report.disk_bytes = self.space()?.disk_bytes;
         Ok(report)
     }

@@ -22,7 +22,7 @@ use super::options::Options;
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::layout::Header;
-use crate::layout::Layout;
+use crate::layout::{Layout, PAGE_BYTES};
 use crate::memory::system;
 use crate::sync;
 use crate::sync::{FileDevice, LogIdentity, SyncParameters};
@@ -131,7 +131,8 @@ fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
     // Logs are allocated when they are first leased, and the table's words together with their chunks; but who asks for all of the
     // pool gets all of it.
     let is_whole = initial_size.is_some_and(|size| size >= layout.geometry.size);
-    let (data, table) = (layout.data.offset(), layout.chunk_table.word(chunks).offset());
+    let (data, table) =
+        (layout.data.offset(), layout.chunk_table.word(chunks).offset().next_multiple_of(PAGE_BYTES));
     let first = if is_whole { end } else { layout.logs.offset() };
     let parts = [0..first, data..table, layout.chunks.offset()..end];
     for part in parts {

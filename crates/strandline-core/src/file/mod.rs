@@ -20,6 +20,7 @@ mod pool;
 mod recovery;
 mod repair;
 mod resize;
+mod shrink;
 mod ticket;
 
 pub use backup::BackupReport;

@@ -13,6 +13,7 @@ use super::leases::IdleWorkers;
 use super::open::{OpenFiles, OpenLog, read_word};
 use super::options::Options;
 use super::recovery::{Recovery, check_length, take_space};
+use super::shrink;
 use super::ticket::{Flusher, Ticket};
 use crate::Domain;
 use crate::engine::{Control, Setup, Snapshot, SnapshotUsage, Stm, Worker};
@@ -70,8 +71,8 @@ pub struct Pool<C: Control<Native> = Stm> {
     /// The helper of the scheme that runs, where it has one.
     helper: Mutex<Option<Helper>>,
     pub(super) idle: IdleWorkers<C>,
-    /// Held while a compaction runs.
-    compaction: Mutex<()>,
+    /// Held while a compaction runs; whether one has come to its end.
+    compaction: Mutex<bool>,
     recovery: Recovery,
     closed: bool,
 }
@@ -109,6 +110,24 @@ impl<C: Control<Native>> Setup<C> {
         let made = init(&pool)?;
         pool.end_creation()?;
         new.publish()?;
+        Ok((pool, made))
+    }
+
+    /// A new pool whose files have no names: it is gone when it is closed. `folder` is where they would be.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; those of `init`.
+    pub fn create_unnamed<T>(
+        self,
+        folder: impl AsRef<Path>,
+        options: &Options,
+        init: impl FnOnce(&Pool<C>) -> Result<T>,
+    ) -> Result<(Pool<C>, T)> {
+        let new = NewPool::create(&folder.as_ref().join(format!("pool-{}", random()?)), options)?;
+        let mut pool = Pool::open_files(new.open()?, options, self, Use::Creation)?;
+        let made = init(&pool)?;
+        pool.end_creation()?;
+        pool.persistent.expect_no_name();
         Ok((pool, made))
     }
 
@@ -342,7 +361,7 @@ impl<C: Control<Native>> Pool<C> {
     }
 
     /// Keeps other compactions out.
-    pub(super) fn compacting(&self) -> MutexGuard<'_, ()> {
+    pub(super) fn compacting(&self) -> MutexGuard<'_, bool> {
         self.compaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -600,6 +619,7 @@ impl<C: Control<Native>> Pool<C> {
             return Err(Error::Parameter("the pool cannot be closed while a worker exists".into()));
         }
         self.stop_helper(memory);
+        let compacted = *self.compacting();
         if let Some(sync) = &mut self.sync {
             if let Some(mut checkpointer) = sync.checkpointer.take() {
                 checkpointer.stop(memory, &sync.log);
@@ -607,8 +627,10 @@ impl<C: Control<Native>> Pool<C> {
             let report = sync.log.checkpoint(&view);
             self.stop_flusher(report.is_ok());
             let report = report?;
-            let device = self.sync.as_ref().map(|sync| sync.device.clone());
-            return device.map_or(Ok(()), |device| write_state(&*device, 0, Some(report.watermark)));
+            let Some(SyncPool { device, log, .. }) = &self.sync else { return Ok(()) };
+            let bytes = shrink::lower_synced(&view, &**device, log, compacted)?;
+            write_state(&**device, 0, Some(report.watermark))?;
+            return shrink::cut(&self.file, bytes);
         }
         memory.check_file()?;
         scheme::drain(&view, scheme::current(&view, self.setup.schemes)?);
@@ -629,7 +651,11 @@ impl<C: Control<Native>> Pool<C> {
         memory.store(Layout::STATE, 0);
         memory.write_back(Layout::STATE, Step::MarkState);
         memory.fence(Step::MarkState);
-        synchronize()
+        synchronize()?;
+        // No log of a closed pool is replayed.
+        let bytes = shrink::lower_stored(&view, compacted);
+        synchronize()?;
+        shrink::cut(&self.file, bytes)
     }
 }
 

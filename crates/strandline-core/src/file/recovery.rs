@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::layout::{Layout, View};
-use crate::memory::{Memory, Native, Space};
+use crate::layout::{Layout, PAGE_BYTES, View};
+use crate::memory::{Memory, Native, PersistentAddress, Space};
 use crate::scheme::{self, RecoveryReport};
 use crate::sync::SyncRecoveryReport;
 
@@ -62,7 +62,8 @@ impl Recovery {
 pub(super) fn take_space(view: &View<Native>) -> Result<()> {
     let layout = &view.layout;
     let reached = view.memory.load(layout.reached()).min(layout.chunk_count);
-    let mut parts = vec![(Layout::HEADER, layout.logs), (layout.data, layout.chunk_table.word(reached))];
+    let table_end = layout.chunk_table.word(reached).offset().next_multiple_of(PAGE_BYTES);
+    let mut parts = vec![(Layout::HEADER, layout.logs), (layout.data, PersistentAddress::new(table_end))];
     parts.extend(scheme::logs(view)?.into_iter().map(|log| (log, log.byte(layout.geometry.log_bytes))));
     for (from, to) in parts {
         view.memory

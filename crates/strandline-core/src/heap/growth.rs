@@ -1,11 +1,12 @@
-//! How the heap grows: how many chunks it has is a word of the pool, beyond which nothing was ever used.
+//! How the heap grows: how many chunks it has is a word of the pool, beyond which nothing was ever used. The file may be longer: in the
+//! `Sync` domain the next step is made ahead of need, by the thread that runs checkpoints.
 
 use std::io;
 
-use super::{Access, table};
+use super::{Access, FREE, table};
 use crate::error::{Abort, Error};
-use crate::layout::{Layout, View};
-use crate::memory::Memory;
+use crate::layout::{Layout, PAGE_BYTES, View};
+use crate::memory::{Memory, PersistentAddress};
 
 /// At a time the heap grows by a part of its size, between these bytes; small steps would cost much each, large ones take disk space
 /// that may be wanted elsewhere.
@@ -37,7 +38,7 @@ pub(super) fn reach<A: Access>(tx: &mut A, least: u64) -> Result<io::Result<bool
         return Ok(Ok(false));
     }
     let most = grown_from(&layout, reached, least);
-    tx.make_space(table(&layout, reached), 8 * (most - reached))?;
+    make_table(tx, reached, most)?;
     let bytes = match tx.grow(layout.end_of(least).offset(), layout.end_of(most).offset()) {
         Ok(bytes) => bytes,
         Err(why) => return Ok(Err(why)),
@@ -45,8 +46,30 @@ pub(super) fn reach<A: Access>(tx: &mut A, least: u64) -> Result<io::Result<bool
     let grown = layout.chunks_in(bytes).min(most);
     if grown > reached {
         tx.write(layout.reached(), grown)?;
+        tx.foresee(layout.end_of(grown_from(&layout, grown, grown)).offset());
     }
     Ok(Ok(grown >= least))
+}
+
+/// Sees to it that there is space for the table's words of the chunks from `from` to `to`.
+fn make_table<A: Access>(tx: &mut A, from: u64, to: u64) -> Result<(), Abort> {
+    // As far as the last word that had space, its whole page had.
+    let page_after = |chunk| table(tx.layout(), chunk).offset().next_multiple_of(PAGE_BYTES);
+    let (from, to) = (page_after(from), page_after(to));
+    if from < to { tx.make_space(PersistentAddress::new(from), to - from) } else { Ok(()) }
+}
+
+/// Makes what the file is longer than it need be part of the heap.
+pub fn reach_end<A: Access>(tx: &mut A) -> Result<(), Abort> {
+    let layout = *tx.layout();
+    // Nothing grows.
+    let chunks = tx.grow(0, 0).map_or(0, |bytes| layout.chunks_in(bytes)).min(layout.chunk_count);
+    let reached = reached(tx)?;
+    if chunks <= reached {
+        return Ok(());
+    }
+    make_table(tx, reached, chunks)?;
+    tx.write(layout.reached(), chunks)
 }
 
 /// The error of an allocation for which the file cannot grow.
@@ -60,6 +83,12 @@ pub(super) fn reached_hint<A: Access>(tx: &A) -> u64 {
 }
 
 /// How many chunks the heap has, as the table at home has it: those behind them were never used.
-pub(super) fn reached_by<M: Memory>(view: &View<M>) -> u64 {
+pub fn reached_by<M: Memory>(view: &View<M>) -> u64 {
     view.memory.load(view.layout.reached()).min(view.layout.chunk_count)
+}
+
+/// The first chunk behind which nothing is, as the table at home has it.
+pub fn used_end<M: Memory>(view: &View<M>) -> u64 {
+    let is_used = |chunk: &u64| view.memory.load(table(&view.layout, *chunk)) != FREE;
+    (0..reached_by(view)).rev().find(is_used).map_or(0, |chunk| chunk + 1)
 }

@@ -34,7 +34,10 @@ use crate::layout::{Layout, View};
 
 pub use arena::Arenas;
 pub use compact::{ChunkRuns, held, hold, release};
-pub use survey::{ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, usage};
+pub use growth::{reach_end, reached_by, used_end};
+pub use survey::{
+    ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, next_allocated, usage,
+};
 
 /// Arenas from this number on are those of regions.
 const REGIONS: u64 = 1 << 16;
@@ -83,6 +86,8 @@ pub trait Access {
     fn grow(&mut self, _least: u64, most: u64) -> std::io::Result<u64> {
         Ok(most)
     }
+    /// Has the pool's file grow to `bytes` bytes some time, if that can be without this transaction's waiting for it.
+    fn foresee(&mut self, _bytes: u64) {}
     /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, before they are handed out.
     fn make_space(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
         Ok(())

@@ -1,7 +1,9 @@
-//! Looking a heap over, past all transactions: how full it is, and whether its table of chunks contradicts itself.
+//! Looking a heap over: how full it is, whether its table of chunks contradicts itself, which blocks are allocated.
 
-use super::{CLASSES, Chunk, Division, FREE, chunk_of, growth::reached_by, start, table};
-use crate::error::{Error, Result};
+use super::{
+    Access, CLASSES, Chunk, Division, FREE, chunk_of, growth::reached, growth::reached_by, start, table,
+};
+use crate::error::{Abort, Error, Result};
 use crate::layout::View;
 use crate::memory::{Memory, PersistentAddress};
 
@@ -163,6 +165,42 @@ pub fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
         chunk += 1;
     }
     Ok(usage)
+}
+
+/// The first allocated block that begins at or behind `from`, and its bytes.
+pub fn next_allocated<A: Access>(
+    tx: &mut A,
+    from: PersistentAddress,
+) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+    let layout = *tx.layout();
+    let reached = reached(tx)?;
+    let mut chunk = if from < layout.chunks { 0 } else { chunk_of(&layout, from) };
+    while chunk < reached {
+        let base = start(&layout, chunk);
+        let inside = from.offset().saturating_sub(base.offset());
+        match Chunk::decode(tx.read(table(&layout, chunk))?) {
+            Some(Chunk::Small { class, .. }) => {
+                let division = Division::new(&layout, class);
+                let first = inside.saturating_sub(division.header).div_ceil(division.block);
+                for word in first / 64..division.words() {
+                    let behind = if word == first / 64 { u64::MAX << (first % 64) } else { u64::MAX };
+                    let used = tx.read(base.word(word))? & behind & division.mask(word);
+                    if used != 0 {
+                        let number = 64 * word + u64::from(used.trailing_zeros());
+                        let at = base.offset() + division.header + number * division.block;
+                        return Ok(Some((PersistentAddress::new(at), division.block)));
+                    }
+                }
+            }
+            Some(Chunk::Large { chunks }) if inside == 0 => {
+                return Ok(Some((base, chunks * layout.geometry.chunk_bytes)));
+            }
+            // What is behind the begin of a large object is no block; what is damaged is found elsewhere.
+            _ => {}
+        }
+        chunk += 1;
+    }
+    Ok(None)
 }
 
 /// The chunks that hold blocks of one size.

@@ -114,6 +114,11 @@ impl VersionLayout {
         self.first.byte(Self::FIRST_HEAD * LINE_BYTES).word(number)
     }
 
+    /// Where all heads and entries lie, and their bytes.
+    pub fn chains(&self) -> (VolatileAddress, u64) {
+        (self.head(0), 8 * (self.heads + self.entries * Self::ENTRY_WORDS))
+    }
+
     /// The head of a line's chain. Those of neighbouring lines are neighbours.
     #[inline]
     pub fn head_of(&self, line: PersistentAddress) -> VolatileAddress {

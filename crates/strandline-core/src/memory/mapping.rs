@@ -56,6 +56,8 @@ pub struct Mapping {
     is_synchronous: bool,
     /// They do, and it had holes when it was mapped, or got some since.
     is_sparse: AtomicBool,
+    /// Whether the file is meant to have no name.
+    is_unnamed: AtomicBool,
     /// Whether the file was found deleted or cut short.
     is_gone: AtomicBool,
     key: Option<AllocatedKey>,
@@ -112,6 +114,7 @@ impl Mapping {
             is_shared,
             is_synchronous: kind == MappingKind::SharedSynchronous,
             is_sparse: AtomicBool::new(is_sparse),
+            is_unnamed: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             key: None,
             process: Process::current(),
@@ -137,6 +140,7 @@ impl Mapping {
             is_shared: false,
             is_synchronous: false,
             is_sparse: AtomicBool::new(false),
+            is_unnamed: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             key: None,
             process: Process::current(),
@@ -165,6 +169,28 @@ impl Mapping {
             let first = self.base.wrapping_byte_add(offset as usize);
             // SAFETY: whole pages inside this mapping, which is one of a file, and all access to it is by atomics.
             unsafe { system::give_back(first.cast(), bytes as usize) };
+        }
+    }
+
+    /// Has the words in the `bytes` bytes at `offset` of anonymous memory be zero, and gives back the memory of whole pages of them.
+    ///
+    /// # Panics
+    /// They are not words of the mapping, or it is one of a file.
+    pub fn clear(&self, offset: u64, bytes: u64) {
+        assert!(self.file.is_none(), "what a file has is not cleared");
+        let words = &self.words()[(offset / 8) as usize..((offset + bytes) / 8) as usize];
+        let (end, first) = (offset + bytes, offset.next_multiple_of(PAGE_BYTES));
+        let last = whole_pages(end).max(first);
+        if first < last {
+            // SAFETY: whole pages inside this mapping, which is anonymous, and all access to it is by atomics.
+            unsafe {
+                system::give_back(self.base.wrapping_byte_add(first as usize).cast(), (last - first) as usize)
+            };
+        }
+        for (at, word) in (offset..).step_by(8).zip(words) {
+            if at < first || at >= last {
+                word.store(0, Ordering::Release);
+            }
         }
     }
 
@@ -271,6 +297,11 @@ impl Mapping {
         system::punch(file, offset, bytes)
     }
 
+    /// From now on the file is meant to have no name: it is gone with the mapping.
+    pub fn expect_no_name(&self) {
+        self.is_unnamed.store(true, Ordering::Relaxed);
+    }
+
     /// Fails if stores go to a file that somebody has deleted or cut short since it was mapped: they are lost with it. From then on
     /// [`Mapping::check_gone`] fails, too.
     ///
@@ -279,7 +310,8 @@ impl Mapping {
     pub(super) fn check_file(&self) -> Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
         let about = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
-        if about.nlink() == 0 || about.len() < self.extent() {
+        let is_deleted = about.nlink() == 0 && !self.is_unnamed.load(Ordering::Relaxed);
+        if is_deleted || about.len() < self.extent() {
             self.is_gone.store(true, Ordering::Relaxed);
         }
         self.check_gone()

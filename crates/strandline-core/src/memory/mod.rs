@@ -279,6 +279,12 @@ pub trait Memory {
     /// private mapping has any to give back.
     fn give_back(&self, _at: PersistentAddress, _bytes: u64) {}
 
+    /// Has the words in the `bytes` bytes at `at` be zero, and gives back the memory of whole pages of them. Nobody else reaches them
+    /// meanwhile.
+    fn clear(&self, at: VolatileAddress, bytes: u64) {
+        (0..bytes / WORD_BYTES).for_each(|word| self.store(at.word(word), 0));
+    }
+
     /// Has the pool's file, and with it the persistent space, grow to `most` bytes, or where there is no room for so many to `least`;
     /// durably, where a device is behind it. Returns how many it has then.
     ///
@@ -495,6 +501,9 @@ impl<M: Memory> Memory for &M {
     }
     fn give_back(&self, at: PersistentAddress, bytes: u64) {
         (**self).give_back(at, bytes);
+    }
+    fn clear(&self, at: VolatileAddress, bytes: u64) {
+        (**self).clear(at, bytes);
     }
     fn grow(&self, least: u64, most: u64) -> std::io::Result<u64> {
         (**self).grow(least, most)

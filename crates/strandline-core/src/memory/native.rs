@@ -440,6 +440,10 @@ impl Memory for Native {
         self.persistent.mapping.give_back(at.offset(), bytes);
     }
 
+    fn clear(&self, at: VolatileAddress, bytes: u64) {
+        self.volatile.mapping.clear(at.offset(), bytes);
+    }
+
     #[inline(always)]
     fn prefetch_for_write(&self, at: PersistentAddress) {
         write_back::prefetch_for_write(self.persistent.base.wrapping_byte_add(at.offset() as usize));

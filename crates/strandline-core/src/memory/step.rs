@@ -144,8 +144,8 @@ pub enum Step {
     SyncSlotFlush,
     /// `Sync`: of the pages in memory only clean ones are given back (a comparison).
     SyncGiveBackClean,
-    /// `Sync`: a larger ring is announced when everything in the smaller one is checkpointed, not before (an order).
-    SyncRingCheckpoint,
+    /// `Sync`: a larger ring is announced when no block that is needed would have another place in it (a comparison).
+    SyncRingPlaces,
     /// `Sync`: recovery writes the blocks that it accepts again.
     SyncRecoveryBlocks,
     /// `Sync`: recovery drops a last transaction without commit record (a comparison).
@@ -176,6 +176,12 @@ pub enum Step {
     SnapshotRefill,
     /// Weakened: versions are reclaimed up to the newest snapshot, not the oldest.
     SnapshotBound,
+    /// The memory of versions is given back only while there is no snapshot (a comparison).
+    SnapshotGiveBackNone,
+    /// And when every transaction that may keep versions has stored home (a wait).
+    SnapshotGiveBackWait,
+    /// And a snapshot that is counted meanwhile reads the clock after it (a wait).
+    SnapshotGiveBackBegin,
     /// With a single writer a commit is published, as it is under the STM (a store).
     SnapshotInCommit,
     /// A large transaction writes back what it has saved in its journal.
@@ -248,7 +254,7 @@ impl Step {
         Self::SyncHeapFlush,
         Self::SyncSlotFlush,
         Self::SyncGiveBackClean,
-        Self::SyncRingCheckpoint,
+        Self::SyncRingPlaces,
         Self::SyncRecoveryBlocks,
         Self::SyncRecoveryIncomplete,
         Self::SyncRecoveryPages,

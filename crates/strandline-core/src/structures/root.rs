@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! root word 0   the address of the root's description
-//! description   word 0 tag · 1 layout · 2 version · 3 words · 4 address of the value · 5 bytes in the name · 6.. name
+//! description   word 0 tag · 1 layout · 2 version · 3 words · 4 address of the value · 5 address of the schema, a byte string
+//!               6 bytes in the name · 7.. name
 //! ```
 
 use std::fmt;
@@ -12,10 +13,12 @@ use crate::error::{Abort, Error};
 use crate::memory::PersistentAddress;
 use crate::transaction::{Read, Transaction};
 
-const TAG: u64 = type_layout::tag(type_layout::begin("root", 1));
+const TAG: u64 = type_layout::tag(type_layout::begin("root", 2));
 const NAME_WORDS: usize = 8;
+/// Words before the name.
+const HEAD_WORDS: usize = 7;
 /// Words in a description.
-pub const DESCRIPTION_WORDS: usize = 6 + NAME_WORDS;
+pub const DESCRIPTION_WORDS: usize = HEAD_WORDS + NAME_WORDS;
 
 /// A type, as it is described in the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub struct RootDescription {
     pub at: PersistentAddress,
     /// Where the value lies.
     pub value: PersistentAddress,
+    /// Where the description of all its types lies, for programs that do not know them.
+    pub schema: PersistentAddress,
     /// What it is a value of.
     pub root_type: RootType,
 }
@@ -62,7 +67,7 @@ impl RootDescription {
         }
         let mut words = [0; DESCRIPTION_WORDS];
         tx.read_range(at, &mut words)?;
-        let [tag, layout, version, value_words, value, bytes, name @ ..] = words;
+        let [tag, layout, version, value_words, value, schema, bytes, name @ ..] = words;
         if tag != TAG {
             return Err(tx.fail(Error::WrongStructure { what: "a store's root", root: root.offset() }));
         }
@@ -70,7 +75,8 @@ impl RootDescription {
         let bytes = bytes.min(name.len() as u64) as usize;
         let name = String::from_utf8_lossy(&name[..bytes]).into_owned();
         let root_type = RootType { name, layout, version, words: value_words };
-        Ok(Some(Self { at, value: PersistentAddress::new(value), root_type }))
+        let (value, schema) = (PersistentAddress::new(value), PersistentAddress::new(schema));
+        Ok(Some(Self { at, value, schema, root_type }))
     }
 
     /// Writes it to its place.
@@ -81,8 +87,17 @@ impl RootDescription {
         let RootType { name, layout, version, words } = &self.root_type;
         let name = &name.as_bytes()[..name.len().min(8 * NAME_WORDS)];
         let mut all = [0; DESCRIPTION_WORDS];
-        all[..6].copy_from_slice(&[TAG, *layout, *version, *words, self.value.offset(), name.len() as u64]);
-        for (word, bytes) in all[6..].iter_mut().zip(name.chunks(8)) {
+        let (value, schema) = (self.value.offset(), self.schema.offset());
+        all[..HEAD_WORDS].copy_from_slice(&[
+            TAG,
+            *layout,
+            *version,
+            *words,
+            value,
+            schema,
+            name.len() as u64,
+        ]);
+        for (word, bytes) in all[HEAD_WORDS..].iter_mut().zip(name.chunks(8)) {
             let mut padded = [0; 8];
             padded[..bytes.len()].copy_from_slice(bytes);
             *word = u64::from_le_bytes(padded);

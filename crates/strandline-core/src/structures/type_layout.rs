@@ -10,6 +10,16 @@ pub const fn begin(name: &str, version: u32) -> u64 {
     bytes(bytes(0xcbf2_9ce4_8422_2325, name.as_bytes()), &version.to_le_bytes())
 }
 
+/// The hash that a derived type's begins with, which no type of the library's own begins with.
+pub const fn begin_derived(name: &str, version: u32) -> u64 {
+    bytes(bytes(begin("\0derived", 0), name.as_bytes()), &version.to_le_bytes())
+}
+
+/// The hash with a variant of an enumeration, whose fields follow.
+pub const fn variant(hash: u64, name: &str) -> u64 {
+    bytes(bytes(hash, b"\0variant"), name.as_bytes())
+}
+
 /// The hash with one more part.
 pub const fn field(hash: u64, name: &str, layout: u64) -> u64 {
     bytes(bytes(hash, name.as_bytes()), &layout.to_le_bytes())
@@ -25,19 +35,90 @@ const fn bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     (hash ^ 0xff).wrapping_mul(0x100_0000_01b3)
 }
 
-/// The largest of some sizes; 0 for none.
-pub const fn largest(sizes: &[usize]) -> usize {
-    let (mut largest, mut i) = (0, 0);
+/// The sum of some sizes, if all are known.
+pub const fn sum(sizes: &[Option<usize>]) -> Option<usize> {
+    let (mut sum, mut i) = (0, 0);
     while i < sizes.len() {
-        if sizes[i] > largest {
-            largest = sizes[i];
+        match sizes[i] {
+            Some(size) => sum += size,
+            None => return None,
         }
         i += 1;
     }
-    largest
+    Some(sum)
+}
+
+/// The size of an enumeration, from those of its variants: a word more than the largest, if all are known.
+pub const fn largest(sizes: &[Option<usize>]) -> Option<usize> {
+    let (mut largest, mut i) = (0, 0);
+    while i < sizes.len() {
+        match sizes[i] {
+            Some(size) if size > largest => largest = size,
+            Some(_) => {}
+            None => return None,
+        }
+        i += 1;
+    }
+    Some(1 + largest)
+}
+
+/// A size that is known.
+///
+/// # Panics
+/// It is not.
+pub const fn size(size: Option<usize>) -> usize {
+    size.expect("values of one size have a size")
+}
+
+/// The words of a derived type's value: `size` if it is known, else those of the parts and one for the mark.
+#[inline(always)]
+pub fn words(size: Option<usize>, parts: impl FnOnce() -> usize) -> usize {
+    size.unwrap_or_else(|| 1 + parts())
+}
+
+/// Where values differ in size, each begins with its type's layout, so that it is known as one of another version.
+#[inline(always)]
+pub fn mark(into: &mut [u64], size: Option<usize>, layout: u64) -> &mut [u64] {
+    if size.is_some() {
+        return into;
+    }
+    let (first, rest) = into.split_at_mut(1);
+    first[0] = layout;
+    rest
+}
+
+/// Takes the mark from the front, if there has to be one; whether it is that of this layout.
+#[inline(always)]
+pub fn is_marked(from: &mut &[u64], size: Option<usize>, layout: u64) -> bool {
+    size.is_some() || take(from, Some(1)) == Some(&[layout])
+}
+
+/// The words of a value of this size, and those behind; all if the size is not known.
+#[inline(always)]
+pub fn split(into: &mut [u64], size: Option<usize>) -> (&mut [u64], &mut [u64]) {
+    let size = size.unwrap_or(into.len());
+    into.split_at_mut(size)
+}
+
+/// Takes the words of a value of this size from the front, if there are as many; all if the size is not known.
+#[inline(always)]
+pub fn take<'w>(from: &mut &'w [u64], size: Option<usize>) -> Option<&'w [u64]> {
+    let Some(size) = size else { return Some(from) };
+    let (own, rest) = from.split_at_checked(size)?;
+    *from = rest;
+    Some(own)
 }
 
 /// The tag of a value of this layout.
 pub const fn tag(layout: u64) -> u64 {
     MAGIC << 48 | layout & ((1 << 48) - 1)
+}
+
+/// Stands for the tag of any layout, where whoever looks does not know the types.
+pub const ANY_TAG: u64 = 0;
+
+/// Whether what has the tag `found` may be taken for what has the tag `expected`.
+#[inline(always)]
+pub const fn is_of(found: u64, expected: u64) -> bool {
+    found == expected || expected == ANY_TAG && found >> 48 == MAGIC
 }

@@ -25,7 +25,7 @@ use crate::memory::latch::{lock, unlock};
 use crate::memory::{Memory, PersistentAddress, Step};
 
 use super::block::to_bytes;
-use super::checkpoint::{BATCH_PAGES, copy_page};
+use super::checkpoint::{BATCH_PAGES, Haste, copy_page};
 use super::shared_log::{Failure, SharedLog};
 
 impl SharedLog {
@@ -38,7 +38,7 @@ impl SharedLog {
         let memory = &view.memory;
         lock(memory, self.checkpointing());
         memory.store(self.wanted(), 0);
-        let begun = self.check_poison(memory).and_then(|()| self.run_checkpoint(view));
+        let begun = self.check_poison(memory).and_then(|()| self.run_checkpoint(view, Haste::Hurried));
         if begun.is_err() {
             self.let_checkpoints(view);
         }
@@ -73,7 +73,7 @@ impl SharedLog {
         if !late {
             self.write_journal(view, device, journal, durable)?;
         }
-        self.write_dirty_pages(view, device, active)?;
+        self.write_dirty_pages(view, device, active, Haste::Hurried)?;
         memory.store(self.count(active), 0);
         if late {
             self.write_journal(view, device, journal, durable)?;
@@ -131,12 +131,12 @@ impl SharedLog {
                     memory.store(word, bits & !bit);
                     batch.push(page);
                     if batch.len() == BATCH_PAGES {
-                        self.write_batch(view, device, &mut batch, &mut copies)?;
+                        self.write_batch(view, device, &mut batch, &mut copies, Haste::Hurried)?;
                     }
                 }
             }
         }
-        self.write_batch(view, device, &mut batch, &mut copies).map(drop)
+        self.write_batch(view, device, &mut batch, &mut copies, Haste::Hurried).map(drop)
     }
 
     fn write_journal_header<M: Memory>(

@@ -46,6 +46,21 @@ pub struct CheckpointReport {
     pub given_back: u64,
 }
 
+/// How fast a checkpoint writes pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Haste {
+    /// One after another, unless commits press it: a device that is busy with one page has room for a block of the log.
+    Calm,
+    /// As fast as the device can: somebody waits for it.
+    Hurried,
+}
+
+/// Writes pages that stand one after another in `contents`, each when the one before it is written.
+fn write_one_by_one(device: &dyn Device, pages: &[u64], contents: &[u8]) -> std::io::Result<()> {
+    let mut each = pages.iter().zip(contents.chunks_exact(PAGE_BYTES as usize));
+    each.try_for_each(|(page, content)| device.write(DeviceFile::Heap, page * PAGE_BYTES, content))
+}
+
 /// What a checkpoint is to bring into the heap file.
 #[derive(Clone, Copy)]
 pub(super) struct Taken {
@@ -74,10 +89,23 @@ impl SharedLog {
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned): the device failed, now or earlier; nothing is freed.
     pub fn checkpoint<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
+        self.checkpoint_at(view, Haste::Hurried)
+    }
+
+    /// The same, so that commits meanwhile feel little of it, as long as nobody waits for its end. For the thread that runs
+    /// checkpoints in the background.
+    ///
+    /// # Errors
+    /// As [`SharedLog::checkpoint`].
+    pub fn checkpoint_calmly<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
+        self.checkpoint_at(view, Haste::Calm)
+    }
+
+    fn checkpoint_at<M: Memory>(&self, view: &View<M>, haste: Haste) -> Result<CheckpointReport> {
         let memory = &view.memory;
         lock(memory, self.checkpointing());
         memory.store(self.wanted(), 0);
-        let report = self.check_poison(memory).and_then(|()| self.run_checkpoint(view));
+        let report = self.check_poison(memory).and_then(|()| self.run_checkpoint(view, haste));
         let report =
             report.map(|report| CheckpointReport { given_back: self.give_back_clean(view), ..report });
         unlock(memory, self.checkpointing());
@@ -86,11 +114,11 @@ impl SharedLog {
         report
     }
 
-    pub(super) fn run_checkpoint<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
+    pub(super) fn run_checkpoint<M: Memory>(&self, view: &View<M>, haste: Haste) -> Result<CheckpointReport> {
         self.close_gate(view);
         let taken = self.take_dirty_pages(&view.memory);
         self.open_gate(&view.memory);
-        self.write_taken(view, taken)
+        self.write_taken(view, taken, haste)
     }
 
     /// Keeps commits out, and waits until nobody is in commit.
@@ -123,14 +151,19 @@ impl SharedLog {
     }
 
     /// Brings what was taken into the heap file, and says so in a slot.
-    pub(super) fn write_taken<M: Memory>(&self, view: &View<M>, taken: Taken) -> Result<CheckpointReport> {
+    pub(super) fn write_taken<M: Memory>(
+        &self,
+        view: &View<M>,
+        taken: Taken,
+        haste: Haste,
+    ) -> Result<CheckpointReport> {
         let (memory, device) = (&view.memory, self.device(view)?);
         let Taken { start, watermark, bitmap } = taken;
         let old_start = memory.load(self.start());
         if start == old_start {
             return Ok(CheckpointReport { start, watermark, ..CheckpointReport::default() });
         }
-        let pages = self.write_dirty_pages(view, device, bitmap)?;
+        let pages = self.write_dirty_pages(view, device, bitmap, haste)?;
         memory.store(self.count(bitmap), 0);
         // Even without a page: no slot speaks of what is not durable.
         self.wait_durable(view, watermark)?;
@@ -161,6 +194,7 @@ impl SharedLog {
         view: &View<M>,
         device: &dyn Device,
         taken: u64,
+        haste: Haste,
     ) -> Result<u64> {
         let memory = &view.memory;
         let mut copies = AlignedBuffer::new(BATCH_PAGES * PAGE_BYTES as usize);
@@ -178,11 +212,11 @@ impl SharedLog {
                 batch.push(64 * index + u64::from(bits.trailing_zeros()));
                 bits &= bits - 1;
                 if batch.len() == BATCH_PAGES {
-                    written += self.write_batch(view, device, &mut batch, &mut copies)?;
+                    written += self.write_batch(view, device, &mut batch, &mut copies, haste)?;
                 }
             }
         }
-        written += self.write_batch(view, device, &mut batch, &mut copies)?;
+        written += self.write_batch(view, device, &mut batch, &mut copies, haste)?;
         Ok(written)
     }
 
@@ -192,11 +226,14 @@ impl SharedLog {
         device: &dyn Device,
         batch: &mut Vec<u64>,
         copies: &mut [u8],
+        haste: Haste,
     ) -> Result<u64> {
         let memory = &view.memory;
         if batch.is_empty() {
             return Ok(0);
         }
+        // A checkpoint may take long.
+        self.grow_ahead(view);
         let end_before = memory.load(self.last_transaction());
         for (&page, copy) in batch.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
             copy_page(memory, page, copy);
@@ -209,9 +246,14 @@ impl SharedLog {
             };
             self.wait_durable(view, end)?;
         }
-        device
-            .write_pages(DeviceFile::Heap, batch, &copies[..batch.len() * PAGE_BYTES as usize])
-            .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))?;
+        let copies = &copies[..batch.len() * PAGE_BYTES as usize];
+        let is_calm = haste == Haste::Calm && !self.is_pressed(memory);
+        let written = if is_calm {
+            write_one_by_one(device, batch, copies)
+        } else {
+            device.write_pages(DeviceFile::Heap, batch, copies)
+        };
+        written.map_err(|error| self.poison(memory, Failure::HeapWrite, &error))?;
         if !device.is_direct(DeviceFile::Heap) {
             // A large flush would hold commits up.
             device.flush(DeviceFile::Heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;
@@ -219,6 +261,17 @@ impl SharedLog {
         let pages = batch.len() as u64;
         batch.clear();
         Ok(pages)
+    }
+
+    /// Writes what the newest slot says over the older one, after which nothing leads to what is in the log. No transaction runs, and no
+    /// other checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    pub(crate) fn repeat_slot<M: Memory>(&self, view: &View<M>) -> Result<()> {
+        let memory = &view.memory;
+        let (start, watermark) = (memory.load(self.start()), memory.load(self.last_transaction()));
+        self.write_slot(view, self.device(view)?, start, watermark)
     }
 
     /// Writes the next generation's slot over the older one, durably.

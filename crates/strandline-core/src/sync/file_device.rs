@@ -35,6 +35,8 @@ pub struct FileDevice {
     log: OpenFile,
     /// Bytes that the files have at least.
     sizes: [AtomicU64; 2],
+    /// From here on the heap file has no holes: it has grown since it was opened.
+    solid: AtomicU64,
     counts: Counts,
 }
 
@@ -175,7 +177,7 @@ impl FileDevice {
         // Of a file that cannot be looked at nothing is known, and the next access says why.
         let size = |file: &OpenFile| file.buffered.metadata().map_or(0, |about| about.len()).into();
         let sizes = [size(&heap), size(&log)];
-        Self { heap, log, sizes, counts: Counts::default() }
+        Self { heap, log, sizes, solid: u64::MAX.into(), counts: Counts::default() }
     }
 
     /// Fails if one of the files was deleted or cut short by somebody else: what is written to it would be lost.
@@ -308,17 +310,29 @@ impl Device for FileDevice {
 
     fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
         let buffered = &self.file(file).buffered;
+        let before = buffered.metadata()?.len();
         extend(buffered, bytes)?;
         buffered.sync_all()?;
+        if file == DeviceFile::Heap {
+            self.solid.fetch_min(before, Ordering::Relaxed);
+        }
         self.sizes[file as usize].fetch_max(bytes, Ordering::Relaxed);
         Ok(())
     }
 
     fn allocate(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
+        // Even where nothing is to be done, the system may have to wait for its own journal. Whoever punched a hole did so before a
+        // transaction by which others came to know of the space.
+        if file == DeviceFile::Heap && offset >= self.solid.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         allocate(&self.file(file).buffered, offset, bytes)
     }
 
     fn punch(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
+        if file == DeviceFile::Heap {
+            self.solid.fetch_max(offset + bytes, Ordering::Relaxed);
+        }
         system::punch(&self.file(file).buffered, offset, bytes)
     }
 

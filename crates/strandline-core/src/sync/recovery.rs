@@ -120,7 +120,7 @@ pub fn create(
     parameters.check()?;
     let (log, heap) = (DeviceFile::Log, DeviceFile::Heap);
     let ring = parameters.first_ring();
-    super::ring::extend(device, 0, ring).map_err(cannot("allocate", log))?;
+    super::ring::fill(device, ring).map_err(cannot("allocate", log))?;
     device.flush(log).map_err(cannot("flush", log))?;
     let lives = Lives { current: CREATION, previous: CREATION };
     let header = block::header(identity, ring, lives);

@@ -1,17 +1,20 @@
 //! The size of the ring, and what follows from it: where blocks lie, and when a checkpoint is wanted.
 //!
 //! A ring begins small and becomes larger while checkpoints would come too often, up to a bound. Block n lies at place n mod N, so N
-//! changes only while no block is needed:
+//! changes only while no block is needed whose place would change:
 //!
-//! 1. The file is made as long as it has to be, zeros, durably. The header says what N is, so that nobody looks there yet.
-//! 2. A checkpoint, during which the gate stays closed: nobody is in commit, and everything appended is durable, home in the heap file
-//!    and below the S of a durable slot.
-//! 3. The header with the new N is written, durably.
-//! 4. Now the gate is opened.
+//! 1. The file is made as long as it has to be, zeros, durably. The header says what N is, so that nobody looks there yet. Commits go on
+//!    meanwhile, and wait for a piece of zeros at most.
+//! 2. The gate is closed: nobody is in commit. The block being filled is closed, so that all blocks from S to F, the next one, are
+//!    written, or will be, by a flush that is under way.
+//! 3. If each of them has the same place in the larger ring, all is well. With twice as many blocks that is so whenever S lies in the
+//!    first half of the larger ring and F has not left it. Otherwise the gate is opened, and the next checkpoint gives another chance; or,
+//!    where somebody waits who needs more than the ring has, a checkpoint is taken now, with the gate closed, after which no block is needed.
+//! 4. The header with the new N is written, durably. Now the gate is opened.
 //!
-//! A crash before 3 leaves the old N, one after it the new one, and no block from S on has been written in either case: what lies at
-//! its place has a lower number, or is zeros. No number above S has been used, so that S + N, with which the next life begins, is
-//! above all that were, whichever N it is.
+//! A crash before 4 leaves the old N, one after it the new one, and the blocks that recovery needs are found with either. What lies at
+//! the place of a further one has a lower number, or is zeros. No number from S + N on has been used, with the old N, so that S + N, with
+//! which the next life begins, is above all that were, whichever N it is.
 //!
 //! Where the disk has no room for a longer file, the ring stays as it is until the pool is opened again.
 
@@ -19,27 +22,56 @@ use crate::error::Result;
 use crate::layout::View;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::latch::{lock, unlock};
-use crate::memory::{Memory, Step, VolatileAddress};
+use crate::memory::{Memory, Space, Step, VolatileAddress};
 
 use super::block::{self, BLOCK_BYTES, Lives};
+use super::checkpoint::Haste;
 use super::shared_log::{Failure, SharedLog};
+
+/// What is asked for: a checkpoint, or only that the heap file grows.
+const CHECKPOINT: u64 = 1;
+const GROWTH: u64 = 2;
 
 /// Blocks of zeros written at a time.
 const BATCH_BLOCKS: u64 = 256;
+/// The same, beside commits: their blocks wait for that long.
+const SMALL_BATCH_BLOCKS: u64 = 32;
 
-/// Makes a log file long enough for a ring of `ring` blocks, and fills the part for the blocks from place `first` on with zeros, really
-/// written, so that no later append allocates. Durable on return.
-pub(super) fn extend(device: &dyn Device, first: u64, ring: u64) -> std::io::Result<()> {
-    let log = DeviceFile::Log;
-    let (mut at, end) = (block::offset(first, ring), BLOCK_BYTES * (1 + ring));
-    device.grow(log, end)?;
-    let zeros = AlignedBuffer::new((BATCH_BLOCKS.min(ring) * BLOCK_BYTES) as usize);
+/// Calls `write` with offset and contents of pieces of zeros of `batch` blocks, for the places of a ring from `from` to `to`.
+fn write_zeros(
+    batch: u64,
+    from: u64,
+    to: u64,
+    write: impl Fn(u64, &[u8]) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let zeros = AlignedBuffer::new((batch.min(to - from) * BLOCK_BYTES) as usize);
+    let (mut at, end) = (BLOCK_BYTES * (1 + from), BLOCK_BYTES * (1 + to));
     while at < end {
         let length = (end - at).min(zeros.len() as u64);
-        device.write(log, at, &zeros[..length as usize])?;
+        write(at, &zeros[..length as usize])?;
         at += length;
     }
     Ok(())
+}
+
+/// Makes a new log file long enough for a ring of `ring` blocks, zeros, really written, so that no later append allocates. Durable after
+/// a flush.
+pub(super) fn fill(device: &dyn Device, ring: u64) -> std::io::Result<()> {
+    device.grow(DeviceFile::Log, BLOCK_BYTES * (1 + ring))?;
+    write_zeros(BATCH_BLOCKS, 0, ring, |at, zeros| device.write(DeviceFile::Log, at, zeros))
+}
+
+/// Makes a log file of a ring of `from` blocks, which goes on being written, long enough for `to`; durable on return.
+fn extend(device: &dyn Device, from: u64, to: u64) -> std::io::Result<()> {
+    device.grow(DeviceFile::Log, BLOCK_BYTES * (1 + to))?;
+    // Past the page cache: a flush of all of it together would hold up everybody for as long as that takes.
+    write_zeros(SMALL_BATCH_BLOCKS, from, to, |at, zeros| device.write_durable(DeviceFile::Log, at, zeros))
+}
+
+/// Whether the blocks that are needed, numbers `needed`, lie at the same places in a ring of `ring` blocks and in one of `larger`.
+fn places_agree(needed: &std::ops::Range<u64>, ring: u64, larger: u64) -> bool {
+    let &std::ops::Range { start, end } = needed;
+    start == end || (start % ring == start % larger && start / ring == (end - 1) / ring)
 }
 
 impl SharedLog {
@@ -54,6 +86,16 @@ impl SharedLog {
     /// Blocks that somebody waits for who needs more than the ring has; 0 for none.
     fn needed_word(&self) -> VolatileAddress {
         self.line(Self::RING_LINE).word(2)
+    }
+
+    /// Blocks that the log file has room for, zeros, where it is more than the ring.
+    fn extended_word(&self) -> VolatileAddress {
+        self.line(Self::RING_LINE).word(3)
+    }
+
+    /// Bytes that the heap file should soon have; 0: enough.
+    fn growth_word(&self) -> VolatileAddress {
+        self.line(Self::RING_LINE).word(4)
     }
 
     /// The ring is as large as the header says.
@@ -97,8 +139,8 @@ impl SharedLog {
         (larger > ring).then_some(larger)
     }
 
-    /// Makes the ring larger, if the disk has room for it; whether it is larger now. Called by a thread that is in no transaction, best
-    /// after a checkpoint, since commits wait for the one that this takes.
+    /// Makes the ring larger, if the disk has room for it and blocks that are needed need not move; whether it is larger now. Where somebody
+    /// waits for it, they are made unneeded. Called by a thread that is in no transaction, best after a checkpoint.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned): the device failed, now or earlier.
@@ -119,37 +161,43 @@ impl SharedLog {
         if blocks <= ring {
             return Ok(false);
         }
-        if extend(device, ring, blocks).is_err() {
-            memory.store(self.bound_word(), ring);
-            return Ok(false);
+        let from = ring.max(memory.load(self.extended_word()));
+        if from < blocks {
+            if extend(device, from, blocks).is_err() {
+                memory.store(self.bound_word(), ring);
+                return Ok(false);
+            }
+            device.flush(DeviceFile::Log).map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
+            memory.store(self.extended_word(), blocks);
         }
-        device.flush(DeviceFile::Log).map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
         self.close_gate(view);
         let done = self.enlarge_gated(view, device, blocks);
         self.open_gate(memory);
-        done.map(|()| true)
+        done
     }
 
-    fn enlarge_gated<M: Memory>(&self, view: &View<M>, device: &dyn Device, blocks: u64) -> Result<()> {
+    fn enlarge_gated<M: Memory>(&self, view: &View<M>, device: &dyn Device, blocks: u64) -> Result<bool> {
         let memory = &view.memory;
+        let ring = self.ring_blocks(memory);
+        lock(memory, self.latch());
+        let end = self.close_block(memory);
+        unlock(memory, self.latch());
+        let needed = memory.load(self.start())..end;
+        if !places_agree(&needed, ring, blocks) && !memory.omitted(Step::SyncRingPlaces) {
+            // The places of blocks agree again and again only where one ring is a multiple of the other.
+            if memory.load(self.needed_word()) <= ring && blocks.is_multiple_of(ring) {
+                return Ok(false);
+            }
+            let taken = self.take_dirty_pages(memory);
+            self.write_taken(view, taken, Haste::Hurried)?;
+        }
         let life = memory.load(self.life());
         // Recovery, which knows a header's life from the one before it, has ended: nobody asks for that any more.
         let lives = Lives { current: life, previous: life };
-        let early = memory.omitted(Step::SyncRingCheckpoint);
-        let write_header = || {
-            self.write_header(device, blocks, lives)
-                .map_err(|error| self.poison(memory, Failure::LogWrite, &error))
-        };
-        if early {
-            write_header()?;
-        }
-        let taken = self.take_dirty_pages(memory);
-        self.write_taken(view, taken)?;
-        if !early {
-            write_header()?;
-        }
+        self.write_header(device, blocks, lives)
+            .map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
         memory.store(self.ring_word(), blocks);
-        Ok(())
+        Ok(true)
     }
 
     /// Writes the log's header, durably.
@@ -178,23 +226,64 @@ impl SharedLog {
             || memory.load(self.count(active)) >= self.dirty_bound
     }
 
+    /// Whether commits will soon have to wait for the checkpoint that is running, or do.
+    pub(super) fn is_pressed<M: Memory>(&self, memory: &M) -> bool {
+        let used = memory.load(self.filling()).saturating_sub(memory.load(self.start()));
+        let active = memory.load(self.active_bitmap());
+        memory.load(self.queue()) != 0
+            || 4 * used >= 3 * self.ring_blocks(memory)
+            || memory.load(self.count(active)) >= self.dirty_bound
+    }
+
     /// Asks for a checkpoint, or wakes whoever waits to run one so that it looks why.
     pub fn request_checkpoint<M: Memory>(&self, memory: &M) {
-        memory.store(self.wanted(), 1);
+        memory.store(self.wanted(), CHECKPOINT);
         memory.wake(self.wanted());
     }
 
     /// Asks for a checkpoint unless one is asked for or running: whoever still needs one after it asks again.
     pub(super) fn ask_for_checkpoint<M: Memory>(&self, memory: &M) {
-        if memory.load(self.wanted()) == 0 && memory.load(self.checkpointing()) == 0 {
+        if memory.load(self.wanted()) != CHECKPOINT && memory.load(self.checkpointing()) == 0 {
             self.request_checkpoint(memory);
         }
     }
 
-    /// Blocks until a checkpoint is asked for. For the thread that runs them.
-    pub fn wait_for_request<M: Memory>(&self, view: &View<M>) {
-        while view.memory.load(self.wanted()) == 0 {
-            view.memory.wait(self.wanted(), 0);
+    /// Blocks until something is asked for; whether it is a checkpoint. For the thread that runs them.
+    pub fn wait_for_request<M: Memory>(&self, view: &View<M>) -> bool {
+        let memory = &view.memory;
+        loop {
+            match memory.load(self.wanted()) {
+                0 => memory.wait(self.wanted(), 0),
+                GROWTH if memory.compare_exchange(self.wanted(), GROWTH, 0).is_ok() => return false,
+                GROWTH => {}
+                _ => return true,
+            }
+        }
+    }
+
+    // ---- the heap file ----
+
+    /// Asks whoever runs checkpoints to have the heap file grow to `bytes` bytes before a transaction needs them: extending a file and
+    /// making that durable takes longer than a commit.
+    #[cold]
+    pub(crate) fn ask_for_growth<M: Memory>(&self, memory: &M, bytes: u64) {
+        memory.store(self.growth_word(), bytes);
+        if memory.compare_exchange(self.wanted(), 0, GROWTH).is_ok() {
+            memory.wake(self.wanted());
+        }
+    }
+
+    /// Has the heap file grow if that was asked for.
+    pub fn grow_ahead<M: Memory>(&self, view: &View<M>) {
+        let memory = &view.memory;
+        let bytes = memory.load(self.growth_word());
+        if bytes == 0 {
+            return;
+        }
+        memory.store(self.growth_word(), 0);
+        if bytes > memory.size(Space::Persistent) {
+            // Where the disk is full the transaction that needs more finds out.
+            let _ = memory.grow(bytes, bytes);
         }
     }
 

@@ -252,7 +252,7 @@ impl SharedLog {
     fn poison_word(&self) -> VolatileAddress {
         self.line(10)
     }
-    /// 1 when a checkpoint was asked for.
+    /// What was asked for, if anything: 1 a checkpoint, 2 that the heap file grows.
     pub(super) fn wanted(&self) -> VolatileAddress {
         self.line(11)
     }

@@ -111,7 +111,10 @@ impl Files {
             let checkpoints = scope.spawn(move || {
                 let mut taken = 0;
                 loop {
-                    self.log.wait_for_request(&runner);
+                    if !self.log.wait_for_request(&runner) {
+                        self.log.grow_ahead(&runner);
+                        continue;
+                    }
                     if stop.load(Ordering::SeqCst) {
                         return taken;
                     }

@@ -165,6 +165,9 @@ impl<T: Read + ?Sized> Read for &mut T {
     fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
         T::is_allocated(self, at)
     }
+    fn next_allocated(&mut self, from: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        T::next_allocated(self, from)
+    }
     fn tolerate(
         &mut self,
         body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,

@@ -92,6 +92,27 @@ pub trait Read {
         Ok(words)
     }
 
+    /// Reads words from several places, those of `at`, which may be far apart: the processor can wait for all of them together.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
+    /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+    /// let mut words = [0; 2];
+    /// worker.view(|tx| tx.read_each(&[tx.root(2), tx.root(0)], &mut words))?;
+    /// assert_eq!(words, [3, 1]);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::read`].
+    fn read_each(&mut self, at: &[PersistentAddress], into: &mut [u64]) -> Result<(), Abort> {
+        for (&at, word) in at.iter().zip(into) {
+            *word = self.read(at)?;
+        }
+        Ok(())
+    }
+
     /// The address of root word `index`, one of eight that structures hang from.
     ///
     /// ```
@@ -147,6 +168,23 @@ pub trait Read {
     /// # Errors
     /// A conflict.
     fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort>;
+
+    /// The first block or large object that is allocated and begins at or behind `from`, and its bytes.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
+    /// let (small, large) = worker.run(|tx| Ok((tx.alloc(100)?, tx.alloc(5000)?)))?;
+    /// let first = worker.view(|tx| tx.next_allocated(PersistentAddress::NULL))?;
+    /// assert_eq!(first, Some((small, 128)));
+    /// let second = worker.view(|tx| tx.next_allocated(small.word(1)))?;
+    /// assert_eq!(second, Some((large, 8192)));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    fn next_allocated(&mut self, from: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort>;
 
     /// Runs `body`, which can only read. What it fails with is returned, and the transaction goes on as if it had not
     /// been tried: for looking over what may be damaged.

@@ -1,5 +1,7 @@
 //! Compaction gives space back to the file system, beside transactions and snapshots, and what is there stays.
 
+use std::os::unix::fs::FileExt;
+
 use strandline_core::engine::{Control, Setup, SingleWriter, Stm};
 use strandline_core::layout::Geometry;
 use strandline_core::memory::{Native, PersistentAddress};
@@ -71,6 +73,11 @@ fn empties<C: Control<Native>>(setup: impl Into<Setup<C>> + Copy, domain: Domain
     assert_eq!(usage.free_chunks * pool.layout().geometry.chunk_bytes, usage.total_bytes);
     let report = pool.compact().unwrap();
     assert!(report.disk_bytes < 8 << 20, "{report:?}");
+    let length = || std::fs::metadata(&path).unwrap().len();
+    assert!(length() > 48 << 20, "it is cut off when nobody has it open");
+    pool.close().unwrap();
+    assert!(length() < 4 << 20, "{}", length());
+    let pool = setup.into().open(&path, &options(domain)).unwrap();
     // What is taken again is there when the pool is opened again.
     let blocks = fill(&pool, 20 << 20);
     pool.close().unwrap();
@@ -83,6 +90,42 @@ fn an_emptied_pool_takes_little_of_the_disk() {
     for domain in [Domain::Sync, Domain::Process] {
         empties(Stm, domain);
         empties(SingleWriter, domain);
+    }
+}
+
+/// As after a crash between lowering `reached` and cutting the file off; and the newest slot is lost, so that the other one says what is
+/// replayed: nothing, or it could lie behind the end of the file.
+#[test]
+fn a_file_that_was_about_to_be_cut_off_opens() {
+    for domain in [Domain::Sync, Domain::Process] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("pool");
+        let pool = Pool::create(&path, &options(domain)).unwrap();
+        let kept = fill(&pool, 1 << 20);
+        let blocks = fill(&pool, 20 << 20);
+        let mut worker = pool.worker().unwrap();
+        blocks.into_iter().for_each(|(block, _)| worker.run_later(|tx| tx.free(block)).unwrap().0);
+        drop(worker);
+        pool.compact().unwrap();
+        pool.close().unwrap();
+        let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+        let short = file.metadata().unwrap().len();
+        assert!(short < 12 << 20, "{short}");
+        file.set_len(short + (20 << 20)).unwrap();
+        if domain == Domain::Sync {
+            let generation = |slot: &u64| {
+                let mut word = [0; 8];
+                file.read_exact_at(&mut word, slot * 4096 + 8).unwrap();
+                u64::from_le_bytes(word)
+            };
+            let newest = [1, 2].into_iter().max_by_key(generation).unwrap();
+            file.write_all_at(&[0; 512], newest * 4096).unwrap();
+        }
+        let pool = Pool::open(&path, &options(domain)).unwrap();
+        assert_eq!(pool.recovery().replayed(), 0);
+        are_whole(&pool, &kept);
+        pool.close().unwrap();
+        assert_eq!(file.metadata().unwrap().len(), short);
     }
 }
 

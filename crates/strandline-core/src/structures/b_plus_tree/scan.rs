@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 use super::groups::Group;
 use super::node::Node;
 use super::{BPlusTree, KIND, LINK, NODE_MAGIC, behind};
-use crate::memory::PersistentAddress;
+use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::structures::ordered::{is_before, is_behind};
 use crate::structures::value::Word;
 use crate::transaction::{Abort, Read};
@@ -136,7 +136,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
                         return Err(Self::impossible(tx, leaf));
                     }
                     let pair = self.pair_at(leaf, number);
-                    let key = K::from_word(tx.read(pair)?);
+                    let [key, value] = tx.read_array(pair)?;
+                    let key = K::from_word(key);
                     if last.is_some_and(|last| key <= last) {
                         return Err(KIND.damaged(tx, leaf, "keys out of order"));
                     }
@@ -144,8 +145,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
                         return Ok(());
                     }
                     last = Some(key);
-                    let value = V::from_word(tx.read(pair.word(1))?);
-                    if visit(key, value)?.is_break() {
+                    if visit(key, V::from_word(value))?.is_break() {
                         return Ok(());
                     }
                 }
@@ -155,6 +155,13 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             if leaf.is_null() {
                 return Ok(());
             }
+            // A leaf after the first is mostly gone through as a whole.
+            let mut lines = [leaf; 8];
+            let count = (self.pairs + 16 * self.shape.pairs).div_ceil(LINE_BYTES).min(8) as usize;
+            for (line, number) in lines.iter_mut().zip(0..) {
+                *line = leaf.byte(number * LINE_BYTES);
+            }
+            tx.read_each(&lines[..count], &mut [0; 8])?;
             if tx.read(leaf)? != NODE_MAGIC << 8 || Group(tx.read(Self::group_at(leaf, 0))?).count() == 0 {
                 return Err(KIND.damaged(tx, leaf, "no leaf, or an empty one, among its leaves"));
             }

@@ -1,0 +1,72 @@
+//! A pool's file becomes shorter when the pool is closed: by what it has grown beyond the chunks that it was given; and, after a
+//! compaction, by the chunks at its end that nothing is in.
+//!
+//! Nobody has the pool open then but the one who closes it, so that there is no snapshot, no transaction, and nothing remembers
+//! where chunks were free. In this order:
+//!
+//! 1. Everything is home, durably, and no recovery will replay anything: in the `Sync` domain both checkpoint slots say so, also should
+//!    one of them be damaged later.
+//! 2. The word `reached` is lowered, durably. The table's words from there on are zero already.
+//! 3. The file is cut off.
+//!
+//! A crash between 2 and 3 leaves a file that is longer than `reached` says, as growth does. The other way round it would be too short, and
+//! refused.
+
+use crate::error::{Error, Result};
+use crate::heap;
+use crate::layout::{PAGE_BYTES, View};
+use crate::memory::{AlignedBuffer, Device, DeviceFile, Memory, Native, Step};
+use crate::sync::SharedLog;
+
+/// Chunks that the pool is to keep: all that it has, or, where `compacted`, as far as there is anything in them.
+fn kept<M: Memory>(view: &View<M>, compacted: bool) -> u64 {
+    if compacted { heap::used_end(view).max(1) } else { heap::reached_by(view) }
+}
+
+/// Lowers `reached`, durably; the bytes that the file is to have. In the `Sync` domain, where `log` has just taken the last checkpoint.
+pub(super) fn lower_synced(
+    view: &View<Native>,
+    device: &dyn Device,
+    log: &SharedLog,
+    compacted: bool,
+) -> Result<u64> {
+    let chunks = kept(view, compacted);
+    if chunks < heap::reached_by(view) {
+        log.repeat_slot(view)?;
+        let at = view.layout.reached().offset();
+        let page_at = at / PAGE_BYTES * PAGE_BYTES;
+        let mut page = AlignedBuffer::new(PAGE_BYTES as usize);
+        let mut write = || {
+            device.read(DeviceFile::Heap, page_at, &mut page)?;
+            let inside = (at - page_at) as usize;
+            page[inside..inside + 8].copy_from_slice(&chunks.to_le_bytes());
+            device.write(DeviceFile::Heap, page_at, &page)?;
+            device.flush(DeviceFile::Heap)
+        };
+        write().map_err(|error| Error::io("write how many chunks the pool has", error))?;
+    }
+    Ok(view.layout.end_of(chunks).offset())
+}
+
+/// The same in a domain in which stores reach the file; the pool is marked as closed.
+pub(super) fn lower_stored(view: &View<Native>, compacted: bool) -> u64 {
+    let (memory, chunks) = (&view.memory, kept(view, compacted));
+    if chunks < heap::reached_by(view) {
+        memory.store(view.layout.reached(), chunks);
+        memory.write_back(view.layout.reached(), Step::MarkState);
+        memory.fence(Step::MarkState);
+    }
+    view.layout.end_of(chunks).offset()
+}
+
+/// Cuts the file off after `bytes` bytes, if it is longer.
+pub(super) fn cut(file: &std::fs::File, bytes: u64) -> Result<()> {
+    let cut = || {
+        if file.metadata()?.len() > bytes {
+            file.set_len(bytes)?;
+            file.sync_all()?;
+        }
+        Ok(())
+    };
+    cut().map_err(|error| Error::io("cut off the end of the pool's file", error))
+}
