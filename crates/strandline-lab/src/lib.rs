@@ -32,7 +32,9 @@ pub use paper::{
 };
 pub use report::{Run, html, overview, scoreboard};
 pub use results::json;
-pub use session::{Effort, Error, Evaluation, Interval, Pace, Session, Settings, Simulation, reproduce};
+pub use session::{
+    Effort, Error, Evaluation, Interval, Pace, Session, Settings, Simulation, reproduce, reproduce_with,
+};
 pub use verdict::{Baseline, MARGIN, TOLERANCE, Verdict, above, exact, headline, trend};
 
 /// The examples of the architecture page, compiled and run.

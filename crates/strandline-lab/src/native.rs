@@ -57,9 +57,9 @@ pub struct Cell {
 
 impl Cell {
     /// How many measurements these cells take.
-    pub fn steps(cells: &[Self], session: &Session) -> u64 {
-        Self::here(cells, session).count() as u64 * session.pace().repetitions
-            + simulated::steps(cells, session)
+    pub fn steps(figure: &str, cells: &[Self], session: &Session) -> u64 {
+        Self::here(cells, session).count() as u64 * session.repetitions(figure).count() as u64
+            + simulated::steps(figure, cells, session)
     }
 
     /// Those that are measured here: threads that share a core would measure the scheduler.
@@ -172,7 +172,7 @@ pub fn measure(
             }
         }
         let mut rows = vec![Vec::new(); group.len()];
-        for repetition in session.repetitions() {
+        for repetition in session.repetitions(figure) {
             for (cell, rows) in group.iter().zip(&mut rows) {
                 if let Some((_, pool)) = pools.iter_mut().find(|(key, _)| *key == cell.pool()) {
                     rows.push(cell.measure(pool, session, repetition)?);

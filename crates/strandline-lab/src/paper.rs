@@ -96,6 +96,14 @@ pub enum Site {
     Simulated,
 }
 
+impl Site {
+    /// Whether a claim is judged here by a figure that is measured both natively and on a machine.
+    pub(crate) fn judges(self, figure: &str) -> bool {
+        let claims = PAPERS.iter().filter(|paper| paper.natively).flat_map(|paper| paper.claims);
+        claims.into_iter().any(|claim| claim.figure == Some(figure) && claim.venue.site == self)
+    }
+}
+
 /// Where a claim is judged, and why there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Venue {

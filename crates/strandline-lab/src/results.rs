@@ -8,7 +8,7 @@ use crate::paper::{Beside, Finding, Measured, Paper};
 use crate::session::{Effort, Evaluation};
 
 /// Everything that a run found, as `results.json` has it.
-pub fn json(evaluations: &[Evaluation], machine: &Machine, commit: Option<&str>, command: &str) -> Value {
+pub fn json(evaluations: &[&Evaluation], machine: &Machine, commit: Option<&str>, command: &str) -> Value {
     let claims: Vec<_> = evaluations
         .iter()
         .flat_map(|evaluation| {
@@ -28,8 +28,14 @@ pub fn json(evaluations: &[Evaluation], machine: &Machine, commit: Option<&str>,
                 "repetitions": evaluation.pace.repetitions,
                 "seconds_of_each": evaluation.pace.duration.as_secs_f64(),
                 "seed": evaluation.seed,
+                "finished": evaluation.finished,
                 "seconds": evaluation.seconds,
                 "processor_seconds": evaluation.processor_seconds,
+                "processor_seconds_of_figures": evaluation
+                    .of_figures
+                    .iter()
+                    .map(|&(figure, seconds)| (figure.to_owned(), json!(seconds)))
+                    .collect::<serde_json::Map<_, _>>(),
                 "series": evaluation.measurements,
             })
         })

@@ -56,6 +56,9 @@ pub struct Pace {
     pub repetitions: u64,
 }
 
+/// Repetitions of what stands beside what is judged, and is judged by nothing: enough for a median.
+const BESIDE: u64 = 3;
+
 impl Pace {
     /// When a native run ends; where it has no time, after a few transactions.
     pub fn length(&self) -> Length {
@@ -203,21 +206,17 @@ impl Session {
         figures.iter().map(|figure| (figure.steps)(self)).sum()
     }
 
-    /// Measures figures; how many processors other programs took meanwhile, by figure.
+    /// Measures a figure; how many processors other programs took meanwhile, where the system says so.
     fn measure(
         &self,
-        figures: &[&FigureSpec],
+        figure: &FigureSpec,
         note: &str,
         into: &mut Measurements,
-    ) -> Result<Vec<(&'static str, f64)>, Error> {
-        let mut others = Vec::new();
-        for figure in figures {
-            self.progress.set_message(format!("{}: {}{note}", figure.number, figure.title));
-            let watch = Watch::begin();
-            (figure.run)(self, into)?;
-            others.extend(watch.others().map(|others| (figure.id, others)));
-        }
-        Ok(others)
+    ) -> Result<Option<f64>, Error> {
+        self.progress.set_message(format!("{}: {}{note}", figure.number, figure.title));
+        let watch = Watch::begin();
+        (figure.run)(self, into)?;
+        Ok(watch.others())
     }
 
     /// Judges claims by what was measured.
@@ -240,29 +239,25 @@ impl Session {
         claims.iter().map(one).collect()
     }
 
-    /// Judges claims, and measures again what noise decides.
+    /// Measures a figure and judges its claims, and measures it again while noise decides one of them.
     fn until_decided(
         &self,
-        figures: &[&'static FigureSpec],
+        figure: &FigureSpec,
         claims: &[(&'static Claim, &'static ClaimSpec)],
         measurements: &mut Measurements,
-        others: &mut Vec<(&'static str, f64)>,
-    ) -> Result<Vec<Judged>, Error> {
-        let mut round = 1;
-        loop {
-            let judged = self.judge(claims, measurements)?;
-            let is_undecided = |figure: &&&FigureSpec| {
-                judged.iter().any(|judged| judged.spec.figure == Some(figure.id) && judged.is_undecided())
-            };
-            let undecided: Vec<_> = figures.iter().filter(is_undecided).copied().collect();
-            if undecided.is_empty() || round == noise::ROUNDS {
-                return Ok(judged);
+    ) -> Result<Vec<(&'static Claim, Finding)>, Error> {
+        let mut most = self.measure(figure, "", measurements)?;
+        let mut judged = self.judge(claims, measurements)?;
+        for round in 1..noise::ROUNDS {
+            if !judged.iter().any(Judged::is_undecided) {
+                break;
             }
             let again = Self { machine: None, round, ..self.clone() };
-            self.progress.inc_length(again.steps(&undecided));
-            others.extend(again.measure(&undecided, ", again", measurements)?);
-            round += 1;
+            self.progress.inc_length((figure.steps)(&again));
+            most = most.into_iter().chain(again.measure(figure, ", again", measurements)?).reduce(f64::max);
+            judged = self.judge(claims, measurements)?;
         }
+        Ok(judged.into_iter().map(|judged| judged.finding(most)).collect())
     }
 
     /// What has to be run for a claim, if this session does not run it.
@@ -348,9 +343,10 @@ impl Session {
         Pace { warm_up, duration, repetitions }
     }
 
-    /// The numbers of this round's native repetitions.
-    pub fn repetitions(&self) -> std::ops::Range<u64> {
+    /// The numbers of this round's native repetitions of a figure: fewer where no claim is judged by them.
+    pub fn repetitions(&self, figure: &str) -> std::ops::Range<u64> {
         let each = self.pace().repetitions;
+        let each = if Site::Native.judges(figure) { each } else { each.min(BESIDE) };
         self.round * each..(self.round + 1) * each
     }
 
@@ -426,6 +422,19 @@ pub struct Evaluation {
     pub seconds: f64,
     /// Processor time that it took.
     pub processor_seconds: f64,
+    /// Processor time that each figure took, with what was repeated, in seconds; by its id.
+    pub of_figures: Vec<(&'static str, f64)>,
+    /// Whether this is all that there will be.
+    pub finished: bool,
+}
+
+impl Evaluation {
+    /// Adds findings, in the order of the paper's claims.
+    fn add(&mut self, rows: impl IntoIterator<Item = (&'static Claim, Finding)>) {
+        self.rows.extend(rows);
+        let paper = self.paper;
+        self.rows.sort_by_key(|(claim, _)| paper.data().position(|other| other.id == claim.id));
+    }
 }
 
 /// A claim, judged by the medians of what was measured and by other draws of its repetitions.
@@ -441,6 +450,22 @@ impl Judged {
     fn is_undecided(&self) -> bool {
         noise::decides(self.finding.verdict, &self.draws)
     }
+
+    /// The claim with what was found, and with what disturbed it: other programs took so many processors while its figure was
+    /// measured.
+    fn finding(self, others: Option<f64>) -> (&'static Claim, Finding) {
+        let is_undecided = self.is_undecided();
+        let Self { claim, spec, mut finding, draws } = self;
+        if is_undecided {
+            finding = finding.decided_by_noise(&draws);
+        }
+        if let Some(others) =
+            others.filter(|&others| spec.venue.site == Site::Native && noise::is_loaded(others))
+        {
+            finding = finding.beside_others(others);
+        }
+        (claim, finding)
+    }
 }
 
 /// Measures a paper's figures and judges its claims.
@@ -452,6 +477,19 @@ pub fn reproduce(
     settings: &Settings,
     progress: &ProgressBar,
 ) -> Result<Evaluation, Error> {
+    reproduce_with(paper, settings, progress, |_| Ok::<_, Error>(()))
+}
+
+/// As [`reproduce`]; `so_far` is shown what is known after each figure, of which the claims are judged as soon as it is measured.
+///
+/// # Errors
+/// As there, and what `so_far` says.
+pub fn reproduce_with<E: From<Error>>(
+    paper: &'static Paper,
+    settings: &Settings,
+    progress: &ProgressBar,
+    mut so_far: impl FnMut(&Evaluation) -> Result<(), E>,
+) -> Result<Evaluation, E> {
     let (since, processor_since) = (Instant::now(), own_processor_time());
     let session = Session::begin(paper, settings, progress)?;
     let chosen = |id: &str| settings.claims.is_empty() || settings.claims.iter().any(|claim| claim == id);
@@ -466,7 +504,7 @@ pub fn reproduce(
         .flat_map(|interval| interval.values.iter().map(|value| (interval.key.as_str(), value.as_str())))
         .collect();
     if !varied.is_empty() && paper.natively && !matches!(settings.simulation, Simulation::Papers) {
-        return Err(Error::Usage("intervals are of the paper's machine: leave --machine out".into()));
+        return Err(Error::Usage("intervals are of the paper's machine: leave --machine out".into()).into());
     }
     // What depends on the machine that is varied, and on nothing else.
     let is_varied = |claim: &ClaimSpec| claim.venue.site == Site::Simulated;
@@ -490,51 +528,65 @@ pub fn reproduce(
     let of_varied = varied.iter().map(|(_, _, session)| session.steps(&again)).sum::<u64>();
     progress.set_length(session.steps(&figures) + of_varied);
 
-    let mut measurements = Measurements::default();
-    let mut others = session.measure(&figures, "", &mut measurements)?;
     let claims: Vec<_> = paper
         .data()
         .filter(|claim| chosen(&claim.id))
         .filter_map(|claim| Some((claim, paper.claim(&claim.id)?)))
         .collect();
-    let judged = session.until_decided(&figures, &claims, &mut measurements, &mut others)?;
-    let mut rows = Vec::new();
-    for judged in judged {
-        let is_undecided = judged.is_undecided();
-        let Judged { claim, spec, mut finding, draws } = judged;
-        if is_undecided {
-            finding = finding.decided_by_noise(&draws);
-        }
-        let of_figure = others.iter().filter(|(figure, _)| spec.figure == Some(*figure));
-        let most = of_figure.map(|(_, others)| *others).fold(0.0, f64::max);
-        if spec.venue.site == Site::Native && noise::is_loaded(most) {
-            finding = finding.beside_others(most);
-        }
-        let missing = session.missing(paper, spec);
-        rows.push((claim, missing.into_iter().fold(finding, Finding::elsewhere)));
+    let of_figure = |figure: Option<&str>| -> Vec<_> {
+        claims.iter().filter(|(_, spec)| spec.figure == figure).copied().collect()
+    };
+    let mut evaluation = Evaluation {
+        paper,
+        figures: Vec::new(),
+        measurements: Measurements::default(),
+        rows: Vec::new(),
+        effort: session.effort,
+        pace: session.pace(),
+        seed: session.seed,
+        seconds: 0.0,
+        processor_seconds: 0.0,
+        of_figures: Vec::new(),
+        finished: false,
+    };
+    let mut show = |evaluation: &mut Evaluation| {
+        evaluation.seconds = since.elapsed().as_secs_f64();
+        evaluation.processor_seconds = (own_processor_time() - processor_since).as_secs_f64();
+        so_far(evaluation)
+    };
+    let of_the_code = session.judge(&of_figure(None), &evaluation.measurements)?;
+    evaluation.add(of_the_code.into_iter().map(|judged| judged.finding(None)));
+    for figure in figures {
+        let processor_since = own_processor_time();
+        let rows =
+            session.until_decided(figure, &of_figure(Some(figure.id)), &mut evaluation.measurements)?;
+        let missing = |(claim, finding): (&'static Claim, Finding)| {
+            let missing = paper.claim(&claim.id).and_then(|spec| session.missing(paper, spec));
+            (claim, missing.into_iter().fold(finding, Finding::elsewhere))
+        };
+        evaluation.add(rows.into_iter().map(missing));
+        evaluation.figures.push(figure);
+        let took = (own_processor_time() - processor_since).as_secs_f64();
+        evaluation.of_figures.push((figure.id, took));
+        show(&mut evaluation)?;
     }
     for (key, value, session) in &varied {
         let mut measurements = Measurements::default();
-        session.measure(&again, &format!(", {key} = {value}"), &mut measurements)?;
-        for ((_, finding), (claim, spec)) in rows.iter_mut().zip(&claims) {
+        for figure in &again {
+            session.measure(figure, &format!(", {key} = {value}"), &mut measurements)?;
+        }
+        for ((_, finding), (claim, spec)) in evaluation.rows.iter_mut().zip(&claims) {
             if is_varied(spec) {
                 let Finding { measured, verdict, .. } = (spec.judge)(claim, session, &measurements)?;
                 let (key, value) = ((*key).into(), (*value).into());
                 finding.interval.push(At { key, value, measured, verdict });
             }
         }
+        show(&mut evaluation)?;
     }
-    Ok(Evaluation {
-        paper,
-        figures,
-        measurements,
-        rows,
-        effort: session.effort,
-        pace: session.pace(),
-        seed: session.seed,
-        seconds: since.elapsed().as_secs_f64(),
-        processor_seconds: (own_processor_time() - processor_since).as_secs_f64(),
-    })
+    evaluation.finished = true;
+    show(&mut evaluation)?;
+    Ok(evaluation)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use strandline_lab::machine::Machine;
 use strandline_lab::{
     Effort, Evaluation, Finding, PAPERS, Paper, Run, Settings, Simulation, Site, Verdict, claims, html, json,
-    overview, reproduce, scoreboard,
+    overview, reproduce, reproduce_with, scoreboard,
 };
 
 fn settings(claims: &[&str]) -> Settings {
@@ -53,6 +53,7 @@ fn every_paper_gives_a_report() {
     }
 
     let machine = Machine::here();
+    let evaluations: Vec<_> = evaluations.iter().collect();
     let results = json(&evaluations, &machine, Some("abc"), "strandline reproduce");
     // Numbers that are not finite would read back as null.
     let results: Value = serde_json::from_str(&results.to_string()).unwrap();
@@ -155,6 +156,30 @@ fn one_claim_runs_one_figure() {
     assert!(error.to_string().contains("B22"), "{error}");
 }
 
+/// Who ends a run early keeps the claims of the figures that were measured, and sees that it was not all.
+#[test]
+fn claims_are_known_as_soon_as_their_figure_is_measured() {
+    let mut seen = Vec::new();
+    let evaluation =
+        reproduce_with(paper("wrap"), &settings(&["W8", "W1", "W5"]), &ProgressBar::hidden(), |known| {
+            let row = json(&[known], &Machine::here(), None, "");
+            assert_eq!(row["papers"][0]["finished"], known.finished);
+            let ids: Vec<_> = known.rows.iter().map(|(claim, _)| claim.id.as_str()).collect();
+            seen.push((ids.join(" "), known.finished));
+            Ok::<_, strandline_lab::Error>(())
+        });
+    let seen: Vec<_> = seen.iter().map(|(ids, finished)| (ids.as_str(), *finished)).collect();
+    assert_eq!(seen, [("W1", false), ("W1 W5", false), ("W1 W5 W8", false), ("W1 W5 W8", true)]);
+    assert_eq!(evaluation.unwrap().of_figures.len(), 3);
+
+    // What cannot be written ends the run.
+    let error = strandline_lab::Error::Usage("the disk is full".into());
+    let mut error = Some(error);
+    let ended =
+        reproduce_with(paper("wrap"), &settings(&[]), &ProgressBar::hidden(), |_| Err(error.take().unwrap()));
+    assert!(ended.unwrap_err().to_string().contains("disk"));
+}
+
 #[test]
 fn open_parameters_are_varied() {
     let progress = ProgressBar::hidden();
@@ -169,7 +194,7 @@ fn open_parameters_are_varied() {
     assert_eq!(values, ["600", "1200"]);
     assert_eq!(varied.interval[1].measured, varied.measured, "1200 is what the machine has");
     assert_ne!(varied.interval[0].measured, varied.measured);
-    let row = json(&[evaluation], &Machine::here(), None, "")["claims"][0].clone();
+    let row = json(&[&evaluation], &Machine::here(), None, "")["claims"][0].clone();
     assert_eq!(row["interval"][0]["key"], "nvm.write_ns");
     assert!(row["holds_for"]["nvm.write_ns"].is_array());
     for wrong in ["nvm.write_ns=-1", "nvm.wirte_ns=5"] {
@@ -232,7 +257,7 @@ fn the_place_where_a_claim_is_judged_is_fixed() {
     assert!(beside(&b2, "simulated") && !beside(&b2, "clflush"), "{b2:?}");
     assert!(beside(&b8, "clflush") && !beside(&b8, "simulated"), "{b8:?}");
     assert!(b2.verdict != Verdict::NotRun && b8.verdict != Verdict::NotRun);
-    let row = json(&[evaluation], &Machine::here(), None, "")["claims"][0].clone();
+    let row = json(&[&evaluation], &Machine::here(), None, "")["claims"][0].clone();
     assert_eq!(row["judged"]["site"], "native");
     assert!(row["judged"]["because"].as_str().unwrap().contains("busy-waits"));
 

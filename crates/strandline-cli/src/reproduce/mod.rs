@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use strandline_lab::machine::{self, Machine};
-use strandline_lab::{Effort, Error, Evaluation, Interval, PAPERS, Paper, Settings, Simulation, reproduce};
+use strandline_lab::{
+    Effort, Error, Evaluation, Interval, PAPERS, Paper, Settings, Simulation, reproduce_with,
+};
 use strandline_sim::file;
 
 use crate::failure::{Failure, Outcome};
@@ -36,7 +38,7 @@ pub struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Transactions to record for each curve of deferred-commit's Fig. 6 [default: the paper's 10,000,000, which take
-    /// three quarters of a processor hour; 20,000 with --quick]
+    /// some 35 processor minutes; 20,000 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     transactions: Option<u64>,
     /// Varies an open parameter of the paper's simulated machine, and says for which values each claim holds; may be given
@@ -83,8 +85,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let names: Vec<_> = papers.iter().map(|paper| paper.name).collect();
         PathBuf::from(format!("reproduce-{}", if all { ALL.into() } else { names.join("-") }))
     });
-    // Better to fail before measuring for half an hour.
-    std::fs::create_dir_all(&out).map_err(Failure::io(format!("create {}", out.display())))?;
+    // Better to fail before measuring for an hour.
+    create(&out)?;
     let (here, date) = (Machine::here(), machine::now());
     let progress = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}, {eta} to go") {
@@ -99,6 +101,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let (commit, command) = (machine::commit(), arguments.command());
     let run =
         strandline_lab::Run { machine: &here, commit: commit.as_deref(), command: &command, date: &date };
+    let results = |known: &[&Evaluation]| {
+        let results = strandline_lab::json(known, &here, commit.as_deref(), &command);
+        serde_json::to_string_pretty(&results)
+            .map_err(|error| Failure::Other(format!("cannot write the results: {error}")))
+    };
     let mut evaluations = Vec::new();
     for paper in papers {
         let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
@@ -111,30 +118,32 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             simulation: if paper.natively { simulation.clone() } else { Simulation::Papers },
             intervals: arguments.intervals.clone(),
         };
+        // Each figure as it comes: who ends the run early keeps what is known.
+        let so_far = |evaluation: &Evaluation| {
+            let known: Vec<_> = evaluations.iter().chain([evaluation]).collect();
+            write(&out.join("results.json"), &results(&known)?)?;
+            if all {
+                let folder = out.join(paper.name);
+                create(&folder)?;
+                write(&folder.join("index.html"), &strandline_lab::html(&[evaluation], &run))
+            } else {
+                write(&out.join("index.html"), &strandline_lab::html(&known, &run))
+            }
+        };
         progress.reset();
-        evaluations.push(reproduce(paper, &settings, &progress)?);
-        if all {
-            // Each as it comes.
-            let folder = out.join(paper.name);
-            std::fs::create_dir_all(&folder).map_err(Failure::io(format!("create {}", folder.display())))?;
-            let last = &evaluations[evaluations.len() - 1..];
-            write(&folder.join("index.html"), &strandline_lab::html(last, &run))?;
-        }
+        let evaluation = reproduce_with(paper, &settings, &progress, so_far)?;
+        evaluations.push(evaluation);
     }
     progress.finish_and_clear();
 
-    let results = strandline_lab::json(&evaluations, &here, commit.as_deref(), &command);
-    let results = serde_json::to_string_pretty(&results)
-        .map_err(|error| Failure::Other(format!("cannot write the results: {error}")))?;
-    let scoreboard = strandline_lab::scoreboard(&evaluations);
-    let page = if all {
-        write(&out.join("scoreboard.md"), &scoreboard)?;
-        strandline_lab::overview(&evaluations, &run)
-    } else {
-        strandline_lab::html(&evaluations, &run)
-    };
+    let known: Vec<_> = evaluations.iter().collect();
+    let results = results(&known)?;
+    let scoreboard = strandline_lab::scoreboard(&known);
     write(&out.join("results.json"), &results)?;
-    write(&out.join("index.html"), &page)?;
+    if all {
+        write(&out.join("scoreboard.md"), &scoreboard)?;
+        write(&out.join("index.html"), &strandline_lab::overview(&known, &run))?;
+    }
     if arguments.json {
         say!("{results}");
     } else {
@@ -149,6 +158,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let findings = evaluations.iter().flat_map(|evaluation| &evaluation.rows);
     let contradicted = findings.filter(|(_, finding)| finding.is_contradicted()).count();
     Ok(if contradicted == 0 { Outcome::Success } else { Outcome::Finding })
+}
+
+fn create(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(Failure::io(format!("create {}", folder.display())))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
@@ -191,7 +204,10 @@ impl Arguments {
             papers.extend(with_claims());
         } else {
             for name in &self.papers {
-                papers.push(Paper::named(name)?);
+                papers.push(
+                    Paper::named(name)
+                        .map_err(|error| Failure::Usage(format!("{error}, or `{ALL}` alone")))?,
+                );
             }
         }
         let has = |id: &String| {

@@ -43,9 +43,12 @@ pub struct Arguments {
     /// The workload
     #[arg(long, default_value = "hash")]
     workload: String,
-    /// Threads, each on a core of its own
+    /// Threads, each on a core of its own, or taking turns where the machine has time slices
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     threads: u64,
+    /// The share of its time in percent that a thread is idle after each transaction; others may have its core meanwhile
+    #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..100))]
+    idle: u64,
     /// Transactions of each thread that count
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     transactions: u64,
@@ -80,10 +83,11 @@ pub struct Arguments {
 }
 
 /// What means nothing to a trace.
-const WORKLOAD_FLAGS: [&str; 10] = [
+const WORKLOAD_FLAGS: [&str; 11] = [
     "scheme",
     "workload",
     "threads",
+    "idle",
     "transactions",
     "warm_up",
     "value_size",
@@ -257,7 +261,7 @@ impl Arguments {
             threads: self.threads as usize,
             transactions: self.transactions,
             warm_up: self.warm_up,
-            idle_percent: 0,
+            idle_percent: self.idle,
             seed: self.seed,
         };
         // Before the pool is filled, which takes seconds.

@@ -54,6 +54,7 @@ fn wrong_usage_says_what_there_is() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, hint) in [
         (&["blured"][..], "blurred"),
+        (&["blured"], "or `all` alone"),
         (&["blurred", "--claim", "B99"], "B99"),
         (&["blurred", "--machine", "abacus"], "opteron"),
     ] {

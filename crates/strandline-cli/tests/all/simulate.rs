@@ -50,6 +50,14 @@ fn the_result_holds_the_resolved_machine_and_every_count() {
     assert!(slower["result"]["tx_per_s"].as_f64() < result["tx_per_s"].as_f64());
 }
 
+/// A thread that is idle for half of its time makes half as many transactions.
+#[test]
+fn threads_are_idle_for_a_share_of_their_time() {
+    let rate = |more: &[&str]| json(&short(more))["result"]["tx_per_s"].as_f64().unwrap();
+    let (busy, idle) = (rate(&["--json"]), rate(&["--idle", "50", "--json"]));
+    assert!((0.4..0.6).contains(&(idle / busy)), "{idle} of {busy}");
+}
+
 #[test]
 fn tables_show_what_architects_expect() {
     let output = strandline(&short(&["--crash-at", "100000"]));

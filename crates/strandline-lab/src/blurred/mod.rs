@@ -39,7 +39,7 @@ macro_rules! native_figure {
             number: $number,
             title: $title,
             method: $method,
-            steps: |session| crate::native::Cell::steps(&figures::$id(session), session),
+            steps: |session| crate::native::Cell::steps(stringify!($id), &figures::$id(session), session),
             run: |session, into| {
                 crate::native::measure(session, stringify!($id), &figures::$id(session), into)
             },

@@ -13,6 +13,7 @@ use crate::session::{Error, Session};
 
 /// Milliseconds of the steps of recovery; the system is the step, or [`TOTAL`].
 pub const MILLISECONDS: &str = "ms";
+const FIGURE: &str = "fig12";
 /// All steps.
 pub const TOTAL: &str = "recovery";
 
@@ -23,7 +24,7 @@ fn instructions(session: &Session) -> Vec<WriteBackInstruction> {
 
 pub fn steps(session: &Session) -> u64 {
     let settings = session.points(&LOGS).len() * instructions(session).len();
-    settings as u64 * session.pace().repetitions
+    settings as u64 * session.repetitions(FIGURE).count() as u64
 }
 
 /// Fills logs, abandons pools and opens them again, the sizes in turn.
@@ -41,7 +42,7 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
                 PoolSetting { logs: 1, log_bytes, domain, instruction, concurrency: Concurrency::Stm };
             pools.push((Prepared::new(&path, &selection, setting)?, Vec::new()));
         }
-        for repetition in session.repetitions() {
+        for repetition in session.repetitions(FIGURE) {
             for ((log_bytes, _), (pool, times)) in logs.iter().zip(&mut pools) {
                 pool.crash(|pool| {
                     let mut worker = AnyRunner::new(pool.worker()?);
@@ -58,7 +59,7 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
         for ((_, x), (_, times)) in logs.iter().zip(&pools) {
             let mut add = |system, quantity, of: &dyn Fn(&strandline_core::file::Recovery) -> f64| {
                 let values: Vec<f64> = times.iter().map(of).collect();
-                let key = Key { figure: "fig12", setting: instruction.name(), system, quantity };
+                let key = Key { figure: FIGURE, setting: instruction.name(), system, quantity };
                 into.add_repetitions(key, x, &values);
             };
             let ms = |time: Duration| 1000.0 * time.as_secs_f64();

@@ -49,16 +49,23 @@ fn model(name: &str) -> Model {
 const STEPS: u64 = 20;
 
 pub fn steps(session: &Session) -> u64 {
-    let native = if session.natively { session.pace().repetitions } else { 0 };
-    let rates = native + simulated::repetitions(session);
-    let each = DESIGNS.len() as u64 * (ALL_MODELS.len() as u64 * STEPS + rates);
-    (WORKLOADS.len() + INDEXED.len()) as u64 * each
+    let native = if session.natively { session.repetitions(FIGURE).count() as u64 } else { 0 };
+    let of_workload = |(name, _): (&str, _)| {
+        let rates = native + simulated_runs(session, name).0;
+        DESIGNS.len() as u64 * (ALL_MODELS.len() as u64 * STEPS + rates)
+    };
+    WORKLOADS.into_iter().chain(INDEXED).map(of_workload).sum()
+}
+
+/// Whether claims are judged by a workload, or it stands beside.
+fn is_judged(workload: &str) -> bool {
+    WORKLOADS.iter().any(|(name, _)| *name == workload)
 }
 
 /// Items of New Order's tables: as many as the program has that the authors published.
 const ITEMS: u64 = 10_000;
 /// At most so many transactions are recorded of those that are shown beside.
-const BESIDE: u64 = 100_000;
+const BESIDE: u64 = 20_000;
 
 fn sizes(session: &Session) -> Sizes {
     let sizes = session.sizes();
@@ -113,7 +120,7 @@ fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measureme
     let prepared = Prepared::new(&place.folder().join("pool"), selection, pool_setting)?;
     let pace = session.pace();
     let mut rates = [Vec::new(), Vec::new()];
-    for repetition in 0..pace.repetitions {
+    for repetition in session.repetitions(FIGURE) {
         for ((design, _), rates) in DESIGNS.iter().zip(&mut rates) {
             let name = format!("{design}-eager-sync");
             let scheme: SchemeName = name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
@@ -140,12 +147,13 @@ fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measureme
     Ok(())
 }
 
-/// Transactions of each thread on a simulated machine.
-fn simulated_transactions(session: &Session) -> u64 {
+/// Runs of a workload on a simulated machine, and transactions of each thread in one: more in full of what is judged.
+fn simulated_runs(session: &Session, workload: &str) -> (u64, u64) {
+    let runs = simulated::repetitions(FIGURE, session);
     match session.effort {
-        Effort::Full => 20_000,
-        Effort::Quick => 4_000,
-        Effort::Trial => 40,
+        Effort::Full if is_judged(workload) => (runs, 20_000),
+        Effort::Full | Effort::Quick => (runs.min(1), 4_000),
+        Effort::Trial => (runs, 40),
     }
 }
 
@@ -167,8 +175,8 @@ fn simulated_rates(session: &Session, workload: WorkloadKind, into: &mut Measure
         let name = format!("{design}-epoch");
         let scheme: SchemeName = name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
         let mut rates = Vec::new();
-        for repetition in 0..simulated::repetitions(session) {
-            let transactions = simulated_transactions(session);
+        let (runs, transactions) = simulated_runs(session, workload.name);
+        for repetition in 0..runs {
             let run = strandline_sim::run::Run {
                 scheme,
                 threads: THREADS as usize,
@@ -195,8 +203,8 @@ fn record(
     model_name: &str,
     into: &mut Measurements,
 ) -> Result<(), Error> {
-    let is_judged = WORKLOADS.iter().any(|(name, _)| *name == selection.name());
-    let transactions = transactions(session).min(if is_judged { u64::MAX } else { BESIDE });
+    let most = if is_judged(selection.name()) { u64::MAX } else { BESIDE };
+    let transactions = transactions(session).min(most);
     let recording = Recording {
         model: model(model_name),
         threads: THREADS,

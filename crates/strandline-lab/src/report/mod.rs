@@ -48,7 +48,7 @@ impl Run<'_> {
 }
 
 /// The report as one page that needs nothing else.
-pub fn html(evaluations: &[Evaluation], run: &Run) -> String {
+pub fn html(evaluations: &[&Evaluation], run: &Run) -> String {
     let titles: Vec<_> = evaluations.iter().map(|evaluation| evaluation.paper.title).collect();
     let body = html! {
         header {
@@ -120,6 +120,7 @@ fn paper(evaluation: &Evaluation) -> Markup {
     let others: Vec<_> = of_figure(None).collect();
     html! {
         (tally(evaluation.rows.iter()))
+        @if !evaluation.finished { p.setting { "The run is not finished: what is missing has not been measured yet." } }
         p.setting { (evaluation.paper.setting) }
         p.setting {
             (effort(evaluation)) " Seed " (evaluation.seed) ". The run took "

@@ -10,9 +10,10 @@ use crate::verdict::Verdict;
 
 /// A page with the verdict of every claim, each a link into its paper's report, which lies in a folder of the paper's name beside
 /// this page.
-pub fn overview(evaluations: &[Evaluation], run: &Run) -> String {
+pub fn overview(evaluations: &[&Evaluation], run: &Run) -> String {
     let rows = || evaluations.iter().flat_map(|evaluation| &evaluation.rows);
-    let minutes = |of: fn(&Evaluation) -> f64| (evaluations.iter().map(of).sum::<f64>() / 60.0).round();
+    let minutes =
+        |of: fn(&Evaluation) -> f64| (evaluations.iter().map(|e| of(e)).sum::<f64>() / 60.0).round();
     let body = html! {
         header {
             p.eyebrow { "Strandline laboratory" }
@@ -63,7 +64,7 @@ fn paper(evaluation: &Evaluation) -> Markup {
 }
 
 /// How many claims of each paper have which verdict, as a table in Markdown whose links lead from the project's first page.
-pub fn scoreboard(evaluations: &[Evaluation]) -> String {
+pub fn scoreboard(evaluations: &[&Evaluation]) -> String {
     let names: Vec<_> = Verdict::ALL.into_iter().map(Verdict::name).collect();
     let mut table =
         format!("| paper | claims | {} |\n|---{}|\n", names.join(" | "), "|---".repeat(1 + names.len()));
@@ -73,10 +74,10 @@ pub fn scoreboard(evaluations: &[Evaluation]) -> String {
         let counts = counts.map(|count| count.to_string()).join(" | ");
         let _ = writeln!(table, "| {name} | {} | {counts} |", verdicts().count());
     };
-    for evaluation in evaluations {
+    for &evaluation in evaluations {
         let paper = evaluation.paper;
         row(&format!("[{}]({})", paper.title, paper.page), &[evaluation]);
     }
-    row("all", &evaluations.iter().collect::<Vec<_>>());
+    row("all", evaluations);
     table
 }
