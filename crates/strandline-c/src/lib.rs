@@ -263,7 +263,7 @@ pub unsafe extern "C" fn strandline_update(
             store.store.update(|tx, root| unsafe { write(tx, root, body, argument) })
         } else {
             // SAFETY: as above.
-            store.store.update_later(|tx, root| unsafe { write(tx, root, body, argument) }).map(drop)
+            store.store.later().update(|tx, root| unsafe { write(tx, root, body, argument) }).map(drop)
         };
         result.map_or_else(|error| failed(&error), |()| STRANDLINE_OK)
     })

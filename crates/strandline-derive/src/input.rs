@@ -80,6 +80,8 @@ pub struct Variant {
     /// The variant's name; the type's for a structure.
     pub name: Ident,
     pub fields: Vec<Field>,
+    /// What stands in the parentheses of an enumeration's variant's `#[persist(…)]`.
+    pub attributes: Vec<TokenStream>,
     /// How the fields are written.
     shape: Delimiter,
     is_enum: bool,
@@ -92,6 +94,8 @@ pub struct Field {
     /// `field_0`, and so on.
     pub variable: TokenStream,
     pub ty: Vec<TokenTree>,
+    /// What stands in the parentheses of its `#[persist(…)]`.
+    pub attributes: Vec<TokenStream>,
     own_name: Option<Ident>,
 }
 
@@ -140,7 +144,7 @@ impl Variant {
         let fields = fields.into_iter().enumerate();
         let fields =
             fields.map(|(index, field)| Field::read(index, field, shape == Delimiter::Brace)).collect();
-        Self { name, fields, shape, is_enum }
+        Self { name, fields, attributes: Vec::new(), shape, is_enum }
     }
 
     /// The variant with its variables: a pattern, and an expression too.
@@ -164,6 +168,7 @@ impl Variant {
 
 impl Field {
     fn read(index: usize, tokens: Vec<TokenTree>, is_named: bool) -> Self {
+        let attributes = persist_attributes(&tokens);
         let mut tokens = without_visibility(without_attributes(tokens).collect()).into_iter();
         let own_name = match tokens.as_slice() {
             [TokenTree::Ident(name), ..] if is_named => Some(name.clone()),
@@ -175,7 +180,7 @@ impl Field {
         }
         let name = own_name.as_ref().map_or_else(|| index.to_string(), Ident::to_string);
         let variable = token(Ident::new(&format!("field_{index}"), Span::call_site()));
-        Self { name, variable, ty: tokens.collect(), own_name }
+        Self { name, variable, ty: tokens.collect(), attributes, own_name }
     }
 
     /// The type.
@@ -196,8 +201,7 @@ impl Input {
     /// It is a union, or an enumeration without variants.
     pub fn read(item: TokenStream) -> Result<Self> {
         let item: Vec<TokenTree> = item.into_iter().collect();
-        let attributes = item.windows(2).take_while(|pair| is(&pair[0], '#') || is(&pair[1], '#'));
-        let attributes = attributes.filter_map(|pair| persist_attribute(&pair[1])).collect();
+        let attributes = persist_attributes(&item);
         let rest = without_visibility(without_attributes(item).collect());
         let mut tokens = rest.into_iter().peekable();
         let kind: Vec<TokenTree> = tokens.next().into_iter().collect();
@@ -267,6 +271,12 @@ fn is_body(group: &Group, where_clause: &[TokenTree]) -> bool {
         || group.delimiter() == Delimiter::Parenthesis && where_clause.is_empty()
 }
 
+/// What stands in the parentheses of `#[persist(…)]` before an item, a variant or a field.
+fn persist_attributes(item: &[TokenTree]) -> Vec<TokenStream> {
+    let attributes = item.windows(2).take_while(|pair| is(&pair[0], '#') || is(&pair[1], '#'));
+    attributes.filter_map(|pair| persist_attribute(&pair[1])).collect()
+}
+
 fn persist_attribute(content: &TokenTree) -> Option<TokenStream> {
     let TokenTree::Group(content) = content else { return None };
     let mut content = content.stream().into_iter();
@@ -296,8 +306,9 @@ fn read_variants(body: &Group) -> Vec<Variant> {
     let mut variants = Vec::new();
     let mut tokens = body.stream().into_iter().peekable();
     while tokens.peek().is_some() {
+        let mut attributes = Vec::new();
         while tokens.next_if(|token| is(token, '#')).is_some() {
-            tokens.next();
+            attributes.extend(tokens.next().as_ref().and_then(persist_attribute));
         }
         // Nothing else stands before a variant's name: visibility is refused by the compiler, later.
         let Some(TokenTree::Ident(name)) = tokens.find(|token| matches!(token, TokenTree::Ident(_))) else {
@@ -307,7 +318,7 @@ fn read_variants(body: &Group) -> Vec<Variant> {
             Some(TokenTree::Group(body)) => Some(body.clone()),
             _ => None,
         };
-        variants.push(Variant::read(name, body.as_ref(), true));
+        variants.push(Variant { attributes, ..Variant::read(name, body.as_ref(), true) });
         // The rest is the number of a variant. What is smaller than something there has no commas behind it, but a path's
         // arguments may.
         let (mut depth, mut colons) = (0_usize, 0);

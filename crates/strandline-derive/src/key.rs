@@ -1,16 +1,11 @@
 //! `#[derive(Key)]`.
 
-use proc_macro::{Literal, TokenStream, TokenTree};
+use proc_macro::{Literal, TokenStream};
 
 use crate::input::{Input, Refused, Result};
-use crate::refuse::{refuse_volatile, ungrouped};
+use crate::persist::descriptions;
+use crate::refuse::refuse_volatile;
 use crate::template::{fill, fill_at, string, token};
-
-/// Strings and byte strings are keys, whatever their size.
-fn is_string(ty: &[TokenTree]) -> bool {
-    let words: Vec<String> = ungrouped(ty).iter().map(ToString::to_string).collect();
-    words == ["String"] || words == ["Vec", "<", "u8", ">"]
-}
 
 pub fn expand(input: &Input) -> Result<TokenStream> {
     if let Some(lifetime) = input.lifetimes().next() {
@@ -25,13 +20,11 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
             .map_err(|_| Refused::name(&variant.name, "a key has at most 65,536 variants"))?;
         if input.is_enum {
             let name = string(&variant.name.to_string());
-            layout.extend(fill("hash = ::strandline::layout::field(hash, $name, 0);", &[("name", &name)]));
+            layout.extend(fill("hash = ::strandline::layout::variant(hash, $name);", &[("name", &name)]));
         }
         let (mut write, mut read) = (TokenStream::new(), TokenStream::new());
         for field in &variant.fields {
-            if !is_string(&field.ty) {
-                refuse_volatile(&field.ty)?;
-            }
+            refuse_volatile(&field.ty)?;
             let ty = field.ty();
             let key = fill_at(field.span(), "< $type as ::strandline::Key >", &[("type", &ty)]);
             let key_ref = fill_at(field.span(), "< $type as ::strandline::KeyRef >", &[("type", &ty)]);
@@ -90,10 +83,16 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
         unsafe impl $declarations ::strandline::Key for $self $where {
             const NAME: &'static str = $name;
             const LAYOUT: u64 = {
-                let mut hash = ::strandline::layout::begin($name, 1);
+                let mut hash = ::strandline::layout::begin_derived($name, 1);
                 $layout
                 hash
             };
+            fn describe(types: &mut ::strandline::Types) -> ::std::string::String {
+                types.note(($name, 1, < Self as ::strandline::Key >::LAYOUT), $is_enum, |types| {
+                    let _ = &types;
+                    ::std::vec![$descriptions]
+                })
+            }
             fn read_key(from: &mut &[u8]) -> ::core::result::Result<Self, ::strandline::Invalid> {
                 let _ = &from;
                 $read
@@ -107,6 +106,8 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
             ("layout", &layout),
             ("writes", &writes),
             ("read", &read),
+            ("is_enum", &fill(if input.is_enum { "true" } else { "false" }, &[])),
+            ("descriptions", &descriptions(input, &bound)?),
         ],
     ))
 }

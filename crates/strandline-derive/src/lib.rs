@@ -14,12 +14,14 @@ mod template;
 use input::{Input, Refused};
 use proc_macro::TokenStream;
 
-/// Derives `Persist` for a structure or an enumeration: values of a fixed number of 64-bit words, stored field
-/// by field, so that no padding is ever written and no bit pattern becomes a value unchecked.
+/// Derives `Persist` for a structure or an enumeration: values that are stored field by field, so that no padding is ever written and no bit pattern becomes a value unchecked.
 ///
 /// - A type that holds pointers or collections has one lifetime parameter, the brand of its pool.
 /// - `#[persist(version = 2)]` counts the type's versions, for migrations; `#[persist(name = "…")]` names it
 ///   otherwise than its Rust name. Both become a part of what is checked when a pool is opened.
+/// - `#[persist(was = "…")]` on a field or variant names what it was called in earlier versions of the type, and `#[persist(default)]` or
+///   `#[persist(default = …)]` on a field says what it is in values of versions that had none: for tables whose values are of an
+///   earlier version.
 #[proc_macro_derive(Persist, attributes(persist))]
 pub fn derive_persist(input: TokenStream) -> TokenStream {
     Input::read(input).and_then(|input| persist::expand(&input)).unwrap_or_else(Refused::into_tokens)

@@ -31,6 +31,13 @@ fn attributes(input: &Input) -> Result<Attributes> {
                     if !text.starts_with('"') && !text.starts_with("r\"") && !text.starts_with("r#") {
                         return Err(Refused::new(&meta[2..], "expected a name: a string"));
                     }
+                    if text.contains(['#', ',', '<', '>', '(', ')', '[', ']', ';']) && !text.starts_with("r#")
+                    {
+                        return Err(Refused::new(
+                            &meta[2..],
+                            "a name has no brackets, commas, semicolons or `#`",
+                        ));
+                    }
                     attributes.name = token(literal.clone());
                 }
                 _ => return Err(Refused::new(&meta, "expected `version = 2` or `name = \"…\"`")),
@@ -38,6 +45,45 @@ fn attributes(input: &Input) -> Result<Attributes> {
         }
     }
     Ok(attributes)
+}
+
+/// What `#[persist(…)]` of a field or variant says.
+struct Change {
+    /// A string literal: its name in earlier versions.
+    was: TokenStream,
+    /// An expression: the value where an earlier version has none.
+    default: Option<TokenStream>,
+}
+
+fn change(attributes: &[TokenStream], is_field: bool) -> Result<Change> {
+    let none = || fill("::core::option::Option::None", &[]);
+    let mut change = Change { was: none(), default: None };
+    for content in attributes {
+        for meta in split(content.clone().into_iter().collect(), ',') {
+            match meta.as_slice() {
+                [] => {}
+                [name, sign, TokenTree::Literal(literal)] if is(sign, '=') && is_word(name, "was") => {
+                    let was = token(literal.clone());
+                    change.was = fill("::core::option::Option::Some($was.into())", &[("was", &was)]);
+                }
+                [name] if is_field && is_word(name, "default") => {
+                    change.default = Some(fill("::core::default::Default::default()", &[]));
+                }
+                [name, sign, value @ ..] if is_field && is(sign, '=') && is_word(name, "default") => {
+                    change.default = Some(stream(value));
+                }
+                _ => {
+                    let expected = if is_field {
+                        "expected `was = \"…\"`, `default` or `default = …`"
+                    } else {
+                        "expected `was = \"…\"`"
+                    };
+                    return Err(Refused::new(&meta, expected));
+                }
+            }
+        }
+    }
+    Ok(change)
 }
 
 /// The brand: the type's own lifetime parameter, if it has one.
@@ -59,7 +105,7 @@ fn layout(input: &Input, brand: &TokenStream) -> TokenStream {
     for variant in &input.variants {
         if input.is_enum {
             let name = string(&variant.name.to_string());
-            steps.extend(fill("hash = ::strandline::layout::field(hash, $name, 0);", &[("name", &name)]));
+            steps.extend(fill("hash = ::strandline::layout::variant(hash, $name);", &[("name", &name)]));
         }
         for field in &variant.fields {
             let (name, this) = (string(&field.name), this(field, brand));
@@ -83,74 +129,157 @@ fn this(field: &Field, brand: &TokenStream) -> TokenStream {
 #[derive(Default)]
 struct Bodies {
     sizes: TokenStream,
+    counts: TokenStream,
     stores: TokenStream,
     loads: TokenStream,
     visits: TokenStream,
+    owns: TokenStream,
+    collections: TokenStream,
+    destroys: TokenStream,
+    /// What makes the type one of a fixed size.
+    fixed: TokenStream,
 }
 
 fn bodies(input: &Input, brand: &TokenStream) -> Bodies {
     let mut bodies = Bodies::default();
     for (number, variant) in input.variants.iter().enumerate() {
-        let (mut words, mut store) = (TokenStream::new(), TokenStream::new());
+        let (mut size, mut count, mut store) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
         let (mut load, mut visit) = (TokenStream::new(), TokenStream::new());
+        let (mut collections, mut destroy) = (TokenStream::new(), TokenStream::new());
         for field in &variant.fields {
-            let parts = [("variable", &field.variable), ("this", &this(field, brand))];
-            words.extend(fill_at(field.span(), "+ $this::WORDS", &parts));
-            store.extend(fill(
-                "let (now, rest) = rest.split_at_mut($this::WORDS); $this::store($variable, now);",
-                &parts,
-            ));
-            load.extend(fill(
-                "let (now, rest) = rest.split_at($this::WORDS); let $variable = $this::load(now, stored)?;",
-                &parts,
-            ));
+            let parts = [
+                ("variable", &field.variable),
+                ("this", &this(field, brand)),
+                ("type", &field.ty()),
+                ("brand", brand),
+            ];
+            size.extend(fill_at(field.span(), "$this::SIZE,", &parts));
+            count.extend(fill("+ $this::words($variable)", &parts));
+            store.extend(fill("let rest = $this::store($variable, rest);", &parts));
+            load.extend(fill("let $variable = $this::load(from, stored)?;", &parts));
             visit.extend(fill("$this::visit($variable, checker)?;", &parts));
+            bodies.owns.extend(fill("|| $this::OWNS", &parts));
+            collections.extend(fill("$this::collections($variable, found);", &parts));
+            destroy.extend(fill("$this::destroy_collections($variable, tx, kept)?;", &parts));
+            bodies.fixed.extend(fill("$type: ::strandline::Fixed< $brand >,", &parts));
         }
         let number = token(Literal::u64_suffixed(number as u64));
         let parts = [
             ("number", &number),
             ("pattern", &variant.pattern()),
-            ("words", &words),
+            ("size", &size),
+            ("count", &count),
             ("store", &store),
             ("load", &load),
             ("visit", &visit),
+            ("collections", &collections),
+            ("destroy", &destroy),
         ];
+        bodies.collections.extend(fill("$pattern => { $collections }", &parts));
+        bodies.destroys.extend(fill("$pattern => { $destroy }", &parts));
         bodies.visits.extend(fill("$pattern => { $visit }", &parts));
+        bodies.counts.extend(fill("$pattern => 0 $count,", &parts));
         if input.is_enum {
-            bodies.sizes.extend(fill("0 $words,", &parts));
-            bodies.stores.extend(fill("$pattern => { first[0] = $number; $store rest.fill(0); }", &parts));
-            bodies.loads.extend(fill("$number => { $load let _ = rest; Ok($pattern) }", &parts));
+            bodies.sizes.extend(fill("::strandline::layout::sum(&[$size]),", &parts));
+            bodies.stores.extend(fill("$pattern => { first[0] = $number; $store rest }", &parts));
+            bodies.loads.extend(fill("$number => { $load $pattern }", &parts));
         } else {
-            bodies.sizes.extend(fill("0 $words", &parts));
-            bodies.stores.extend(fill("$pattern => { $store let _ = rest; }", &parts));
-            bodies.loads.extend(fill("{ $load let _ = rest; Ok($pattern) }", &parts));
+            bodies.sizes.extend(fill("$size", &parts));
+            bodies.stores.extend(fill("$pattern => { $store rest }", &parts));
+            bodies.loads.extend(fill("{ $load Ok($pattern) }", &parts));
         }
     }
     bodies
 }
 
-/// A root is of the same type under any brand.
-fn root(input: &Input, own_brand: Option<&TokenStream>) -> TokenStream {
+/// A root is of the same type under any brand, and of one size.
+fn root(input: &Input, own_brand: Option<&TokenStream>, brand: &TokenStream) -> TokenStream {
     if input.parameters.iter().any(|parameter| parameter.kind != ParameterKind::Lifetime) {
         return TokenStream::new();
     }
-    let brand = own_brand.cloned().unwrap_or_default();
-    let parts = [("name", &token(input.name.clone())), ("brand", &brand)];
+    let mut fixed = TokenStream::new();
+    for field in input.variants.iter().flat_map(|variant| &variant.fields) {
+        let parts = [("type", &field.ty()), ("brand", brand)];
+        fixed.extend(fill("for< $brand > $type: ::strandline::Fixed< $brand >,", &parts));
+    }
+    let conditions = fixed_where(&input.where_clause, &fixed);
+    let parts = [("name", &token(input.name.clone())), ("where", &conditions)];
     let text = match own_brand {
         Some(_) => {
             "#[automatically_derived]
-            impl< $brand > ::strandline::Root for $name< $brand > {
+            #[allow(private_bounds, private_interfaces)]
+            impl ::strandline::Root for $name<'_> $where {
                 type At<'strandline_brand> = $name<'strandline_brand>;
             }"
         }
         None => {
             "#[automatically_derived]
-            impl ::strandline::Root for $name {
+            #[allow(private_bounds, private_interfaces)]
+            impl ::strandline::Root for $name $where {
                 type At<'strandline_brand> = $name;
             }"
         }
     };
     fill(text, &parts)
+}
+
+/// The trait that fields implement.
+fn trait_of(brand: &TokenStream) -> TokenStream {
+    fill("::strandline::Persist< $brand >", &[("brand", brand)])
+}
+
+/// What is said of the variants, whose fields are all `implemented`.
+pub fn descriptions(input: &Input, implemented: &TokenStream) -> Result<TokenStream> {
+    let mut descriptions = TokenStream::new();
+    for variant in &input.variants {
+        let mut fields = TokenStream::new();
+        for field in &variant.fields {
+            let Change { was, default } = change(&field.attributes, true)?;
+            let parts = [("type", &field.ty()), ("default", &default.clone().unwrap_or_default())];
+            let default = match default {
+                Some(_) => fill_at(
+                    field.span(),
+                    "::core::option::Option::Some(::strandline::stored_words::<$type>(&$default))",
+                    &parts,
+                ),
+                None => fill("::core::option::Option::None", &[]),
+            };
+            let parts = [
+                ("name", &string(&field.name)),
+                ("type", &field.ty()),
+                ("implemented", implemented),
+                ("was", &was),
+                ("default", &default),
+            ];
+            fields.extend(fill(
+                "::strandline::FieldDescription {
+                    name: $name.into(),
+                    type_name: < $type as $implemented >::describe(types),
+                    was: $was,
+                    default: $default,
+                },",
+                &parts,
+            ));
+        }
+        let was = change(&variant.attributes, false)?.was;
+        let parts = [("name", &string(&variant.name.to_string())), ("was", &was), ("fields", &fields)];
+        descriptions.extend(fill(
+            "::strandline::VariantDescription { name: $name.into(), was: $was, fields: ::std::vec![$fields] },",
+            &parts,
+        ));
+    }
+    Ok(descriptions)
+}
+
+/// The type's own conditions, and that all its fields are of a fixed size.
+fn fixed_where(own: &TokenStream, fixed: &TokenStream) -> TokenStream {
+    let parts = [("own", own), ("fixed", fixed)];
+    match (own.is_empty(), own.clone().into_iter().last()) {
+        (true, _) if fixed.is_empty() => TokenStream::new(),
+        (true, _) => fill("where $fixed", &parts),
+        (false, Some(last)) if is(&last, ',') || is_word(&last, "where") => fill("$own $fixed", &parts),
+        (false, _) => fill("$own, $fixed", &parts),
+    }
 }
 
 pub fn expand(input: &Input) -> Result<TokenStream> {
@@ -166,42 +295,76 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
 
     let nothing = TokenStream::new();
     let first = if own_brand.is_some() { &nothing } else { &new_brand };
-    let bound = fill("::strandline::Persist< $brand >", &[("brand", brand)]);
-    let Bodies { sizes, stores, loads, visits } = bodies(input, brand);
-    let parts = [("sizes", &sizes), ("stores", &stores), ("loads", &loads)];
-    let [words, store, load] = if input.is_enum {
+    let bound = trait_of(brand);
+    let Bodies { sizes, counts, stores, loads, visits, owns, collections, destroys, fixed } =
+        bodies(input, brand);
+    let parts = [("sizes", &sizes), ("counts", &counts), ("stores", &stores), ("loads", &loads)];
+    let [size, count, store, load] = if input.is_enum {
         [
-            "1 + ::strandline::layout::largest(&[$sizes])",
-            "let (first, rest) = into.split_at_mut(1);
-            match self { $stores }",
-            "let (first, rest) = from.split_at(1);
-            match first[0] { $loads _ => Err(::strandline::Invalid) }",
+            "::strandline::layout::largest(&[$sizes])",
+            "1 + match self { $counts }",
+            "let (own, behind) = ::strandline::layout::split(into, Self::SIZE);
+            let (first, rest) = own.split_at_mut(1);
+            let rest = match self { $stores };
+            if Self::SIZE.is_none() { return rest; }
+            rest.fill(0);
+            behind",
+            "let mut own = ::strandline::layout::take(from, Self::SIZE).ok_or(::strandline::Invalid)?;
+            let value = {
+                let from = &mut own;
+                match < u64 as ::strandline::Persist< $brand > >::load(from, stored)? {
+                    $loads
+                    _ => return Err(::strandline::Invalid),
+                }
+            };
+            if Self::SIZE.is_none() { *from = own; }
+            Ok(value)",
         ]
     } else {
-        ["$sizes", "let rest = into; match self { $stores }", "let rest = from; $loads"]
+        [
+            "::strandline::layout::sum(&[$sizes])",
+            "match self { $counts }",
+            "let rest = into; match self { $stores }",
+            "$loads",
+        ]
     }
-    .map(|text| fill(text, &parts));
+    .map(|text| fill(text, &[parts.as_slice(), &[("brand", brand)]].concat()));
 
     let mut code = fill(
         "// SAFETY: each field stores and loads its own words, and their layouts, with the type's name and version, are its own.
         #[automatically_derived]
         unsafe impl $declarations ::strandline::Persist< $brand > for $self $where {
-            const WORDS: usize = $words;
             const NAME: &'static str = $name;
             const VERSION: u32 = $version;
             const LAYOUT: u64 = {
-                let mut hash = ::strandline::layout::begin($name, $version);
+                let mut hash = ::strandline::layout::begin_derived($name, $version);
                 $layout
                 hash
             };
-            fn store(&self, into: &mut [u64]) {
+            const SIZE: ::core::option::Option<usize> = $size;
+            fn describe(types: &mut ::strandline::Types) -> ::std::string::String {
+                types.note(($name, $version, < Self as $bound >::LAYOUT), $is_enum, |types| {
+                    let _ = &types;
+                    ::std::vec![$descriptions]
+                })
+            }
+            fn words(&self) -> usize {
+                ::strandline::layout::words(Self::SIZE, || $count)
+            }
+            fn store<'strandline_words>(
+                &self,
+                into: &'strandline_words mut [u64],
+            ) -> &'strandline_words mut [u64] {
+                let into = ::strandline::layout::mark(into, Self::SIZE, < Self as $bound >::LAYOUT);
                 $store
             }
             fn load(
-                from: &[u64],
+                from: &mut &[u64],
                 stored: ::strandline::Stored< $brand >,
             ) -> ::core::result::Result<Self, ::strandline::Invalid> {
                 let _ = stored;
+                ::strandline::layout::is_marked(from, Self::SIZE, < Self as $bound >::LAYOUT)
+                    .then_some(()).ok_or(::strandline::Invalid)?;
                 $load
             }
             fn visit(
@@ -212,21 +375,47 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
                 match self { $visits }
                 ::core::result::Result::Ok(())
             }
-        }",
+            const OWNS: bool = false $owns;
+            fn collections(&self, found: &mut ::std::vec::Vec< ::strandline::layout::PersistentAddress >) {
+                let _ = &found;
+                match self { $collections }
+            }
+            fn destroy_collections(
+                &self,
+                tx: &::strandline::Tx< $brand, impl ::strandline::Control >,
+                kept: &[ ::strandline::layout::PersistentAddress ],
+            ) -> ::strandline::Result<()> {
+                let _ = (tx, kept);
+                match self { $destroys }
+                ::core::result::Result::Ok(())
+            }
+        }
+        // SAFETY: so are all its fields.
+        #[automatically_derived]
+        #[allow(private_bounds, private_interfaces)]
+        unsafe impl $declarations ::strandline::Fixed< $brand > for $self $fixed {}",
         &[
             ("declarations", &input.declarations(first, &bound)),
             ("brand", brand),
+            ("bound", &bound),
             ("self", &input.self_type()),
             ("where", &input.where_clause),
-            ("words", &words),
+            ("fixed", &fixed_where(&input.where_clause, &fixed)),
+            ("size", &size),
+            ("count", &count),
             ("name", &name),
             ("version", &token(Literal::u32_suffixed(version))),
             ("layout", &layout(input, brand)),
             ("store", &store),
             ("load", &load),
             ("visits", &visits),
+            ("owns", &owns),
+            ("collections", &collections),
+            ("destroys", &destroys),
+            ("is_enum", &fill(if input.is_enum { "true" } else { "false" }, &[])),
+            ("descriptions", &descriptions(input, &trait_of(brand))?),
         ],
     );
-    code.extend(root(input, own_brand.as_ref()));
+    code.extend(root(input, own_brand.as_ref(), brand));
     Ok(code)
 }

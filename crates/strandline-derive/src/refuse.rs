@@ -80,13 +80,9 @@ fn refuse_path(path: &[TokenTree], refuse: impl Fn(&str) -> Result<()>) -> Resul
             "a pointer into volatile memory cannot be kept in a pool; \
              use a `Ptr<'p, T>` to a value in the pool",
         ),
-        "Vec" | "VecDeque" | "BinaryHeap" | "LinkedList" => refuse(
+        "VecDeque" | "BinaryHeap" | "LinkedList" => refuse(
             "a volatile collection cannot be kept in a pool; \
-             use a `Vector<'p, T>` or a `Queue<'p, T>` (for bytes, `Bytes<'p>`)",
-        ),
-        "String" => refuse(
-            "a `String` has no fixed size and cannot be a field; \
-             use a `Text<'p>`, or keep the string as a map's key or value",
+             use a `Vec<T>` where all of it is part of the value, else a `Vector<'p, T>` or a `Queue<'p, T>`",
         ),
         "HashMap" | "BTreeMap" | "HashSet" | "BTreeSet" if !branded => refuse(
             "a volatile collection cannot be kept in a pool; \

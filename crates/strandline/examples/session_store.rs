@@ -46,7 +46,7 @@ fn log_in(store: &Store<Sessions>, token: &str, user: u64, now: u64) -> Result<(
 
 /// Extends a session; who it belongs to, if it is there and has not expired.
 fn touch(store: &Store<Sessions>, token: &str, now: u64) -> Result<Option<u64>> {
-    let (user, _ticket) = store.update_later(|tx, root| {
+    let (user, _ticket) = store.later().update(|tx, root| {
         let Some(mut session) = root.get(tx)?.by_token.get(tx, token)?.filter(|s| s.expires > now) else {
             return Ok(None);
         };

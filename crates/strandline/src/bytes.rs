@@ -6,9 +6,11 @@
 //! ```
 
 use super::check::{Checker, Look};
-use super::persist::{Invalid, Persist, Stored, to_words};
+use super::persist::{Fixed, Invalid, Persist, Stored};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
+use super::schema::Types;
 use super::transaction::{Control, Tx, View};
+use super::values::to_words;
 use strandline_core::error::Result;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -44,7 +46,7 @@ handle! {
     Bytes<>, "Bytes"
 }
 
-persist_handle!('p, Bytes<>, "Bytes");
+persist_handle!('p, Bytes<>, "Bytes", owned: false);
 
 fn header(tx: &mut impl Read, at: PersistentAddress) -> Result<(u64, PersistentAddress), Abort> {
     let [_, bytes, content] = read_tagged::<HEADER_WORDS>(tx, at, TAG, "Bytes")?;
@@ -96,6 +98,15 @@ impl<'p> Bytes<'p> {
             tx.write_range(at, &[TAG, bytes.len() as u64, content.offset()])?;
             Ok(Self::at(at))
         })
+    }
+
+    pub(crate) fn address(self) -> PersistentAddress {
+        self.raw.at
+    }
+
+    /// The byte string whose header is at `at`, if it is one: each operation looks.
+    pub(crate) fn of(at: PersistentAddress) -> Self {
+        Self::at(at)
     }
 
     fn put(tx: &mut impl Transaction, bytes: &[u8]) -> Result<PersistentAddress, Abort> {
@@ -267,14 +278,20 @@ pub struct Text<'p>(Bytes<'p>);
 
 // SAFETY: a handle, stored as its address, with a layout of its own.
 unsafe impl<'p> Persist<'p> for Text<'p> {
-    const WORDS: usize = 1;
     const NAME: &'static str = "Text";
     const LAYOUT: u64 = layout::begin("Text", 0);
+    const SIZE: Option<usize> = Some(1);
     const NEVER_ZERO: bool = true;
-    fn store(&self, into: &mut [u64]) {
-        self.0.store(into);
+    fn describe(_: &mut Types) -> String {
+        "Text".into()
     }
-    fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+    fn words(&self) -> usize {
+        1
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        self.0.store(into)
+    }
+    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
         Bytes::load(from, stored).map(Self)
     }
     #[inline]
@@ -282,6 +299,9 @@ unsafe impl<'p> Persist<'p> for Text<'p> {
         self.reach(checker)
     }
 }
+
+// SAFETY: a word.
+unsafe impl<'p> Fixed<'p> for Text<'p> {}
 
 impl<'p> Text<'p> {
     /// Puts a text into the pool.

@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 use super::transaction::{Control, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
-use strandline_core::structures::Survey;
+use strandline_core::structures::{Survey, type_layout as layout};
 use strandline_core::transaction::{Abort, Read};
 
 /// So many findings are listed; of the others only the number is told.
@@ -25,7 +25,7 @@ pub(crate) type Look<'v, 'p> = fn(&mut Checker<'v, 'p>, PersistentAddress) -> Re
 
 /// A walk over all that hangs from a value, which collects the damage that it finds.
 ///
-/// Only [`Persist::visit`](super::Persist::visit) and [`Item::visit`](super::Item::visit) meet one;
+/// Only [`Persist::visit`](super::Persist::visit) meets one;
 /// [`Store::check`](super::Store::check) and the collections' `check` begin a walk.
 ///
 /// ```
@@ -61,6 +61,17 @@ pub struct Checker<'v, 'p> {
     unlisted: u64,
 }
 
+/// Memory of a pool that is allocated and that nothing leads to: [`Store::lost_memory`](super::Store::lost_memory).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LostMemory {
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// The address of the first.
+    pub first: Option<u64>,
+}
+
 /// [`Read::tolerate`] of a transaction of any control, on any memory: checking is compiled once for all.
 trait Tolerate {
     fn tolerate(&self, body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>) -> Result<Option<Error>>;
@@ -85,6 +96,32 @@ impl<'v, 'p> Checker<'v, 'p> {
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<Vec<String>> {
+        Ok(Self::walk(tx, begin)?.damage)
+    }
+
+    /// What is allocated, and nothing that `begin` leads to.
+    pub(crate) fn lost<C: Control>(
+        tx: &'v View<'p, C>,
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<LostMemory> {
+        let checker = Self::walk(tx, begin)?;
+        if let Some(first) = checker.damage.into_iter().next() {
+            return Err(Error::Damaged(first));
+        }
+        let mut lost = LostMemory::default();
+        let mut from = PersistentAddress::NULL;
+        while let Some((at, bytes)) = tx.words(|tx| tx.next_allocated(from))? {
+            if !checker.reached.contains_key(&at) {
+                lost.first = lost.first.or(Some(at.offset()));
+                lost.blocks += 1;
+                lost.bytes += bytes;
+            }
+            from = at.word(1);
+        }
+        Ok(lost)
+    }
+
+    fn walk<C: Control>(tx: &'v View<'p, C>, begin: impl FnOnce(&mut Self) -> Result<()>) -> Result<Self> {
         let mut checker = Self {
             tx,
             brand: PhantomData,
@@ -100,7 +137,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         if checker.unlisted > 0 {
             checker.damage.push(format!("{} further findings", checker.unlisted));
         }
-        Ok(checker.damage)
+        Ok(checker)
     }
 
     /// Notes that a pointer or handle leads to a value of type `name`, with `tag` in the first of its `words` words;
@@ -121,7 +158,7 @@ impl<'v, 'p> Checker<'v, 'p> {
             return Ok(());
         }
         match self.read(|tx| tx.read(at))? {
-            Some(found) if found == tag => self.waiting.push((at, look)),
+            Some(found) if layout::is_of(found, tag) => self.waiting.push((at, look)),
             Some(_) => self.damaged(Error::Dangling { at: at.offset(), expected: name }.to_string()),
             None => {}
         }

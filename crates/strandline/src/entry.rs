@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::key::Key;
-use super::persist::Item;
+use super::persist::Persist;
 use super::transaction::{Control, Tx, View, debug_as_name};
 use strandline_core::engine::Stm;
 use strandline_core::error::Result;
@@ -66,7 +66,7 @@ pub struct Entry<'t, 'p, K, V, T, C: Control = Stm> {
     brand: PhantomData<fn(&'p ()) -> &'p ()>,
 }
 
-impl<'t, 'p, K: Key, V: Item<'p>, T: Map<'p, K, V>, C: Control> Entry<'t, 'p, K, V, T, C> {
+impl<'t, 'p, K: Key, V: Persist<'p>, T: Map<'p, K, V>, C: Control> Entry<'t, 'p, K, V, T, C> {
     pub(crate) fn new(tx: &'t Tx<'p, C>, map: T, key: K) -> Result<Self> {
         let value = map.get(tx, &key)?;
         Ok(Self { tx, map, key, value, brand: PhantomData })

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use super::check::Checker;
 use super::entry::{Entry, Map};
 use super::key::{Key, KeyBytes, KeyRef};
-use super::persist::{Item, Stored};
+use super::persist::{Persist, Stored, replaced};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Control, Tx, View, debug_as_name};
 use strandline_core::engine::Stm;
@@ -60,9 +60,9 @@ handle! {
     HashMap<K, V>, "HashMap"
 }
 
-persist_handle!('p, HashMap<K: Key, V: Item<'p>>, "HashMap");
+persist_handle!('p, HashMap<K: Key, V: Persist<'p>>, "HashMap", owned: true);
 
-impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
+impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     const TAG: u64 =
         layout::tag(layout::field(layout::field(layout::begin("HashMap", 1), "", K::LAYOUT), "", V::LAYOUT));
 
@@ -180,7 +180,7 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// The pool is full; a full log; as [`HashMap::get`].
     pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         let key = KeyBytes::of(key);
-        tx.words(|tx| {
+        let old = tx.words(|tx| {
             let store = self.store_to_write(tx)?;
             let bytes = value.bytes();
             let old = with_buffer(bytes.div_ceil(8), |words| {
@@ -189,10 +189,14 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
                 store.insert_words(tx, key.as_slice(), words, bytes, old)
             })?;
             Self::decode(tx, self.raw.at, old)
-        })
+        })?;
+        if let Some(old) = &old {
+            replaced(tx, old, Some(value))?;
+        }
+        Ok(old)
     }
 
-    /// Removes `key`; returns its value, if it was there. What that points to stays.
+    /// Removes `key`; returns its value, if it was there. Collections in it are destroyed; what it points to stays.
     ///
     /// ```
     /// # use strandline::*;
@@ -207,6 +211,21 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
     /// # Errors
     /// As [`HashMap::insert`].
     pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let old = self.take(tx, key)?;
+        if let Some(old) = &old {
+            replaced(tx, old, None)?;
+        }
+        Ok(old)
+    }
+
+    /// As [`remove`](Self::remove), but collections in the value stay, for the caller to keep elsewhere or to destroy.
+    ///
+    /// # Errors
+    /// As [`HashMap::insert`].
+    pub fn take<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
@@ -326,23 +345,26 @@ impl<'p, K: Key, V: Item<'p>> HashMap<'p, K, V> {
         })
     }
 
-    /// Removes all keys and gives the map's memory back. What its values point to stays. Every copy of this handle
-    /// dangles from then on.
+    /// Removes all keys and gives the map's memory back. Collections in its values are destroyed; what these point to stays. Every copy of
+    /// this handle dangles from then on.
     ///
     /// One transaction has to hold all of it: a large map is emptied by several that remove keys.
     ///
     /// # Errors
     /// As [`HashMap::insert`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        // Their collections are destroyed when the map is no more: in a circle the next one finds it gone.
+        let values = if V::OWNS { self.iter(tx).collect::<Result<Vec<_>>>()? } else { Vec::new() };
         tx.words(|tx| {
             self.store_to_write(tx)?.destroy(tx)?;
             tx.write(self.raw.at, 0)?;
             tx.free(self.raw.at)
-        })
+        })?;
+        values.iter().try_for_each(|(_, value)| replaced(tx, value, None))
     }
 }
 
-impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
+impl<'p, K: Key, V: Persist<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
     fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>> {
         HashMap::get(self, tx, key)
     }
@@ -385,7 +407,7 @@ pub struct HashMapIter<'v, 'p, K, V, C: Control = Stm> {
     found: VecDeque<(K, V)>,
 }
 
-impl<'p, K: Key, V: Item<'p>, C: Control> HashMapIter<'_, 'p, K, V, C> {
+impl<'p, K: Key, V: Persist<'p>, C: Control> HashMapIter<'_, 'p, K, V, C> {
     /// Fetches the next chain.
     fn fetch(&mut self) -> Result<()> {
         let (map, position, found) = (self.map, &mut self.position, &mut self.found);
@@ -411,7 +433,7 @@ impl<'p, K: Key, V: Item<'p>, C: Control> HashMapIter<'_, 'p, K, V, C> {
     }
 }
 
-impl<'p, K: Key, V: Item<'p>, C: Control> Iterator for HashMapIter<'_, 'p, K, V, C> {
+impl<'p, K: Key, V: Persist<'p>, C: Control> Iterator for HashMapIter<'_, 'p, K, V, C> {
     type Item = Result<(K, V)>;
     fn next(&mut self) -> Option<Result<(K, V)>> {
         while self.found.is_empty() && self.position.is_some() {

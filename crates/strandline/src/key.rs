@@ -6,6 +6,8 @@
 //! ends it (as in FoundationDB's tuple layer).
 
 use super::persist::Invalid;
+use super::schema::Types;
+use super::values::tuple;
 use strandline_core::structures::type_layout as layout;
 
 /// The bytes of a key, on the stack where they are few.
@@ -32,10 +34,23 @@ pub struct KeyBytes {
 impl KeyBytes {
     const FEW: usize = 40;
 
+    /// None.
+    #[inline]
+    pub(crate) fn empty() -> Self {
+        Self { few: [0; Self::FEW], count: 0, many: Vec::new() }
+    }
+
+    /// The bytes with which the keys of `prefix` begin.
+    pub(crate) fn of_prefix<K>(prefix: &(impl Prefix<K> + ?Sized)) -> Self {
+        let mut bytes = Self::empty();
+        prefix.write_prefix(&mut bytes);
+        bytes
+    }
+
     /// The bytes of `key`.
     #[inline]
     pub(crate) fn of(key: &(impl KeyRef + ?Sized)) -> Self {
-        let mut bytes = Self { few: [0; Self::FEW], count: 0, many: Vec::new() };
+        let mut bytes = Self::empty();
         key.write_key(&mut bytes);
         bytes
     }
@@ -101,7 +116,7 @@ pub trait KeyRef {
     fn write_key(&self, into: &mut KeyBytes);
 }
 
-/// A type whose values can be the keys of a map: integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays
+/// A type whose values can be the keys of a map: integers, `bool`, `char`, `String`, `Vec<u8>`, tuples, arrays and options
 /// of keys, and types with `#[derive(Key)]`. Floating-point numbers are not: they have no total order.
 ///
 /// ```
@@ -130,6 +145,9 @@ pub unsafe trait Key: KeyRef + Sized {
     const LAYOUT: u64;
     /// Whether every key's encoding is eight bytes long.
     const ONE_WORD: bool = false;
+
+    /// As [`Persist::describe`](super::Persist::describe).
+    fn describe(types: &mut Types) -> String;
 
     /// Takes a key's bytes from the front of `from`.
     ///
@@ -164,6 +182,9 @@ macro_rules! key_integers {
             const NAME: &'static str = stringify!($type);
             const LAYOUT: u64 = layout::begin(stringify!($type), 0);
             const ONE_WORD: bool = size_of::<$type>() == 8;
+            fn describe(_: &mut Types) -> String {
+                <Self as Key>::NAME.into()
+            }
             #[inline(always)]
             fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
                 Ok((<$unsigned>::from_be_bytes(take(from)?) ^ $flip) as $type)
@@ -188,6 +209,9 @@ impl KeyRef for bool {
 unsafe impl Key for bool {
     const NAME: &'static str = "bool";
     const LAYOUT: u64 = layout::begin("bool", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
         match take::<1>(from)? {
             [0] => Ok(false),
@@ -207,6 +231,9 @@ impl KeyRef for char {
 unsafe impl Key for char {
     const NAME: &'static str = "char";
     const LAYOUT: u64 = layout::begin("char", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
         char::from_u32(u32::read_key(from)?).ok_or(Invalid)
     }
@@ -220,18 +247,16 @@ impl KeyRef for () {
 unsafe impl Key for () {
     const NAME: &'static str = "()";
     const LAYOUT: u64 = layout::begin("()", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
     fn read_key(_: &mut &[u8]) -> Result<Self, Invalid> {
         Ok(())
     }
 }
 
 fn write_string(bytes: &[u8], into: &mut KeyBytes) {
-    for (i, piece) in bytes.split(|&byte| byte == 0).enumerate() {
-        if i > 0 {
-            into.push(&[0, 255]);
-        }
-        into.push(piece);
-    }
+    write_begin(bytes, into);
     into.push(&[0, 0]);
 }
 
@@ -266,6 +291,9 @@ key_strings!(str, String, [u8], Vec<u8>);
 unsafe impl Key for String {
     const NAME: &'static str = "String";
     const LAYOUT: u64 = layout::begin("String", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
         String::from_utf8(read_string(from)?).map_err(|_| Invalid)
     }
@@ -275,8 +303,32 @@ unsafe impl Key for String {
 unsafe impl Key for Vec<u8> {
     const NAME: &'static str = "Vec<u8>";
     const LAYOUT: u64 = layout::begin("Vec<u8>", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
         read_string(from)
+    }
+}
+
+impl<T: KeyRef> KeyRef for Option<T> {
+    fn write_key(&self, into: &mut KeyBytes) {
+        into.push(&[u8::from(self.is_some())]);
+        if let Some(key) = self {
+            key.write_key(into);
+        }
+    }
+}
+
+// SAFETY: a byte that tells which, in order, and then the bytes of the value.
+unsafe impl<T: Key> Key for Option<T> {
+    const NAME: &'static str = "Option";
+    const LAYOUT: u64 = layout::field(layout::begin("Option", 0), "", T::LAYOUT);
+    fn describe(types: &mut Types) -> String {
+        format!("Option<{}>", T::describe(types))
+    }
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        if bool::read_key(from)? { T::read_key(from).map(Some) } else { Ok(None) }
     }
 }
 
@@ -290,6 +342,9 @@ impl<T: KeyRef, const N: usize> KeyRef for [T; N] {
 unsafe impl<T: Key, const N: usize> Key for [T; N] {
     const NAME: &'static str = "array";
     const LAYOUT: u64 = layout::field(layout::begin("array", N as u32), "", T::LAYOUT);
+    fn describe(types: &mut Types) -> String {
+        format!("[{}; {N}]", T::describe(types))
+    }
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
         let parts: [Option<T>; N] = std::array::from_fn(|_| T::read_key(from).ok());
         if parts.iter().any(Option::is_none) {
@@ -315,6 +370,9 @@ macro_rules! key_tuples {
                 $(let hash = layout::field(hash, "", $name::LAYOUT);)+
                 hash
             };
+            fn describe(types: &mut Types) -> String {
+                tuple(&[$($name::describe(types)),+])
+            }
             #[inline]
             fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
                 Ok(($($name::read_key(from)?,)+))
@@ -328,6 +386,72 @@ key_tuples! {
     A 0, B 1;
     A 0, B 1, C 2;
     A 0, B 1, C 2, D 3;
+}
+
+/// What the keys of a map can begin with: the first parts of a tuple, the begin of a string or of bytes.
+///
+/// ```
+/// # use strandline::*;
+/// let db = Database::in_memory()?;
+/// let files = db.table::<(u64, String), u64>("files")?;
+/// db.write(|tx| {
+///     files.insert(tx, &(7, "a".to_string()), &1)?;
+///     files.insert(tx, &(7, "b".to_string()), &2)?;
+///     files.insert(tx, &(8, "a".to_string()), &3)
+/// })?;
+/// let names = db.table::<String, u64>("names")?;
+/// db.write(|tx| names.insert(tx, "strand", &1))?;
+/// let (of_7, str) = db.read(|tx| {
+///     Ok((files.prefix(tx, &(7,))?.count(), names.prefix(tx, "str")?.count()))
+/// })?;
+/// assert_eq!((of_7, str), (2, 1));
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub trait Prefix<K> {
+    /// Appends the bytes with which the keys begin.
+    #[doc(hidden)]
+    fn write_prefix(&self, into: &mut KeyBytes);
+}
+
+/// The begin of a byte string, which has no end.
+fn write_begin(bytes: &[u8], into: &mut KeyBytes) {
+    for (i, piece) in bytes.split(|&byte| byte == 0).enumerate() {
+        if i > 0 {
+            into.push(&[0, 255]);
+        }
+        into.push(piece);
+    }
+}
+
+impl Prefix<String> for str {
+    fn write_prefix(&self, into: &mut KeyBytes) {
+        write_begin(self.as_bytes(), into);
+    }
+}
+
+impl Prefix<Vec<u8>> for [u8] {
+    fn write_prefix(&self, into: &mut KeyBytes) {
+        write_begin(self, into);
+    }
+}
+
+macro_rules! prefixes {
+    ($(($($first:ident $index:tt),+) ($($rest:ident),+);)*) => {$(
+        impl<$($first: Key,)+ $($rest),+> Prefix<($($first,)+ $($rest,)+)> for ($($first,)+) {
+            fn write_prefix(&self, into: &mut KeyBytes) {
+                $(self.$index.write_key(into);)+
+            }
+        }
+    )*};
+}
+
+prefixes! {
+    (A 0) (B);
+    (A 0) (B, C);
+    (A 0) (B, C, D);
+    (A 0, B 1) (C);
+    (A 0, B 1) (C, D);
+    (A 0, B 1, C 2) (D);
 }
 
 #[cfg(test)]
@@ -354,7 +478,9 @@ mod tests {
             check(&a, &b);
             check(&c, &d);
             check(&e, &f);
-            check(&(c.clone(), a.0), &(c, b.0));
+            check(&(c.clone(), a.0), &(c.clone(), b.0));
+            check(&(Some(c.clone()), a.0), &(None::<Vec<u8>>, b.0));
+            check(&(Some(c), a.0), &(Some(d), b.0));
         }
 
         #[test]

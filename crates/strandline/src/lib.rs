@@ -1,48 +1,57 @@
-//! Crash-safe data structures without a database: fast, durable, isolated transactions on an ordinary file, or on persistent
-//! memory.
+//! Fast, durable transactions on data in an ordinary file, or in persistent memory: without a server, and without a database's
+//! language.
 //!
-//! A [`Store`] is a pool with a root of a type of your own, which `#[derive(Persist)]` makes storable. Transactions
-//! are closures that return a `Result`; what they read is copied out, and what they write happens as a whole.
+//! A [`Database`] has named tables. What a transaction writes is there when it returns, after a power failure too, or nothing of it is.
 //!
 //! ```
-//! use strandline::{Options, HashMap, OrderedMap, Persist, Store, Text, Vector};
+//! use strandline::{Database, Persist};
+//!
+//! #[derive(Debug, PartialEq, Persist)]
+//! struct Book {
+//!     title: String,
+//!     pages: u32,
+//!     tags: Vec<String>,
+//! }
+//!
+//! # let path = strandline::example::path();
+//! let db = Database::open(&path)?; // makes the file if there is none
+//! let books = db.table::<u64, Book>("books")?; // ordered by its keys
+//! let book = Book { title: "Persistence".into(), pages: 320, tags: vec!["systems".into()] };
+//! db.write(|tx| books.insert(tx, &4711, &book))?;
+//! assert_eq!(db.read(|tx| books.get(tx, &4711))?, Some(book));
+//! # Ok::<(), strandline::Error>(())
+//! ```
+//!
+//! # Structures of your own
+//!
+//! A [`Store`] has a root of a type of your own in place of tables. It leads to collections ([`OrderedMap`], [`HashMap`], [`Vector`], [`Queue`]),
+//! to values elsewhere ([`Ptr`]), and to others that hold such.
+//!
+//! ```
+//! use strandline::{Options, HashMap, OrderedMap, Persist, Store, Vector};
 //!
 //! #[derive(Persist)]
 //! struct Library<'p> {
-//!     books: OrderedMap<'p, u64, Book<'p>>,
+//!     titles: OrderedMap<'p, u64, String>,
 //!     shelves: HashMap<'p, String, Vector<'p, u64>>,
-//! }
-//!
-//! #[derive(Clone, Copy, Persist)]
-//! struct Book<'p> {
-//!     title: Text<'p>,
-//!     pages: u32,
 //! }
 //!
 //! # let path = strandline::example::path();
 //! let library = Store::<Library>::open_or_create(&path, &Options::default(), |tx| {
-//!     Ok(Library { books: OrderedMap::new(tx)?, shelves: HashMap::new(tx)? })
+//!     Ok(Library { titles: OrderedMap::new(tx)?, shelves: HashMap::new(tx)? })
 //! })?;
 //! library.update(|tx, root| {
-//!     let Library { books, shelves } = root.get(tx)?;
-//!     books.insert(tx, &4711, &Book { title: Text::new(tx, "Persistence")?, pages: 320 })?;
-//!     let shelf = match shelves.get(tx, "systems")? {
-//!         Some(shelf) => shelf,
-//!         None => {
-//!             let shelf = Vector::new(tx)?;
-//!             shelves.insert(tx, &"systems".to_string(), &shelf)?;
-//!             shelf
-//!         }
-//!     };
+//!     let Library { titles, shelves } = root.get(tx)?;
+//!     titles.insert(tx, &4711, &"Persistence".to_string())?;
+//!     let shelf = shelves.entry(tx, "systems".to_string())?.or_insert_with(|| Vector::new(tx))?;
 //!     shelf.push(tx, &4711)
 //! })?;
-//! let title = library.view(|tx, root| {
-//!     let Library { books, shelves } = root.get(tx)?;
+//! let first = library.view(|tx, root| {
+//!     let Library { titles, shelves } = root.get(tx)?;
 //!     let shelf = shelves.get(tx, "systems")?.unwrap();
-//!     let book = books.get(tx, &shelf.get(tx, 0)?.unwrap())?.unwrap();
-//!     book.title.get(tx)
+//!     titles.get(tx, &shelf.get(tx, 0)?.unwrap())
 //! })?;
-//! assert_eq!(title, "Persistence");
+//! assert_eq!(first.as_deref(), Some("Persistence"));
 //! # Ok::<(), strandline::Error>(())
 //! ```
 //!
@@ -65,8 +74,8 @@
 //! from leading where it must not.
 //!
 //! 1. *No handle is made of words of a program's own.* Safe code gets handles from the functions that allocate, and from values that
-//!    are loaded. [`Persist::load`] and [`Item::decode`] ask for a [`Stored`], which only this module can make, for words that it has just read. What a type's
-//!    words mean is said by its layout: [`Persist`], [`Item`] and [`Key`] are unsafe to implement, and the derives, which are
+//!    are loaded. [`Persist::load`] asks for a [`Stored`], which only this module can make, for words that it has just read. What a type's
+//!    words mean is said by its layout: [`Persist`], [`Fixed`] and [`Key`] are unsafe to implement, and the derives, which are
 //!    safe to use, hash name, version and fields into it.
 //! 2. *No handle is used as of another type, pool or transaction.* The brand `'p` is invariant, and each transaction has its own. (A
 //!    [`Snapshot`]'s is its borrow, which another snapshot's may be too: both only read.) A type's layout
@@ -81,48 +90,65 @@
 //! it may change another large enough block of the heap. It does not reach the heap's own tables, the logs or the roots. `Store::check`
 //! finds it.
 //!
-//! # What is left to you
+//! # Who frees what
 //!
-//! Memory is given back by hand, as in C: removing a pointer or a collection from a map frees neither what it points
-//! to nor the collection. [`Ptr::free`] and the collections' `destroy` do. See [`Ptr`] for what a pointer can do
-//! after that: no harm to the pool, but it may come to mean another value of the same type.
+//! Tables and values own what they hold: strings, vectors, and collections too, which are destroyed with the value in which they are
+//! stored. What a [`Ptr`], a [`Text`] or a [`Bytes`] leads to is given back by hand; [`Store::lost_memory`] finds what was
+//! forgotten. See [`Ptr`] for what a pointer can do after a free: no harm to the pool, but it may come to mean another value of the
+//! same type.
 
 // The derives name this crate from outside, and its own tests use them.
-#[cfg(test)]
 extern crate self as strandline;
 
 mod bytes;
 mod check;
+mod convert;
+mod cursor;
+mod database;
+mod drain;
+mod dynamic;
 mod entry;
 #[cfg(feature = "example")]
 #[doc(hidden)]
 pub mod example;
+mod export;
 mod hash_map;
 mod key;
+mod migrate;
 mod ordered_map;
 mod persist;
 mod pointer;
 mod queue;
 mod range;
 mod root;
+mod schema;
+mod shape;
 mod snapshot;
 mod store;
+mod table;
+mod tables;
 mod transaction;
+mod values;
 mod vector;
 
 pub use bytes::{Bytes, Text};
-pub use check::Checker;
+pub use check::{Checker, LostMemory};
+pub use cursor::Cursor;
+pub use database::{Database, DatabaseSnapshot};
+pub use drain::ExtractIf;
+pub use dynamic::Dynamic;
 pub use entry::{Entry, Map};
 pub use hash_map::{HashMap, HashMapIter};
-pub use key::{Key, KeyBytes, KeyRef};
+pub use key::{Key, KeyBytes, KeyRef, Prefix};
 pub use ordered_map::OrderedMap;
-pub use persist::{Invalid, Item, Persist, Root, Stored};
+pub use persist::{Fixed, Invalid, Persist, Readable, Root, Stored};
 pub use pointer::Ptr;
 pub use queue::{Iter as QueueIter, Queue};
 pub use range::Range;
 pub use root::Migrations;
+pub use schema::{FieldDescription, Schema, TypeDescription, Types, VariantDescription, stored_words};
 pub use snapshot::Snapshot;
-pub use store::{Session, Store};
+pub use store::{Later, Session, Store};
 pub use strandline_core::Domain;
 pub use strandline_core::engine::{SingleWriter, SnapshotUsage, Stm};
 pub use strandline_core::error::{Error, Result};
@@ -133,12 +159,15 @@ pub use strandline_core::memory::WriteBackInstruction;
 pub use strandline_core::sync::SyncParameters;
 pub use strandline_core::transaction::Statistics;
 pub use strandline_derive::{Key, Persist};
+pub use table::{MultimapTable, QueueTable, Table, Value, ValueRef, Values};
+pub use tables::{TableDescription, TableKind, Tables};
 pub use transaction::{Control, Tx, View};
 pub use vector::{Iter as VectorIter, Vector};
 
 /// What the derives name.
 #[doc(hidden)]
 pub mod layout {
+    pub use strandline_core::memory::PersistentAddress;
     pub use strandline_core::structures::type_layout::*;
 }
 

@@ -1,7 +1,7 @@
 //! An ordered map: B+ trees over the words of its keys.
 //!
 //! ```text
-//! header   word 0 tag · words 1 to 3 the header of the first layer's tree
+//! header   word 0 tag · words 1 to 3 the header of the first layer's tree · word 4 a table's number, else 0
 //! layer    a tree from a word to a slot; each further layer has its header in a block of its own
 //! slot     the address of an entry; or, with bit 0 set, of the header of the next layer
 //! entry    word 0 bytes in the key << 32 | bytes in the value · then the key, then the value, in whole words
@@ -13,22 +13,23 @@
 //! the values are words too, they stand in the tree in place of the entries' addresses.
 
 use std::borrow::Borrow;
-use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
 
 use super::check::Checker;
 use super::entry::{Entry, Map};
-use super::key::{Key, KeyBytes, KeyRef};
-use super::persist::{Invalid, Item, Stored};
+use super::key::{Key, KeyBytes, KeyRef, Prefix};
+use super::persist::{Invalid, Persist, Readable, Stored, replaced};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
-use super::range::Range;
+use super::range::{Batch, Range};
 use super::transaction::{Control, Tx, View};
+use super::values::any_or;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
 use strandline_core::structures::{BPlusTree, NodeShape, Survey, with_buffer};
 use strandline_core::structures::{
-    bytes::equals, bytes::read_bytes, bytes::rewrite, bytes::with_words, bytes::write_bytes,
+    bytes::check_length, bytes::equals, bytes::read_bytes, bytes::rewrite, bytes::with_words,
+    bytes::write_bytes,
 };
 use strandline_core::transaction::{Abort, Read, Transaction};
 
@@ -40,7 +41,7 @@ const HEADER_WORDS: usize = 1 + TREE_WORDS;
 const SHAPE: NodeShape = NodeShape::of_pairs(28);
 const LAYER: u64 = 1;
 /// Slots read at a time.
-pub(crate) const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 128;
 /// The longest key: its layers are freed by recursion.
 pub(crate) const MAX_KEY_BYTES: usize = 1 << 12;
 
@@ -78,19 +79,23 @@ handle! {
     OrderedMap<K, V>, "OrderedMap"
 }
 
-persist_handle!('p, OrderedMap<K: Key, V: Item<'p>>, "OrderedMap");
+persist_handle!('p, OrderedMap<K: Key, V: Persist<'p>>, "OrderedMap", owned: true);
 
 /// Word `depth` of a key's bytes.
 #[inline(always)]
 pub(crate) fn word_of(key: &[u8], depth: usize) -> u64 {
-    let mut word = [0; 8];
     let rest = key.get(8 * depth..).unwrap_or_default();
+    if let Some(&whole) = rest.first_chunk() {
+        return u64::from_be_bytes(whole);
+    }
+    let mut word = [0; 8];
     let bytes = rest.len().min(8);
     word[..bytes].copy_from_slice(&rest[..bytes]);
     u64::from_be_bytes(word)
 }
 
 /// Whether the words `above` and then `word` lead to a key.
+#[inline]
 pub(crate) fn is_at(key: &[u8], above: &[u64], word: u64) -> bool {
     word_of(key, above.len()) == word
         && above.iter().enumerate().all(|(depth, &word)| word_of(key, depth) == word)
@@ -119,7 +124,37 @@ impl Slot {
         if slot & LAYER == 0 {
             EntryBlock::load(tx, PersistentAddress::new(slot)).map(Self::Entry)
         } else {
-            Ok(Self::Layer(PersistentAddress::new(slot & !LAYER)))
+            Self::of(tx, slot, 0)
+        }
+    }
+
+    /// Where it leads to.
+    fn at(slot: u64) -> PersistentAddress {
+        PersistentAddress::new(slot & !LAYER)
+    }
+
+    /// The words to which slots lead. All are read at once, and then the entries' second lines, which are needed soon:
+    /// the processor waits for several of them together.
+    pub(crate) fn heads(tx: &mut impl Read, slots: &[(u64, u64)]) -> Result<Vec<u64>, Abort> {
+        let mut places: Vec<_> = slots.iter().map(|&(_, slot)| Self::at(slot)).collect();
+        let mut heads = vec![0; slots.len()];
+        tx.read_each(&places, &mut heads)?;
+        for ((place, &(_, slot)), &head) in places.iter_mut().zip(slots).zip(&heads) {
+            if slot & LAYER == 0 && (head & 0xffff_ffff) > LINE_BYTES {
+                *place = place.byte(LINE_BYTES);
+            }
+        }
+        tx.read_each(&places, &mut vec![0; slots.len()])?;
+        Ok(heads)
+    }
+
+    /// As [`load`](Self::load), with the word that is there.
+    #[inline(always)]
+    pub(crate) fn of(tx: &mut impl Read, slot: u64, head: u64) -> Result<Self, Abort> {
+        if slot & LAYER == 0 {
+            EntryBlock::of(tx, PersistentAddress::new(slot), head).map(Self::Entry)
+        } else {
+            Ok(Self::Layer(Self::at(slot)))
         }
     }
 }
@@ -128,13 +163,19 @@ impl Slot {
 #[derive(Clone, Copy)]
 pub(crate) struct EntryBlock {
     at: PersistentAddress,
-    key_bytes: u64,
-    value_bytes: u64,
+    pub(crate) key_bytes: u64,
+    pub(crate) value_bytes: u64,
 }
 
 impl EntryBlock {
     fn load(tx: &mut impl Read, at: PersistentAddress) -> Result<Self, Abort> {
         let lengths = tx.read(at)?;
+        Self::of(tx, at, lengths)
+    }
+
+    /// As `load`, with the first word.
+    #[inline(always)]
+    fn of(tx: &mut impl Read, at: PersistentAddress, lengths: u64) -> Result<Self, Abort> {
         let entry = Self { at, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
         if entry.key_bytes > MAX_KEY_BYTES as u64 {
             return Err(invalid(tx, at, "an ordered map's entry"));
@@ -181,48 +222,65 @@ impl EntryBlock {
         Ok(key)
     }
 
-    /// As `load_value`, with a buffer on a frame of its own: for what recurs from layer to layer.
-    #[inline(never)]
-    pub(crate) fn load_value_apart<'p, V: Item<'p>>(&self, tx: &mut impl Read) -> Result<V, Abort> {
-        self.load_value(tx)
+    /// Appends the key and the value to `words`.
+    pub(crate) fn append(&self, tx: &mut impl Read, words: &mut Vec<u64>) -> Result<(), Abort> {
+        check_length(tx, self.at, self.words() as u64)?;
+        let before = words.len();
+        words.resize(before + self.words() - 1, 0);
+        tx.read_range(self.at.word(1), &mut words[before..])
     }
 
-    pub(crate) fn load_value<'p, V: Item<'p>>(&self, tx: &mut impl Read) -> Result<V, Abort> {
+    pub(crate) fn load_value<'p, V: Persist<'p>>(&self, tx: &mut impl Read) -> Result<V, Abort> {
         self.decode_value(tx)?.map_err(|_| invalid(tx, self.at, V::NAME))
     }
 
-    fn decode_value<'p, V: Item<'p>>(&self, tx: &mut impl Read) -> Result<Result<V, Invalid>, Abort> {
+    fn decode_value<'p, V: Persist<'p>>(&self, tx: &mut impl Read) -> Result<Result<V, Invalid>, Abort> {
         with_words(tx, self.at, self.value_offset(), self.value_bytes, |words, bytes| {
             V::decode(words, bytes, Stored::new())
         })
     }
 }
 
-impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
-    const TAG: u64 = layout::tag(layout::field(
-        layout::field(layout::begin("OrderedMap", 1), "", K::LAYOUT),
-        "",
-        V::LAYOUT,
-    ));
+impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
+    const TAG: u64 = any_or(
+        V::ANY,
+        layout::field(layout::field(layout::begin("OrderedMap", 1), "", K::LAYOUT), "", V::LAYOUT),
+    );
     /// Whether slots are values.
-    pub(crate) const INLINE: bool = K::ONE_WORD && matches!(V::BYTES, Some(8));
+    pub(crate) const INLINE: bool = K::ONE_WORD && matches!(V::SIZE, Some(1));
 
     /// Creates an empty map.
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
+        Self::with_tag(tx, Self::TAG)
+    }
+
+    /// An empty map with a tag that is known otherwise.
+    pub(crate) fn with_tag(tx: &Tx<'p, impl Control>, tag: u64) -> Result<Self> {
         tx.words(|tx| {
             // A line of its own: every reader reads it.
             let at = tx.alloc(LINE_BYTES)?;
-            tx.write(at, Self::TAG)?;
+            tx.write(at, tag)?;
             Tree::create_at(tx, at.word(1), SHAPE)?;
+            tx.write(Self::at(at).number(), 0)?;
             Ok(Self::at(at))
         })
     }
 
     pub(crate) fn address(self) -> PersistentAddress {
         self.raw.at
+    }
+
+    /// The map whose header is at `at`, if it is one: each operation looks.
+    pub(crate) fn of(at: PersistentAddress) -> Self {
+        Self::at(at)
+    }
+
+    /// Where a table's number stands, which a map of no table has not.
+    pub(crate) fn number(self) -> PersistentAddress {
+        self.raw.at.word(HEADER_WORDS as u64)
     }
 
     #[inline]
@@ -272,7 +330,12 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     where
         K: Borrow<Q>,
     {
-        let key = KeyBytes::of(key);
+        self.get_encoded(tx, &KeyBytes::of(key))
+    }
+
+    /// As `get`, with a key's bytes.
+    #[inline]
+    pub(crate) fn get_encoded(self, tx: &View<'p, impl Control>, key: &KeyBytes) -> Result<Option<V>> {
         tx.words(|tx| {
             if Self::INLINE {
                 let tree = self.first_layer(tx)?;
@@ -281,6 +344,41 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
             }
             let entry = self.find(tx, key.as_slice())?;
             entry.map(|entry| entry.load_value(tx)).transpose()
+        })
+    }
+
+    /// What `read` makes of the value of `key`, which is a string or bytes and is not copied for that.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &7u64, &"high water".to_string())?;
+    /// assert_eq!(map.read_with(tx, &7, |text: &str| text.len())?, Some(10));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn read_with<Q: KeyRef + ?Sized, R>(
+        self,
+        tx: &View<'p, impl Control>,
+        key: &Q,
+        read: impl FnOnce(&V::Borrowed) -> R,
+    ) -> Result<Option<R>>
+    where
+        K: Borrow<Q>,
+        V: Readable,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| {
+            let Some(entry) = self.find(tx, key.as_slice())? else { return Ok(None) };
+            let at = entry.at;
+            let done = with_words(tx, at, entry.value_offset(), entry.value_bytes, |words, bytes| {
+                V::borrowed(&bytemuck::cast_slice(words)[..bytes as usize]).map(read)
+            })?;
+            done.map(Some).map_err(|_| invalid(tx, at, V::NAME))
         })
     }
 
@@ -316,15 +414,41 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// [`Error::Parameter`]: the key is too long; the pool is full; a full log; as [`OrderedMap::get`].
+    #[inline]
     pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
-        let key = KeyBytes::of(key);
-        let bytes = value.bytes();
+        let old = self.insert_encoded(tx, &KeyBytes::of(key), value.bytes(), |words| value.encode(words))?;
+        if let Some(old) = &old {
+            replaced(tx, old, Some(value))?;
+        }
+        Ok(old)
+    }
+
+    /// As `insert`, with a key's bytes and a value of `bytes` bytes that `encode` writes.
+    #[inline]
+    pub(crate) fn insert_encoded(
+        self,
+        tx: &Tx<'p, impl Control>,
+        key: &KeyBytes,
+        bytes: u64,
+        encode: impl FnOnce(&mut [u64]),
+    ) -> Result<Option<V>> {
         tx.words(|tx| {
+            Self::check_sizes(tx, key.as_slice(), bytes)?;
             with_buffer(bytes.div_ceil(8), |words| {
-                value.encode(words);
+                encode(words);
                 self.insert_words(tx, key.as_slice(), words, bytes)
             })
         })
+    }
+
+    fn check_sizes(tx: &mut impl Transaction, key: &[u8], bytes: u64) -> Result<(), Abort> {
+        if key.len() > MAX_KEY_BYTES || bytes >> 32 != 0 {
+            return Err(tx.fail(Error::Parameter(format!(
+                "a key of {} encoded bytes with a value of {bytes}: at most {MAX_KEY_BYTES} and 2^32 are possible",
+                key.len()
+            ))));
+        }
+        Ok(())
     }
 
     fn insert_words(
@@ -334,12 +458,6 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         value: &[u64],
         bytes: u64,
     ) -> Result<Option<V>, Abort> {
-        if key.len() > MAX_KEY_BYTES || bytes >> 32 != 0 {
-            return Err(tx.fail(Error::Parameter(format!(
-                "a key of {} encoded bytes with a value of {bytes}: at most {MAX_KEY_BYTES} and 2^32 are possible",
-                key.len()
-            ))));
-        }
         let mut tree = self.first_layer_to_write(tx)?;
         if Self::INLINE {
             let old = tree.insert(tx, word_of(key, 0), value[0])?;
@@ -383,7 +501,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         Err(invalid(tx, self.raw.at, "OrderedMap"))
     }
 
-    /// Removes `key`; returns its value, if it was there. What that points to stays.
+    /// Removes `key`; returns its value, if it was there. Collections in it are destroyed; what it points to stays.
     ///
     /// ```
     /// # use strandline::*;
@@ -401,8 +519,43 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     where
         K: Borrow<Q>,
     {
-        let key = KeyBytes::of(key);
+        let old = self.take(tx, key)?;
+        if let Some(old) = &old {
+            replaced(tx, old, None)?;
+        }
+        Ok(old)
+    }
+
+    /// As [`remove`](Self::remove), but collections in the value stay, for the caller to keep elsewhere or to destroy.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let shelves = OrderedMap::<String, Vector<u64>>::new(tx)?;
+    /// shelves.insert(tx, &"new".to_string(), &Vector::new(tx)?)?;
+    /// let shelf = shelves.take(tx, "new")?.unwrap();
+    /// shelf.push(tx, &4711)?;
+    /// shelves.insert(tx, &"old".to_string(), &shelf)?;
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::insert`].
+    pub fn take<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.remove_encoded(tx, &KeyBytes::of(key))
+    }
+
+    /// As `remove`, with a key's bytes.
+    pub(crate) fn remove_encoded(self, tx: &Tx<'p, impl Control>, key: &KeyBytes) -> Result<Option<V>> {
         tx.words(|tx| self.remove_bytes(tx, key.as_slice()))
+    }
+
+    pub(crate) fn remove_key(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<()> {
+        self.remove_encoded(tx, &KeyBytes::of(key)).map(drop)
     }
 
     fn remove_bytes(self, tx: &mut impl Transaction, key: &[u8]) -> Result<Option<V>, Abort> {
@@ -568,13 +721,39 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         self.range_of(tx, keys.start_bound().map(bytes), keys.end_bound().map(bytes))
     }
 
-    fn range_of<'v, C: Control>(
+    /// The keys that begin with `prefix`, and their values in order, from either end: [`Prefix`].
+    pub fn prefix<'v, C: Control>(
+        self,
+        tx: &'v View<'p, C>,
+        prefix: &(impl Prefix<K> + ?Sized),
+    ) -> Range<'v, 'p, K, V, C> {
+        self.with_prefix(tx, KeyBytes::of_prefix(prefix).as_slice())
+    }
+
+    /// The keys whose bytes begin with `prefix`.
+    pub(crate) fn with_prefix<'v, C: Control>(
+        self,
+        tx: &'v View<'p, C>,
+        prefix: &[u8],
+    ) -> Range<'v, 'p, K, V, C> {
+        let end = match prefix.iter().rposition(|&byte| byte != u8::MAX) {
+            Some(last) => {
+                let mut after = prefix[..=last].to_vec();
+                after[last] += 1;
+                Bound::Excluded(after)
+            }
+            None => Bound::Unbounded,
+        };
+        self.range_of(tx, Bound::Included(prefix.to_vec()), end)
+    }
+
+    pub(crate) fn range_of<'v, C: Control>(
         self,
         tx: &'v View<'p, C>,
         from: Bound<Vec<u8>>,
         to: Bound<Vec<u8>>,
     ) -> Range<'v, 'p, K, V, C> {
-        let (front, back) = (VecDeque::new(), VecDeque::new());
+        let (front, back) = (Batch::default(), Batch::default());
         Range { tx, map: self, from, to, front, back, batch: 4, is_over: false }
     }
 
@@ -670,20 +849,28 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
         Ok(())
     }
 
-    /// Removes all keys and gives the map's memory back. What its values point to stays. Every copy of this handle
-    /// dangles from then on.
+    /// Removes all keys and gives the map's memory back. Collections in its values are destroyed; what these point to stays. Every copy of
+    /// this handle dangles from then on.
     ///
     /// One transaction has to hold all of it: a large map is emptied by several that remove keys.
     ///
     /// # Errors
     /// As [`OrderedMap::insert`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        // Their collections are destroyed when the map is no more: in a circle the next one finds it gone.
+        let values = if V::OWNS { self.iter(tx).collect::<Result<Vec<_>>>()? } else { Vec::new() };
         tx.words(|tx| {
             let tree = self.first_layer_to_write(tx)?;
+            if tx.read(self.number())? != 0 {
+                return Err(
+                    tx.fail(Error::Parameter("a table is deleted by its catalogue: Tables::delete".into()))
+                );
+            }
             self.destroy_layer(tx, tree, 0)?;
             tx.write(self.raw.at, 0)?;
             tx.free(self.raw.at)
-        })
+        })?;
+        values.iter().try_for_each(|(_, value)| replaced(tx, value, None))
     }
 
     fn destroy_layer(self, tx: &mut impl Transaction, tree: Tree, depth: usize) -> Result<(), Abort> {
@@ -711,7 +898,7 @@ impl<'p, K: Key, V: Item<'p>> OrderedMap<'p, K, V> {
     }
 }
 
-impl<'p, K: Key, V: Item<'p>> Map<'p, K, V> for OrderedMap<'p, K, V> {
+impl<'p, K: Key, V: Persist<'p>> Map<'p, K, V> for OrderedMap<'p, K, V> {
     fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>> {
         OrderedMap::get(self, tx, key)
     }

@@ -1,9 +1,11 @@
 //! What can be kept in a pool: values that encode as words.
 
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use super::check::Checker;
+use super::schema::Types;
+use super::transaction::{Control, Tx};
+use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
 
 /// Words that are no value of the type that was expected: the pool is damaged, or holds something else there.
@@ -32,7 +34,7 @@ impl std::error::Error for Invalid {}
 /// use strandline::{Persist, Ptr, Stored};
 ///
 /// fn forge<'p>() -> Ptr<'p, u64> {
-///     Ptr::load(&[4096], Stored::new()).unwrap() // private
+///     Ptr::load(&mut &[4096][..], Stored::new()).unwrap() // private
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -44,11 +46,12 @@ impl Stored<'_> {
     }
 }
 
-/// A type whose values can be kept in a pool of brand `'p`: numbers, `bool`, `char`, arrays, tuples and options
+/// A type whose values can be kept in a pool of brand `'p`: numbers, `bool`, `char`, strings, vectors, arrays, tuples and options
 /// of such types, pointers and collections of the same pool, and what `#[derive(Persist)]` makes of them.
 ///
-/// A value is a fixed number of 64-bit words. It is stored and loaded field by field, by value: there is no
-/// reference into the pool, no padding reaches it, and words that are no value of the type are an error.
+/// A value is a number of 64-bit words: its parts, one after the other. It is stored and loaded by value: there is no
+/// reference into the pool, no padding reaches it, and words that are no value of the type are an error. What it
+/// owns (a `String`, a `Vec`) lies among its words, and is gone with it.
 ///
 /// ```
 /// use strandline::{Persist, Ptr};
@@ -65,45 +68,66 @@ impl Stored<'_> {
 ///     account: Account,
 ///     next: Option<Ptr<'p, Node<'p>>>,
 /// }
-/// assert_eq!(Node::WORDS, 3);
+/// assert_eq!(Node::SIZE, Some(3));
+///
+/// #[derive(Persist)]
+/// struct Person {
+///     name: String,
+///     born: Option<u16>,
+///     towns: Vec<String>,
+/// }
+/// assert_eq!(Person::SIZE, None); // as long as its strings
 /// ```
 ///
 /// # Safety
 /// `#[derive(Persist)]` sees to all of this. An implementation by hand promises that
 /// - [`LAYOUT`](Persist::LAYOUT) is of this type alone: types of the same layout store and load the same words, with the
 ///   same meaning;
-/// - [`store`](Persist::store) writes, for every handle in the value, what that handle's own `store` writes, and
+/// - [`store`](Persist::store) writes as many words as [`words`](Persist::words) says, which are [`SIZE`](Persist::SIZE) if that is a number;
+///   for every handle in the value it writes what that handle's own `store` writes, and
 ///   [`load`](Persist::load) makes handles of nothing else; it keeps no [`Stored`];
-/// - [`NEVER_ZERO`](Persist::NEVER_ZERO) is true only if `store` never writes zeros alone.
+/// - [`NEVER_ZERO`](Persist::NEVER_ZERO) is true only if `SIZE` is a number and `store` never writes zeros alone.
 ///
 /// Otherwise a value could be loaded as a handle that leads into the midst of somebody else's structure, and be
 /// written through.
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be kept in a pool",
     label = "not a type that a pool can hold",
-    note = "plain data: `#[derive(Persist)]` on the type, of numbers, `bool`, `char`, arrays, tuples, options",
+    note = "plain data: `#[derive(Persist)]` on the type, of numbers, `bool`, `char`, `String`, `Vec`, arrays, tuples, options",
     note = "what points to something: `Ptr<'p, T>`, `Text<'p>`, `Bytes<'p>`, `Vector<'p, T>`, `HashMap<'p, K, V>`, …"
 )]
 pub unsafe trait Persist<'p>: Sized {
-    /// Words that every value takes.
-    const WORDS: usize;
     /// The type's name, for messages and as a part of the layout.
     const NAME: &'static str;
     /// Counts the type's versions.
     const VERSION: u32 = 1;
     /// A hash of name, version and fields.
     const LAYOUT: u64;
+    /// Words that every value takes; `None` where they differ.
+    const SIZE: Option<usize>;
     /// Whether no value is all zeros, so that an option needs no word of its own.
     const NEVER_ZERO: bool = false;
+    /// Bytes of an element where slices are packed.
+    #[doc(hidden)]
+    const PACKED: Option<usize> = None;
+    /// Whether this stands for values of a type that is not known.
+    #[doc(hidden)]
+    const ANY: bool = false;
 
-    /// Stores the value to `into`, which has [`WORDS`](Persist::WORDS) words.
-    fn store(&self, into: &mut [u64]);
+    /// The type as a pool describes it: its name, with those of its parts. What is said of structures and enumerations goes to `types`.
+    fn describe(types: &mut Types) -> String;
 
-    /// The value that `from` holds, which has [`WORDS`](Persist::WORDS) words.
+    /// Words that this value takes.
+    fn words(&self) -> usize;
+
+    /// Stores the value to the first words of `into`; returns the others.
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64];
+
+    /// Takes a value from the front of `from`.
     ///
     /// # Errors
-    /// [`Invalid`]: they are no value of the type.
-    fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid>;
+    /// [`Invalid`]: no value of the type stands there.
+    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid>;
 
     /// Hands all pointers and collections in the value to `checker`, which looks over what they lead to. A type that
     /// has none need do nothing.
@@ -112,6 +136,156 @@ pub unsafe trait Persist<'p>: Sized {
     /// A conflict. Damage is the checker's matter.
     fn visit(&self, _checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
         Ok(())
+    }
+
+    /// Whether values can hold collections.
+    #[doc(hidden)]
+    const OWNS: bool = false;
+
+    /// Appends the addresses of the collections in the value to `found`.
+    #[doc(hidden)]
+    fn collections(&self, _found: &mut Vec<PersistentAddress>) {}
+
+    /// Destroys the collections in the value, but for those at the addresses in `kept`.
+    ///
+    /// # Errors
+    /// As for a `destroy`.
+    #[doc(hidden)]
+    fn destroy_collections(
+        &self,
+        _tx: &Tx<'p, impl Control>,
+        _kept: &[PersistentAddress],
+    ) -> strandline_core::Result<()> {
+        Ok(())
+    }
+
+    /// Bytes that the value takes where it stands alone.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn bytes(&self) -> u64 {
+        8 * self.words() as u64
+    }
+
+    /// Stores the value to `into`, where it stands alone.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn encode(&self, into: &mut [u64]) {
+        self.store(into);
+    }
+
+    /// The value of `bytes` bytes that stands alone in `from`.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn decode(mut from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid> {
+        if bytes != 8 * from.len() as u64 {
+            return Err(Invalid);
+        }
+        let value = Self::load(&mut from, stored)?;
+        if from.is_empty() { Ok(value) } else { Err(Invalid) }
+    }
+
+    /// Words that the elements of a vector take.
+    #[doc(hidden)]
+    fn slice_words(elements: &[Self]) -> usize {
+        match Self::SIZE {
+            Some(words) => words * elements.len(),
+            None => elements.iter().map(Self::words).sum(),
+        }
+    }
+
+    /// Stores the elements of a vector; returns the words behind.
+    #[doc(hidden)]
+    fn store_slice<'w>(elements: &[Self], into: &'w mut [u64]) -> &'w mut [u64] {
+        elements.iter().fold(into, |rest, element| element.store(rest))
+    }
+
+    /// Takes the elements of a vector.
+    #[doc(hidden)]
+    fn load_vec(count: u64, from: &mut &[u64], stored: Stored<'p>) -> Result<Vec<Self>, Invalid> {
+        // Each takes a word at least, or nothing can be known of their number.
+        let bound = if Self::SIZE == Some(0) { u64::from(u32::MAX) } else { from.len() as u64 };
+        if count > bound {
+            return Err(Invalid);
+        }
+        (0..count).map(|_| Self::load(from, stored)).collect()
+    }
+}
+
+/// Destroys what `old` holds, in whose place there is `new` now, if anything is.
+#[inline(always)]
+pub(crate) fn replaced<'p, T: Persist<'p>>(
+    tx: &Tx<'p, impl Control>,
+    old: &T,
+    new: Option<&T>,
+) -> strandline_core::Result<()> {
+    if !T::OWNS {
+        return Ok(());
+    }
+    let mut kept = Vec::new();
+    if let Some(new) = new {
+        new.collections(&mut kept);
+    }
+    tx.deeper(|| old.destroy_collections(tx, &kept))
+}
+
+/// A type whose values all take the same number of words, so that one can be replaced in its place: what a [`Ptr`](super::Ptr) leads to, the
+/// elements of a [`Vector`](super::Vector), a root. `#[derive(Persist)]` implements it for types whose fields all are.
+///
+/// ```compile_fail
+/// # use strandline::*;
+/// #[derive(Persist)]
+/// struct Person {
+///     name: String,
+/// }
+///
+/// fn keep<'p>(tx: &Tx<'p>, person: &Person) -> strandline::Result<Ptr<'p, Person>> {
+///     Ptr::new(tx, person) // a longer name would have no room
+/// }
+/// ```
+///
+/// # Safety
+/// [`Persist::SIZE`] is a number.
+#[diagnostic::on_unimplemented(
+    message = "values of type `{Self}` differ in size",
+    label = "not a type of one size",
+    note = "keep them as values of a map or items of a queue, which take any size",
+    note = "or keep a `Text<'p>` in place of a `String`, a `Vector<'p, T>` in place of a `Vec<T>`"
+)]
+pub unsafe trait Fixed<'p>: Persist<'p> {
+    /// Words that every value takes.
+    const WORDS: usize = layout::size(Self::SIZE);
+}
+
+/// Values whose bytes can be read without a copy: `String` as a `str`, `Vec<u8>` as a slice.
+pub trait Readable: sealed::Sealed {
+    /// What is read.
+    type Borrowed: ?Sized;
+
+    /// The value that is stored as these bytes.
+    ///
+    /// # Errors
+    /// [`Invalid`]: none is.
+    fn borrowed(bytes: &[u8]) -> Result<&Self::Borrowed, Invalid>;
+}
+
+mod sealed {
+    /// Values that stand alone as their bytes.
+    pub trait Sealed {}
+    impl Sealed for Vec<u8> {}
+    impl Sealed for String {}
+}
+
+impl Readable for Vec<u8> {
+    type Borrowed = [u8];
+    fn borrowed(bytes: &[u8]) -> Result<&[u8], Invalid> {
+        Ok(bytes)
+    }
+}
+
+impl Readable for String {
+    type Borrowed = str;
+    fn borrowed(bytes: &[u8]) -> Result<&str, Invalid> {
+        str::from_utf8(bytes).map_err(|_| Invalid)
     }
 }
 
@@ -132,351 +306,5 @@ pub unsafe trait Persist<'p>: Sized {
 )]
 pub trait Root {
     /// The type under brand `'p`.
-    type At<'p>: Persist<'p>;
-}
-
-macro_rules! persist_integers {
-    ($($type:ty),*) => {$(
-        // SAFETY: a number, and no handle; the layout is the name's, which no other type has.
-        unsafe impl<'p> Persist<'p> for $type {
-            const WORDS: usize = 1;
-            const NAME: &'static str = stringify!($type);
-            const LAYOUT: u64 = layout::begin(stringify!($type), 0);
-            #[inline(always)]
-            fn store(&self, into: &mut [u64]) {
-                into[0] = *self as u64;
-            }
-            #[inline(always)]
-            fn load(from: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
-                let value = from[0] as $type;
-                if value as u64 == from[0] { Ok(value) } else { Err(Invalid) }
-            }
-        }
-        impl Root for $type {
-            type At<'p> = Self;
-        }
-    )*};
-}
-
-persist_integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
-
-/// One word: from its number.
-macro_rules! persist_word {
-    ($type:ty, $name:literal, |$value:ident| $to:expr, |$word:ident| $from:expr) => {
-        // SAFETY: a number, and no handle; the layout is the name's, which no other type has.
-        unsafe impl<'p> Persist<'p> for $type {
-            const WORDS: usize = 1;
-            const NAME: &'static str = $name;
-            const LAYOUT: u64 = layout::begin($name, 0);
-            #[inline(always)]
-            fn store(&self, into: &mut [u64]) {
-                let $value = *self;
-                into[0] = $to;
-            }
-            #[inline(always)]
-            fn load(from: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
-                let $word = from[0];
-                $from
-            }
-        }
-    };
-}
-
-persist_word!(bool, "bool", |value| value.into(), |word| match word {
-    0 => Ok(false),
-    1 => Ok(true),
-    _ => Err(Invalid),
-});
-persist_word!(char, "char", |value| u32::from(value).into(), |word| {
-    u32::try_from(word).ok().and_then(char::from_u32).ok_or(Invalid)
-});
-persist_word!(f64, "f64", |value| value.to_bits(), |word| Ok(f64::from_bits(word)));
-persist_word!(f32, "f32", |value| value.to_bits().into(), |word| {
-    u32::try_from(word).map(f32::from_bits).map_err(|_| Invalid)
-});
-
-macro_rules! persist_wide {
-    ($($type:ty),*) => {$(
-        // SAFETY: a number, and no handle; the layout is the name's, which no other type has.
-        unsafe impl<'p> Persist<'p> for $type {
-            const WORDS: usize = 2;
-            const NAME: &'static str = stringify!($type);
-            const LAYOUT: u64 = layout::begin(stringify!($type), 0);
-            #[inline]
-            fn store(&self, into: &mut [u64]) {
-                into[0] = *self as u64;
-                into[1] = (*self >> 64) as u64;
-            }
-            #[inline]
-            fn load(from: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
-                Ok((u128::from(from[1]) << 64 | u128::from(from[0])) as $type)
-            }
-        }
-    )*};
-}
-
-persist_wide!(u128, i128);
-
-impl Root for () {
-    type At<'p> = ();
-}
-
-// SAFETY: no word at all.
-unsafe impl<'p> Persist<'p> for () {
-    const WORDS: usize = 0;
-    const NAME: &'static str = "()";
-    const LAYOUT: u64 = layout::begin("()", 0);
-    fn store(&self, _: &mut [u64]) {}
-    fn load(_: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
-        Ok(())
-    }
-}
-
-// SAFETY: two numbers, and no handle.
-unsafe impl<'p> Persist<'p> for Duration {
-    const WORDS: usize = 2;
-    const NAME: &'static str = "Duration";
-    const LAYOUT: u64 = layout::begin("Duration", 0);
-    fn store(&self, into: &mut [u64]) {
-        into[0] = self.as_secs();
-        into[1] = self.subsec_nanos().into();
-    }
-    fn load(from: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
-        match u32::try_from(from[1]) {
-            Ok(nanos) if nanos < 1_000_000_000 => Ok(Duration::new(from[0], nanos)),
-            _ => Err(Invalid),
-        }
-    }
-}
-
-// SAFETY: words of `T`, as `T` stores them, after a number or for values that are not all zeros; `T`'s layout is part of this one.
-unsafe impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
-    const WORDS: usize = if T::NEVER_ZERO { T::WORDS } else { 1 + T::WORDS };
-    const NAME: &'static str = "Option";
-    const LAYOUT: u64 = layout::field(layout::begin("Option", 0), "", T::LAYOUT);
-    fn store(&self, into: &mut [u64]) {
-        let rest = if T::NEVER_ZERO {
-            into
-        } else {
-            let (first, rest) = into.split_at_mut(1);
-            first[0] = self.is_some().into();
-            rest
-        };
-        match self {
-            Some(value) => value.store(rest),
-            None => rest.fill(0),
-        }
-    }
-    fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
-        if T::NEVER_ZERO {
-            return if from.iter().all(|&word| word == 0) {
-                Ok(None)
-            } else {
-                T::load(from, stored).map(Some)
-            };
-        }
-        match from[0] {
-            0 => Ok(None),
-            1 => T::load(&from[1..], stored).map(Some),
-            _ => Err(Invalid),
-        }
-    }
-    fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
-        self.as_ref().map_or(Ok(()), |value| Persist::visit(value, checker))
-    }
-}
-
-// SAFETY: words of `T`, as `T` stores them; the layout has `T`'s and the number.
-unsafe impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
-    const WORDS: usize = N * T::WORDS;
-    const NAME: &'static str = "array";
-    const LAYOUT: u64 = layout::field(layout::begin("array", N as u32), "", T::LAYOUT);
-    fn store(&self, into: &mut [u64]) {
-        for (i, value) in self.iter().enumerate() {
-            value.store(&mut into[i * T::WORDS..(i + 1) * T::WORDS]);
-        }
-    }
-    fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
-        let values: [Option<T>; N] =
-            std::array::from_fn(|i| T::load(&from[i * T::WORDS..(i + 1) * T::WORDS], stored).ok());
-        if values.iter().any(Option::is_none) {
-            return Err(Invalid);
-        }
-        Ok(values.map(|value| value.expect("none of them is missing")))
-    }
-    fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
-        self.iter().try_for_each(|value| Persist::visit(value, checker))
-    }
-}
-
-macro_rules! persist_tuples {
-    ($($($name:ident $index:tt),+;)*) => {$(
-        // SAFETY: words of each, as each stores them; the layout has all of theirs, in order.
-        unsafe impl<'p, $($name: Persist<'p>),+> Persist<'p> for ($($name,)+) {
-            const WORDS: usize = 0 $(+ $name::WORDS)+;
-            const NAME: &'static str = "tuple";
-            const LAYOUT: u64 = {
-                let hash = layout::begin("tuple", 0);
-                $(let hash = layout::field(hash, "", $name::LAYOUT);)+
-                hash
-            };
-            fn store(&self, into: &mut [u64]) {
-                let rest = into;
-                $(let (now, rest) = rest.split_at_mut($name::WORDS); self.$index.store(now);)+
-                let _ = rest;
-            }
-            fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
-                let mut rest = from;
-                Ok(($({
-                    let (now, after) = rest.split_at($name::WORDS);
-                    rest = after;
-                    let _ = rest;
-                    $name::load(now, stored)?
-                },)+))
-            }
-            fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
-                $(Persist::visit(&self.$index, checker)?;)+
-                Ok(())
-            }
-        }
-    )*};
-}
-
-persist_tuples! {
-    A 0;
-    A 0, B 1;
-    A 0, B 1, C 2;
-    A 0, B 1, C 2, D 3;
-    A 0, B 1, C 2, D 3, E 4;
-    A 0, B 1, C 2, D 3, E 4, F 5;
-}
-
-/// A value of a collection: anything that is [`Persist`], and strings and byte strings of any size.
-///
-/// ```
-/// # use strandline::*;
-/// # example::transaction(|tx| {
-/// fn enqueue<'p, T: Item<'p>>(tx: &Tx<'p>, items: &[T]) -> strandline::Result<Queue<'p, T>> {
-///     let queue = Queue::new(tx)?;
-///     items.iter().try_for_each(|item| queue.push(tx, item))?;
-///     Ok(queue)
-/// }
-///
-/// enqueue(tx, &["text of any size".to_string()])?;
-/// enqueue(tx, &[(1u64, true)])?;
-/// # Ok(())
-/// # });
-/// ```
-///
-/// # Safety
-/// As for [`Persist`], of which all other implementations are made.
-#[diagnostic::on_unimplemented(
-    message = "values of type `{Self}` cannot be kept in a pool's collection",
-    label = "not a type that a pool can hold",
-    note = "possible are types with `#[derive(Persist)]`, numbers, tuples, …, and `String` and `Vec<u8>`"
-)]
-pub unsafe trait Item<'p>: Sized {
-    /// Bytes that every value takes; `None` where they differ.
-    const BYTES: Option<u64>;
-    /// The type's name in errors.
-    const NAME: &'static str;
-    /// A hash of the type's layout.
-    const LAYOUT: u64;
-
-    /// Bytes that this value takes.
-    fn bytes(&self) -> u64;
-
-    /// Stores the value to `into`, which has as many words as the bytes take.
-    fn encode(&self, into: &mut [u64]);
-
-    /// The value of `bytes` bytes that `from` holds.
-    ///
-    /// # Errors
-    /// [`Invalid`]: they are no value of the type.
-    fn decode(from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid>;
-
-    /// As [`Persist::visit`].
-    ///
-    /// # Errors
-    /// As [`Persist::visit`].
-    fn visit(&self, _checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
-        Ok(())
-    }
-}
-
-// SAFETY: words of a `Persist` type, as it stores them.
-unsafe impl<'p, T: Persist<'p>> Item<'p> for T {
-    const BYTES: Option<u64> = Some(8 * T::WORDS as u64);
-    const NAME: &'static str = T::NAME;
-    const LAYOUT: u64 = T::LAYOUT;
-    #[inline(always)]
-    fn bytes(&self) -> u64 {
-        8 * T::WORDS as u64
-    }
-    #[inline(always)]
-    fn encode(&self, into: &mut [u64]) {
-        self.store(into);
-    }
-    #[inline(always)]
-    fn decode(from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid> {
-        if bytes == 8 * T::WORDS as u64 && from.len() == T::WORDS {
-            T::load(from, stored)
-        } else {
-            Err(Invalid)
-        }
-    }
-    fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
-        Persist::visit(self, checker)
-    }
-}
-
-/// The bytes that words hold.
-pub(crate) fn to_bytes(from: &[u64], bytes: u64) -> Result<Vec<u8>, Invalid> {
-    if from.len() as u64 != bytes.div_ceil(8) {
-        return Err(Invalid);
-    }
-    let mut all: Vec<u8> = from.iter().flat_map(|word| word.to_le_bytes()).collect();
-    all.truncate(bytes as usize);
-    Ok(all)
-}
-
-/// The words that hold some bytes, filled up with zeros.
-pub(crate) fn to_words(from: &[u8], into: &mut [u64]) {
-    for (word, bytes) in into.iter_mut().zip(from.chunks(8)) {
-        let mut all = [0; 8];
-        all[..bytes.len()].copy_from_slice(bytes);
-        *word = u64::from_le_bytes(all);
-    }
-}
-
-// SAFETY: bytes, and no handle.
-unsafe impl<'p> Item<'p> for Vec<u8> {
-    const BYTES: Option<u64> = None;
-    const NAME: &'static str = "Vec<u8>";
-    const LAYOUT: u64 = layout::begin("Vec<u8>", 0);
-    fn bytes(&self) -> u64 {
-        self.len() as u64
-    }
-    fn encode(&self, into: &mut [u64]) {
-        to_words(self, into);
-    }
-    fn decode(from: &[u64], bytes: u64, _: Stored<'p>) -> Result<Self, Invalid> {
-        to_bytes(from, bytes)
-    }
-}
-
-// SAFETY: bytes, and no handle.
-unsafe impl<'p> Item<'p> for String {
-    const BYTES: Option<u64> = None;
-    const NAME: &'static str = "String";
-    const LAYOUT: u64 = layout::begin("String", 0);
-    fn bytes(&self) -> u64 {
-        self.len() as u64
-    }
-    fn encode(&self, into: &mut [u64]) {
-        to_words(self.as_bytes(), into);
-    }
-    fn decode(from: &[u64], bytes: u64, _: Stored<'p>) -> Result<Self, Invalid> {
-        String::from_utf8(to_bytes(from, bytes)?).map_err(|_| Invalid)
-    }
+    type At<'p>: Fixed<'p>;
 }

@@ -12,7 +12,8 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
 use super::check::Checker;
-use super::persist::{Invalid, Persist, Stored};
+use super::persist::{Fixed, Invalid, Persist, Stored, replaced};
+use super::schema::Types;
 use super::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
@@ -40,12 +41,14 @@ impl<'p> Raw<'p> {
         Self { at, brand: PhantomData }
     }
 
-    pub fn store(self, into: &mut [u64]) {
-        into[0] = self.at.offset();
+    #[inline(always)]
+    pub fn store(self, into: &mut [u64]) -> &mut [u64] {
+        self.at.offset().store(into)
     }
 
-    pub fn load(from: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
-        match from[0] {
+    #[inline(always)]
+    pub fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        match u64::load(from, stored)? {
             0 => Err(Invalid),
             offset => Ok(Self::new(PersistentAddress::new(offset))),
         }
@@ -94,34 +97,64 @@ macro_rules! handle {
 }
 pub(crate) use handle;
 
-/// Makes a handle something that can be kept in a pool. Of its parameters only the names are a part of the layout, so
+/// Makes a handle something that can be kept in a pool; `owned`: what holds it destroys it. Of its parameters only the names are a part of the layout, so
 /// that types can contain themselves; the structure's own tag tells the rest.
 macro_rules! persist_handle {
-    ($brand:lifetime, $name:ident<$($parameter:ident: $bound:path),*>, $label:literal) => {
+    ($brand:lifetime, $name:ident<$($parameter:ident: $bound:path),*>, $label:literal, owned: $owns:literal) => {
         // SAFETY: a handle, stored as its address; the layout is of this collection with these parameters.
         unsafe impl<$brand, $($parameter: $bound),*> $crate::Persist<$brand> for $name<$brand, $($parameter),*> {
-            const WORDS: usize = 1;
             const NAME: &'static str = $label;
             const LAYOUT: u64 = {
                 let hash = $crate::layout::begin($label, 0);
                 $(let hash = $crate::layout::field(hash, <$parameter as $bound>::NAME, 0);)*
                 hash
             };
+            const SIZE: Option<usize> = Some(1);
             const NEVER_ZERO: bool = true;
-            fn store(&self, into: &mut [u64]) {
-                self.raw.store(into);
+            fn describe(types: &mut $crate::Types) -> String {
+                let _ = &types;
+                $crate::pointer::generic($label, &[$(<$parameter as $bound>::describe(types)),*])
             }
-            fn load(from: &[u64], stored: $crate::Stored<$brand>) -> Result<Self, $crate::Invalid> {
+            #[inline(always)]
+            fn words(&self) -> usize {
+                1
+            }
+            #[inline(always)]
+            fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+                self.raw.store(into)
+            }
+            #[inline(always)]
+            fn load(from: &mut &[u64], stored: $crate::Stored<$brand>) -> Result<Self, $crate::Invalid> {
                 Ok(Self { raw: $crate::pointer::Raw::load(from, stored)?, types: std::marker::PhantomData })
             }
             #[inline]
             fn visit(&self, checker: &mut $crate::Checker<'_, $brand>) -> strandline_core::Result<()> {
                 self.reach(checker)
             }
+            const OWNS: bool = $owns;
+            fn collections(&self, found: &mut Vec<strandline_core::memory::PersistentAddress>) {
+                if $owns {
+                    found.push(self.raw.at);
+                }
+            }
+            fn destroy_collections(
+                &self,
+                tx: &$crate::Tx<$brand, impl $crate::Control>,
+                kept: &[strandline_core::memory::PersistentAddress],
+            ) -> strandline_core::Result<()> {
+                if $owns && !kept.contains(&self.raw.at) { self.destroy(tx) } else { Ok(()) }
+            }
         }
+        // SAFETY: a word.
+        unsafe impl<$brand, $($parameter: $bound),*> $crate::Fixed<$brand> for $name<$brand, $($parameter),*> {}
     };
 }
 pub(crate) use persist_handle;
+
+/// A type with parameters, as a pool describes it.
+pub(crate) fn generic(name: &str, parameters: &[String]) -> String {
+    if parameters.is_empty() { name.into() } else { format!("{name}<{}>", parameters.join(", ")) }
+}
 
 /// A pointer to a value of type `T` in the pool of brand `'p`. It can be kept in the pool, and copied; it frees
 /// nothing when it is dropped.
@@ -179,21 +212,33 @@ impl<T> fmt::Debug for Ptr<'_, T> {
 
 // SAFETY: a handle, stored as its address; the layout has the pointee's name, and every value a tag that tells the rest.
 unsafe impl<'p, T: Persist<'p>> Persist<'p> for Ptr<'p, T> {
-    const WORDS: usize = 1;
     const NAME: &'static str = "Ptr";
     // Of the pointee the name only, so that types can point to themselves; its own tag tells the rest.
     const LAYOUT: u64 = layout::field(layout::begin("Ptr", 0), T::NAME, 0);
+    const SIZE: Option<usize> = Some(1);
     const NEVER_ZERO: bool = true;
-    fn store(&self, into: &mut [u64]) {
-        self.raw.store(into);
+    fn describe(types: &mut Types) -> String {
+        generic("Ptr", &[T::describe(types)])
     }
-    fn load(from: &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+    #[inline(always)]
+    fn words(&self) -> usize {
+        1
+    }
+    #[inline(always)]
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        self.raw.store(into)
+    }
+    #[inline(always)]
+    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
         Ok(Self { raw: Raw::load(from, stored)?, pointee: PhantomData })
     }
     fn visit(&self, checker: &mut Checker<'_, 'p>) -> Result<()> {
         checker.pointer(self.raw.at, Self::TAG, Self::BLOCK_WORDS as u64, T::NAME, Self::look)
     }
 }
+
+// SAFETY: a word. (Whether the pointee is of one size is not asked here: it may hold such a pointer itself.)
+unsafe impl<'p, T: Persist<'p>> Fixed<'p> for Ptr<'p, T> {}
 
 #[cold]
 pub(crate) fn dangling(tx: &mut impl Read, at: PersistentAddress, expected: &'static str) -> Abort {
@@ -214,7 +259,7 @@ pub(crate) fn read_tagged<const WORDS: usize>(
     name: &'static str,
 ) -> Result<[u64; WORDS], Abort> {
     let words: [u64; WORDS] = tx.read_array(at)?;
-    if words[0] == tag { Ok(words) } else { Err(dangling(tx, at, name)) }
+    if layout::is_of(words[0], tag) { Ok(words) } else { Err(dangling(tx, at, name)) }
 }
 
 /// Checks that a block of at least `words` words begins at `at`, so that writing there touches nothing else.
@@ -238,12 +283,12 @@ pub(crate) fn check_tagged(
     name: &'static str,
 ) -> Result<(), Abort> {
     check_block(tx, at, words as usize, name)?;
-    if tx.read(at)? == tag { Ok(()) } else { Err(dangling(tx, at, name)) }
+    if layout::is_of(tx.read(at)?, tag) { Ok(()) } else { Err(dangling(tx, at, name)) }
 }
 
 impl<'p, T: Persist<'p>> Ptr<'p, T> {
     const TAG: u64 = layout::tag(T::LAYOUT);
-    const BLOCK_WORDS: usize = 1 + T::WORDS;
+    const BLOCK_WORDS: usize = 1 + layout::size(T::SIZE);
 
     pub(crate) fn of(at: PersistentAddress) -> Self {
         Self { raw: Raw::new(at), pointee: PhantomData }
@@ -266,7 +311,10 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p, impl Control>, value: &T) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>, value: &T) -> Result<Self>
+    where
+        T: Fixed<'p>,
+    {
         tx.words(|tx| {
             let at = tx.alloc(8 * Self::BLOCK_WORDS as u64)?;
             with_buffer(Self::BLOCK_WORDS as u64, |words| {
@@ -313,7 +361,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
 
     #[inline(always)]
     fn decode(self, tx: &mut impl Read, words: &[u64]) -> Result<T, Abort> {
-        T::load(&words[1..], Stored::new()).map_err(|_| invalid(tx, self.raw.at, T::NAME))
+        T::load(&mut &words[1..], Stored::new()).map_err(|_| invalid(tx, self.raw.at, T::NAME))
     }
 
     #[inline(always)]
@@ -327,7 +375,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// Writes the words of `value` that differ from those of the block, `old`.
     fn write(self, tx: &mut impl Transaction, old: &[u64], value: &T) -> Result<(), Abort> {
         check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
-        with_buffer(T::WORDS as u64, |new| {
+        with_buffer(Self::BLOCK_WORDS as u64 - 1, |new| {
             value.store(new);
             for (i, (&old, &new)) in (1..).zip(old[1..].iter().zip(&*new)) {
                 if old != new {
@@ -346,11 +394,20 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         tx.words(|tx| self.load(tx))
     }
 
-    /// Replaces the value. Only words that differ are written.
+    /// Replaces the value. Only words that differ are written. Collections in the old one that are not in `value` are destroyed.
     ///
     /// # Errors
     /// As [`Ptr::get`]; a full log.
     pub fn set(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
+        if T::OWNS {
+            let old = self.get(tx)?;
+            self.write_over(tx, value)?;
+            return replaced(tx, &old, Some(value));
+        }
+        self.write_over(tx, value)
+    }
+
+    fn write_over(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
         tx.words(|tx| {
             with_buffer(Self::BLOCK_WORDS as u64, |old| {
                 self.read(tx, old)?;
@@ -387,7 +444,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
             let before = tx.operations();
             let result = change(&mut value);
             // `change` may use the transaction, too.
-            if tx.operations() == before {
+            if tx.operations() == before && !T::OWNS {
                 tx.words(|tx| self.write(tx, old, &value))?;
             } else {
                 self.set(tx, &value)?;
@@ -396,7 +453,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         })
     }
 
-    /// Gives the value's memory back when the transaction commits; returns the value. What it points to stays.
+    /// Gives the value's memory back when the transaction commits; returns the value. What it points to stays, and what it holds.
     ///
     /// ```
     /// # use strandline::*;

@@ -1,7 +1,7 @@
 //! A first-in-first-out queue without bound.
 //!
 //! ```text
-//! header   word 0 tag
+//! header   word 0 tag · word 1 a table's number, else 0
 //!          word 8, on a line of its own: the last node, 0 if there is none
 //!          word 16, on a line of its own: the first node, 0 if there is none
 //! node     word 0 tag · word 1 the next node, 0 at the end · word 2 bytes in the item · then the item
@@ -10,9 +10,10 @@
 //! Who pushes touches the last node, who pops the first: they conflict only where these are the same.
 
 use super::check::Checker;
-use super::persist::{Item, Stored};
+use super::persist::{Persist, Stored, replaced};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Control, Tx, View, debug_as_name};
+use super::values::any_or;
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
@@ -50,7 +51,7 @@ handle! {
     Queue<T>, "Queue"
 }
 
-persist_handle!('p, Queue<T: Item<'p>>, "Queue");
+persist_handle!('p, Queue<T: Persist<'p>>, "Queue", owned: true);
 
 /// Whether the links from `node` on come back to one of the nodes that they have led to.
 #[cold]
@@ -71,22 +72,41 @@ fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
     tx.fail(Error::Damaged(format!("a queue runs in a circle at {:#x}", at.offset())))
 }
 
-impl<'p, T: Item<'p>> Queue<'p, T> {
-    const TAG: u64 = layout::tag(layout::field(layout::begin("Queue", 1), "", T::LAYOUT));
-    const NODE_TAG: u64 = layout::tag(layout::field(layout::begin("Queue node", 1), "", T::LAYOUT));
+impl<'p, T: Persist<'p>> Queue<'p, T> {
+    const TAG: u64 = any_or(T::ANY, layout::field(layout::begin("Queue", 1), "", T::LAYOUT));
+    const NODE_TAG: u64 = any_or(T::ANY, layout::field(layout::begin("Queue node", 1), "", T::LAYOUT));
 
     /// Creates an empty queue.
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
+        Self::with_tag(tx, Self::TAG)
+    }
+
+    /// An empty queue with a tag that is known otherwise.
+    pub(crate) fn with_tag(tx: &Tx<'p, impl Control>, tag: u64) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
-            tx.write(at, Self::TAG)?;
+            tx.write_range(at, &[tag, 0])?;
             tx.write(at.word(LAST), 0)?;
             tx.write(at.word(FIRST), 0)?;
             Ok(Self::at(at))
         })
+    }
+
+    pub(crate) fn address(self) -> PersistentAddress {
+        self.raw.at
+    }
+
+    /// The queue whose header is at `at`, if it is one: each operation looks.
+    pub(crate) fn of(at: PersistentAddress) -> Self {
+        Self::at(at)
+    }
+
+    /// Where a table's number stands, which a queue of no table has not.
+    pub(crate) fn number(self) -> PersistentAddress {
+        self.raw.at.word(1)
     }
 
     fn tagged(self, tx: &mut impl Transaction) -> Result<PersistentAddress, Abort> {
@@ -104,13 +124,28 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; the pool is full; a conflict, a full log.
     pub fn push(self, tx: &Tx<'p, impl Control>, item: &T) -> Result<()> {
+        self.push_encoded(tx, Self::NODE_TAG, item.bytes(), |words| item.encode(words))
+    }
+
+    /// The tag of what holds an item.
+    pub(crate) fn node_tag() -> u64 {
+        Self::NODE_TAG
+    }
+
+    /// As `push`, of an item of `bytes` bytes that `encode` writes, in what has the tag `tag`.
+    pub(crate) fn push_encoded(
+        self,
+        tx: &Tx<'p, impl Control>,
+        tag: u64,
+        bytes: u64,
+        encode: impl FnOnce(&mut [u64]),
+    ) -> Result<()> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
-            let bytes = item.bytes();
             let node = tx.alloc(8 * (NODE_WORDS as u64 + bytes.div_ceil(8)))?;
-            tx.write_range(node, &[Self::NODE_TAG, 0, bytes])?;
+            tx.write_range(node, &[tag, 0, bytes])?;
             with_buffer(bytes.div_ceil(8), |words| {
-                item.encode(words);
+                encode(words);
                 tx.write_range(node.word(ITEM), words)
             })?;
             let last = PersistentAddress::new(tx.read(at.word(LAST))?);
@@ -133,7 +168,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
         }
     }
 
-    /// Takes the item at the front, if there is one.
+    /// Takes the item at the front, if there is one, with the collections in it.
     ///
     /// ```
     /// # use strandline::*;
@@ -223,7 +258,7 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
         Ok(Iter { tx, queue: self, next: PersistentAddress::new(next), guard: CircleGuard::default() })
     }
 
-    /// Removes all items.
+    /// Removes all items. Collections in them are destroyed.
     ///
     /// ```
     /// # use strandline::*;
@@ -239,7 +274,9 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// # Errors
     /// As [`Queue::push`].
     pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
-        while self.pop(tx)?.is_some() {}
+        while let Some(item) = self.pop(tx)? {
+            replaced(tx, &item, None)?;
+        }
         Ok(())
     }
 
@@ -297,6 +334,13 @@ impl<'p, T: Item<'p>> Queue<'p, T> {
     /// # Errors
     /// As [`Queue::push`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        let number = tx.words(|tx| {
+            let at = self.check_to_write(tx)?;
+            tx.read(at.word(1))
+        })?;
+        if number != 0 {
+            return Err(Error::Parameter("a table is deleted by its catalogue: Tables::delete".into()));
+        }
         self.clear(tx)?;
         tx.words(|tx| {
             tx.write(self.raw.at, 0)?;
@@ -334,7 +378,7 @@ pub struct Iter<'v, 'p, T, C: Control = Stm> {
     guard: CircleGuard,
 }
 
-impl<'p, T: Item<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
+impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
     type Item = Result<T>;
     fn next(&mut self) -> Option<Result<T>> {
         if self.next.is_null() {

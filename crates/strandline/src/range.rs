@@ -1,14 +1,14 @@
 //! Iteration over an ordered map, from either end.
 //!
-//! Pairs are fetched in batches, at first few, then more. Where the next batch begins is a key, so that it does not
-//! matter what becomes of the trees in the meantime.
+//! Pairs are fetched in batches, at first few, then more, as words one after the other in one buffer. Where the next batch
+//! begins is a key, so that it does not matter what becomes of the trees in the meantime.
 
 use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 
 use super::key::Key;
 use super::ordered_map::{BATCH, MAX_KEY_BYTES, OrderedMap, Slot, Tree, is_at, layer, word_of};
-use super::persist::{Invalid, Item, Stored};
+use super::persist::{Invalid, Persist, Readable, Stored};
 use super::transaction::{Control, View, debug_as_name};
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
@@ -35,27 +35,63 @@ pub struct Range<'v, 'p, K, V, C: Control = Stm> {
     /// What has not been fetched yet lies between these.
     pub(crate) from: Bound<Vec<u8>>,
     pub(crate) to: Bound<Vec<u8>>,
-    pub(crate) front: VecDeque<(K, V)>,
+    pub(crate) front: Batch,
     /// The greatest key first.
-    pub(crate) back: VecDeque<(K, V)>,
+    pub(crate) back: Batch,
     /// Pairs to fetch next time.
     pub(crate) batch: usize,
     /// Nothing is left between the bounds, or fetching it has failed.
     pub(crate) is_over: bool,
 }
 
+/// A batch is full with so many words.
+const FULL: usize = 1 << 16;
+
+/// Pairs that were fetched.
+#[derive(Default)]
+pub(crate) struct Batch {
+    words: Vec<u64>,
+    pairs: VecDeque<Pair>,
+}
+
+/// Where a pair is among the words of its batch: the key's bytes in whole words, the value behind them.
+#[derive(Clone, Copy)]
+struct Pair {
+    at: usize,
+    key_bytes: usize,
+    value_bytes: u64,
+}
+
+impl Batch {
+    #[inline(always)]
+    fn key(&self, pair: Pair) -> &[u8] {
+        &bytemuck::cast_slice(&self.words[pair.at..])[..pair.key_bytes]
+    }
+
+    #[inline(always)]
+    fn value(&self, pair: Pair) -> &[u64] {
+        let words = pair.value_bytes.div_ceil(8) as usize;
+        &self.words[pair.at + pair.key_bytes.div_ceil(8)..][..words]
+    }
+
+    fn clear(&mut self) {
+        self.words.clear();
+        self.pairs.clear();
+    }
+}
+
 /// What a batch is fetched from.
-struct Fetch<'b, V> {
+struct Fetch<'b> {
     from: &'b Bound<Vec<u8>>,
     to: &'b Bound<Vec<u8>>,
     ascending: bool,
     limit: usize,
     /// The words that led to the layer that is being fetched from.
     path: Vec<u64>,
-    found: Vec<(Vec<u8>, V)>,
+    found: &'b mut Batch,
 }
 
-impl<'p, V: Item<'p>> Fetch<'_, V> {
+impl Fetch<'_> {
     fn contains(&self, key: &[u8]) -> bool {
         let is_from = match self.from {
             Bound::Included(from) => key >= from.as_slice(),
@@ -68,6 +104,10 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
             Bound::Unbounded => true,
         };
         is_from && is_to
+    }
+
+    fn is_full(&self) -> bool {
+        self.found.pairs.len() >= self.limit || self.found.words.len() >= FULL
     }
 
     /// The word of a bound in a layer whose keys have the same words before as the bound, if they have.
@@ -94,11 +134,13 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
         if depth > MAX_KEY_BYTES / 8 {
             return Err(tx.fail(Error::Damaged("an ordered map has too many layers".into())));
         }
+        let mut slots = Vec::new();
         loop {
-            let mut slots = Vec::with_capacity(BATCH);
+            let most = (self.limit - self.found.pairs.len()).min(BATCH);
+            slots.clear();
             let visit = |word, slot| {
                 slots.push((word, slot));
-                Ok(if slots.len() == BATCH { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                Ok(if slots.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             };
             if self.ascending {
                 tree.scan(tx, (from, to), visit)?;
@@ -108,18 +150,27 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
             if slots.is_empty() && depth > 0 && low.is_none() && high.is_none() {
                 return Err(tx.fail(Error::Damaged("an ordered map has an empty layer".into())));
             }
-            for &(word, slot) in &slots {
+            let heads = if inline { vec![0; slots.len()] } else { Slot::heads(tx, &slots)? };
+            for (&(word, slot), head) in slots.iter().zip(heads) {
+                let at = self.found.words.len();
                 if inline {
-                    self.take(word.to_be_bytes().to_vec(), |_| V::decode(&[slot], 8, Stored::new()), tx)?;
+                    // The key's bytes, most significant first.
+                    self.found.words.extend([u64::from_le_bytes(word.to_be_bytes()), slot]);
+                    self.keep(Pair { at, key_bytes: 8, value_bytes: 8 });
                 } else {
-                    match Slot::load(tx, slot)? {
+                    match Slot::of(tx, slot, head)? {
                         Slot::Entry(entry) => {
-                            let key = entry.key(tx)?;
+                            entry.append(tx, &mut self.found.words)?;
+                            let pair = Pair {
+                                at,
+                                key_bytes: entry.key_bytes as usize,
+                                value_bytes: entry.value_bytes,
+                            };
                             // So that each is fetched once, however layers may lead to one another.
-                            if !is_at(&key, &self.path, word) {
+                            if !is_at(self.found.key(pair), &self.path, word) {
                                 return Err(tx.fail(Error::Damaged("an ordered map has a key astray".into())));
                             }
-                            self.take(key, |tx| entry.load_value_apart(tx).map_err(|_| Invalid), tx)?;
+                            self.keep(pair);
                         }
                         Slot::Layer(next) => {
                             let next = layer(tx, next)?;
@@ -130,105 +181,161 @@ impl<'p, V: Item<'p>> Fetch<'_, V> {
                         }
                     }
                 }
-                if self.found.len() >= self.limit {
+                if self.is_full() {
                     return Ok(());
                 }
             }
             match slots.last() {
-                Some(&(word, _)) if slots.len() == BATCH && self.ascending => from = Bound::Excluded(word),
-                Some(&(word, _)) if slots.len() == BATCH => to = Bound::Excluded(word),
+                Some(&(word, _)) if slots.len() == most && self.ascending => from = Bound::Excluded(word),
+                Some(&(word, _)) if slots.len() == most => to = Bound::Excluded(word),
                 _ => return Ok(()),
             }
         }
     }
 
-    fn take<T: Read>(
-        &mut self,
-        key: Vec<u8>,
-        value: impl FnOnce(&mut T) -> Result<V, Invalid>,
-        tx: &mut T,
-    ) -> Result<(), Abort> {
-        if self.contains(&key) {
-            match value(tx) {
-                Ok(value) => self.found.push((key, value)),
-                // If reading it met something else, that is what the transaction reports.
-                Err(_) => {
-                    return Err(tx.fail(Error::Damaged(format!("a map has no value of type {}", V::NAME))));
-                }
-            }
+    /// Keeps a pair whose words were appended last, if its key lies between the bounds. Each is compared, also where only one on an edge
+    /// can be outside: in a damaged tree the bounds are what makes an iteration end.
+    #[inline(always)]
+    fn keep(&mut self, pair: Pair) {
+        if self.contains(self.found.key(pair)) {
+            self.found.pairs.push_back(pair);
+        } else {
+            self.found.words.truncate(pair.at);
         }
-        Ok(())
     }
 }
 
-impl<'p, K: Key, V: Item<'p>, C: Control> Range<'_, 'p, K, V, C> {
-    /// Fetches the next pairs at one end.
+impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
+    /// Fetches the next pairs at one end, where none is left.
     fn fetch(&mut self, ascending: bool) -> Result<()> {
         let map = self.map;
-        let mut fetch = Fetch {
-            from: &self.from,
-            to: &self.to,
-            ascending,
-            limit: self.batch,
-            path: Vec::new(),
-            found: Vec::new(),
-        };
+        let found = if ascending { &mut self.front } else { &mut self.back };
+        found.clear();
+        let mut fetch =
+            Fetch { from: &self.from, to: &self.to, ascending, limit: self.batch, path: Vec::new(), found };
         self.tx.words(|tx| {
             let tree = map.first_layer(tx)?;
             fetch.layer(tx, tree, 0, (true, true), OrderedMap::<K, V>::INLINE)
         })?;
-        let found = fetch.found;
-        self.batch = (2 * self.batch).min(4 * BATCH);
-        match found.last() {
-            Some((last, _)) if ascending => self.from = Bound::Excluded(last.clone()),
-            Some((last, _)) => self.to = Bound::Excluded(last.clone()),
+        self.batch = (2 * self.batch).min(BATCH);
+        match found.pairs.back().map(|&last| Bound::Excluded(found.key(last).to_vec())) {
+            Some(last) if ascending => self.from = last,
+            Some(last) => self.to = last,
             None => self.is_over = true,
-        }
-        for (key, value) in found {
-            let mut rest = key.as_slice();
-            match K::read_key(&mut rest) {
-                Ok(key) if rest.is_empty() => {
-                    if ascending { &mut self.front } else { &mut self.back }.push_back((key, value));
-                }
-                _ => {
-                    let damaged =
-                        format!("an ordered map at {:#x} has an impossible key", map.address().offset());
-                    return self.tx.words(|tx| Err(tx.fail(Error::Damaged(damaged))));
-                }
-            }
         }
         Ok(())
     }
 
-    fn pull(&mut self, ascending: bool) -> Option<Result<(K, V)>> {
-        let own_is_empty = if ascending { self.front.is_empty() } else { self.back.is_empty() };
+    /// The next pair at one end: what `read` makes of it.
+    fn pull<R>(
+        &mut self,
+        ascending: bool,
+        read: impl FnOnce(&Batch, Pair) -> Result<R, Invalid>,
+    ) -> Option<Result<R>> {
+        let own_is_empty = if ascending { &self.front } else { &self.back }.pairs.is_empty();
         if own_is_empty
             && !self.is_over
             && let Err(error) = self.fetch(ascending)
         {
-            self.is_over = true;
-            return Some(Err(error));
+            return Some(Err(self.end(error)));
         }
+        let (own, other) =
+            if ascending { (&mut self.front, &mut self.back) } else { (&mut self.back, &mut self.front) };
         // The last ones may have been fetched from the other end.
-        let pair = if ascending {
-            self.front.pop_front().or_else(|| self.back.pop_back())
-        } else {
-            self.back.pop_front().or_else(|| self.front.pop_back())
+        let (batch, pair) = match own.pairs.pop_front() {
+            Some(pair) => (own, pair),
+            None => {
+                let pair = other.pairs.pop_back()?;
+                (other, pair)
+            }
         };
-        pair.map(Ok)
+        match read(batch, pair) {
+            Ok(pair) => Some(Ok(pair)),
+            Err(Invalid) => {
+                let at = self.map.address().offset();
+                let damaged = format!(
+                    "an ordered map at {at:#x} has an impossible key, or no value of type {}",
+                    V::NAME
+                );
+                let error = self.tx.words(|tx| Err::<(), _>(tx.fail(Error::Damaged(damaged))));
+                Some(error.map_err(|error| self.end(error)).map(|()| unreachable!("it has failed")))
+            }
+        }
+    }
+
+    /// Nothing comes after an error.
+    fn end(&mut self, error: Error) -> Error {
+        self.is_over = true;
+        self.front.clear();
+        self.back.clear();
+        error
+    }
+
+    fn read_key(batch: &Batch, pair: Pair) -> Result<K, Invalid> {
+        let mut rest = batch.key(pair);
+        let key = K::read_key(&mut rest)?;
+        if rest.is_empty() { Ok(key) } else { Err(Invalid) }
+    }
+
+    fn read_pair(batch: &Batch, pair: Pair) -> Result<(K, V), Invalid> {
+        let key = Self::read_key(batch, pair)?;
+        Ok((key, V::decode(batch.value(pair), pair.value_bytes, Stored::new())?))
+    }
+
+    fn pull_with<R>(&mut self, ascending: bool, read: impl FnOnce(K, &V::Borrowed) -> R) -> Option<Result<R>>
+    where
+        V: Readable,
+    {
+        self.pull(ascending, |batch, pair| {
+            let key = Self::read_key(batch, pair)?;
+            let bytes = &bytemuck::cast_slice(batch.value(pair))[..pair.value_bytes as usize];
+            V::borrowed(bytes).map(|value| read(key, value))
+        })
+    }
+
+    /// As `next`, with what `read` makes of the key and of the value, which is a string or bytes and gets no memory of its own.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// for (key, text) in [(1u64, "high"), (2, "water")] {
+    ///     map.insert(tx, &key, &text.to_string())?;
+    /// }
+    /// let (mut all, mut bytes) = (map.iter(tx), 0);
+    /// while let Some(length) = all.next_with(|_, text| text.len()) {
+    ///     bytes += length?;
+    /// }
+    /// assert_eq!(bytes, 9);
+    /// # Ok(())
+    /// # });
+    /// ```
+    pub fn next_with<R>(&mut self, read: impl FnOnce(K, &V::Borrowed) -> R) -> Option<Result<R>>
+    where
+        V: Readable,
+    {
+        self.pull_with(true, read)
+    }
+
+    /// As [`next_with`](Self::next_with), from the other end.
+    pub fn next_back_with<R>(&mut self, read: impl FnOnce(K, &V::Borrowed) -> R) -> Option<Result<R>>
+    where
+        V: Readable,
+    {
+        self.pull_with(false, read)
     }
 }
 
-impl<'p, K: Key, V: Item<'p>, C: Control> Iterator for Range<'_, 'p, K, V, C> {
+impl<'p, K: Key, V: Persist<'p>, C: Control> Iterator for Range<'_, 'p, K, V, C> {
     type Item = Result<(K, V)>;
     fn next(&mut self) -> Option<Result<(K, V)>> {
-        self.pull(true)
+        self.pull(true, Self::read_pair)
     }
 }
 
-impl<'p, K: Key, V: Item<'p>, C: Control> DoubleEndedIterator for Range<'_, 'p, K, V, C> {
+impl<'p, K: Key, V: Persist<'p>, C: Control> DoubleEndedIterator for Range<'_, 'p, K, V, C> {
     fn next_back(&mut self) -> Option<Result<(K, V)>> {
-        self.pull(false)
+        self.pull(false, Self::read_pair)
     }
 }
 

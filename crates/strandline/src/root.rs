@@ -1,14 +1,17 @@
 //! The root of a store, and how roots of earlier types become one of the present.
 
-use std::collections::HashMap;
 use std::marker::PhantomData;
 
-use super::persist::{Persist, Root};
+use super::bytes::Bytes;
+use super::check::Checker;
+use super::persist::{Fixed, Persist, Root};
 use super::pointer::{Ptr, check_block};
+use super::schema::{Schema, differences};
 use super::transaction::{self, Control, EngineTx, Tx, View, WorkerOf};
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::Survey;
 use strandline_core::structures::root::{DESCRIPTION_WORDS, RootDescription, RootType};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
@@ -36,7 +39,7 @@ type Step<C> =
 ///     Migrations::new().from::<SettingsV1>(|_tx, old| Ok(Settings { limit: old.limit.into() }));
 /// ```
 pub struct Migrations<R, C: Control = Stm> {
-    steps: HashMap<u64, Step<C>>,
+    steps: Vec<(Schema, Step<C>)>,
     root: PhantomData<fn() -> R>,
 }
 
@@ -49,7 +52,7 @@ impl<R: Root, C: Control> Default for Migrations<R, C> {
 impl<R: Root, C: Control> Migrations<R, C> {
     /// A list without migrations, to add to with [`Migrations::from`].
     pub fn new() -> Self {
-        Self { steps: HashMap::new(), root: PhantomData }
+        Self { steps: Vec::new(), root: PhantomData }
     }
 
     /// Makes the new root out of a root of type `Old`. All of it is one transaction, at opening; the old root's own
@@ -83,8 +86,8 @@ impl<R: Root, C: Control> Migrations<R, C> {
         mut self,
         migrate: impl for<'p> Fn(&Tx<'p, C>, Old::At<'p>) -> Result<R::At<'p>> + Send + Sync + 'static,
     ) -> Self {
-        self.steps
-            .insert(layout_of::<Old>(), Box::new(move |tx, at| migrate_one::<Old, R, C>(tx, at, &migrate)));
+        let step: Step<C> = Box::new(move |tx, at| migrate_one::<Old, R, C>(tx, at, &migrate));
+        self.steps.push((schema_of::<Old>(), step));
         self
     }
 }
@@ -92,6 +95,11 @@ impl<R: Root, C: Control> Migrations<R, C> {
 /// The layout of a root type, which no brand changes.
 fn layout_of<R: Root>() -> u64 {
     <R::At<'static> as Persist<'static>>::LAYOUT
+}
+
+/// The types of a root, which no brand changes.
+fn schema_of<R: Root>() -> Schema {
+    Schema::of::<R::At<'static>>()
 }
 
 fn migrate_one<'p, Old: Root, R: Root, C: Control>(
@@ -104,7 +112,7 @@ fn migrate_one<'p, Old: Root, R: Root, C: Control>(
     Ok(Ptr::new(tx, &new)?.address())
 }
 
-fn type_of<'p, T: Persist<'p>>() -> RootType {
+fn type_of<'p, T: Fixed<'p>>() -> RootType {
     RootType { name: T::NAME.into(), layout: T::LAYOUT, version: T::VERSION.into(), words: T::WORDS as u64 }
 }
 
@@ -113,23 +121,53 @@ fn description<C: Control>(tx: &View<'_, C>) -> Result<Option<RootDescription>> 
     tx.words(RootDescription::find)
 }
 
+/// Where the pool's root, its description and what that leads to are, for who looks them over.
+pub(crate) fn visit<'p, R: Root, C: Control>(
+    tx: &View<'p, C>,
+    root: Ptr<'p, R::At<'p>>,
+    checker: &mut Checker<'_, 'p>,
+) -> Result<()> {
+    let found = description(tx)?.ok_or(Error::Missing { what: "store's root", root: 0 })?;
+    checker.block(found.at, DESCRIPTION_WORDS as u64, "the root's description")?;
+    if !found.schema.is_null() {
+        Bytes::of(found.schema).visit(checker)?;
+    }
+    root.visit(checker)
+}
+
+/// The types of the pool's root, as they are described in it.
+fn schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schema> {
+    if found.schema.is_null() {
+        return Ok(Schema::default());
+    }
+    let bytes = Bytes::of(found.schema).get(tx)?;
+    Schema::of_bytes(&bytes)
+        .ok_or_else(|| Error::Damaged("the description of the root's types is none".into()))
+}
+
 /// Writes the description of a root of type `T` whose value is at `value`.
-fn describe<'p, T: Persist<'p>, C: Control>(
+fn describe<'p, T: Fixed<'p>, C: Control>(
     tx: &Tx<'p, C>,
     at: PersistentAddress,
+    schema: PersistentAddress,
     value: PersistentAddress,
 ) -> Result<()> {
     tx.words(|tx| {
         check_block(tx, at, DESCRIPTION_WORDS, "root")?;
-        RootDescription { at, value, root_type: type_of::<T>() }.write(tx)
+        RootDescription { at, value, schema, root_type: type_of::<T>() }.write(tx)
     })
 }
 
 /// Makes the root of a pool that has none.
-fn make_root<'p, T: Persist<'p>, C: Control>(tx: &Tx<'p, C>, value: &T) -> Result<()> {
+fn make_root<'p, T: Fixed<'p>, C: Control>(tx: &Tx<'p, C>, value: &T, describing: bool) -> Result<()> {
     let value = Ptr::new(tx, value)?;
+    let schema = if describing {
+        Bytes::new(tx, Schema::of::<T>().to_bytes())?.address()
+    } else {
+        PersistentAddress::NULL
+    };
     let at = tx.words(|tx| tx.alloc(8 * DESCRIPTION_WORDS as u64))?;
-    describe::<T, _>(tx, at, value.address())?;
+    describe::<T, _>(tx, at, schema, value.address())?;
     tx.words(|tx| {
         let root = tx.root(0);
         tx.write(root, at.offset())
@@ -155,11 +193,21 @@ fn make_root<'p, T: Persist<'p>, C: Control>(tx: &Tx<'p, C>, value: &T) -> Resul
 /// What `init` returns; as [`Runner::run`](strandline_core::Runner::run).
 pub fn initialise<R: Root, C: Control>(
     worker: &mut WorkerOf<C>,
+    init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+) -> Result<()> {
+    // Logs may be small there, and nobody reads the description.
+    create::<R, C>(worker, init, false)
+}
+
+/// Makes the root of a pool that has none; `describing` its types.
+pub(crate) fn create<R: Root, C: Control>(
+    worker: &mut WorkerOf<C>,
     mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    describing: bool,
 ) -> Result<()> {
     transaction::update::<C, _, _>(worker, |tx| {
         if description(tx)?.is_none() {
-            make_root(tx, &init(tx)?)?;
+            make_root(tx, &init(tx)?, describing)?;
         }
         Ok(())
     })
@@ -216,21 +264,30 @@ pub(crate) fn check<R: Root, C: Control>(
     migrations: &Migrations<R, C>,
 ) -> Result<PersistentAddress> {
     let missing = || Error::Missing { what: "store's root", root: 0 };
-    let found = transaction::view::<C, _, _>(worker, |tx| description(tx)?.ok_or_else(missing))?;
-    let layout = found.root_type.layout;
-    if layout == layout_of::<R>() {
+    let expected = schema_of::<R>();
+    let (found, is) = transaction::view::<C, _, _>(worker, |tx| {
+        let found = description(tx)?.ok_or_else(missing)?;
+        let schema = schema(tx, &found)?;
+        Ok::<_, Error>((found, schema))
+    })?;
+    let is_described = !found.schema.is_null();
+    if found.root_type.layout == layout_of::<R>() && (!is_described || is.is_same(&expected)) {
         return Ok(found.value);
     }
-    let Some(step) = migrations.steps.get(&layout) else {
+    let Some((_, step)) = migrations.steps.iter().find(|(from, _)| from.is_same(&is)) else {
         return Err(Error::RootLayout {
             found: found.root_type.to_string(),
             expected: type_of::<R::At<'_>>().to_string(),
+            differences: differences(&is.types, &expected.types),
         });
     };
     transaction::update::<C, _, _>(worker, |tx| {
         let found = description(tx)?.ok_or_else(missing)?;
         let value = step(tx, found.value)?;
-        describe::<R::At<'_>, _>(tx, found.at, value)?;
+        if !found.schema.is_null() {
+            Bytes::of(found.schema).set(tx, expected.to_bytes())?;
+        }
+        describe::<R::At<'_>, _>(tx, found.at, found.schema, value)?;
         Ok(value)
     })
 }

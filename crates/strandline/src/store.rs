@@ -4,11 +4,13 @@ use std::io::ErrorKind;
 use std::marker::PhantomData;
 use std::path::Path;
 
+use super::check::{Checker, LostMemory};
 use super::persist::Root;
 use super::pointer::Ptr;
 use super::root::{self, Migrations};
 use super::snapshot::Snapshot;
 use super::transaction::{self, Control, Tx, View, WorkerOf};
+use strandline_core::Domain;
 use strandline_core::engine::{Setup, SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
 use strandline_core::file::{
@@ -75,6 +77,11 @@ pub struct Session<'s, R, C: Control<Memory = Native> = Stm> {
     worker: Option<BoxedWorker<C::Engine>>,
 }
 
+/// Transactions that return before they are durable: [`Store::later`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it runs nothing until `update` is called"]
+pub struct Later<S>(pub(crate) S);
+
 impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// A store in `pool`, whose root `root` finds.
     fn over(
@@ -97,8 +104,26 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         options: &Options,
         init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
-        let made = |pool: &Pool<C::Engine>| root::initialise::<R, C>(&mut pool.worker()?, init);
+        let made = |pool: &Pool<C::Engine>| root::create::<R, C>(&mut pool.worker()?, init, true);
         let (pool, ()) = Setup::default().create_with(path, options, made)?;
+        Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
+    }
+
+    /// Creates a pool in memory, with the root that `init` makes: for tests, since nothing of it remains. The options' domain does
+    /// not matter.
+    ///
+    /// # Errors
+    /// There is no memory; what `init` returns.
+    pub fn create_in_memory(
+        options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        // Where there are files that are memory; elsewhere the system keeps small files that are soon gone in its cache.
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let options = Options { domain: Domain::Process, protect: false, ..options.clone() };
+        let made = |pool: &Pool<C::Engine>| root::create::<R, C>(&mut pool.worker()?, init, true);
+        let (pool, ()) = Setup::default().create_unnamed(folder, &options, made)?;
         Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
     }
 
@@ -140,6 +165,19 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     pub fn open_or_create(
         path: impl AsRef<Path>,
         options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        Self::open_or_create_and_migrate(path, options, &Migrations::new(), init)
+    }
+
+    /// As [`Store::open_or_create`]; a root of another type becomes an `R` by the migration from that type.
+    ///
+    /// # Errors
+    /// As [`Store::open_or_create`]; those of the migration, and then nothing has happened.
+    pub fn open_or_create_and_migrate(
+        path: impl AsRef<Path>,
+        options: &Options,
+        migrations: &Migrations<R, C>,
         mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
         let path = path.as_ref();
@@ -149,8 +187,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
                 Ok(pool) => {
                     return Self::over(pool, |worker| {
                         // A pool that was created without a root.
-                        root::initialise::<R, C>(worker, init)?;
-                        root::check::<R, C>(worker, &Migrations::new())
+                        root::create::<R, C>(worker, init, true)?;
+                        root::check::<R, C>(worker, migrations)
                     });
                 }
                 Err(error) if is(&error, ErrorKind::NotFound) => {}
@@ -278,7 +316,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.session()?.try_update(body)
     }
 
-    /// As [`Store::update`], but does not wait until the transaction is durable: the ticket is for that. Others
+    /// Transactions that do not wait until they are durable: each gives a ticket, which is for that. Others
     /// see the transaction's effect at once, and what they commit is durable only after it.
     ///
     /// A crash before that takes the transaction back, whole, and with it all later ones: what can be lost is what was
@@ -291,7 +329,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// let visits = Store::<u64>::create(&path, &Options::default(), |_| Ok(0))?;
     /// let mut last = None;
     /// for _ in 0..100 {
-    ///     let (_, ticket) = visits.update_later(|tx, root| root.update(tx, |visits| *visits += 1))?;
+    ///     let (_, ticket) = visits.later().update(|tx, root| root.update(tx, |visits| *visits += 1))?;
     ///     last = Some(ticket);
     /// }
     /// // One wait for all: transactions become durable in the order in which they committed.
@@ -300,25 +338,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// }
     /// # Ok::<(), strandline::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// As [`Store::update`].
-    pub fn update_later<T>(
-        &self,
-        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
-    ) -> Result<(T, Ticket)> {
-        self.session()?.try_update_later(body)
-    }
-
-    /// As [`Store::update_later`], with an error type of the caller's own.
-    ///
-    /// # Errors
-    /// As [`Store::update`].
-    pub fn try_update_later<T, E: From<Error>>(
-        &self,
-        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
-    ) -> Result<(T, Ticket), E> {
-        self.session()?.try_update_later(body)
+    pub fn later(&self) -> Later<&Self> {
+        Later(self)
     }
 
     /// Runs `body` as a read-only transaction: it sees one state of the pool, whatever others do meanwhile, and
@@ -385,7 +406,25 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # Errors
     /// As [`Store::view`]. Damage is in what is returned.
     pub fn check(&self) -> Result<Vec<String>> {
-        self.view(|tx, root| root.check(tx))
+        self.view(|tx, root| Checker::run(tx, |checker| root::visit::<R, C>(tx, root, checker)))
+    }
+
+    /// What is allocated and cannot be reached from the root: what removing a pointer or a collection left behind.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// assert_eq!(store.lost_memory()?.blocks, 0);
+    /// store.update(|tx, _| Ptr::new(tx, &7u64).map(drop))?; // and nothing keeps it
+    /// assert_eq!(store.lost_memory()?.blocks, 1);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: something is, so that nothing can be said ([`Store::check`] says what); as [`Store::view`].
+    pub fn lost_memory(&self) -> Result<LostMemory> {
+        self.view(|tx, root| Checker::lost(tx, |checker| root::visit::<R, C>(tx, root, checker)))
     }
 
     /// The store as it is now, for as long as what is returned exists: for reading much, or slowly, beside writers. In the `Sync`
@@ -474,6 +513,11 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.backup(to)
     }
 
+    /// The root, in a transaction of this store.
+    pub(crate) fn root_of<'p>(&self, _: &View<'p, C>) -> Ptr<'p, R::At<'p>> {
+        Ptr::of(self.root)
+    }
+
     /// The pool, for who works on its words.
     #[doc(hidden)]
     pub fn pool(&self) -> &Pool<C::Engine> {
@@ -517,30 +561,9 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
         transaction::update::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
-    /// As [`Store::update_later`].
-    ///
-    /// # Errors
-    /// As [`Store::update`].
-    pub fn update_later<T>(
-        &mut self,
-        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
-    ) -> Result<(T, Ticket)> {
-        self.try_update_later(body)
-    }
-
-    /// As [`Store::try_update_later`].
-    ///
-    /// # Errors
-    /// As [`Store::update`].
-    pub fn try_update_later<T, E: From<Error>>(
-        &mut self,
-        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
-    ) -> Result<(T, Ticket), E> {
-        let Store { pool, root, .. } = self.store;
-        let worker = self.worker.as_deref_mut().expect("only the drop takes it");
-        let (result, transaction) =
-            transaction::update_later::<C, _, _>(worker, |tx| body(tx, Ptr::of(*root)))?;
-        Ok((result, pool.ticket(transaction)?))
+    /// As [`Store::later`].
+    pub fn later(&mut self) -> Later<&mut Self> {
+        Later(self)
     }
 
     /// As [`Store::view`].
@@ -569,6 +592,57 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
     /// What this session's worker has done so far, in other sessions too.
     pub fn statistics(&self) -> Statistics {
         self.worker.as_deref().map(Runner::statistics).unwrap_or_default()
+    }
+}
+
+impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
+    /// As [`Store::update`], without waiting until the transaction is durable: the ticket is for that.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update<T>(
+        self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        self.try_update(body)
+    }
+
+    /// As [`update`](Self::update), with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update<T, E: From<Error>>(
+        self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        self.0.session()?.later().try_update(body)
+    }
+}
+
+impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<'_, R, C>> {
+    /// As [`Store::update`], without waiting until the transaction is durable: the ticket is for that.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update<T>(
+        self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        self.try_update(body)
+    }
+
+    /// As [`update`](Self::update), with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update<T, E: From<Error>>(
+        self,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        let Store { pool, root, .. } = self.0.store;
+        let (result, transaction) =
+            transaction::update_later::<C, _, _>(self.0.worker(), |tx| body(tx, Ptr::of(*root)))?;
+        Ok((result, pool.ticket(transaction)?))
     }
 }
 

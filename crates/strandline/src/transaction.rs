@@ -83,6 +83,10 @@ pub(crate) type EngineTx<C> = engine::Tx<<C as Control>::Memory, <C as Control>:
 pub struct View<'p, C: Control = Stm> {
     inner: RefCell<&'p mut EngineTx<C>>,
     operations: Cell<u64>,
+    /// The number of the database whose transaction it is; 0 if it is a store's.
+    database: Cell<u64>,
+    /// How deep collections are that are being destroyed with others.
+    depth: Cell<u32>,
 }
 
 /// A transaction that reads and writes: all of it happens, or nothing. It can do all that a [`View`] can.
@@ -132,7 +136,37 @@ debug_as_name! { View<'_;> Tx<'_;> }
 
 impl<'p, C: Control> View<'p, C> {
     pub(crate) fn new(inner: &'p mut EngineTx<C>) -> Self {
-        Self { inner: RefCell::new(inner), operations: Cell::new(0) }
+        Self {
+            inner: RefCell::new(inner),
+            operations: Cell::new(0),
+            database: Cell::new(0),
+            depth: Cell::new(0),
+        }
+    }
+
+    /// Runs `body`, which destroys what is in a collection, and is refused where that is too deep for the stack.
+    pub(crate) fn deeper(&self, body: impl FnOnce() -> Result<()>) -> Result<()> {
+        const DEEPEST: u32 = 100;
+        if self.depth.get() == DEEPEST {
+            return Err(Error::Parameter(format!(
+                "collections are nested more than {DEEPEST} deep: destroy the inner ones first"
+            )));
+        }
+        self.depth.set(self.depth.get() + 1);
+        let done = body();
+        self.depth.set(self.depth.get() - 1);
+        done
+    }
+
+    /// Makes it a transaction of a database, whose tables can be used in it.
+    #[inline(always)]
+    pub(crate) fn belongs_to(&self, database: u64) {
+        self.database.set(database);
+    }
+
+    #[inline(always)]
+    pub(crate) fn database(&self) -> u64 {
+        self.database.get()
     }
 
     /// How many operations the transaction has run so far.

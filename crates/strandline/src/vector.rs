@@ -9,7 +9,7 @@
 use std::marker::PhantomData;
 
 use super::check::Checker;
-use super::persist::{Persist, Stored};
+use super::persist::{Fixed, Persist, Stored, replaced};
 use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
 use super::transaction::{Control, Tx, View, debug_as_name};
 use strandline_core::engine::Stm;
@@ -57,7 +57,7 @@ handle! {
     Vector<T>, "Vector"
 }
 
-persist_handle!('p, Vector<T: Persist<'p>>, "Vector");
+persist_handle!('p, Vector<T: Persist<'p>>, "Vector", owned: true);
 
 /// A vector's header.
 #[derive(Clone, Copy)]
@@ -86,9 +86,12 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         layout::tag(layout::field(layout::begin("Vector directory", 1), "", T::LAYOUT));
     const SEGMENT_TAG: u64 = layout::tag(layout::field(layout::begin("Vector segment", 1), "", T::LAYOUT));
 
+    /// Words of an element.
+    const EACH: u64 = layout::size(T::SIZE) as u64;
+
     /// Words of segment `segment`.
     fn segment_words(segment: u64) -> u64 {
-        (FIRST << segment).saturating_mul((T::WORDS as u64).max(1))
+        (FIRST << segment).saturating_mul(Self::EACH.max(1))
     }
 
     /// Refuses a directory that is no block of so many slots, or that leads to a segment which is none.
@@ -102,7 +105,10 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
-    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self>
+    where
+        T: Fixed<'p>,
+    {
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
             tx.write_range(at, &[Self::TAG, 0, 0, 0])?;
@@ -128,7 +134,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     fn element(tx: &mut impl Transaction, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
         let (segment, number) = place(index);
         let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
-        Ok(first.word(1 + number.saturating_mul(T::WORDS as u64)))
+        Ok(first.word(1 + number.saturating_mul(Self::EACH)))
     }
 
     /// The first word of segment `segment`, which is at `at`, if it is one that may be written or freed.
@@ -150,19 +156,19 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         let (segment, number) = place(index);
         let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
         Self::check_segment(tx, first, segment)?;
-        Ok(first.word(1 + number.saturating_mul(T::WORDS as u64)))
+        Ok(first.word(1 + number.saturating_mul(Self::EACH)))
     }
 
     fn load(self, tx: &mut impl Transaction, header: Header, index: u64) -> Result<T, Abort> {
         let at = Self::element(tx, header, index)?;
-        with_buffer(T::WORDS as u64, |words| {
+        with_buffer(Self::EACH, |words| {
             tx.read_range(at, words)?;
-            T::load(words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
+            T::load(&mut &*words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
         })
     }
 
     fn write(tx: &mut impl Transaction, at: PersistentAddress, value: &T) -> Result<(), Abort> {
-        with_buffer(T::WORDS as u64, |words| {
+        with_buffer(Self::EACH, |words| {
             value.store(words);
             tx.write_range(at, words)
         })
@@ -224,7 +230,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// Replaces element `index`; returns what it was.
+    /// Replaces element `index`; returns what it was. Collections in it that are not in `value` are destroyed.
     ///
     /// ```
     /// # use strandline::*;
@@ -240,6 +246,13 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// # Errors
     /// [`Error::Parameter`]: there is no such element; as [`Vector::push`].
     pub fn set(self, tx: &Tx<'p, impl Control>, index: u64, value: &T) -> Result<T> {
+        let old = self.exchange(tx, index, value)?;
+        replaced(tx, &old, Some(value))?;
+        Ok(old)
+    }
+
+    /// Replaces an element, whose collections stay.
+    fn exchange(self, tx: &Tx<'p, impl Control>, index: u64, value: &T) -> Result<T> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
             if index >= header.length {
@@ -273,7 +286,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
             } else {
                 Self::check_segment(tx, first, segment)?;
             }
-            Self::write(tx, first.word(1 + number.saturating_mul(T::WORDS as u64)), value)?;
+            Self::write(tx, first.word(1 + number.saturating_mul(Self::EACH)), value)?;
             tx.write(self.raw.at.word(LENGTH), header.length + 1)
         })
     }
@@ -356,7 +369,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
             return tx.words(|tx| Err(Self::outside(tx, index, length)));
         }
         let Some(last) = self.pop(tx)? else { return Err(Error::Interrupted) };
-        if index + 1 == length { Ok(last) } else { self.set(tx, index, &last) }
+        if index + 1 == length { Ok(last) } else { self.exchange(tx, index, &last) }
     }
 
     /// Swaps two elements.
@@ -388,7 +401,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// Removes the elements from `length` on. Their memory stays with the vector.
+    /// Removes the elements from `length` on. Their memory stays with the vector; collections in them are destroyed.
     ///
     /// ```
     /// # use strandline::*;
@@ -404,6 +417,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// # Errors
     /// As [`Vector::push`].
     pub fn truncate(self, tx: &Tx<'p, impl Control>, length: u64) -> Result<()> {
+        self.destroy_elements(tx, length)?;
         tx.words(|tx| {
             if length < self.header_to_write(tx)?.length {
                 tx.write(self.raw.at.word(LENGTH), length)?;
@@ -433,15 +447,29 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         Ok(Iter { tx, vector: self, next: 0, end: length, segment: None, element: PhantomData })
     }
 
-    /// Removes all elements and gives their memory back.
+    /// Removes all elements and gives their memory back. Collections in them are destroyed.
     ///
     /// # Errors
     /// As [`Vector::push`].
     pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        self.destroy_elements(tx, 0)?;
         tx.words(|tx| {
             self.free_elements(tx)?;
             tx.write_range(self.raw.at.word(LENGTH), &[0; 3])
         })
+    }
+
+    /// Destroys the collections in the elements from `first` on.
+    fn destroy_elements(self, tx: &Tx<'p, impl Control>, first: u64) -> Result<()> {
+        if !T::OWNS {
+            return Ok(());
+        }
+        for index in first..self.len(tx)? {
+            if let Some(element) = self.get(tx, index)? {
+                replaced(tx, &element, None)?;
+            }
+        }
+        Ok(())
     }
 
     fn free_elements(self, tx: &mut impl Transaction) -> Result<(), Abort> {
@@ -507,15 +535,15 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
                 continue;
             }
             for number in 0..used {
-                let at = first.word(1 + number * T::WORDS as u64);
+                let at = first.word(1 + number * Self::EACH);
                 let value = checker.read(|tx| {
-                    with_buffer(T::WORDS as u64, |words| {
+                    with_buffer(Self::EACH, |words| {
                         tx.read_range(at, words)?;
-                        T::load(words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
+                        T::load(&mut &*words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
                     })
                 })?;
                 if let Some(value) = value {
-                    Persist::visit(&value, checker)?;
+                    value.visit(checker)?;
                 }
             }
         }
@@ -528,11 +556,14 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// # Errors
     /// As [`Vector::push`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        // Their collections are destroyed when the vector is no more: in a circle the next one finds it gone.
+        let elements = if T::OWNS { self.iter(tx)?.collect::<Result<Vec<_>>>()? } else { Vec::new() };
         tx.words(|tx| {
             self.free_elements(tx)?;
             tx.write(self.raw.at, 0)?;
             tx.free(self.raw.at)
-        })
+        })?;
+        elements.iter().try_for_each(|element| replaced(tx, element, None))
     }
 }
 

@@ -66,7 +66,8 @@ fn one_wait_makes_all_that_committed_before_durable() {
         let mut tickets = Vec::new();
         for _ in 0..100 {
             let (count, ticket) = store
-                .update_later(|tx, root| {
+                .later()
+                .update(|tx, root| {
                     root.update(tx, |root| {
                         root.count += 1;
                         root.count
@@ -89,7 +90,7 @@ fn one_wait_makes_all_that_committed_before_durable() {
 #[test]
 fn a_later_commit_or_a_read_that_waits_covers_earlier_ones() {
     let (_folder, store) = create(&options());
-    let later = || store.update_later(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
+    let later = || store.later().update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
     let first = later();
     store.update(|tx, root| root.get(tx)?.map.insert(tx, &1, &1).map(drop)).unwrap();
     assert!(first.is_durable().unwrap());
@@ -99,7 +100,7 @@ fn a_later_commit_or_a_read_that_waits_covers_earlier_ones() {
     assert!(second.is_durable().unwrap());
     // What only read needs nothing more than what it read.
     let third = later();
-    let (_, read) = store.update_later(|tx, root| root.get(tx).map(drop)).unwrap();
+    let (_, read) = store.later().update(|tx, root| root.get(tx).map(drop)).unwrap();
     assert_eq!(read.transaction(), third.transaction());
 }
 
@@ -167,7 +168,8 @@ fn commits_that_nobody_waits_for_are_bounded_by_the_staging() {
                 scope.spawn(move || {
                     for i in 0..400 {
                         let (_, ticket) = store
-                            .update_later(|tx, root| {
+                            .later()
+                            .update(|tx, root| {
                                 let map = root.get(tx)?.map;
                                 for key in 0..20 {
                                     map.insert(tx, &(thread * 400 + 20 * i + key), &i)?;
@@ -210,7 +212,7 @@ fn a_ticket_can_be_awaited() {
     let (_folder, store) = create(&options());
     let store = &store;
     let commit = || async move {
-        let (count, ticket) = store.update_later(|tx, root| {
+        let (count, ticket) = store.later().update(|tx, root| {
             root.update(tx, |root| {
                 root.count += 1;
                 root.count
@@ -228,7 +230,7 @@ fn a_ticket_can_be_awaited() {
 fn a_ticket_outlives_its_pool_and_knows_what_became_of_it() {
     let (folder, store) = create(&options());
     let later = |store: &Store<Root<'static>>| {
-        store.update_later(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1
+        store.later().update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1
     };
     let ticket = later(&store);
     store.close().unwrap();
@@ -242,7 +244,7 @@ fn a_ticket_outlives_its_pool_and_knows_what_became_of_it() {
 #[test]
 fn a_commit_becomes_durable_by_itself() {
     let (_folder, store) = create(&Options { flush_interval: Duration::from_millis(1), ..options() });
-    let ticket = store.update_later(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
+    let ticket = store.later().update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
     while !ticket.is_durable().unwrap() {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -252,7 +254,7 @@ fn a_commit_becomes_durable_by_itself() {
 #[test]
 fn in_other_domains_a_committed_transaction_needs_no_ticket() {
     let (_folder, store) = create(&Options { domain: strandline_core::Domain::Process, ..options() });
-    let ticket = store.update_later(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
+    let ticket = store.later().update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
     assert!(ticket.is_durable().unwrap());
     block_on(ticket).unwrap();
 }

@@ -62,7 +62,7 @@ fn a_transaction_within_a_transaction_is_an_error() {
                         root.set(tx, &7)?;
                         assert!(is_nested(increment(&store)));
                         assert!(is_nested(store.view(|tx, root| root.get(tx))));
-                        assert!(is_nested(store.update_later(|tx, root| root.set(tx, &8))));
+                        assert!(is_nested(store.later().update(|tx, root| root.set(tx, &8))));
                         // A session is no transaction, but has none here.
                         assert!(is_nested(store.session()?.update(|tx, root| root.set(tx, &8))));
                         assert!(is_nested(store.pool().worker()?.run(|tx| tx.write(tx.root(5), 1))));

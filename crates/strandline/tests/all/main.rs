@@ -3,6 +3,7 @@
 mod attacks;
 mod backup;
 mod damage;
+mod database;
 mod durability;
 mod large;
 mod leases;

@@ -67,7 +67,7 @@ fn every_thread_can_run_transactions() {
         let young = store.clone();
         std::thread::spawn(move || write(&young, 100)).join().unwrap();
         let (_, ticket) =
-            store.update_later(|tx, root| root.get(tx)?.map.insert(tx, &7, &"later".to_owned())).unwrap();
+            store.later().update(|tx, root| root.get(tx)?.map.insert(tx, &7, &"later".to_owned())).unwrap();
         ticket.wait().unwrap();
         store.checkpoint().unwrap();
         if domain == Domain::Sync {

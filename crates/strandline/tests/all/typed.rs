@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use proptest::prelude::*;
 use strandline::{
-    Bytes, HashMap, Key, Migrations, OrderedMap, Persist, Ptr, Queue, Root, Store, Text, Vector,
+    Bytes, HashMap, Key, Migrations, OrderedMap, Persist, Ptr, Queue, Root, Store, Text, Tx, Vector,
 };
 use strandline_core::file::Pool;
 use strandline_core::layout::Geometry;
@@ -63,7 +63,11 @@ fn values_come_back_as_they_went() {
             })
             .unwrap();
     }
-    assert_eq!(store.usage().unwrap().objects, 2, "the root and its description");
+    assert_eq!(
+        store.usage().unwrap().objects,
+        4,
+        "the root, its description, and that of its types, which is a byte string"
+    );
 }
 
 #[derive(Persist)]
@@ -601,5 +605,157 @@ proptest! {
             own_queue.clear(tx)
         }).unwrap();
         prop_assert_eq!(store.usage().unwrap().objects, empty);
+    }
+}
+
+mod article {
+    /// A value in a map of the root, in its first version.
+    #[derive(Clone, Copy, strandline::Persist)]
+    pub struct Article {
+        pub count: u32,
+    }
+}
+
+/// The same, later.
+#[derive(Clone, Copy, Debug, PartialEq, Persist)]
+struct Article {
+    count: u32,
+    cents: u32,
+}
+
+#[derive(Persist)]
+#[persist(name = "Shop")]
+struct ShopBefore<'p> {
+    stock: OrderedMap<'p, u64, article::Article>,
+}
+
+#[derive(Persist)]
+struct Shop<'p> {
+    stock: OrderedMap<'p, u64, Article>,
+}
+
+/// The root is the same, but not what is in its map: that is told when the store is opened, and not by every access.
+#[test]
+fn a_type_that_changed_inside_a_map_is_told_when_the_store_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let options = Options { domain: Domain::Process, ..Options::default() };
+    let store = Store::<ShopBefore>::create(&path, &options, |tx| {
+        let stock = OrderedMap::new(tx)?;
+        stock.insert(tx, &1, &article::Article { count: 7 })?;
+        Ok(ShopBefore { stock })
+    })
+    .unwrap();
+    store.close().unwrap();
+    let refused = Store::<Shop>::open(&path, &options).map(drop);
+    let Err(Error::RootLayout { differences, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(differences, "\n  Article.cents: u32: new");
+    let migrations = Migrations::new().from::<ShopBefore>(|tx, old| {
+        let stock = OrderedMap::new(tx)?;
+        for pair in old.stock.drain::<u64, _>(tx, ..) {
+            let (key, article) = pair?;
+            stock.insert(tx, &key, &Article { count: article.count, cents: 80 })?;
+        }
+        old.stock.destroy(tx)?;
+        Ok(Shop { stock })
+    });
+    let store = Store::<Shop>::open_and_migrate(&path, &options, &migrations).unwrap();
+    let article = store.view(|tx, root| root.get(tx)?.stock.get(tx, &1)).unwrap();
+    assert_eq!(article, Some(Article { count: 7, cents: 80 }));
+    assert_eq!((store.check().unwrap(), store.lost_memory().unwrap().blocks), (vec![], 0));
+    store.close().unwrap();
+    Store::<Shop>::open(&path, &options).unwrap();
+    assert!(Store::<ShopBefore>::open(&path, &options).is_err());
+}
+
+/// A map of maps of vectors, and what a program may do with it.
+#[derive(Persist)]
+struct Nested<'p> {
+    shelves: HashMap<'p, String, Shelf<'p>>,
+    front: Vector<'p, u64>,
+}
+
+#[derive(Clone, Copy, Persist)]
+struct Shelf<'p> {
+    number: u64,
+    books: OrderedMap<'p, u64, Vector<'p, u64>>,
+    waiting: Option<Queue<'p, Vector<'p, u64>>>,
+}
+
+fn shelf<'p>(tx: &Tx<'p>, number: u64) -> Result<Shelf<'p>> {
+    let waiting = if number.is_multiple_of(2) { Some(Queue::new(tx)?) } else { None };
+    Ok(Shelf { number, books: OrderedMap::new(tx)?, waiting })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 30, ..ProptestConfig::default() })]
+    /// Whatever is created, replaced, moved, removed and destroyed: all that is allocated can be reached.
+    #[test]
+    fn no_memory_is_lost(operations in prop::collection::vec((0u8..12, 0u64..4, 0u64..5), 1..60)) {
+        let options = Options::default();
+        let store = Store::<Nested>::create_in_memory(&options, |tx| {
+            Ok(Nested { shelves: HashMap::new(tx)?, front: Vector::new(tx)? })
+        })
+        .unwrap();
+        for (what, one, other) in operations {
+            store
+                .update(|tx, root| {
+                    let Nested { shelves, front: _ } = root.get(tx)?;
+                    let name = one.to_string();
+                    let Some(found) = shelves.get(tx, &name)? else {
+                        return shelves.insert(tx, &name, &shelf(tx, other)?).map(drop);
+                    };
+                    let books = Vector::new(tx)?;
+                    books.extend(tx, 0..other)?;
+                    match what {
+                        // Replaced, with the same collections or with others.
+                        0 => drop(shelves.insert(tx, &name, &Shelf { number: other, ..found })?),
+                        1 => drop(shelves.insert(tx, &name, &shelf(tx, other)?)?),
+                        2 => drop(shelves.insert(tx, &name, &Shelf { waiting: None, ..found })?),
+                        3 => drop(shelves.remove(tx, &name)?),
+                        // Moved to another place, perhaps over another one.
+                        4 => {
+                            if let Some(shelf) = shelves.take(tx, &name)? {
+                                shelves.insert(tx, &other.to_string(), &shelf)?;
+                            }
+                        }
+                        5 => found.books.retain(tx, |key, _| *key > other)?,
+                        6 => root.update(tx, |root| root.front = books)?,
+                        7 => root.set(tx, &Nested { shelves, front: books })?,
+                        8 => {
+                            if let Some(waiting) = found.waiting {
+                                waiting.push(tx, &books)?;
+                                if other == 0 {
+                                    waiting.clear(tx)?;
+                                }
+                                return Ok(());
+                            }
+                        }
+                        9 => found.books.drain(tx, ..other).try_for_each(|pair| pair?.1.destroy(tx))?,
+                        10 => {
+                            let shelves = HashMap::new(tx)?;
+                            shelves.insert(tx, &name, &shelf(tx, other)?)?;
+                            root.update(tx, |root| root.shelves = shelves)?;
+                        }
+                        _ => drop(found.books.insert(tx, &other, &books)?),
+                    }
+                    // What was made for a book, and did not become one.
+                    if matches!(what, 0..=5 | 8..=10) { books.destroy(tx) } else { Ok(()) }
+                })
+                .unwrap();
+            prop_assert_eq!(store.lost_memory().unwrap().blocks, 0);
+        }
+        prop_assert_eq!(store.check().unwrap(), [""; 0]);
+        store
+            .update(|tx, root| {
+                let Nested { shelves, front } = root.get(tx)?;
+                for pair in shelves.iter(tx).collect::<Result<Vec<_>>>()? {
+                    shelves.remove(tx, &pair.0)?;
+                }
+                front.clear(tx)
+            })
+            .unwrap();
+        // The root, its description and that of its types, the two collections, and a map's table.
+        prop_assert!(store.usage().unwrap().objects <= 8);
     }
 }

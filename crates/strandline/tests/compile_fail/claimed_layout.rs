@@ -5,14 +5,17 @@ use strandline::{Invalid, Persist, Ptr, Stored};
 struct Evil(u64);
 
 impl<'p> Persist<'p> for Evil {
-    const WORDS: usize = 1;
     const NAME: &'static str = "Ptr";
     const LAYOUT: u64 = <Ptr<'p, u64> as Persist<'p>>::LAYOUT;
-    fn store(&self, into: &mut [u64]) {
-        into[0] = self.0;
+    const SIZE: Option<usize> = Some(1);
+    fn words(&self) -> usize {
+        1
     }
-    fn load(from: &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
-        Ok(Self(from[0]))
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        self.0.store(into)
+    }
+    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        u64::load(from, stored).map(Self)
     }
 }
 

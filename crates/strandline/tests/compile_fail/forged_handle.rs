@@ -1,6 +1,6 @@
 //! A handle is not made of a number that a program chooses.
 
-use strandline::{Item, Persist, Ptr, Stored};
+use strandline::{Persist, Ptr, Stored};
 
 fn load<'p>() -> Ptr<'p, u64> {
     Ptr::load(&[4096], Stored::new()).unwrap()

@@ -12,12 +12,7 @@ struct Boxed {
 
 #[derive(Persist)]
 struct Listed {
-    values: Option<Vec<u64>>,
-}
-
-#[derive(Persist)]
-struct Named {
-    name: String,
+    values: Option<std::collections::VecDeque<u64>>,
 }
 
 #[derive(Persist)]

@@ -55,6 +55,26 @@ enum Choice<'p> {
     },
     Pair(u8, Option<Ptr<'p, u64>>),
 }
+#[derive(Clone, Debug, PartialEq, Persist)]
+pub struct Owning {
+    name: String,
+    private: Vec<Inner>,
+    maybe: Option<(String, [Vec<u16>; 2])>,
+}
+#[derive(Clone, Debug, PartialEq, Persist)]
+enum Inner {
+    Nothing,
+    Text(String),
+    Numbers { all: Vec<f32> },
+}
+#[derive(Persist)]
+struct OwningGeneric<T, U: Clone>
+where
+    U: Copy,
+{
+    values: Vec<T>,
+    other: (U, String),
+}
 #[derive(Persist)]
 enum Numbered {
     A = 1 << 3,

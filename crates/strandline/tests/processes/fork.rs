@@ -99,13 +99,13 @@ fn everything_is_refused_and_nothing_closed() {
             let mut session = store.session().unwrap();
             let mut worker = store.pool().worker().unwrap();
             // Starts the thread that flushes.
-            let (_, ticket) = store.update_later(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
+            let (_, ticket) = store.later().update(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
             for closes in [false, true] {
                 // What the child drops are its own copies of these.
                 in_child(|| {
                     refused(increment(&store));
                     refused(store.view(|tx, root| root.get(tx)));
-                    refused(store.update_later(|tx, root| root.set(tx, &9)));
+                    refused(store.later().update(|tx, root| root.set(tx, &9)));
                     refused(store.session());
                     refused(session.update(|tx, root| root.set(tx, &9)));
                     refused(session.view(|tx, root| root.get(tx)));

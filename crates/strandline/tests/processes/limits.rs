@@ -1,5 +1,5 @@
 //! What happens where the system gives no more: file space, as on a full disk, and address space. Each test runs itself again in a
-//! process of its own, to which the limits apply.
+//! process of its own, to which the limits apply. And what it gets back.
 
 use std::path::Path;
 use std::process::Command;
@@ -48,6 +48,8 @@ fn a_full_disk_is_an_error_that_leaves_everything_usable() {
             let mut worker = pool.worker().unwrap();
             let length = || std::fs::metadata(&path).unwrap().len();
             worker.run(|tx| tx.alloc(10 << 20)).unwrap();
+            // Until it has grown ahead of need.
+            std::thread::sleep(std::time::Duration::from_millis(300));
             let before = length();
             // Less than a step, and room for one more block.
             let most = before + (512 << 10);
@@ -113,6 +115,53 @@ fn a_limit_to_address_space_is_an_error_that_says_what_to_do() {
             pool.close().unwrap();
             assert!(Pool::open(&path, &options(domain)).is_err());
             assert_eq!(Pool::open(&path, &less).unwrap().usage().unwrap().objects, 1);
+        }
+    });
+}
+
+/// Bytes of this process's memory that are no file's.
+fn anonymous_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn the_memory_of_old_versions_goes_back_when_the_last_snapshot_ends() {
+    in_process("the_memory_of_old_versions_goes_back_when_the_last_snapshot_ends", |folder| {
+        const LINES: u64 = 200_000;
+        for domain in DOMAINS {
+            let options = Options { snapshot_bytes: 64 << 20, ..options(domain) };
+            let pool = Pool::create(folder.join(domain.name()), &options).unwrap();
+            let mut worker = pool.worker().unwrap();
+            let block = worker.run(|tx| tx.alloc(64 * LINES)).unwrap();
+            let mut fill = |value: u64| {
+                for first in (0..LINES).step_by(500) {
+                    let lines = first..first + 500;
+                    let store = worker.run_later(|tx| {
+                        lines.clone().try_for_each(|line| tx.write(block.byte(64 * line), value + line))
+                    });
+                    store.unwrap();
+                }
+            };
+            fill(1);
+            for round in 0..3 {
+                let (before, mut snapshots) = (anonymous_bytes(), [(); 2].map(|()| pool.snapshot().unwrap()));
+                fill(2 + round);
+                let most = anonymous_bytes();
+                assert!(most > before + (16 << 20), "{domain:?}: {before}, {most}");
+                let [one, other] = &mut snapshots;
+                let sum = |snapshot: &mut strandline_core::engine::Snapshot<_, _>| {
+                    snapshot.read(|tx| {
+                        (0..LINES).try_fold(0, |sum, line| Ok(sum + tx.read(block.byte(64 * line))? - line))
+                    })
+                };
+                assert_eq!(sum(one).unwrap(), (1 + round) * LINES);
+                assert_eq!(sum(other).unwrap(), (1 + round) * LINES);
+                drop(snapshots);
+                let left = anonymous_bytes();
+                assert!(left < before + (6 << 20), "{domain:?}: {before}, {most}, {left}");
+            }
         }
     });
 }

@@ -6,4 +6,5 @@ mod compile_fail;
 mod files;
 mod fork;
 mod limits;
+mod migration;
 mod stray_write;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use strandline::{HashMap, Persist, Ptr, Store, Tx};
+use strandline::{HashMap, OrderedMap, Persist, Ptr, Store, Tx, Vector};
 use strandline_core::layout::Geometry;
 use strandline_core::scheme::Schemes;
 use strandline_core::sync::SyncParameters;
@@ -27,13 +27,15 @@ pub struct Root<'p> {
     count: u64,
     keys: HashMap<'p, u64, u64>,
     blobs: HashMap<'p, u64, Vec<u8>>,
+    /// Collections in a collection, which go when they are replaced.
+    groups: OrderedMap<'p, u64, Vector<'p, u64>>,
 }
 
 /// How many transactions of each process, by its key, a pool holds.
 pub type Counts = BTreeMap<u64, u64>;
 
 pub fn make<'p>(tx: &Tx<'p>) -> Result<Root<'p>> {
-    Ok(Root { count: 0, keys: HashMap::new(tx)?, blobs: HashMap::new(tx)? })
+    Ok(Root { count: 0, keys: HashMap::new(tx)?, blobs: HashMap::new(tx)?, groups: OrderedMap::new(tx)? })
 }
 
 /// Small, so that logs wrap, checkpoints run and the heap grows.
@@ -70,6 +72,13 @@ fn change<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64> {
     let done = root.keys.get(tx, &key)?.unwrap_or(0) + 1;
     root.keys.insert(tx, &key, &done)?;
     root.blobs.insert(tx, &(number % BLOBS), &blob(number, key))?;
+    if number % 5 == 0 {
+        root.groups.remove(tx, &(number % 7))?;
+    } else {
+        let group = Vector::new(tx)?;
+        group.extend(tx, 0..number % 9)?;
+        root.groups.insert(tx, &(number % 7), &group)?;
+    }
     Ok(done)
 }
 
@@ -108,6 +117,10 @@ pub fn contents(store: &Store<Root>) -> Result<Counts, String> {
         }
         Ok((keys, wrong))
     });
+    match store.lost_memory() {
+        Ok(lost) if lost.blocks == 0 => {}
+        lost => return Err(format!("memory is lost: {lost:?}")),
+    }
     match read {
         Ok((keys, None)) => Ok(keys),
         Ok((_, Some(wrong))) => Err(wrong),
@@ -195,7 +208,7 @@ impl State {
             "later" => {
                 mark(&format!("more {}={}", words[1], words[2]));
                 for _ in 0..number(2) {
-                    drop(self.store()?.update_later(|tx, root| change(tx, root, number(1)))?);
+                    drop(self.store()?.later().update(|tx, root| change(tx, root, number(1)))?);
                 }
             }
             "checkpoint" => self.store()?.checkpoint()?,

@@ -1,0 +1,303 @@
+//! What a pool says of the types in it, for programs that do not know them.
+
+use std::fmt::Write;
+
+use super::shape::Shape;
+
+use crate::Persist as Derive;
+
+/// A structure or an enumeration, as a pool describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Derive)]
+#[persist(name = "strandline::TypeDescription")]
+pub struct TypeDescription {
+    /// Its name; what else there is of the same name has a number behind it: `Person#2`.
+    pub name: String,
+    /// Its version.
+    pub version: u32,
+    /// The hash of its layout.
+    pub layout: u64,
+    /// Whether it is an enumeration.
+    pub is_enum: bool,
+    /// Its variants in order; one for a structure.
+    pub variants: Vec<VariantDescription>,
+}
+
+/// A variant of an enumeration, or the only one of a structure.
+#[derive(Clone, Debug, PartialEq, Eq, Derive)]
+#[persist(name = "strandline::VariantDescription")]
+pub struct VariantDescription {
+    /// Its name; the structure's own for a structure.
+    pub name: String,
+    /// Its name in earlier versions, if it was another.
+    pub was: Option<String>,
+    /// Its fields in order.
+    pub fields: Vec<FieldDescription>,
+}
+
+/// A field of a variant.
+#[derive(Clone, Debug, PartialEq, Eq, Derive)]
+#[persist(name = "strandline::FieldDescription")]
+pub struct FieldDescription {
+    /// Its name; its number where it has none.
+    pub name: String,
+    /// Its type, as [`Persist::describe`](super::Persist::describe) writes it.
+    pub type_name: String,
+    /// Its name in earlier versions, if it was another.
+    pub was: Option<String>,
+    /// The words of its value where an earlier version has none.
+    pub default: Option<Vec<u64>>,
+}
+
+/// The structures and enumerations that a type is made of.
+///
+/// ```
+/// use strandline::{Persist, Types};
+///
+/// #[derive(Persist)]
+/// struct Person {
+///     name: String,
+///     born: Option<u16>,
+/// }
+///
+/// let mut types = Types::default();
+/// assert_eq!(<Vec<Person>>::describe(&mut types), "Vec<Person>");
+/// assert_eq!(types.all()[0].variants[0].fields[1].type_name, "Option<u16>");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Derive)]
+#[persist(name = "strandline::Types")]
+pub struct Types {
+    all: Vec<TypeDescription>,
+}
+
+/// The types of a root: its own name, and what it is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Derive)]
+#[persist(name = "strandline::Schema")]
+pub struct Schema {
+    /// The root's type, as [`Persist::describe`](super::Persist::describe) writes it.
+    pub root: String,
+    /// The structures and enumerations that can be reached from it.
+    pub types: Types,
+}
+
+impl Schema {
+    pub(crate) fn of<'p, T: super::Persist<'p>>() -> Self {
+        let mut types = Types::default();
+        Self { root: T::describe(&mut types), types }
+    }
+
+    /// As bytes, in which it is kept in the pool.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        bytemuck::cast_slice(&stored_words(self)).to_vec()
+    }
+
+    /// What [`Schema::to_bytes`] made.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        super::Persist::decode(&words, bytes.len() as u64, super::persist::Stored::new()).ok()
+    }
+
+    /// Whether values of both are the same words.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let same = |(one, other): (&TypeDescription, &TypeDescription)| {
+            let fields = |all: &TypeDescription| -> Vec<String> {
+                all.variants
+                    .iter()
+                    .flat_map(|variant| &variant.fields)
+                    .map(|field| field.type_name.clone())
+                    .collect()
+            };
+            one.name == other.name && one.layout == other.layout && fields(one) == fields(other)
+        };
+        let (own, others) = (&self.types.all, &other.types.all);
+        self.root == other.root && own.len() == others.len() && own.iter().zip(others).all(same)
+    }
+}
+
+impl Types {
+    /// All of them, those first that others are made of last.
+    pub fn all(&self) -> &[TypeDescription] {
+        &self.all
+    }
+
+    /// The one of this name.
+    pub fn get(&self, name: &str) -> Option<&TypeDescription> {
+        self.all.iter().find(|known| known.name == name)
+    }
+
+    /// Notes a type, if it is not known yet, and then what `variants` says of it; returns its name here.
+    #[doc(hidden)]
+    pub fn note(
+        &mut self,
+        (name, version, layout): (&str, u32, u64),
+        is_enum: bool,
+        variants: impl FnOnce(&mut Self) -> Vec<VariantDescription>,
+    ) -> String {
+        if let Some(known) = self.all.iter().find(|known| known.layout == layout) {
+            return known.name.clone();
+        }
+        let of_the_library = usize::from(!matches!(Shape::of(name), Some(Shape::Named(_))));
+        let name = match of_the_library + self.all.iter().filter(|known| is_called(&known.name, name)).count()
+        {
+            0 => name.to_owned(),
+            others => format!("{name}#{}", others + 1),
+        };
+        // A type may contain itself.
+        let at = self.all.len();
+        self.all.push(TypeDescription { name: name.clone(), version, layout, is_enum, variants: Vec::new() });
+        self.all[at].variants = variants(self);
+        name
+    }
+}
+
+/// The words of a value inside another one: what derives say of defaults.
+#[doc(hidden)]
+pub fn stored_words<'p, T: super::Persist<'p>>(value: &T) -> Vec<u64> {
+    let mut words = vec![0; value.words()];
+    value.store(&mut words);
+    words
+}
+
+impl From<Vec<TypeDescription>> for Types {
+    fn from(all: Vec<TypeDescription>) -> Self {
+        Self { all }
+    }
+}
+
+/// Whether `known` is `name`, or that with a number.
+fn is_called(known: &str, name: &str) -> bool {
+    known.split_once('#').map_or(known, |(own, _)| own) == name
+}
+
+/// What became of the types of `old`: a line for each type or field that differs, as an error's message has it.
+pub(crate) fn differences(old: &Types, new: &Types) -> String {
+    let mut lines = String::new();
+    for now in &new.all {
+        let Some(before) = old.get(&now.name).filter(|before| before.layout != now.layout) else { continue };
+        if before.version != now.version {
+            let _ = write!(lines, "\n  {}: version {} became {}", now.name, before.version, now.version);
+        }
+        variants(before, now, &mut lines);
+    }
+    lines
+}
+
+fn variants(before: &TypeDescription, now: &TypeDescription, lines: &mut String) {
+    let name = &now.name;
+    for variant in &now.variants {
+        // A structure has one, whatever it is called.
+        let same = |other: &&VariantDescription| !now.is_enum || other.name == variant.name;
+        let path = if now.is_enum { format!("{name}::{}", variant.name) } else { name.clone() };
+        match before.variants.iter().find(same) {
+            Some(earlier) => fields(&path, earlier, variant, lines),
+            None => {
+                let _ = write!(lines, "\n  {path}: new");
+            }
+        }
+    }
+    for gone in before.variants.iter().filter(|_| now.is_enum) {
+        if !now.variants.iter().any(|variant| variant.name == gone.name) {
+            let _ = write!(lines, "\n  {name}::{}: no longer there", gone.name);
+        }
+    }
+}
+
+fn fields(path: &str, before: &VariantDescription, now: &VariantDescription, lines: &mut String) {
+    for field in &now.fields {
+        let FieldDescription { name, type_name, .. } = field;
+        let _ = match before.fields.iter().find(|earlier| earlier.name == *name) {
+            Some(earlier) if earlier.type_name != *type_name => {
+                write!(lines, "\n  {path}.{name}: {} became {type_name}", earlier.type_name)
+            }
+            Some(_) => Ok(()),
+            None => write!(lines, "\n  {path}.{name}: {type_name}: new"),
+        };
+    }
+    for gone in &before.fields {
+        if !now.fields.iter().any(|field| field.name == gone.name) {
+            let _ = write!(lines, "\n  {path}.{}: {}: no longer there", gone.name, gone.type_name);
+        }
+    }
+    let names = |variant: &VariantDescription| -> Vec<String> {
+        variant.fields.iter().map(|field| field.name.clone()).collect()
+    };
+    let (mut earlier, mut later) = (names(before), names(now));
+    let in_order = earlier == later;
+    earlier.sort_unstable();
+    later.sort_unstable();
+    if !in_order && earlier == later {
+        let _ = write!(lines, "\n  {path}: its fields are in another order");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Derive)]
+    struct Address {
+        town: String,
+    }
+
+    mod before {
+        use super::*;
+        #[derive(Derive)]
+        pub struct Person {
+            _name: String,
+            _age: u8,
+            _fax: Option<u64>,
+            _at: Address,
+        }
+        #[derive(Derive)]
+        pub enum Shape {
+            _Point,
+            _Circle(u32),
+        }
+    }
+
+    mod now {
+        use super::*;
+        #[derive(Derive)]
+        #[persist(version = 2)]
+        pub struct Person {
+            _name: String,
+            _age: u16,
+            _mail: Vec<String>,
+            _at: Address,
+        }
+        #[derive(Derive)]
+        pub enum Shape {
+            _Point,
+            _Box(u32, u32),
+        }
+    }
+
+    fn types<T: for<'p> Derive<'p>>() -> Types {
+        let mut types = Types::default();
+        T::describe(&mut types);
+        types
+    }
+
+    #[test]
+    fn differences_are_told_by_type_and_field() {
+        let (before, now) =
+            (types::<(before::Person, before::Shape)>(), types::<(now::Person, now::Shape)>());
+        assert_eq!(
+            differences(&before, &now),
+            "\n  Person: version 1 became 2\
+             \n  Person._age: u8 became u16\
+             \n  Person._mail: Vec<String>: new\
+             \n  Person._fax: Option<u64>: no longer there\
+             \n  Shape::_Box: new\
+             \n  Shape::_Circle: no longer there"
+        );
+        assert_eq!(differences(&now, &now), "");
+    }
+
+    #[test]
+    fn types_of_one_name_are_told_apart() {
+        let mut types = Types::default();
+        assert_eq!(before::Person::describe(&mut types), "Person");
+        assert_eq!(<(now::Person, before::Person)>::describe(&mut types), "(Person#2, Person)");
+        assert_eq!(types.all().len(), 3);
+    }
+}

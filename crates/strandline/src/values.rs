@@ -1,0 +1,657 @@
+//! What can be kept in a pool of Rust's own types.
+//!
+//! ```text
+//! numbers    a word each, of 128 bits two
+//! string     bytes · then the bytes, eight in a word
+//! vector     elements · then these; numbers of less than eight bytes side by side
+//! option     0, or 1 and the value; as long as one with a value where all of these have one size
+//! ```
+//!
+//! A string or a vector of numbers that stands alone, as a map's value or an item of a queue, has no word for its length.
+
+use std::time::Duration;
+
+use super::check::Checker;
+use super::key::{Key, KeyBytes, KeyRef};
+use super::persist::{Fixed, Invalid, Persist, Root, Stored};
+use super::schema::Types;
+use super::transaction::{Control, Tx};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::type_layout as layout;
+
+/// Takes the next word.
+#[inline(always)]
+fn next(from: &mut &[u64]) -> Result<u64, Invalid> {
+    let (&word, rest) = from.split_first().ok_or(Invalid)?;
+    *from = rest;
+    Ok(word)
+}
+
+/// Takes the next `count` words.
+#[inline(always)]
+fn take<'w>(from: &mut &'w [u64], count: usize) -> Result<&'w [u64], Invalid> {
+    layout::take(from, Some(count)).ok_or(Invalid)
+}
+
+/// Stores one word; returns those behind.
+#[inline(always)]
+fn put(word: u64, into: &mut [u64]) -> &mut [u64] {
+    let (first, rest) = into.split_first_mut().expect("there is room for what `words` says");
+    *first = word;
+    rest
+}
+
+/// One word: a value as its number, and back.
+macro_rules! persist_word {
+    ($type:ty, $name:expr, |$value:ident| $to:expr, |$word:ident| $from:expr, { $($more:item)* }) => {
+        // SAFETY: a number, and no handle; the layout is the name's, which no other type has.
+        unsafe impl<'p> Persist<'p> for $type {
+            const NAME: &'static str = $name;
+            const LAYOUT: u64 = layout::begin($name, 0);
+            const SIZE: Option<usize> = Some(1);
+            fn describe(_: &mut Types) -> String {
+                <Self as Persist<'p>>::NAME.into()
+            }
+            #[inline(always)]
+            fn words(&self) -> usize {
+                1
+            }
+            #[inline(always)]
+            fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+                let $value = *self;
+                put($to, into)
+            }
+            #[inline(always)]
+            fn load(from: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
+                let $word = next(from)?;
+                $from
+            }
+            $($more)*
+        }
+        // SAFETY: a word.
+        unsafe impl Fixed<'_> for $type {}
+    };
+    // In a vector, elements lie side by side.
+    ($type:ty, $name:expr, |$value:ident| $to:expr, |$word:ident| $from:expr) => {
+        persist_word!($type, $name, |$value| $to, |$word| $from, {
+            const PACKED: Option<usize> = Some(size_of::<$type>());
+            fn slice_words(elements: &[Self]) -> usize {
+                size_of_val(elements).div_ceil(8)
+            }
+            fn store_slice<'w>(elements: &[Self], into: &'w mut [u64]) -> &'w mut [u64] {
+                let (own, rest) = into.split_at_mut(Self::slice_words(elements));
+                if let Some(last) = own.last_mut() {
+                    *last = 0;
+                }
+                bytemuck::cast_slice_mut(own)[..elements.len()].copy_from_slice(elements);
+                rest
+            }
+            fn load_vec(count: u64, from: &mut &[u64], _: Stored<'p>) -> Result<Vec<Self>, Invalid> {
+                let count = usize::try_from(count).map_err(|_| Invalid)?;
+                let words = take(from, count.div_ceil(8 / size_of::<$type>()))?;
+                Ok(bytemuck::cast_slice(words)[..count].to_vec())
+            }
+        });
+    };
+}
+
+macro_rules! persist_integers {
+    ($($type:ty),*) => {$(
+        persist_word!($type, stringify!($type), |value| value as u64, |word| {
+            let value = word as $type;
+            if value as u64 == word { Ok(value) } else { Err(Invalid) }
+        });
+        impl Root for $type {
+            type At<'p> = Self;
+        }
+    )*};
+}
+
+persist_integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
+
+persist_word!(f64, "f64", |value| value.to_bits(), |word| Ok(f64::from_bits(word)));
+persist_word!(f32, "f32", |value| value.to_bits().into(), |word| {
+    u32::try_from(word).map(f32::from_bits).map_err(|_| Invalid)
+});
+persist_word!(
+    bool,
+    "bool",
+    |value| value.into(),
+    |word| match word {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Invalid),
+    },
+    {}
+);
+persist_word!(
+    char,
+    "char",
+    |value| u32::from(value).into(),
+    |word| u32::try_from(word).ok().and_then(char::from_u32).ok_or(Invalid),
+    {}
+);
+
+/// Two words: from two numbers.
+macro_rules! persist_wide {
+    ($type:ty, $name:expr, |$value:ident| $to:expr, |$low:ident, $high:ident| $from:expr) => {
+        // SAFETY: two numbers, and no handle; the layout is the name's, which no other type has.
+        unsafe impl<'p> Persist<'p> for $type {
+            const NAME: &'static str = $name;
+            const LAYOUT: u64 = layout::begin($name, 0);
+            const SIZE: Option<usize> = Some(2);
+            fn describe(_: &mut Types) -> String {
+                <Self as Persist<'p>>::NAME.into()
+            }
+            #[inline]
+            fn words(&self) -> usize {
+                2
+            }
+            #[inline]
+            fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+                let $value = *self;
+                let (low, high) = $to;
+                put(high, put(low, into))
+            }
+            #[inline]
+            fn load(from: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
+                let ($low, $high) = (next(from)?, next(from)?);
+                $from
+            }
+        }
+        // SAFETY: two words.
+        unsafe impl Fixed<'_> for $type {}
+    };
+}
+
+persist_wide!(u128, "u128", |value| (value as u64, (value >> 64) as u64), |low, high| {
+    Ok(u128::from(high) << 64 | u128::from(low))
+});
+persist_wide!(i128, "i128", |value| (value as u64, (value >> 64) as u64), |low, high| {
+    Ok((u128::from(high) << 64 | u128::from(low)) as i128)
+});
+persist_wide!(
+    Duration,
+    "Duration",
+    |value| (value.as_secs(), value.subsec_nanos().into()),
+    |seconds, nanos| match u32::try_from(nanos) {
+        Ok(nanos) if nanos < 1_000_000_000 => Ok(Duration::new(seconds, nanos)),
+        _ => Err(Invalid),
+    }
+);
+
+impl Root for () {
+    type At<'p> = ();
+}
+
+// SAFETY: no word at all.
+unsafe impl<'p> Persist<'p> for () {
+    const NAME: &'static str = "()";
+    const LAYOUT: u64 = layout::begin("()", 0);
+    const SIZE: Option<usize> = Some(0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Persist<'p>>::NAME.into()
+    }
+    fn words(&self) -> usize {
+        0
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        into
+    }
+    fn load(_: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
+        Ok(())
+    }
+}
+
+// SAFETY: no word.
+unsafe impl Fixed<'_> for () {}
+
+/// The collections of something that iterates over values of `T`.
+macro_rules! owns_those_of {
+    ($of:ident) => {
+        const OWNS: bool = $of::OWNS;
+        fn collections(&self, found: &mut Vec<PersistentAddress>) {
+            self.iter().for_each(|value| value.collections(found));
+        }
+        fn destroy_collections(
+            &self,
+            tx: &Tx<'p, impl Control>,
+            kept: &[PersistentAddress],
+        ) -> strandline_core::Result<()> {
+            self.iter().try_for_each(|value| value.destroy_collections(tx, kept))
+        }
+    };
+}
+
+// SAFETY: words of `T`, as `T` stores them, after a number or for values that are not all zeros; `T`'s layout is part of this one.
+unsafe impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
+    const NAME: &'static str = "Option";
+    const LAYOUT: u64 = layout::field(layout::begin("Option", 0), "", T::LAYOUT);
+    const SIZE: Option<usize> = match T::SIZE {
+        Some(words) if T::NEVER_ZERO => Some(words),
+        Some(words) => Some(1 + words),
+        None => None,
+    };
+    fn describe(types: &mut Types) -> String {
+        format!("Option<{}>", T::describe(types))
+    }
+    #[inline]
+    fn words(&self) -> usize {
+        match (Self::SIZE, self) {
+            (Some(words), _) => words,
+            (None, Some(value)) => 1 + value.words(),
+            (None, None) => 1,
+        }
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        let into = if T::NEVER_ZERO { into } else { put(self.is_some().into(), into) };
+        match self {
+            Some(value) => value.store(into),
+            None => {
+                let (own, rest) = into.split_at_mut(T::SIZE.unwrap_or(0));
+                own.fill(0);
+                rest
+            }
+        }
+    }
+    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        let words = T::SIZE.unwrap_or(0);
+        let is_some = if T::NEVER_ZERO {
+            from.get(..words).ok_or(Invalid)?.iter().any(|&word| word != 0)
+        } else {
+            bool::load(from, stored)?
+        };
+        if is_some { T::load(from, stored).map(Some) } else { take(from, words).map(|_| None) }
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
+        self.as_ref().map_or(Ok(()), |value| value.visit(checker))
+    }
+    owns_those_of!(T);
+}
+
+// SAFETY: as many words as `T` takes, and perhaps one.
+unsafe impl<'p, T: Fixed<'p>> Fixed<'p> for Option<T> {}
+
+// SAFETY: words of `T`, as `T` stores them; the layout has `T`'s and the number.
+unsafe impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
+    const NAME: &'static str = "array";
+    const LAYOUT: u64 = layout::field(layout::begin("array", N as u32), "", T::LAYOUT);
+    const SIZE: Option<usize> = match T::SIZE {
+        Some(words) => Some(N * words),
+        None => None,
+    };
+    fn describe(types: &mut Types) -> String {
+        format!("[{}; {N}]", T::describe(types))
+    }
+    #[inline]
+    fn words(&self) -> usize {
+        Self::SIZE.unwrap_or_else(|| self.iter().map(T::words).sum())
+    }
+    #[inline]
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        self.iter().fold(into, |rest, value| value.store(rest))
+    }
+    #[inline]
+    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        let values: [Option<T>; N] = std::array::from_fn(|_| T::load(from, stored).ok());
+        if values.iter().any(Option::is_none) {
+            return Err(Invalid);
+        }
+        Ok(values.map(|value| value.expect("none of them is missing")))
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
+        self.iter().try_for_each(|value| value.visit(checker))
+    }
+    owns_those_of!(T);
+}
+
+// SAFETY: so many times the words of `T`.
+unsafe impl<'p, T: Fixed<'p>, const N: usize> Fixed<'p> for [T; N] {}
+
+/// A tuple of these types.
+pub(crate) fn tuple(parts: &[String]) -> String {
+    match parts {
+        [one] => format!("({one},)"),
+        parts => format!("({})", parts.join(", ")),
+    }
+}
+
+macro_rules! persist_tuples {
+    ($($($name:ident $index:tt),+;)*) => {$(
+        // SAFETY: words of each, as each stores them; the layout has all of theirs, in order.
+        unsafe impl<'p, $($name: Persist<'p>),+> Persist<'p> for ($($name,)+) {
+            const NAME: &'static str = "tuple";
+            const LAYOUT: u64 = {
+                let hash = layout::begin("tuple", 0);
+                $(let hash = layout::field(hash, "", $name::LAYOUT);)+
+                hash
+            };
+            const SIZE: Option<usize> = layout::sum(&[$($name::SIZE),+]);
+            fn describe(types: &mut Types) -> String {
+                tuple(&[$($name::describe(types)),+])
+            }
+            #[inline]
+            fn words(&self) -> usize {
+                0 $(+ self.$index.words())+
+            }
+            #[inline]
+            fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+                $(let into = self.$index.store(into);)+
+                into
+            }
+            #[inline]
+            fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+                Ok(($($name::load(from, stored)?,)+))
+            }
+            fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
+                $(self.$index.visit(checker)?;)+
+                Ok(())
+            }
+            const OWNS: bool = false $(|| $name::OWNS)+;
+            fn collections(&self, found: &mut Vec<PersistentAddress>) {
+                $(self.$index.collections(found);)+
+            }
+            fn destroy_collections(
+                &self,
+                tx: &Tx<'p, impl Control>,
+                kept: &[PersistentAddress],
+            ) -> strandline_core::Result<()> {
+                $(self.$index.destroy_collections(tx, kept)?;)+
+                Ok(())
+            }
+        }
+        // SAFETY: the sum of their words.
+        unsafe impl<'p, $($name: Fixed<'p>),+> Fixed<'p> for ($($name,)+) {}
+    )*};
+}
+
+persist_tuples! {
+    A 0;
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
+}
+
+/// Bytes of a vector of these elements that stands alone.
+pub(crate) fn slice_bytes<'p, T: Persist<'p>>(elements: &[T]) -> u64 {
+    let bytes = T::PACKED.map_or_else(|| 8 * (1 + T::slice_words(elements)), |each| each * elements.len());
+    bytes as u64
+}
+
+/// Stores a vector of these elements that stands alone.
+pub(crate) fn encode_slice<'p, T: Persist<'p>>(elements: &[T], into: &mut [u64]) {
+    let into = if T::PACKED.is_some() { into } else { put(elements.len() as u64, into) };
+    T::store_slice(elements, into);
+}
+
+// SAFETY: words of `T`, as `T` stores them, or packed numbers, which are no handles; the layout has `T`'s.
+unsafe impl<'p, T: Persist<'p>> Persist<'p> for Vec<T> {
+    const NAME: &'static str = "Vec";
+    const LAYOUT: u64 = layout::field(layout::begin("Vec", 0), "", T::LAYOUT);
+    const SIZE: Option<usize> = None;
+    fn describe(types: &mut Types) -> String {
+        format!("Vec<{}>", T::describe(types))
+    }
+    fn words(&self) -> usize {
+        1 + T::slice_words(self)
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        T::store_slice(self, put(self.len() as u64, into))
+    }
+    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        let count = next(from)?;
+        T::load_vec(count, from, stored)
+    }
+    fn bytes(&self) -> u64 {
+        slice_bytes(self)
+    }
+    fn encode(&self, into: &mut [u64]) {
+        encode_slice(self, into);
+    }
+    fn decode(mut from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid> {
+        if from.len() as u64 != bytes.div_ceil(8) {
+            return Err(Invalid);
+        }
+        let value = match T::PACKED {
+            Some(each) if !bytes.is_multiple_of(each as u64) => return Err(Invalid),
+            Some(each) => T::load_vec(bytes / each as u64, &mut from, stored)?,
+            None => Self::load(&mut from, stored)?,
+        };
+        if from.is_empty() { Ok(value) } else { Err(Invalid) }
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
+        self.iter().try_for_each(|element| element.visit(checker))
+    }
+    owns_those_of!(T);
+}
+
+// SAFETY: bytes, and no handle.
+unsafe impl<'p> Persist<'p> for String {
+    const NAME: &'static str = "String";
+    const LAYOUT: u64 = layout::begin("String", 0);
+    const SIZE: Option<usize> = None;
+    fn describe(_: &mut Types) -> String {
+        <Self as Persist<'p>>::NAME.into()
+    }
+    fn words(&self) -> usize {
+        1 + u8::slice_words(self.as_bytes())
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        u8::store_slice(self.as_bytes(), put(self.len() as u64, into))
+    }
+    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        Vec::load(from, stored).and_then(|bytes| String::from_utf8(bytes).map_err(|_| Invalid))
+    }
+    fn bytes(&self) -> u64 {
+        self.len() as u64
+    }
+    fn encode(&self, into: &mut [u64]) {
+        u8::store_slice(self.as_bytes(), into);
+    }
+    fn decode(from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid> {
+        Vec::decode(from, bytes, stored).and_then(|bytes| String::from_utf8(bytes).map_err(|_| Invalid))
+    }
+}
+
+/// The words that hold some bytes, filled up with zeros.
+pub(crate) fn to_words(from: &[u8], into: &mut [u64]) {
+    u8::store_slice(from, into);
+}
+
+/// The tag of this layout, or the one that stands for any.
+pub(crate) const fn any_or(any: bool, layout: u64) -> u64 {
+    if any { layout::ANY_TAG } else { layout::tag(layout) }
+}
+
+/// Values of a type that is not known, where only blocks and links matter. `WORD`: they take one word each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Any<const WORD: bool>;
+
+// SAFETY: nothing is ever stored or loaded as one; the tags of collections of it stand for no layout.
+unsafe impl<'p, const WORD: bool> Persist<'p> for Any<WORD> {
+    const NAME: &'static str = "any";
+    const LAYOUT: u64 = layout::begin("any", 0);
+    const SIZE: Option<usize> = if WORD { Some(1) } else { None };
+    const ANY: bool = true;
+    fn describe(_: &mut Types) -> String {
+        <Self as Persist<'p>>::NAME.into()
+    }
+    fn words(&self) -> usize {
+        0
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        into
+    }
+    fn load(from: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
+        *from = &[];
+        Ok(Self)
+    }
+    fn decode(_: &[u64], _: u64, _: Stored<'p>) -> Result<Self, Invalid> {
+        Ok(Self)
+    }
+}
+
+/// The bytes of a key of a type that is not known. `WORD`: every key is a word.
+#[derive(Clone, Debug)]
+pub(crate) struct RawKey<const WORD: bool>(pub Vec<u8>);
+
+impl<const WORD: bool> KeyRef for RawKey<WORD> {
+    fn write_key(&self, into: &mut KeyBytes) {
+        into.push(&self.0);
+    }
+}
+
+// SAFETY: the bytes themselves, in collections whose tags stand for no layout.
+unsafe impl<const WORD: bool> Key for RawKey<WORD> {
+    const NAME: &'static str = "any";
+    const LAYOUT: u64 = layout::begin("any", 0);
+    const ONE_WORD: bool = WORD;
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        Ok(Self(std::mem::take(from).to_vec()))
+    }
+}
+
+/// The words of a value of a type that is not known. `WORD`: it takes one.
+#[derive(Clone, Debug)]
+pub(crate) struct Raw<const WORD: bool> {
+    pub words: Vec<u64>,
+    pub bytes: u64,
+}
+
+// SAFETY: as above.
+unsafe impl<'p, const WORD: bool> Persist<'p> for Raw<WORD> {
+    const NAME: &'static str = "any";
+    const LAYOUT: u64 = layout::begin("any", 0);
+    const SIZE: Option<usize> = if WORD { Some(1) } else { None };
+    const ANY: bool = true;
+    fn describe(_: &mut Types) -> String {
+        <Self as Persist<'p>>::NAME.into()
+    }
+    fn words(&self) -> usize {
+        0
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        into
+    }
+    fn load(_: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
+        Err(Invalid)
+    }
+    fn decode(from: &[u64], bytes: u64, _: Stored<'p>) -> Result<Self, Invalid> {
+        Ok(Self { words: from.to_vec(), bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Persist as Derive;
+
+    #[derive(Clone, Debug, PartialEq, Derive)]
+    struct Person {
+        name: String,
+        born: Option<u16>,
+        towns: Vec<String>,
+        likes: Vec<Like>,
+        at: [Option<Vec<i16>>; 2],
+    }
+
+    #[derive(Clone, Debug, PartialEq, Derive)]
+    enum Like {
+        All,
+        Numbers(Vec<u32>, u8),
+        Name { first: String, last: Option<String> },
+    }
+
+    #[derive(Clone, Debug, PartialEq, Derive)]
+    enum Small {
+        None,
+        One(u64),
+        Pair(u8, Option<bool>),
+    }
+
+    fn like() -> impl Strategy<Value = Like> {
+        prop_oneof![
+            Just(Like::All),
+            (vec(any::<u32>(), 0..5), any::<u8>()).prop_map(|(all, n)| Like::Numbers(all, n)),
+            (".{0,9}", prop::option::of(".{0,9}")).prop_map(|(first, last)| Like::Name { first, last }),
+        ]
+    }
+
+    fn person() -> impl Strategy<Value = Person> {
+        let at = [prop::option::of(vec(any::<i16>(), 0..9)), prop::option::of(vec(any::<i16>(), 0..9))];
+        (".{0,20}", any::<Option<u16>>(), vec(".{0,9}", 0..4), vec(like(), 0..4), at)
+            .prop_map(|(name, born, towns, likes, at)| Person { name, born, towns, likes, at })
+    }
+
+    fn words<T: for<'p> Persist<'p>>(value: &T) -> (Vec<u64>, u64) {
+        let bytes = value.bytes();
+        let mut words = vec![u64::MAX; bytes.div_ceil(8) as usize];
+        value.encode(&mut words);
+        (words, bytes)
+    }
+
+    fn comes_back<T: for<'p> Persist<'p> + PartialEq + std::fmt::Debug>(value: &T) {
+        let (words, bytes) = words(value);
+        assert_eq!(T::decode(&words, bytes, Stored::new()).as_ref(), Ok(value));
+        // And inside another one.
+        let mut inside = vec![u64::MAX; value.words() + 1];
+        assert_eq!(value.store(&mut inside), [u64::MAX]);
+        let mut rest = inside.as_slice();
+        assert_eq!(T::load(&mut rest, Stored::new()).as_ref(), Ok(value));
+        assert_eq!(rest, [u64::MAX]);
+    }
+
+    proptest! {
+        #[test]
+        fn values_come_back(
+            value in person(), bytes: Vec<u8>, text: String, floats: Vec<f64>, number: u64,
+        ) {
+            comes_back(&value);
+            comes_back(&(bytes.clone(), Some(text.clone())));
+            comes_back(&bytes);
+            comes_back(&text);
+            comes_back(&floats.iter().map(|f| f.to_bits()).collect::<Vec<_>>());
+            for small in [Small::None, Small::One(number), Small::Pair(7, None), Small::Pair(7, Some(true))] {
+                comes_back(&small);
+                comes_back(&vec![small.clone(), small]);
+            }
+        }
+
+        /// Whatever the words are, they are a value or none, and what is read is bounded by them.
+        #[test]
+        fn damaged_words_are_no_harm(
+            value in person(), at: prop::sample::Index, word in prop_oneof![any::<u64>(), 0u64..9], cut: prop::sample::Index,
+        ) {
+            let (mut words, _) = words(&value);
+            let shorter = cut.index(words.len());
+            prop_assert_eq!(Person::decode(&words[..shorter], 8 * shorter as u64, Stored::new()), Err(Invalid));
+            let at = at.index(words.len());
+            words[at] = word;
+            if let Ok(other) = Person::decode(&words, 8 * words.len() as u64, Stored::new()) {
+                comes_back(&other);
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_are_known_where_they_are_the_same() {
+        assert_eq!(Small::SIZE, Some(1 + 3));
+        assert_eq!((Person::SIZE, Like::SIZE, <(String, u8)>::SIZE), (None, None, None));
+        assert_eq!(vec![1u16, 2, 3, 4, 5].words(), 1 + 2);
+        // A value of another version of the type is none.
+        let (mut words, bytes) = words(&Like::All);
+        words[0] ^= 1;
+        assert_eq!(Like::decode(&words, bytes, Stored::new()), Err(Invalid));
+        // Nor is a length that the block does not have.
+        assert_eq!(Vec::<()>::decode(&[u64::MAX], 8, Stored::new()), Err(Invalid));
+        assert_eq!(Vec::<u64>::load(&mut &[u64::MAX, 1][..], Stored::new()), Err(Invalid));
+    }
+}
