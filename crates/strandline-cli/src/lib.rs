@@ -15,6 +15,7 @@ mod failure;
 mod list;
 mod pool;
 mod reproduce;
+mod rows;
 mod simulate;
 mod torture;
 

@@ -1,6 +1,9 @@
 //! `strandline pool`: creates pools and looks at them.
 
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use strandline::{Database, LostMemory, SingleWriter};
 use strandline_core::Concurrency;
 use strandline_schemes::laboratory;
 
@@ -10,11 +13,12 @@ use strandline_core::file::{
     CheckReport, LogFile, Options, Pool, PoolInfo, RepairReport, check, inspect, repair, resize_log,
 };
 use strandline_core::layout::Geometry;
-use strandline_core::sync::BLOCK_BYTES;
+use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
 use strandline_core::{Domain, Error};
 
 use crate::arguments::{DomainName, bytes};
 use crate::failure::{Failure, Outcome};
+use crate::rows;
 
 /// Create a pool, or look at one.
 #[derive(clap::Args)]
@@ -30,6 +34,8 @@ enum What {
     Info(Info),
     Check(Check),
     Dump(Dump),
+    Load(Load),
+    Copy(Copy),
     Backup(Backup),
     ResizeLog(ResizeLog),
     Recover(Recover),
@@ -93,12 +99,41 @@ struct Check {
     json: bool,
 }
 
-/// Show what hangs from the roots, and the heap's blocks by size; changes nothing.
+/// Show what hangs from the roots, and the heap's blocks by size; the rows of a database as JSON. Changes nothing.
 #[derive(clap::Args)]
-#[command(after_help = "Example: strandline pool dump /var/lib/shop/orders.pool")]
+#[command(after_help = "Example: strandline pool dump /var/lib/shop/orders.db --json > orders.jsonl\n\n\
+    --json: for each table a line that describes it, then a line for each row. `strandline pool load` reads it.")]
 struct Dump {
     /// The pool's file
     path: PathBuf,
+    /// Print the rows of a database's tables, a line of JSON each
+    #[arg(long)]
+    json: bool,
+    /// Only this table
+    #[arg(long, requires = "json")]
+    table: Option<String>,
+}
+
+/// Put the rows that `dump --json` has printed into a database, which is made if it is not there.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool load copy.db orders.jsonl\n\n\
+    Tables that are not there are made, for the types of the program that wrote them; rows with the same keys are replaced.")]
+struct Load {
+    /// The database's file
+    path: PathBuf,
+    /// The rows; `-`, or nothing, for standard input
+    rows: Option<PathBuf>,
+}
+
+/// Copy the tables of a database to a new one, packed and with new logs.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool copy orders.db packed.db\n\n\
+    Unlike `backup`, which copies the pool as it lies, it stores every row anew.")]
+struct Copy {
+    /// The database's file
+    path: PathBuf,
+    /// The new file
+    to: PathBuf,
 }
 
 /// Copy a pool that nobody writes to a new, cleanly closed one.
@@ -137,8 +172,9 @@ struct Recover {
 /// Give the disk space of free chunks back to the file system.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool compact /var/lib/shop/orders.pool\n\n\
-    The file keeps its length and gets holes: `du` shows what it takes. A program compacts its own pool while\n\
-    transactions run: Pool::compact.")]
+    The file then ends where there is something in it, with holes before that: `du` shows what it takes. A log file\n\
+    that has become longer than a new one is made anew. A program compacts its own pool while transactions run:\n\
+    Pool::compact.")]
 struct Compact {
     /// The pool's file
     path: PathBuf,
@@ -174,9 +210,48 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         What::Check(arguments) => {
             let repaired = if arguments.repair { mend(arguments)? } else { Some(RepairReport::default()) };
             let Some(repaired) = repaired else { return Ok(Outcome::Finding) };
-            return show_check(&check(&arguments.path, strandline_schemes::ALL)?, &repaired, arguments.json);
+            let mut report = check(&arguments.path, strandline_schemes::ALL)?;
+            let lost =
+                if report.damage.is_empty() { check_tables(&arguments.path, &mut report)? } else { None };
+            return show_check(&report, lost, &repaired, arguments.json);
         }
-        What::Dump(dump) => show_dump(&check(&dump.path, strandline_schemes::ALL)?),
+        What::Dump(dump) if dump.json => {
+            let db = database(&dump.path)?;
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            rows::dump(&db, dump.table.as_deref(), &mut out)?;
+            out.flush().map_err(Failure::io("write"))?;
+        }
+        What::Dump(dump) => {
+            show_dump(&check(&dump.path, strandline_schemes::ALL)?);
+            if let Some(db) = read_database(&dump.path)? {
+                for table in db.list()? {
+                    say!("{} {:?}: {} -> {}", table.kind, table.name, table.key, table.value);
+                }
+            }
+        }
+        What::Copy(copy) => {
+            if copy.to.exists() {
+                return Err(Failure::Usage(format!("there is something at {} already", copy.to.display())));
+            }
+            let db = database(&copy.path)?;
+            let to = Database::<SingleWriter>::open_with(&copy.to, &Options::default())?;
+            let mut rows = 0;
+            for table in db.list()? {
+                rows += rows::copy(&db, &to, &table)?;
+            }
+            to.close()?;
+            say!("{rows} rows of {} tables", db.list()?.len());
+        }
+        What::Load(load) => {
+            let (tables, rows) = match &load.rows {
+                Some(file) if file.as_os_str() != "-" => {
+                    let opened = File::open(file).map_err(Failure::io(format!("open {}", file.display())))?;
+                    rows::load(&load.path, &options_of(&load.path)?, BufReader::new(opened))?
+                }
+                _ => rows::load(&load.path, &options_of(&load.path)?, std::io::stdin().lock())?,
+            };
+            say!("{rows} rows of {tables} tables");
+        }
         What::Backup(arguments) => {
             let pool = open(&arguments.path)?;
             let report = pool.backup(&arguments.to)?;
@@ -198,6 +273,14 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let pool = open(&arguments.path)?;
             let report = pool.compact()?;
             pool.close()?;
+            // It grows again where that is of use.
+            let new_log = SyncParameters::default().initial_ring_blocks;
+            match inspect(&arguments.path, strandline_schemes::ALL)?.log {
+                LogFile::Own { ring_blocks } if ring_blocks > new_log => {
+                    resize_log(&arguments.path, new_log)?
+                }
+                _ => {}
+            }
             let (before, after) = (report.disk_bytes_before, report.disk_bytes);
             if arguments.json {
                 say!("{:#}", json!({"disk_bytes_before": before, "disk_bytes": after}));
@@ -207,6 +290,54 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     }
     Ok(Outcome::Success)
+}
+
+/// How a database is opened to be written: as a new one, if there is none.
+fn options_of(path: &Path) -> Result<Options, Failure> {
+    if !path.exists() {
+        return Ok(Options::default());
+    }
+    let info = inspect(path, strandline_schemes::ALL)?;
+    let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
+    let domain = used.map_or(Domain::Sync, |name| name.domain(0));
+    Ok(Options {
+        layout_name: info.header.layout_name,
+        domain,
+        assume_persistent: true,
+        ..Options::default()
+    })
+}
+
+/// The database at `path`, to be read; `None`: it is a pool with a root of another kind, or of a scheme of the laboratory.
+fn read_database(path: &Path) -> Result<Option<Database<SingleWriter>>, Failure> {
+    match Database::open_read_only(path, &options_of(path)?) {
+        Ok(db) => Ok(Some(db)),
+        Err(
+            Error::RootLayout { .. }
+            | Error::Missing { .. }
+            | Error::WrongStructure { .. }
+            | Error::OtherScheme { .. }
+            | Error::Dangling { .. },
+        ) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The same; a pool of another kind is none.
+fn database(path: &Path) -> Result<Database<SingleWriter>, Failure> {
+    read_database(path)?.ok_or_else(|| {
+        Failure::Usage(format!(
+            "{} is no database with tables: only its program knows the types of its root; `strandline pool dump` shows it as words",
+            path.display()
+        ))
+    })
+}
+
+/// Looks the tables of a database over, by what it says of their types, and adds what is damaged to `report`; what is allocated and belongs to none.
+fn check_tables(path: &Path, report: &mut CheckReport) -> Result<Option<LostMemory>, Failure> {
+    let Some(db) = read_database(path)? else { return Ok(None) };
+    report.damage.extend(db.check()?);
+    if report.damage.is_empty() { Ok(Some(db.lost_memory()?)) } else { Ok(None) }
 }
 
 /// Opens a pool under the domain that wrote it.
@@ -240,7 +371,12 @@ fn mend(arguments: &Check) -> Result<Option<RepairReport>, Failure> {
     }
 }
 
-fn show_check(report: &CheckReport, repaired: &RepairReport, json: bool) -> Result<Outcome, Failure> {
+fn show_check(
+    report: &CheckReport,
+    lost: Option<LostMemory>,
+    repaired: &RepairReport,
+    json: bool,
+) -> Result<Outcome, Failure> {
     if json {
         let roots: Vec<_> = report
             .roots
@@ -249,7 +385,10 @@ fn show_check(report: &CheckReport, repaired: &RepairReport, json: bool) -> Resu
             .collect();
         say!(
             "{:#}",
-            json!({"damage": report.damage, "roots": roots, "repaired": repaired.repaired, "kept": repaired.kept})
+            json!({
+                "damage": report.damage, "roots": roots, "repaired": repaired.repaired, "kept": repaired.kept,
+                "lost_blocks": lost.map(|lost| lost.blocks), "lost_bytes": lost.map(|lost| lost.bytes),
+            })
         );
     } else {
         for what in &repaired.repaired {
@@ -263,6 +402,9 @@ fn show_check(report: &CheckReport, repaired: &RepairReport, json: bool) -> Resu
         }
         for damage in &report.damage {
             say!("damage  {damage}");
+        }
+        if let Some(LostMemory { blocks, bytes, .. }) = lost.filter(|lost| lost.blocks > 0) {
+            say!("lost  {bytes} bytes in {blocks} blocks are allocated and belong to no table");
         }
         if report.damage.is_empty() {
             say!("no damage found");

@@ -98,6 +98,9 @@ fn an_emptied_pool_gives_its_space_back() {
         assert!(ends(&["compact", &path], 1).contains("in use"), "somebody has it open");
         drop(worker);
         pool.close().unwrap();
+        if domain == "sync" {
+            ends(&["resize-log", &path, "16M"], 0);
+        }
         let field = |text: &str, name: &str| {
             let object: serde_json::Value = serde_json::from_str(text).unwrap();
             object[name].as_u64().unwrap()
@@ -105,6 +108,12 @@ fn an_emptied_pool_gives_its_space_back() {
         assert!(field(&ends(&["info", &path, "--json"], 0), "disk_bytes") > 26 << 20);
         assert!(field(&ends(&["compact", &path, "--json"], 0), "disk_bytes_before") > 26 << 20);
         assert!(field(&ends(&["info", &path, "--json"], 0), "disk_bytes") < 8 << 20);
+        assert!(
+            std::fs::metadata(&path).unwrap().len() < 4 << 20,
+            "the file ends where there is something in it"
+        );
+        let log = std::fs::metadata(format!("{path}.log")).map_or(0, |log| log.len());
+        assert!(log <= (4 << 20) + 4096, "{log}");
         assert!(ends(&["check", &path], 0).contains("no damage found"));
     }
 }
@@ -156,4 +165,89 @@ fn a_pool_needs_no_size_and_its_log_gets_another() {
     assert!(ends(&["resize-log", &path, "1M"], 2).contains("recover"));
     assert!(ends(&["resize-log", &path, "4K"], 2).contains("blocks"));
     assert_eq!(Pool::open(&path, &options).unwrap().usage().unwrap().objects, 1);
+}
+
+#[derive(strandline::Persist)]
+struct Person {
+    name: String,
+    born: Option<u16>,
+    likes: Vec<Like>,
+}
+
+#[derive(strandline::Persist)]
+enum Like {
+    Nothing,
+    Town(String),
+}
+
+#[test]
+fn a_database_goes_out_as_json_and_in_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_folder = |name: &str| folder.path().join(name).display().to_string();
+    let (path, copy, rows) = (in_folder("people.db"), in_folder("copy.db"), in_folder("rows.jsonl"));
+    let db = strandline::Database::open(&path).unwrap();
+    let people = db.table::<(u64, String), Person>("people").unwrap();
+    let tags = db.multimap::<String, u64>("tags").unwrap();
+    let jobs = db.queue::<Vec<u8>>("jobs").unwrap();
+    db.write(|tx| {
+        let likes = || vec![Like::Nothing, Like::Town("Bergen".into())];
+        people.insert(
+            tx,
+            &(7, "a".into()),
+            &Person { name: "Ann".into(), born: Some(1970), likes: likes() },
+        )?;
+        people.insert(tx, &(7, "b".into()), &Person { name: "Bob".into(), born: None, likes: vec![] })?;
+        tags.insert(tx, "sea", &u64::MAX)?;
+        jobs.push(tx, &vec![0, 255])
+    })
+    .unwrap();
+    db.close().unwrap();
+
+    assert!(ends(&["check", &path], 0).contains("no damage found"));
+    assert!(ends(&["dump", &path], 0).contains("table \"people\": (u64, String) -> Person"));
+    let shown = ends(&["dump", &path, "--json", "--table", "people"], 0);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(
+        lines[1..],
+        [
+            r#"{"key":[7,"a"],"value":{"born":1970,"likes":["Nothing",{"Town":["Bergen"]}],"name":"Ann"}}"#,
+            r#"{"key":[7,"b"],"value":{"born":null,"likes":[],"name":"Bob"}}"#
+        ]
+    );
+    let none = ends(&["dump", &path, "--json", "--table", "persons"], 2);
+    assert!(none.contains("there are `jobs`, `people`, `tags`"), "{none}");
+
+    let all = ends(&["dump", &path, "--json"], 0);
+    assert!(
+        all.contains(r#"{"value":"00ff"}"#) && all.contains(r#"{"key":"sea","value":18446744073709551615}"#)
+    );
+    std::fs::write(&rows, &all).unwrap();
+    assert!(ends(&["load", &copy, &rows], 0).contains("4 rows of 3 tables"));
+    assert_eq!(ends(&["dump", &copy, "--json"], 0), all);
+    let db = strandline::Database::open(&copy).unwrap();
+    let people = db.table::<(u64, String), Person>("people").unwrap();
+    assert_eq!(db.read(|tx| Ok(people.get(tx, &(7, "a".into()))?.unwrap().born)).unwrap(), Some(1970));
+    db.close().unwrap();
+
+    let packed = in_folder("packed.db");
+    assert!(ends(&["copy", &path, &packed], 0).contains("4 rows of 3 tables"));
+    assert_eq!(ends(&["dump", &packed, "--json"], 0), all);
+    assert!(ends(&["copy", &path, &packed], 2).contains("there is something"));
+
+    // What is no row, no description, no JSON.
+    for (wrong, said) in [
+        (all.replace("[\"Nothing\"", "[\"Other\""), "no value of the table `people`"),
+        (all.replace("1970", "70000"), "no value of the table `people`"),
+        (all.replacen("\"table\"", "\"tables\"", 1), "line 1: expected the description of a table"),
+        (all.replace("\"key\":\"sea\"", "\"kee\":1"), "expected a row with a key and a value"),
+        (all.replace("{\"key\":\"sea\"", "{key"), "is no JSON"),
+        (all.replace("Option<u16>", "u16"), "contradicts itself"),
+    ] {
+        std::fs::write(&rows, wrong).unwrap();
+        let told = ends(&["load", &copy, &rows], 2);
+        assert!(told.contains(said), "{told}");
+    }
+    // A pool of another kind has no tables.
+    let other = create(folder.path(), "process");
+    assert!(ends(&["dump", &other, "--json"], 2).contains("is no database with tables"));
 }

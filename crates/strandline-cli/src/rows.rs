@@ -1,0 +1,266 @@
+//! The rows of a database's tables as JSON, a line each, and back.
+//!
+//! A table is a line that describes it, and then a line for each of its rows. Numbers that JSON programs would round are texts, bytes are
+//! hexadecimal digits, a variant with fields is an object of one field.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use strandline::{
+    Database, Dynamic, FieldDescription, SingleWriter, TableDescription, TableKind, TypeDescription, Types,
+    VariantDescription,
+};
+use strandline_core::file::Options;
+
+use crate::failure::Failure;
+
+/// So many rows are copied at a time.
+const ROWS: usize = 10_000;
+
+/// Writes the tables of a database, or the one of this name.
+///
+/// # Errors
+/// There is no such table; a row is damaged; output fails.
+pub fn dump(db: &Database<SingleWriter>, only: Option<&str>, out: &mut impl Write) -> Result<(), Failure> {
+    let tables = db.list()?;
+    let wanted = |table: &&TableDescription| only.is_none_or(|name| table.name == name);
+    if let Some(name) = only.filter(|_| !tables.iter().any(|table| wanted(&table))) {
+        return Err(Failure::Usage(format!("there is no table `{name}`: there are {}", names(&tables))));
+    }
+    for table in tables.iter().filter(wanted) {
+        writeln!(out, "{}", describe(table)).map_err(Failure::io("write"))?;
+        let mut failed = None;
+        db.dump(&table.name, |key, value| {
+            let row = match table.kind {
+                TableKind::Queue => json!({"value": to_json(&value)}),
+                _ => json!({"key": to_json(&key), "value": to_json(&value)}),
+            };
+            writeln!(out, "{row}").map_err(|error| {
+                failed = Some(error);
+                strandline::Error::Aborted
+            })
+        })
+        .map_err(|error| match failed.take() {
+            Some(failed) => Failure::io("write")(failed),
+            None => error.into(),
+        })?;
+    }
+    Ok(())
+}
+
+/// The tables' names, for a message.
+pub fn names(tables: &[TableDescription]) -> String {
+    let names: Vec<_> = tables.iter().map(|table| format!("`{}`", table.name)).collect();
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+/// Reads what [`dump`] has written into the database at `path`, which is made if it is not there. How many rows there were in how many
+/// tables.
+///
+/// # Errors
+/// A line is no row of its table; a table is there with other types; input fails.
+pub fn load(path: &Path, options: &Options, input: impl BufRead) -> Result<(u64, u64), Failure> {
+    let db = Database::<SingleWriter>::open_with(path, options)?;
+    let (mut tables, mut rows) = (0, 0);
+    let mut lines = Lines { lines: input.lines(), number: 0, next: None, failed: None };
+    while let Some(line) = lines.take_line() {
+        let number = lines.number;
+        let wrong = |what: &str| Failure::Usage(format!("line {number}: {what}"));
+        let table = described(&line).ok_or_else(|| wrong("expected the description of a table"))?;
+        let is_queue = table.kind == TableKind::Queue;
+        let loaded = db.load(&table, std::iter::from_fn(|| lines.take_row(is_queue)).map(Ok));
+        if let Some(failed) = lines.failed.take() {
+            return Err(failed);
+        }
+        rows += loaded.map_err(|error| match error {
+            strandline::Error::Parameter(what) => {
+                Failure::Usage(format!("near line {}: {what}", lines.number))
+            }
+            error => error.into(),
+        })?;
+        tables += 1;
+    }
+    match lines.failed {
+        Some(failed) => Err(failed),
+        None => db.close().map(|()| (tables, rows)).map_err(Failure::from),
+    }
+}
+
+/// Copies a table to another database; how many rows it has.
+///
+/// # Errors
+/// A row is damaged; the other database fails.
+pub fn copy(
+    db: &Database<SingleWriter>,
+    to: &Database<SingleWriter>,
+    table: &TableDescription,
+) -> Result<u64, Failure> {
+    let (mut some, mut count) = (Vec::new(), to.load(table, [])?);
+    let mut store = |some: &mut Vec<_>| {
+        count += to.load(table, some.drain(..).map(Ok))?;
+        Ok(())
+    };
+    db.dump(&table.name, |key, value| {
+        some.push((key, value));
+        if some.len() == ROWS { store(&mut some) } else { Ok(()) }
+    })?;
+    store(&mut some)?;
+    Ok(count)
+}
+
+/// Lines of JSON, of which one may have been looked at.
+struct Lines<B: BufRead> {
+    lines: std::io::Lines<B>,
+    number: u64,
+    next: Option<Value>,
+    failed: Option<Failure>,
+}
+
+impl<B: BufRead> Lines<B> {
+    fn take_line(&mut self) -> Option<Value> {
+        if let Some(next) = self.next.take() {
+            return Some(next);
+        }
+        loop {
+            let line = self.lines.next()?;
+            self.number += 1;
+            let number = self.number;
+            match line {
+                Ok(line) if line.trim().is_empty() => {}
+                Ok(line) => match serde_json::from_str(&line) {
+                    Ok(line) => return Some(line),
+                    Err(error) => {
+                        self.failed = Some(Failure::Usage(format!("line {number} is no JSON: {error}")));
+                        return None;
+                    }
+                },
+                Err(error) => {
+                    self.failed = Some(Failure::io("read")(error));
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The next row; `None` where another table begins.
+    fn take_row(&mut self, is_queue: bool) -> Option<(Dynamic, Dynamic)> {
+        let line = self.take_line()?;
+        if line.get("table").is_some() {
+            self.next = Some(line);
+            return None;
+        }
+        let key = if is_queue { Some(&Value::Null) } else { line.get("key") };
+        let row = key.zip(line.get("value")).and_then(|(key, value)| from_json(key).zip(from_json(value)));
+        if row.is_none() {
+            let what = format!("line {}: expected a row with a key and a value", self.number);
+            self.failed = Some(Failure::Usage(what));
+        }
+        row
+    }
+}
+
+fn describe(table: &TableDescription) -> Value {
+    let field = |field: &FieldDescription| json!({"name": field.name, "type": field.type_name});
+    let variant = |variant: &VariantDescription| json!({"name": variant.name, "fields": variant.fields.iter().map(field).collect::<Vec<_>>()});
+    let types = table.types.all().iter().map(|of| {
+        json!({
+            "name": of.name, "version": of.version, "layout": format!("{:#x}", of.layout), "enumeration": of.is_enum,
+            "variants": of.variants.iter().map(variant).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "table": table.name, "kind": table.kind.to_string(), "key": table.key, "value": table.value,
+        "layouts": [format!("{:#x}", table.layouts.0), format!("{:#x}", table.layouts.1)],
+        "types": types.collect::<Vec<_>>(),
+    })
+}
+
+fn described(line: &Value) -> Option<TableDescription> {
+    let text = |of: &Value, name: &str| Some(of.get(name)?.as_str()?.to_owned());
+    let hex = |of: &Value| u64::from_str_radix(of.as_str()?.strip_prefix("0x")?, 16).ok();
+    let field = |field: &Value| {
+        let (name, type_name) = (text(field, "name")?, text(field, "type")?);
+        Some(FieldDescription { name, type_name, was: None, default: None })
+    };
+    let variant = |variant: &Value| {
+        let fields = variant.get("fields")?.as_array()?.iter().map(field).collect::<Option<_>>()?;
+        Some(VariantDescription { name: text(variant, "name")?, was: None, fields })
+    };
+    let one = |of: &Value| {
+        Some(TypeDescription {
+            name: text(of, "name")?,
+            version: of.get("version")?.as_u64()?.try_into().ok()?,
+            layout: hex(of.get("layout")?)?,
+            is_enum: of.get("enumeration")?.as_bool()?,
+            variants: of.get("variants")?.as_array()?.iter().map(variant).collect::<Option<_>>()?,
+        })
+    };
+    let types: Vec<TypeDescription> =
+        line.get("types")?.as_array()?.iter().map(one).collect::<Option<_>>()?;
+    let kind = match line.get("kind")?.as_str()? {
+        "table" => TableKind::Table,
+        "multimap" => TableKind::Multimap,
+        "queue" => TableKind::Queue,
+        _ => return None,
+    };
+    let layouts = line.get("layouts")?.as_array()?;
+    Some(TableDescription {
+        name: text(line, "table")?,
+        kind,
+        key: text(line, "key")?,
+        value: text(line, "value")?,
+        types: Types::from(types),
+        layouts: (hex(layouts.first()?)?, hex(layouts.get(1)?)?),
+    })
+}
+
+fn to_json(value: &Dynamic) -> Value {
+    match value {
+        Dynamic::Unit => Value::Null,
+        Dynamic::Bool(truth) => (*truth).into(),
+        Dynamic::Char(character) => character.to_string().into(),
+        Dynamic::Unsigned(number) => {
+            u64::try_from(*number).map_or_else(|_| number.to_string().into(), Value::from)
+        }
+        Dynamic::Signed(number) => {
+            i64::try_from(*number).map_or_else(|_| number.to_string().into(), Value::from)
+        }
+        Dynamic::Float(number) if number.is_finite() => (*number).into(),
+        Dynamic::Float(number) => number.to_string().into(),
+        Dynamic::Duration(seconds, nanos) => json!([seconds, nanos]),
+        Dynamic::Text(text) => text.as_str().into(),
+        Dynamic::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+        Dynamic::Optional(None) => Value::Null,
+        // So that an option of nothing can be told from nothing.
+        Dynamic::Optional(Some(inside)) if matches!(**inside, Dynamic::Optional(_) | Dynamic::Unit) => {
+            json!([to_json(inside)])
+        }
+        Dynamic::Optional(Some(inside)) => to_json(inside),
+        Dynamic::List(list) => list.iter().map(to_json).collect(),
+        Dynamic::Record(fields) => {
+            let fields = fields.iter().map(|(name, value)| (name.clone(), to_json(value)));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+        Dynamic::Variant(name, fields) if **fields == Dynamic::Unit => name.as_str().into(),
+        Dynamic::Variant(name, fields) => json!({ name.as_str(): to_json(fields) }),
+    }
+}
+
+fn from_json(value: &Value) -> Option<Dynamic> {
+    Some(match value {
+        Value::Null => Dynamic::Unit,
+        Value::Bool(truth) => Dynamic::Bool(*truth),
+        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(number), _) => Dynamic::Unsigned(number.into()),
+            (_, Some(number)) => Dynamic::Signed(number.into()),
+            _ => Dynamic::Float(number.as_f64()?),
+        },
+        Value::String(text) => Dynamic::Text(text.clone()),
+        Value::Array(list) => Dynamic::List(list.iter().map(from_json).collect::<Option<_>>()?),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| Some((name.clone(), from_json(value)?));
+            Dynamic::Record(fields.iter().map(field).collect::<Option<_>>()?)
+        }
+    })
+}
