@@ -10,9 +10,9 @@ pub trait Engine: Sync {
     fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize);
     /// Does now what loading would have it do later.
     fn settle(&self) {}
-    /// Reads all values as of one moment, while puts go on; how many there are. `None`: it cannot.
+    /// Reads all rows in order and as of one moment, while puts go on; how many there are. `None`: it cannot.
     fn scan(&self) -> Option<u64> {
-        None
+        self.worker().range(0, usize::MAX)
     }
     /// Copies itself to a file of this name, while puts go on; `false`: it cannot.
     fn backup(&self, _to: &Path) -> bool {
@@ -26,9 +26,14 @@ pub trait Worker {
     fn put(&mut self, key: u64, value: &[u8]);
     /// The length of a key's value, all of which has been read.
     fn get(&mut self, key: u64) -> Option<usize>;
+    /// Reads up to so many rows in order, from a key on, in one transaction; how many there are. `None`: it cannot.
+    fn range(&mut self, _from: u64, _most: usize) -> Option<u64> {
+        None
+    }
 }
 
-type Make = fn(&Path, &u64) -> Box<dyn Engine>;
+/// Makes a store in a folder, for values of so many bytes.
+type Make = fn(&Path, usize) -> Box<dyn Engine>;
 
 /// Every engine by name.
 pub const ENGINES: &[(&str, Make)] = &[
@@ -36,7 +41,7 @@ pub const ENGINES: &[(&str, Make)] = &[
     ("sqlite", |folder, _| Box::new(Sqlite::new(folder))),
     ("lmdb", |folder, _| Box::new(Lmdb::new(folder))),
     ("redb", |folder, _| Box::new(Redb::new(folder))),
-    ("fjall", |folder, _| Box::new(Fjall::new(folder))),
+    ("fjall", |folder, value_bytes| Box::new(Fjall::new(folder, value_bytes))),
     #[cfg(feature = "rocksdb")]
     ("rocksdb", |folder, _| Box::new(crate::rocksdb::RocksDb::new(folder))),
     #[cfg(feature = "pmemobj")]
@@ -63,73 +68,95 @@ pub fn touch(value: &[u8]) -> usize {
     value.len()
 }
 
-// ---- Strandline ----
-
-use strandline::{HashMap, Persist, Session, Store};
-
-#[derive(Persist)]
-struct Root<'p> {
-    map: HashMap<'p, u64, Vec<u8>>,
+/// Reads a row of a range; counts one.
+fn row(key: u64, value: &[u8]) -> u64 {
+    std::hint::black_box(key);
+    touch(value);
+    1
 }
 
-/// The typed API, with the default options but for the pool's size and its logs.
-struct Strandline(Store<Root<'static>>);
+// ---- Strandline ----
+
+use strandline::{Database, Table};
+
+/// A table, with the default options but for the pool's size and its logs.
+struct Strandline {
+    database: Database,
+    pairs: Table<u64, Vec<u8>>,
+}
 
 impl Strandline {
     fn new(folder: &Path) -> Self {
         let mut options = strandline::Options::default();
         options.geometry.size = 1 << 30;
         options.geometry.logs = 40;
-        let store = Store::create(folder.join("pool"), &options, |tx| {
-            Ok(Root { map: HashMap::with_capacity(tx, 1 << 20)? })
-        });
-        Self(store.expect("create a pool"))
+        let database = Database::open_with(folder.join("pool"), &options).expect("make a database");
+        let pairs = database.table("pairs").expect("make a table");
+        Self { database, pairs }
     }
 }
 
 impl Engine for Strandline {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(self.0.session().expect("a worker"))
+        Box::new(self)
     }
     fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize) {
         let value = vec![7; value_bytes];
         in_batches(keys, |batch| {
-            let put = self.0.update(|tx, root| {
-                let map = root.get(tx)?.map;
-                batch.iter().try_for_each(|key| map.insert(tx, key, &value).map(drop))
-            });
-            put.expect("load");
+            let load = self
+                .database
+                .write(|tx| batch.iter().try_for_each(|key| self.pairs.insert(tx, key, &value).map(drop)));
+            load.expect("load");
         });
     }
     fn settle(&self) {
-        self.0.checkpoint().expect("a checkpoint");
+        self.database.checkpoint().expect("a checkpoint");
     }
     fn scan(&self) -> Option<u64> {
-        let mut snapshot = self.0.snapshot().expect("a snapshot");
-        let (tx, root) = snapshot.read();
-        let rows = root.get(&tx).expect("the root").map.iter(&tx);
-        Some(rows.map(|row| touch(&row.expect("a row").1)).count() as u64)
+        let mut snapshot = self.database.snapshot().expect("a snapshot");
+        let tx = snapshot.read();
+        let mut rows = self.pairs.iter(&tx).expect("scan");
+        let mut count = 0;
+        while let Some(read) = rows.next_with(row) {
+            count += read.expect("a row");
+        }
+        Some(count)
     }
     fn backup(&self, to: &Path) -> bool {
-        self.0.backup(to).expect("a backup");
+        self.database.backup(to).expect("a backup");
         true
     }
 }
 
-impl Worker for Session<'_, Root<'static>> {
+impl Worker for &Strandline {
     fn put(&mut self, key: u64, value: &[u8]) {
-        let value = value.to_vec();
-        self.update(|tx, root| root.get(tx)?.map.insert(tx, &key, &value).map(drop)).expect("put");
+        self.database.write(|tx| self.pairs.insert(tx, &key, value).map(drop)).expect("put");
     }
     fn get(&mut self, key: u64) -> Option<usize> {
-        let value = self.view(|tx, root| root.get(tx)?.map.get(tx, &key)).expect("get");
-        value.map(|value| touch(&value))
+        self.database.read(|tx| self.pairs.read_with(tx, &key, touch)).expect("get")
+    }
+    fn range(&mut self, from: u64, most: usize) -> Option<u64> {
+        let rows = self.database.read(|tx| {
+            let (mut rows, mut count) = (self.pairs.range(tx, from..)?, 0);
+            while count < most as u64
+                && let Some(read) = rows.next_with(row)
+            {
+                count += read?;
+            }
+            Ok(count)
+        });
+        Some(rows.expect("a range"))
     }
 }
 
 // ---- SQLite: WAL, synchronous = FULL, a connection for each thread ----
 
 struct Sqlite(std::path::PathBuf);
+
+/// SQLite's integers have a sign: the same order.
+fn signed(key: u64) -> i64 {
+    (key as i64) ^ i64::MIN
+}
 
 impl Sqlite {
     fn new(folder: &Path) -> Self {
@@ -163,7 +190,7 @@ impl Engine for Sqlite {
             let transaction = connection.transaction().expect("begin");
             for &key in batch {
                 transaction
-                    .execute("INSERT OR REPLACE INTO pairs VALUES (?1, ?2)", (key as i64, &value))
+                    .execute("INSERT OR REPLACE INTO pairs VALUES (?1, ?2)", (signed(key), &value))
                     .expect("load");
             }
             transaction.commit().expect("commit");
@@ -171,17 +198,6 @@ impl Engine for Sqlite {
     }
     fn settle(&self) {
         self.connect().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("a checkpoint");
-    }
-    fn scan(&self) -> Option<u64> {
-        let connection = self.connect();
-        let mut statement = connection.prepare("SELECT value FROM pairs").expect("prepare");
-        let mut rows = statement.query([]).expect("scan");
-        let mut count = 0;
-        while let Some(row) = rows.next().expect("a row") {
-            touch(row.get_ref(0).expect("a value").as_blob().expect("a blob"));
-            count += 1;
-        }
-        Some(count)
     }
     fn backup(&self, to: &Path) -> bool {
         self.connect().execute("VACUUM INTO ?1", [to.to_str().expect("a path in UTF-8")]).expect("a backup");
@@ -192,14 +208,27 @@ impl Engine for Sqlite {
 impl Worker for rusqlite::Connection {
     fn put(&mut self, key: u64, value: &[u8]) {
         self.prepare_cached("INSERT OR REPLACE INTO pairs VALUES (?1, ?2)")
-            .and_then(|mut statement| statement.execute((key as i64, value)))
+            .and_then(|mut statement| statement.execute((signed(key), value)))
             .expect("put");
     }
     fn get(&mut self, key: u64) -> Option<usize> {
         let mut statement = self.prepare_cached("SELECT value FROM pairs WHERE key = ?1").expect("prepare");
-        let mut rows = statement.query([key as i64]).expect("get");
+        let mut rows = statement.query([signed(key)]).expect("get");
         let row = rows.next().expect("get")?;
         Some(touch(row.get_ref(0).expect("a value").as_blob().expect("a blob")))
+    }
+    fn range(&mut self, from: u64, most: usize) -> Option<u64> {
+        let mut statement = self
+            .prepare_cached("SELECT key, value FROM pairs WHERE key >= ?1 ORDER BY key LIMIT ?2")
+            .expect("prepare");
+        // A limit below 0 is none.
+        let mut rows = statement.query([signed(from), i64::try_from(most).unwrap_or(-1)]).expect("a range");
+        let mut count = 0;
+        while let Some(pair) = rows.next().expect("a row") {
+            let key: i64 = pair.get(0).expect("a key");
+            count += row(key as u64, pair.get_ref(1).expect("a value").as_blob().expect("a blob"));
+        }
+        Some(count)
     }
 }
 
@@ -243,11 +272,6 @@ impl Engine for Lmdb {
             transaction.commit().expect("commit");
         });
     }
-    fn scan(&self) -> Option<u64> {
-        let transaction = self.environment.read_txn().expect("begin");
-        let rows = self.database.iter(&transaction).expect("scan");
-        Some(rows.map(|row| touch(row.expect("a row").1)).count() as u64)
-    }
     fn backup(&self, to: &Path) -> bool {
         let mut file = std::fs::File::create(to).expect("make a file");
         self.environment.copy_to_file(&mut file, heed::CompactionOption::Disabled).expect("a backup");
@@ -265,11 +289,16 @@ impl Worker for &Lmdb {
         let transaction = self.environment.read_txn().expect("begin");
         self.database.get(&transaction, &key).expect("get").map(touch)
     }
+    fn range(&mut self, from: u64, most: usize) -> Option<u64> {
+        let transaction = self.environment.read_txn().expect("begin");
+        let rows = self.database.range(&transaction, &(from..)).expect("a range").take(most);
+        Some(rows.map(|pair| pair.map(|(key, value)| row(key, value)).expect("a row")).sum())
+    }
 }
 
 // ---- redb ----
 
-use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{ReadableDatabase, TableDefinition};
 
 const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("pairs");
 
@@ -298,12 +327,6 @@ impl Engine for Redb {
             transaction.commit().expect("commit");
         });
     }
-    fn scan(&self) -> Option<u64> {
-        let transaction = self.0.begin_read().expect("begin");
-        let table = transaction.open_table(TABLE).expect("open the table");
-        let rows = table.iter().expect("scan");
-        Some(rows.map(|row| touch(row.expect("a row").1.value())).count() as u64)
-    }
 }
 
 impl Worker for &Redb {
@@ -318,6 +341,12 @@ impl Worker for &Redb {
         let table = transaction.open_table(TABLE).expect("open the table");
         table.get(key).expect("get").map(|value| touch(value.value()))
     }
+    fn range(&mut self, from: u64, most: usize) -> Option<u64> {
+        let transaction = self.0.begin_read().expect("begin");
+        let table = transaction.open_table(TABLE).expect("open the table");
+        let rows = table.range(from..).expect("a range").take(most);
+        Some(rows.map(|pair| pair.map(|(key, value)| row(key.value(), value.value())).expect("a row")).sum())
+    }
 }
 
 // ---- fjall ----
@@ -328,10 +357,14 @@ struct Fjall {
 }
 
 impl Fjall {
-    fn new(folder: &Path) -> Self {
+    fn new(folder: &Path, value_bytes: usize) -> Self {
         let database = fjall::Database::builder(folder.join("fjall")).open().expect("open fjall");
-        let pairs =
-            database.keyspace("pairs", fjall::KeyspaceCreateOptions::default).expect("make a keyspace");
+        let options = || {
+            // What its documentation says for large values.
+            let apart = (value_bytes >= 10_000).then(fjall::KvSeparationOptions::default);
+            fjall::KeyspaceCreateOptions::default().with_kv_separation(apart)
+        };
+        let pairs = database.keyspace("pairs", options).expect("make a keyspace");
         Self { database, pairs }
     }
 }
@@ -351,11 +384,6 @@ impl Engine for Fjall {
         });
         self.database.persist(fjall::PersistMode::SyncAll).expect("flush");
     }
-    fn scan(&self) -> Option<u64> {
-        let snapshot = self.database.snapshot();
-        let rows = fjall::Readable::iter(&snapshot, &self.pairs);
-        Some(rows.map(|row| touch(&row.value().expect("a row"))).count() as u64)
-    }
 }
 
 impl Worker for &Fjall {
@@ -365,5 +393,14 @@ impl Worker for &Fjall {
     }
     fn get(&mut self, key: u64) -> Option<usize> {
         self.pairs.get(key.to_be_bytes()).expect("get").map(|value| touch(&value))
+    }
+    fn range(&mut self, from: u64, most: usize) -> Option<u64> {
+        let snapshot = self.database.snapshot();
+        let rows = fjall::Readable::range(&snapshot, &self.pairs, from.to_be_bytes()..).take(most);
+        let count = rows.map(|pair| {
+            let (key, value) = pair.into_inner().expect("a row");
+            row(u64::from_be_bytes(key[..].try_into().expect("eight bytes")), &value)
+        });
+        Some(count.sum())
     }
 }

@@ -53,7 +53,7 @@ impl Floor {
     /// Durable payloads by `threads` threads. With one thread each is a write of its own.
     pub fn measure(&self, threads: usize, seconds: f64) -> crate::Measured {
         let (state, changed) = (Mutex::new(State::default()), Condvar::new());
-        let worker = || -> Box<dyn FnMut() + '_> {
+        let worker = || -> crate::Operation<'_> {
             let (device, state, changed) = (&self.device, &state, &changed);
             let block = AlignedBuffer::new(BLOCK_BYTES as usize);
             Box::new(move || {
@@ -75,6 +75,7 @@ impl Floor {
                     now.leading = false;
                     changed.notify_all();
                 }
+                1
             })
         };
         crate::measure(threads, seconds, worker, None)

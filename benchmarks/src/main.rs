@@ -12,6 +12,9 @@
 //! Each put is timed. `--beside scan` has a thread that reads everything at one moment again and again meanwhile, `--beside backup` one
 //! that makes copies, where a store can. Half of the puts are of new keys, so that stores grow, and they run through their checkpoints
 //! or compactions.
+//!
+//! `--what` has more: `scans`, all rows in order and as of one moment; `ycsb`, its workloads A to F; `large`, puts and gets of large
+//! values by one thread. Each begins with stores of its own.
 
 mod engines;
 mod floor;
@@ -19,6 +22,7 @@ mod floor;
 mod pmemobj;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
+mod ycsb;
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -31,8 +35,11 @@ use hdrhistogram::Histogram;
 use serde_json::json;
 
 /// Compare embedded stores
-#[derive(Parser)]
+#[derive(Clone, Parser)]
 struct Arguments {
+    /// What is measured
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "puts,gets")]
+    what: Vec<What>,
     /// Where the stores are made, on the file system to be measured
     #[arg(long, default_value = ".")]
     folder: PathBuf,
@@ -48,9 +55,15 @@ struct Arguments {
     /// Numbers of committers
     #[arg(long, value_delimiter = ',', default_value = "1,8,32")]
     committers: Vec<usize>,
-    /// Numbers of threads that get
+    /// Numbers of threads that get or scan
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     readers: Vec<usize>,
+    /// Numbers of threads of YCSB
+    #[arg(long, value_delimiter = ',', default_value = "1,8")]
+    threads: Vec<usize>,
+    /// Bytes in large values
+    #[arg(long, value_delimiter = ',', default_value = "100000,1000000")]
+    large_bytes: Vec<usize>,
     /// Only these engines
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
@@ -63,6 +76,18 @@ struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    Puts,
+    Gets,
+    /// All rows in order, as of one moment: rows per second
+    Scans,
+    /// YCSB's workloads A to F
+    Ycsb,
+    /// Puts and gets of large values, by one thread
+    Large,
 }
 
 /// What goes on beside puts.
@@ -78,17 +103,17 @@ enum Beside {
 /// What some operations took, in nanoseconds.
 type Latencies = Histogram<u64>;
 
-/// What was measured of some threads.
+/// What was measured of some threads: operations, or rows where these are scans.
 struct Measured {
     per_second: f64,
-    /// Bytes that this process sent to the device, for each operation.
+    /// Bytes that this process sent to the device, for each.
     bytes_each: f64,
     latencies: Latencies,
 }
 
 /// One measured row.
 struct Row {
-    what: &'static str,
+    what: String,
     engine: &'static str,
     threads: usize,
     measured: Measured,
@@ -100,16 +125,19 @@ fn bytes_written() -> u64 {
     io.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok()).unwrap_or(0)
 }
 
+/// One operation; what it counts for.
+type Operation<'e> = Box<dyn FnMut() -> u64 + 'e>;
+
 /// Runs `threads` workers for a while, and `beside` again and again.
 fn measure<'e>(
     threads: usize,
     seconds: f64,
-    worker: impl Fn() -> Box<dyn FnMut() + 'e> + Sync,
+    worker: impl Fn() -> Operation<'e> + Sync,
     beside: Option<&(dyn Fn() + Sync)>,
 ) -> Measured {
     let (stop, ready) = (AtomicBool::new(false), Barrier::new(threads + 1));
     let before = bytes_written();
-    let (latencies, elapsed) = std::thread::scope(|scope| {
+    let (latencies, count, elapsed) = std::thread::scope(|scope| {
         let stop = &stop;
         if let Some(beside) = beside {
             scope.spawn(move || {
@@ -123,14 +151,14 @@ fn measure<'e>(
                 let (ready, worker) = (&ready, &worker);
                 scope.spawn(move || {
                     let mut operation = worker();
-                    let mut latencies = no_latencies();
+                    let (mut latencies, mut count) = (no_latencies(), 0);
                     ready.wait();
                     while !stop.load(Ordering::Relaxed) {
                         let since = Instant::now();
-                        operation();
+                        count += operation();
                         latencies.saturating_record(since.elapsed().as_nanos() as u64);
                     }
-                    latencies
+                    (latencies, count)
                 })
             })
             .collect();
@@ -138,16 +166,17 @@ fn measure<'e>(
         let since = Instant::now();
         std::thread::sleep(Duration::from_secs_f64(seconds));
         stop.store(true, Ordering::Relaxed);
-        let mut all = no_latencies();
+        let (mut all, mut counted) = (no_latencies(), 0);
         for thread in running {
-            all += thread.join().expect("a worker panicked");
+            let (latencies, count) = thread.join().expect("a worker panicked");
+            all += latencies;
+            counted += count;
         }
-        (all, since.elapsed())
+        (all, counted, since.elapsed())
     });
-    let (bytes, operations) = ((bytes_written() - before) as f64, latencies.len());
     Measured {
-        per_second: operations as f64 / elapsed.as_secs_f64(),
-        bytes_each: bytes / operations.max(1) as f64,
+        per_second: count as f64 / elapsed.as_secs_f64(),
+        bytes_each: (bytes_written() - before) as f64 / count.max(1) as f64,
         latencies,
     }
 }
@@ -185,28 +214,43 @@ fn puts(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> Measured 
         Beside::Scan => Some(&scan),
         Beside::Backup => Some(&backup),
     };
-    let worker = || -> Box<dyn FnMut() + '_> {
+    let worker = || -> Operation<'_> {
         let mut random = random();
         let mut value = vec![0; arguments.value_bytes];
         let mut worker = engine.worker();
         Box::new(move || {
             random.fill(&mut value);
             worker.put(key(random.u64(..2 * arguments.keys)), &value);
+            1
         })
     };
     measure(threads, arguments.seconds, worker, beside)
 }
 
 fn gets(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> Measured {
-    let worker = || -> Box<dyn FnMut() + '_> {
+    let worker = || -> Operation<'_> {
         let mut random = random();
         let mut worker = engine.worker();
         let length = arguments.value_bytes;
         Box::new(move || {
             assert_eq!(worker.get(key(random.u64(..arguments.keys))), Some(length), "a key is missing");
+            1
         })
     };
     measure(threads, arguments.seconds, worker, None)
+}
+
+/// `None`: the engine has no order.
+fn scans(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> Option<Measured> {
+    engine.scan()?;
+    let worker = || -> Operation<'_> {
+        Box::new(|| {
+            let rows = engine.scan().expect("it could before");
+            assert_eq!(rows, arguments.keys, "rows are missing");
+            rows
+        })
+    };
+    Some(measure(threads, arguments.seconds, worker, None))
 }
 
 /// Microseconds at quantiles, the last of which is the longest.
@@ -219,54 +263,123 @@ fn show(row: &Row, json: bool) {
         let Measured { per_second, bytes_each, latencies } = &row.measured;
         let [p50, p99, p99_9, longest] = quantiles(latencies);
         println!(
-            "{:<6} {:<14} {:>3} {per_second:>12.0} /s {bytes_each:>10.0} bytes written each, \
+            "{:<12} {:<10} {:>3} {per_second:>12.0} /s {bytes_each:>10.0} bytes written each, \
              {p50:.0}, {p99:.0}, {p99_9:.0}, {longest:.0} us",
             row.what, row.engine, row.threads
         );
     }
 }
 
+/// An engine's name, the engine, and its folder.
+type Made = (&'static str, Box<dyn Engine>, tempfile::TempDir);
+
 /// All engines wanted, each filled and at rest.
-fn engines(arguments: &Arguments) -> Vec<(&'static str, Box<dyn Engine>, tempfile::TempDir)> {
+fn engines(arguments: &Arguments) -> Vec<Made> {
     let wanted = |name: &str| arguments.engines.is_empty() || arguments.engines.iter().any(|e| e == name);
     let made = ENGINES.iter().filter(|(name, _)| wanted(name)).map(|(name, make)| {
         let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
-        let engine = make(folder.path(), &arguments.keys);
+        let engine = make(folder.path(), arguments.value_bytes);
         engine.load(&mut (0..arguments.keys).map(key), arguments.value_bytes);
         engine.settle();
         (*name, engine, folder)
     });
-    made.collect()
+    let made = made.collect();
+    // What loading has left in the system's caches is not written during what is measured.
+    rustix::fs::sync();
+    made
+}
+
+/// Where rows go as they are measured: what, engine, threads.
+type Add<'a> = &'a mut dyn FnMut(&str, &'static str, usize, Measured);
+
+fn puts_and_gets(arguments: &Arguments, add: Add<'_>) {
+    let floor = floor::Floor::new(&arguments.folder);
+    let engines = engines(arguments);
+    for _ in 0..arguments.rounds {
+        for &threads in arguments.committers.iter().filter(|_| arguments.what.contains(&What::Puts)) {
+            for (name, engine, _) in &engines {
+                add("puts", "floor", threads, floor.measure(threads, arguments.seconds));
+                add("puts", name, threads, puts(&**engine, threads, arguments));
+            }
+            add("puts", "floor", threads, floor.measure(threads, arguments.seconds));
+        }
+        if arguments.beside != Beside::Nothing || !arguments.what.contains(&What::Gets) {
+            continue;
+        }
+        for &threads in &arguments.readers {
+            for (name, engine, _) in &engines {
+                add("gets", name, threads, gets(&**engine, threads, arguments));
+            }
+        }
+    }
+}
+
+fn ordered_scans(arguments: &Arguments, add: Add<'_>) {
+    let engines = engines(arguments);
+    for _ in 0..arguments.rounds {
+        for &threads in &arguments.readers {
+            for (name, engine, _) in &engines {
+                if let Some(measured) = scans(&**engine, threads, arguments) {
+                    add("scans", name, threads, measured);
+                }
+            }
+        }
+    }
+}
+
+fn ycsb(arguments: &Arguments, add: Add<'_>) {
+    let engines = engines(arguments);
+    let inserted: Vec<AtomicU64> = engines.iter().map(|_| AtomicU64::new(arguments.keys)).collect();
+    for _ in 0..arguments.rounds {
+        for workload in &ycsb::WORKLOADS {
+            for &threads in &arguments.threads {
+                for ((name, engine, _), inserted) in engines.iter().zip(&inserted) {
+                    if let Some(measured) = workload.measure(&**engine, threads, inserted, arguments) {
+                        add(workload.name, name, threads, measured);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// 64 MB of each size, and as much again of new keys.
+fn large(arguments: &Arguments, add: Add<'_>) {
+    for &value_bytes in &arguments.large_bytes {
+        let keys = (64_000_000 / value_bytes as u64).max(1);
+        let arguments = Arguments { keys, value_bytes, ..arguments.clone() };
+        let engines = engines(&arguments);
+        for _ in 0..arguments.rounds {
+            for (name, engine, _) in &engines {
+                add(&format!("puts-{value_bytes}"), name, 1, puts(&**engine, 1, &arguments));
+            }
+            for (name, engine, _) in &engines {
+                add(&format!("gets-{value_bytes}"), name, 1, gets(&**engine, 1, &arguments));
+            }
+        }
+    }
 }
 
 fn main() {
     let arguments = Arguments::parse();
     let mut rows = Vec::new();
-    let mut add = |what, engine, threads, measured| {
-        let row = Row { what, engine, threads, measured };
+    let mut add = |what: &str, engine, threads, measured| {
+        let row = Row { what: what.to_owned(), engine, threads, measured };
         show(&row, arguments.json);
         rows.push(row);
     };
-    let engines = engines(&arguments);
-    let floor = floor::Floor::new(&arguments.folder);
-    // What loading has left in the system's caches is not written during what is measured.
-    rustix::fs::sync();
-    for _ in 0..arguments.rounds {
-        for &threads in &arguments.committers {
-            for (name, engine, _) in &engines {
-                add("puts", "floor", threads, floor.measure(threads, arguments.seconds));
-                add("puts", name, threads, puts(&**engine, threads, &arguments));
-            }
-            add("puts", "floor", threads, floor.measure(threads, arguments.seconds));
-        }
-        if arguments.beside != Beside::Nothing {
-            continue;
-        }
-        for &threads in &arguments.readers {
-            for (name, engine, _) in &engines {
-                add("gets", name, threads, gets(&**engine, threads, &arguments));
-            }
-        }
+    let wanted = |what| arguments.what.contains(&what);
+    if wanted(What::Puts) || wanted(What::Gets) {
+        puts_and_gets(&arguments, &mut add);
+    }
+    if wanted(What::Scans) {
+        ordered_scans(&arguments, &mut add);
+    }
+    if wanted(What::Ycsb) {
+        ycsb(&arguments, &mut add);
+    }
+    if wanted(What::Large) {
+        large(&arguments, &mut add);
     }
     summarise(&rows, arguments.json);
 }
@@ -282,14 +395,14 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn summarise(rows: &[Row], json: bool) {
     let mut seen: Vec<(&str, &str, usize)> = Vec::new();
     for row in rows {
-        if !seen.contains(&(row.what, row.engine, row.threads)) {
-            seen.push((row.what, row.engine, row.threads));
+        if !seen.contains(&(&row.what, row.engine, row.threads)) {
+            seen.push((&row.what, row.engine, row.threads));
         }
     }
     let medians = |what: &str, engine: &str, threads: usize| {
         let (mut rates, mut bytes, mut parts, mut latencies) = (vec![], vec![], vec![], no_latencies());
         for (at, row) in rows.iter().enumerate() {
-            if (row.what, row.engine, row.threads) == (what, engine, threads) {
+            if (&*row.what, row.engine, row.threads) == (what, engine, threads) {
                 rates.push(row.measured.per_second);
                 bytes.push(row.measured.bytes_each);
                 latencies += &row.measured.latencies;
@@ -317,7 +430,7 @@ fn summarise(rows: &[Row], json: bool) {
         } else {
             let of_floor = of_floor.map_or(String::new(), |part| format!("{part:>6.2} of the floor"));
             println!(
-                "{what:<6} {engine:<14} {threads:>3} {per_second:>12.0} /s {bytes_each:>8.0} bytes \
+                "{what:<12} {engine:<10} {threads:>3} {per_second:>12.0} /s {bytes_each:>8.0} bytes \
                  {p50:>8.0} {p99:>8.0} {p99_9:>8.0} {longest:>8.0} {of_floor}"
             );
         }
