@@ -10,7 +10,8 @@ use strandline_schemes::laboratory;
 use clap::ValueEnum;
 use serde_json::json;
 use strandline_core::file::{
-    CheckReport, LogFile, Options, Pool, PoolInfo, RepairReport, check, inspect, repair, resize_log,
+    CheckReport, LogFile, Options, Pool, PoolInfo, RepairReport, check, checksums_path, inspect,
+    make_checksums, repair, resize_log,
 };
 use strandline_core::layout::Geometry;
 use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
@@ -37,6 +38,7 @@ enum What {
     Load(Load),
     Copy(Copy),
     Backup(Backup),
+    Checksum(Checksum),
     ResizeLog(ResizeLog),
     Recover(Recover),
     Compact(Compact),
@@ -145,6 +147,17 @@ struct Backup {
     path: PathBuf,
     /// The new file
     to: PathBuf,
+}
+
+/// Give a pool that was closed cleanly checksums of its pages, which checks and backups compare them with from then on.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool checksum /var/lib/shop/orders.pool\n\n\
+    They lie beside the pool, `.sums` appended to its name, and are kept by every program that opens the pool in the\n\
+    sync domain. If there are some already they are made anew, from what the pool holds now. To be rid of them,\n\
+    delete the file while no program has the pool open.")]
+struct Checksum {
+    /// The pool's file
+    path: PathBuf,
 }
 
 /// Give a pool that was closed cleanly a larger or smaller log for the sync domain.
@@ -257,6 +270,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let report = pool.backup(&arguments.to)?;
             pool.close()?;
             say!("{} bytes and {} log blocks copied", report.heap_bytes, report.log_blocks);
+        }
+        What::Checksum(arguments) => {
+            make_checksums(&arguments.path)?;
+            say!("the checksums are in {}", checksums_path(&arguments.path).display());
         }
         What::ResizeLog(arguments) => {
             let blocks = arguments.size / BLOCK_BYTES;

@@ -147,6 +147,13 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// The file of checksums beside a pool is damaged, another's, or would become wrong.
+    ChecksumFile {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The processor has no such instruction.
     UnsupportedInstruction(&'static str),
     /// [`Options::protect`](crate::Options::protect) needs a memory protection key.
@@ -305,6 +312,11 @@ impl fmt::Display for Error {
             Self::LogFile { path, problem } => write!(
                 f,
                 "the log file {path} {problem}; a pool and its log belong together: put the pool's own log back beside it"
+            ),
+            Self::ChecksumFile { path, problem } => write!(
+                f,
+                "the checksum file {} {problem}; the pool can do without it: delete it, and `strandline pool checksum` makes another from what the pool holds",
+                path.display()
             ),
             Self::UnsupportedInstruction(what) => write!(
                 f,
@@ -556,6 +568,14 @@ mod tests {
                 Error::LogFile { path: "/a/bank.pool.log".into(), problem: "is missing".into() },
                 "the log file /a/bank.pool.log is missing; a pool and its log belong together: put the pool's own log back \
                  beside it",
+            ),
+            (
+                Error::ChecksumFile {
+                    path: "/a/bank.pool.sums".into(),
+                    problem: "has a damaged header".into(),
+                },
+                "the checksum file /a/bank.pool.sums has a damaged header; the pool can do without it: delete it, and \
+                 `strandline pool checksum` makes another from what the pool holds",
             ),
             (
                 Error::UnsupportedInstruction("clwb"),

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::check::LostMemory;
+use super::migrate::Convert;
 use super::snapshot::Snapshot;
 use super::store::{Later, Store};
 use super::table::{Handle, MultimapTable, QueueTable, Table, Value};
-use super::tables::{Place, TableDescription, Tables};
+use super::tables::{Form, MoveSome, Place, QueueOf, TableDescription, TableOf, Tables};
 use super::transaction::{Control, Tx, View};
 use crate::Key;
 use strandline_core::engine::{SnapshotUsage, Stm};
@@ -185,15 +186,28 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// [`Error::TableTypes`]: it holds other types, and these cannot become `K` and `V`: [`Database::migrate`] is for that; [`Error::NoTable`]: it is not there, and the database can only be read; as
     /// [`Database::write`].
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
-        let find = || self.store.view(|tx, root| root.get(tx)?.find_place::<K, V>(tx, name));
-        let found = match find() {
-            Err(refused @ Error::TableTypes { .. }) => match self.convert::<K, V>(name) {
-                Err(Error::ReadOnly) => return Err(refused),
-                done => done.and_then(|()| find())?,
-            },
-            found => found?,
-        };
+        let found = self.find_or_convert::<TableOf<K, V>>(name, || {
+            self.store.view(|tx, root| root.get(tx)?.find_place::<K, V>(tx, name))
+        })?;
         self.handle_of(name, found, |tables, tx| tables.open_table::<K, V>(tx, name)).map(Table::of)
+    }
+
+    /// What is there; values of an earlier version become what is expected.
+    fn find_or_convert<F: Form>(
+        &self,
+        name: &str,
+        find: impl Fn() -> Result<Option<Place>>,
+    ) -> Result<Option<Place>>
+    where
+        for<'t> Convert<'t, F>: MoveSome,
+    {
+        match find() {
+            Err(refused @ Error::TableTypes { .. }) => match self.convert::<F>(name) {
+                Err(Error::ReadOnly) => Err(refused),
+                done => done.and_then(|()| find()),
+            },
+            found => found,
+        }
     }
 
     /// The multimap `name`, which is made if it is not there: each key has any number of values, in order and each once.
@@ -209,17 +223,16 @@ impl<C: Control<Memory = Native>> Database<C> {
         Ok(MultimapTable::of(handle))
     }
 
-    /// The queue `name`, which is made if it is not there: first in, first out.
+    /// The queue `name`, which is made if it is not there: first in, first out. Items of an earlier version of `T` become of the present one, as a
+    /// table's values.
     ///
     /// # Errors
     /// As [`Database::table`].
     pub fn queue<T: Value>(&self, name: &str) -> Result<QueueTable<T>> {
-        let handle = self.handle(
-            name,
-            |tables, tx| tables.find_queue_place::<T>(tx, name),
-            |tables, tx| tables.open_queue::<T>(tx, name),
-        )?;
-        Ok(QueueTable::of(handle))
+        let found = self.find_or_convert::<QueueOf<T>>(name, || {
+            self.store.view(|tx, root| root.get(tx)?.find_queue_place::<T>(tx, name))
+        })?;
+        self.handle_of(name, found, |tables, tx| tables.open_queue::<T>(tx, name)).map(QueueTable::of)
     }
 
     /// The catalogue, in a transaction of this database: for making, renaming and deleting tables together with what else the transaction

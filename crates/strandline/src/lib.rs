@@ -121,7 +121,10 @@ mod pointer;
 mod queue;
 mod range;
 mod root;
+mod savepoint;
 mod schema;
+#[cfg(feature = "serde")]
+mod serde;
 mod shape;
 mod snapshot;
 mod store;
@@ -146,7 +149,10 @@ pub use pointer::Ptr;
 pub use queue::{Iter as QueueIter, Queue};
 pub use range::Range;
 pub use root::Migrations;
+pub use savepoint::Savepoint;
 pub use schema::{FieldDescription, Schema, TypeDescription, Types, VariantDescription, stored_words};
+#[cfg(feature = "serde")]
+pub use serde::Serde;
 pub use snapshot::Snapshot;
 pub use store::{Later, Session, Store};
 pub use strandline_core::Domain;

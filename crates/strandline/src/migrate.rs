@@ -4,10 +4,10 @@ use super::convert::Conversion;
 use super::database::Database;
 use super::key::{Key, KeyBytes};
 use super::ordered_map::OrderedMap;
-use super::persist::{Persist, Stored};
-use super::schema::Types;
-use super::table::{Table, Value};
-use super::tables::{Movable, MoveSome, Wanted};
+use super::persist::{Invalid, Persist, Stored};
+use super::queue::Queue;
+use super::table::{MultimapTable, QueueTable, Table, Value};
+use super::tables::{Form, Movable, MoveSome, MultimapOf, QueueOf, TableOf};
 use super::transaction::{Control, Tx};
 use super::values::Raw;
 use std::marker::PhantomData;
@@ -19,13 +19,42 @@ const KEYS: u64 = 500;
 /// but no more when their values have so many bytes.
 const BYTES: u64 = 1 << 17;
 
-/// Converts values by what is described of their types.
-struct Convert<'t, K, V> {
-    conversion: Conversion<'t>,
-    types: PhantomData<fn() -> (K, V)>,
+/// How much one transaction has moved.
+#[derive(Default)]
+struct Portion {
+    moved: u64,
+    bytes: u64,
 }
 
-impl<K: Key, V: Value> MoveSome for Convert<'_, K, V> {
+impl Portion {
+    /// Counts one more; whether it is enough.
+    fn add(&mut self, bytes: u64) -> bool {
+        self.moved += 1;
+        self.bytes += bytes;
+        self.moved == KEYS || self.bytes >= BYTES
+    }
+}
+
+/// Converts values by what is described of their types.
+pub(crate) struct Convert<'t, F> {
+    conversion: Conversion<'t>,
+    form: PhantomData<F>,
+}
+
+impl<F> Convert<'_, F> {
+    /// The words and the bytes of a value of type `V` from those of what it was.
+    fn value<V: Value>(&self, words: &[u64], bytes: u64) -> Result<(Vec<u64>, u64)> {
+        let is_one = |(words, bytes): &(Vec<u64>, u64)| V::decode(words, *bytes, Stored::new()).is_ok();
+        match self.conversion.convert(words, bytes) {
+            Ok(converted) if is_one(&converted) => Ok(converted),
+            Ok(_) | Err(Invalid) => {
+                Err(Error::Damaged("a table has a value that is none of its type".into()))
+            }
+        }
+    }
+}
+
+impl<K: Key, V: Value> MoveSome for Convert<'_, TableOf<K, V>> {
     fn move_some<'p, C: Control>(
         &mut self,
         tx: &Tx<'p, C>,
@@ -41,7 +70,7 @@ impl<K: Key, V: Value> MoveSome for Convert<'_, K, V> {
     }
 }
 
-impl<K: Key, V: Value> Convert<'_, K, V> {
+impl<K: Key, V: Value> Convert<'_, TableOf<K, V>> {
     fn move_from<'p, R: Persist<'p>>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -49,25 +78,37 @@ impl<K: Key, V: Value> Convert<'_, K, V> {
         to: OrderedMap<'p, K, V>,
         words: impl Fn(R) -> (Vec<u64>, u64),
     ) -> Result<u64> {
-        let (mut moved, mut total) = (0, 0);
+        let mut portion = Portion::default();
         for pair in from.drain::<K, _>(tx, ..) {
             let (key, value) = pair?;
             let (old, old_bytes) = words(value);
-            let converted = self.conversion.convert(&old, old_bytes);
-            let is_one = |(words, bytes): &(Vec<u64>, u64)| V::decode(words, *bytes, Stored::new()).is_ok();
-            let Ok((words, bytes)) =
-                converted.and_then(|new| if is_one(&new) { Ok(new) } else { Err(super::persist::Invalid) })
-            else {
-                return Err(Error::Damaged("a table has a value that is none of its type".into()));
-            };
+            let (words, bytes) = self.value::<V>(&old, old_bytes)?;
             to.insert_encoded(tx, &KeyBytes::of(&key), bytes, |into| into.copy_from_slice(&words))?;
-            moved += 1;
-            total += bytes;
-            if moved == KEYS || total >= BYTES {
+            if portion.add(bytes) {
                 break;
             }
         }
-        Ok(moved)
+        Ok(portion.moved)
+    }
+}
+
+impl<T: Value> MoveSome for Convert<'_, QueueOf<T>> {
+    fn move_some<'p, C: Control>(
+        &mut self,
+        tx: &Tx<'p, C>,
+        (from, _): (PersistentAddress, bool),
+        to: PersistentAddress,
+    ) -> Result<u64> {
+        let (from, to) = (Queue::<Raw<false>>::of(from), Queue::<T>::of(to));
+        let mut portion = Portion::default();
+        while let Some(Raw { words, bytes }) = from.pop(tx)? {
+            let (words, bytes) = self.value::<T>(&words, bytes)?;
+            to.push_encoded(tx, Queue::<T>::node_tag(), bytes, |into| into.copy_from_slice(&words))?;
+            if portion.add(bytes) {
+                break;
+            }
+        }
+        Ok(portion.moved)
     }
 }
 
@@ -89,22 +130,86 @@ where
         to: PersistentAddress,
     ) -> Result<u64> {
         let (from, to) = (OrderedMap::<K, V>::of(from), OrderedMap::<L, W>::of(to));
-        let (mut moved, mut total) = (0, 0);
+        let mut portion = Portion::default();
         for pair in from.drain::<K, _>(tx, ..) {
             let (key, value) = pair?;
+            let mut bytes = 0;
             if let Some((key, value)) = (self.convert)(key, value)? {
                 if to.contains_key(tx, &key)? {
                     return Err(Error::Parameter("a migration makes the same key of two".into()));
                 }
-                total += Persist::bytes(&value);
+                bytes = Persist::bytes(&value);
                 to.insert(tx, &key, &value)?;
             }
-            moved += 1;
-            if moved == KEYS || total >= BYTES {
+            if portion.add(bytes) {
                 break;
             }
         }
-        Ok(moved)
+        Ok(portion.moved)
+    }
+}
+
+/// Converts the pairs of a multimap by a function.
+struct ConvertPairs<F, K, V, L, W> {
+    convert: F,
+    old: PhantomData<fn() -> (K, V)>,
+    new: PhantomData<fn() -> (L, W)>,
+}
+
+impl<F, K: Key, V: Key, L: Key, W: Key> MoveSome for ConvertPairs<F, K, V, L, W>
+where
+    F: FnMut(K, V) -> Result<Option<(L, W)>>,
+{
+    fn move_some<'p, C: Control>(
+        &mut self,
+        tx: &Tx<'p, C>,
+        (from, _): (PersistentAddress, bool),
+        to: PersistentAddress,
+    ) -> Result<u64> {
+        let (from, to) = (OrderedMap::<(K, V), ()>::of(from), OrderedMap::<(L, W), ()>::of(to));
+        let mut portion = Portion::default();
+        for pair in from.drain::<(K, V), _>(tx, ..) {
+            let ((key, value), ()) = pair?;
+            if let Some(pair) = (self.convert)(key, value)? {
+                to.insert(tx, &pair, &())?;
+            }
+            if portion.add(0) {
+                break;
+            }
+        }
+        Ok(portion.moved)
+    }
+}
+
+/// Converts the items of a queue by a function.
+struct ConvertItems<F, T, U> {
+    convert: F,
+    types: PhantomData<fn() -> (T, U)>,
+}
+
+impl<F, T: Value, U: Value> MoveSome for ConvertItems<F, T, U>
+where
+    F: FnMut(T) -> Result<Option<U>>,
+{
+    fn move_some<'p, C: Control>(
+        &mut self,
+        tx: &Tx<'p, C>,
+        (from, _): (PersistentAddress, bool),
+        to: PersistentAddress,
+    ) -> Result<u64> {
+        let (from, to) = (Queue::<T>::of(from), Queue::<U>::of(to));
+        let mut portion = Portion::default();
+        while let Some(item) = from.pop(tx)? {
+            let mut bytes = 0;
+            if let Some(item) = (self.convert)(item)? {
+                bytes = Persist::bytes(&item);
+                to.push(tx, &item)?;
+            }
+            if portion.add(bytes) {
+                break;
+            }
+        }
+        Ok(portion.moved)
     }
 }
 
@@ -148,41 +253,108 @@ impl<C: Control<Memory = Native>> Database<C> {
         convert: impl FnMut(K, V) -> Result<Option<(L, W)>>,
         progress: impl FnMut(u64),
     ) -> Result<Table<L, W>> {
-        let wanted = Wanted::table::<L, W>();
-        let Some(found) = self.store().view(|tx, root| root.get(tx)?.movable(tx, name, &wanted))? else {
-            return self.table(name);
-        };
-        let expected = (K::LAYOUT, V::LAYOUT);
-        if found.layouts != expected || found.moving_to.is_some_and(|to| to != ((L::LAYOUT, W::LAYOUT), true))
-        {
-            return Err(found.refused);
-        }
-        self.move_all::<L, W>(
-            name,
-            true,
-            ConvertBy::<_, K, V, L, W> { convert, old: PhantomData, new: PhantomData },
-            progress,
-        )?;
+        let step = ConvertBy::<_, K, V, L, W> { convert, old: PhantomData, new: PhantomData };
+        self.migrate_by::<TableOf<K, V>, TableOf<L, W>>(name, step, progress)?;
         self.table(name)
     }
 
-    /// Makes the values of a table those of the present version of their type, if that says how.
-    pub(crate) fn convert<K: Key, V: Value>(&self, name: &str) -> Result<()> {
-        let wanted = Wanted::table::<K, V>();
+    /// As [`Database::migrate`] for a multimap. Pairs of which `convert` makes the same are one.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u32>("tags")?;
+    /// db.write(|tx| tags.insert(tx, "sea", &7))?;
+    ///
+    /// let tags = db.migrate_multimap(
+    ///     "tags",
+    ///     |tag: String, page: u32| Ok(Some((tag.to_uppercase(), u64::from(page)))),
+    ///     |_| {},
+    /// )?;
+    /// let sea: Vec<u64> = db.read(|tx| tags.get(tx, "SEA")?.collect())?;
+    /// assert_eq!(sea, [7]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::migrate`].
+    pub fn migrate_multimap<K: Key, V: Key, L: Key, W: Key>(
+        &self,
+        name: &str,
+        convert: impl FnMut(K, V) -> Result<Option<(L, W)>>,
+        progress: impl FnMut(u64),
+    ) -> Result<MultimapTable<L, W>> {
+        let step = ConvertPairs::<_, K, V, L, W> { convert, old: PhantomData, new: PhantomData };
+        self.migrate_by::<MultimapOf<K, V>, MultimapOf<L, W>>(name, step, progress)?;
+        self.multimap(name)
+    }
+
+    /// As [`Database::migrate`] for a queue, whose items keep their order.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let jobs = db.queue::<String>("jobs")?;
+    /// db.write(|tx| jobs.push(tx, "report 3"))?;
+    ///
+    /// let jobs = db.migrate_queue(
+    ///     "jobs",
+    ///     |job: String| Ok(job.split_once(' ').map(|(what, number)| (what.to_owned(), number.to_owned()))),
+    ///     |_| {},
+    /// )?;
+    /// let job = db.write(|tx| jobs.pop(tx))?;
+    /// assert_eq!(job, Some(("report".to_owned(), "3".to_owned())));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::migrate`].
+    pub fn migrate_queue<T: Value, U: Value>(
+        &self,
+        name: &str,
+        convert: impl FnMut(T) -> Result<Option<U>>,
+        progress: impl FnMut(u64),
+    ) -> Result<QueueTable<U>> {
+        let step = ConvertItems::<_, T, U> { convert, types: PhantomData };
+        self.migrate_by::<QueueOf<T>, QueueOf<U>>(name, step, progress)?;
+        self.queue(name)
+    }
+
+    /// Moves what is of the form `F`, if it is there, to one of the form `G`.
+    fn migrate_by<F: Form, G: Form>(
+        &self,
+        name: &str,
+        step: impl MoveSome,
+        progress: impl FnMut(u64),
+    ) -> Result<()> {
+        let (from, to) = (F::wanted(), G::wanted());
+        let Some(found) = self.store().view(|tx, root| root.get(tx)?.movable(tx, name, &to))? else {
+            return Ok(());
+        };
+        if found.layouts != from.layouts
+            || found.moving_to.is_some_and(|moving_to| moving_to != (to.layouts, true))
+        {
+            return Err(found.refused);
+        }
+        self.move_all::<G>(name, true, step, progress)
+    }
+
+    /// Makes the values of a table, or the items of a queue, those of the present version of their type, if that says how.
+    pub(crate) fn convert<F: Form>(&self, name: &str) -> Result<()>
+    where
+        for<'t> Convert<'t, F>: MoveSome,
+    {
+        let wanted = F::wanted();
         let Some(found) = self.store().view(|tx, root| root.get(tx)?.movable(tx, name, &wanted))? else {
             return Ok(());
         };
         let Movable { value, types, layouts, moving_to, refused } = found;
-        let is_other = moving_to.is_some_and(|to| to != ((K::LAYOUT, V::LAYOUT), false));
+        let is_other = moving_to.is_some_and(|to| to != (wanted.layouts, false));
         // A type that has no version of its own does not say that it was meant to change.
-        if layouts.0 != K::LAYOUT || is_other || value != V::describe(&mut Types::default()) {
+        if layouts.0 != wanted.layouts.0 || is_other || value != wanted.value {
             return Err(refused);
         }
-        let mut new = Types::default();
-        // The key's come first in the catalogue.
-        K::describe(&mut new);
-        let new_value = V::describe(&mut new);
-        let conversion = match Conversion::new((&value, &types), (&new_value, &new)) {
+        let conversion = match Conversion::new((&value, &types), (&wanted.value, &wanted.types)) {
             Ok(conversion) => conversion,
             Err(reasons) => {
                 return Err(match refused {
@@ -194,10 +366,10 @@ impl<C: Control<Memory = Native>> Database<C> {
                 });
             }
         };
-        self.move_all::<K, V>(name, false, Convert::<K, V> { conversion, types: PhantomData }, |_| {})
+        self.move_all::<F>(name, false, Convert::<F> { conversion, form: PhantomData }, |_| {})
     }
 
-    fn move_all<K: Key, V: Value>(
+    fn move_all<F: Form>(
         &self,
         name: &str,
         by_function: bool,
@@ -206,8 +378,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     ) -> Result<()> {
         loop {
             let later = self.store().later();
-            let ((moved, is_done), ticket) = later
-                .update(|tx, root| root.get(tx)?.migrate_some::<K, V>(tx, name, by_function, &mut step))?;
+            let ((moved, is_done), ticket) =
+                later.update(|tx, root| root.get(tx)?.migrate_some::<F>(tx, name, by_function, &mut step))?;
             if is_done {
                 return ticket.wait();
             }

@@ -6,9 +6,11 @@ use super::ordered_map::OrderedMap;
 use super::pointer::{Ptr, check_block};
 use super::queue::Queue;
 use super::schema::{Types, differences};
+use super::table::Value;
 use super::transaction::{Control, Tx, View};
 use super::values::{Any, Raw, RawKey};
 use crate::{Key, Persist};
+use std::marker::PhantomData;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Read, Transaction};
@@ -88,7 +90,7 @@ pub struct TableDescription {
 /// Where a table is, without its types.
 #[derive(Clone, Copy, Persist)]
 #[persist(name = "strandline::Structure")]
-enum Structure<'p> {
+pub(crate) enum Structure<'p> {
     Table(OrderedMap<'p, RawKey<false>, Any<false>>),
     /// Keys and values are words.
     WordTable(OrderedMap<'p, RawKey<true>, Any<true>>),
@@ -122,6 +124,16 @@ impl<'p> Structure<'p> {
         } else {
             Self::Table(OrderedMap::of(at))
         })
+    }
+
+    /// A new multimap.
+    fn multimap<K: Key, V: Key>(tx: &Tx<'p, impl Control>) -> Result<Self> {
+        Ok(Self::Multimap(OrderedMap::of(OrderedMap::<(K, V), ()>::new(tx)?.address())))
+    }
+
+    /// A new queue.
+    fn queue<T: Persist<'p>>(tx: &Tx<'p, impl Control>) -> Result<Self> {
+        Ok(Self::Queue(Queue::of(Queue::<T>::new(tx)?.address())))
     }
 
     fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
@@ -162,7 +174,7 @@ struct Described<'p> {
 struct Moving<'p> {
     /// Where the keys are moved to.
     to: Held<'p>,
-    /// How many were.
+    /// How many keys or items were.
     moved: u64,
     /// Whether a function of the program's makes them what they become.
     by_function: bool,
@@ -224,9 +236,51 @@ fn word_type(name: &str, types: &Types, is_key: bool) -> Option<bool> {
 pub(crate) struct Wanted {
     kind: TableKind,
     key: String,
-    value: String,
-    layouts: (u64, u64),
-    types: Types,
+    pub value: String,
+    pub layouts: (u64, u64),
+    pub types: Types,
+}
+
+/// A kind of table with its types.
+pub(crate) trait Form {
+    /// What it is.
+    fn wanted() -> Wanted;
+    /// Makes an empty one.
+    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>>;
+}
+
+/// A table.
+pub(crate) struct TableOf<K, V>(PhantomData<fn() -> (K, V)>);
+/// A multimap.
+pub(crate) struct MultimapOf<K, V>(PhantomData<fn() -> (K, V)>);
+/// A queue.
+pub(crate) struct QueueOf<T>(PhantomData<fn() -> T>);
+
+impl<K: Key, V: Value> Form for TableOf<K, V> {
+    fn wanted() -> Wanted {
+        Wanted::table::<K, V>()
+    }
+    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
+        Structure::table::<K, V>(tx)
+    }
+}
+
+impl<K: Key, V: Key> Form for MultimapOf<K, V> {
+    fn wanted() -> Wanted {
+        Wanted::multimap::<K, V>()
+    }
+    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
+        Structure::multimap::<K, V>(tx)
+    }
+}
+
+impl<T: Value> Form for QueueOf<T> {
+    fn wanted() -> Wanted {
+        Wanted::queue::<T>()
+    }
+    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
+        Structure::queue::<T>(tx)
+    }
 }
 
 impl Wanted {
@@ -262,9 +316,12 @@ impl Wanted {
     fn check(&self, name: &str, found: &Described<'_>) -> Result<()> {
         let mut said = self.differences(&found.held);
         if let Some(Moving { to, moved, .. }) = &found.moving {
+            let (to, what) = match self.kind {
+                TableKind::Queue => (to.value.clone(), "items"),
+                TableKind::Table | TableKind::Multimap => (format!("{} by {}", to.value, to.key), "keys"),
+            };
             said += &format!(
-                "\n  a migration to {} by {} is under way, {moved} keys so far: open it with these types to go on",
-                to.value, to.key
+                "\n  a migration to {to} is under way, {moved} {what} so far: open it with these types to go on"
             );
         }
         if said.is_empty() { Ok(()) } else { Err(self.refuse(name, said)) }
@@ -378,10 +435,7 @@ impl<'p> Tables<'p> {
         tx: &Tx<'p, impl Control>,
         name: &str,
     ) -> Result<Place> {
-        self.open(tx, name, Wanted::multimap::<K, V>(), |tx| {
-            let map = OrderedMap::<(K, V), ()>::new(tx)?;
-            Ok(Structure::Multimap(OrderedMap::of(map.address())))
-        })
+        self.open(tx, name, Wanted::multimap::<K, V>(), Structure::multimap::<K, V>)
     }
 
     pub(crate) fn find_multimap<K: Key, V: Key>(
@@ -393,9 +447,7 @@ impl<'p> Tables<'p> {
     }
 
     pub(crate) fn open_queue<T: Persist<'p>>(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<Place> {
-        self.open(tx, name, Wanted::queue::<T>(), |tx| {
-            Ok(Structure::Queue(Queue::of(Queue::<T>::new(tx)?.address())))
-        })
+        self.open(tx, name, Wanted::queue::<T>(), Structure::queue::<T>)
     }
 
     pub(crate) fn find_queue_place<T: Persist<'p>>(
@@ -518,7 +570,7 @@ impl<'p> Tables<'p> {
     }
 }
 
-/// What moves some of a table's keys with their values, in one transaction: from `from` (whether its values are words is said) to `to`. It
+/// What moves some of a table's keys with their values, or of a queue's items, in one transaction: from `from` (whether its values are words is said) to `to`. It
 /// returns how many, which are none when none are left.
 pub(crate) trait MoveSome {
     fn move_some<'p, C: Control>(
@@ -544,7 +596,7 @@ pub(crate) struct Movable {
 /// Migration of a table: its keys are moved to another one, some in each transaction, so that neither a transaction nor the pool becomes
 /// larger with the table. Each key is at any time in one of the two.
 impl<'p> Tables<'p> {
-    /// The table `name`, which is not of the types that are wanted, if it is a table.
+    /// The table `name`, which is not of the types that are wanted, if it is of their kind.
     pub(crate) fn movable(
         self,
         tx: &View<'p, impl Control>,
@@ -554,7 +606,7 @@ impl<'p> Tables<'p> {
         let Some(found) = self.named.get(tx, name)? else { return Ok(None) };
         let Err(refused) = wanted.check(name, &found) else { return Ok(None) };
         let Described { held, moving, .. } = found;
-        if held.structure.kind() != TableKind::Table {
+        if held.structure.kind() != wanted.kind {
             return Err(refused);
         }
         let Held { value, layouts, types, .. } = held;
@@ -563,7 +615,7 @@ impl<'p> Tables<'p> {
     }
 
     /// One transaction of a migration: begins it, moves some keys, or ends it. How many were moved in all; whether it is done.
-    pub(crate) fn migrate_some<K: Key, V: Persist<'p>>(
+    pub(crate) fn migrate_some<F: Form>(
         self,
         tx: &Tx<'p, impl Control>,
         name: &str,
@@ -571,7 +623,7 @@ impl<'p> Tables<'p> {
         step: &mut impl MoveSome,
     ) -> Result<(u64, bool)> {
         let found = self.named.get(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
-        let wanted = Wanted::table::<K, V>();
+        let wanted = F::wanted();
         if wanted.check(name, &found).is_ok() {
             return Ok((0, true));
         }
@@ -585,7 +637,7 @@ impl<'p> Tables<'p> {
             None => {
                 // Whoever has it open finds it gone.
                 Self::number(&held.structure, tx, 0)?;
-                (wanted.hold(Structure::table::<K, V>(tx)?), 0)
+                (wanted.hold(F::make(tx)?), 0)
             }
         };
         let from = (held.structure.places().0, matches!(held.structure, Structure::WordTable(_)));

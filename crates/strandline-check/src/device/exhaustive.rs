@@ -116,6 +116,7 @@ impl Exhaustion<'_> {
                 dirty_pages: 1,
                 memory_pages: 0,
                 staging_blocks: 1,
+                checksums: false,
             };
             let case = self.case;
             let pool = Pool::create(

@@ -1,4 +1,4 @@
-//! A device that can fail as real ones do: two files in memory.
+//! A device that can fail as real ones do: its files in memory.
 //!
 //! Each file has a *cache*, which reads show, and a *medium*, which survives a power failure. A sector of 512
 //! bytes that was written and not flushed has versions beside the medium's; at a power failure one of them is what
@@ -138,11 +138,12 @@ impl Random {
     }
 }
 
-/// Two files in memory, with faults on demand. A clone goes its own way.
+/// Files in memory, with faults on demand. A clone goes its own way.
 #[derive(Clone)]
 pub struct FaultyDevice {
     heap: RefCell<Contents>,
     log: RefCell<Contents>,
+    checksums: RefCell<Contents>,
     random: Random,
     operations: Cell<u64>,
     fault: Cell<Option<(u64, Fault)>>,
@@ -153,11 +154,12 @@ pub struct FaultyDevice {
 }
 
 impl FaultyDevice {
-    /// Two empty files; `seed` chooses what survives. `direct` is what [`Device::is_direct`] answers.
+    /// Empty files; `seed` chooses what survives. `direct` is what [`Device::is_direct`] answers.
     pub(super) fn new(seed: u64, direct: bool, journal: Journal) -> Self {
         Self {
             heap: RefCell::default(),
             log: RefCell::default(),
+            checksums: RefCell::default(),
             random: Random(Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)),
             operations: Cell::new(0),
             fault: Cell::new(None),
@@ -191,7 +193,7 @@ impl FaultyDevice {
 
     /// The power fails, if it has not yet, and comes back: what was not durable survives or does not.
     pub fn power_cycle(&self) {
-        for contents in [&self.heap, &self.log] {
+        for contents in [&self.heap, &self.log, &self.checksums] {
             contents.borrow_mut().lose(0..usize::MAX, &self.random);
         }
         self.power_returns();
@@ -200,7 +202,7 @@ impl FaultyDevice {
     /// As [`FaultyDevice::power_cycle`], but of each sector that has several versions, `choose` chooses one: a
     /// number below its argument, 0 for what was durable.
     pub fn power_cycle_choosing(&self, mut choose: impl FnMut(usize) -> usize) {
-        for contents in [&self.heap, &self.log] {
+        for contents in [&self.heap, &self.log, &self.checksums] {
             contents.borrow_mut().lose_choosing(&mut choose);
         }
         self.power_returns();
@@ -217,12 +219,13 @@ impl FaultyDevice {
                 places.join(", ")
             };
             format!(
-                "power returns; sectors that are not as the cache showed them: [{}] [{}]",
+                "power returns; sectors that are not as the cache showed them: [{}] [{}] [{}]",
                 lost(DeviceFile::Heap),
-                lost(DeviceFile::Log)
+                lost(DeviceFile::Log),
+                lost(DeviceFile::Checksums)
             )
         });
-        for contents in [&self.heap, &self.log] {
+        for contents in [&self.heap, &self.log, &self.checksums] {
             let contents = &mut *contents.borrow_mut();
             contents.cache.clone_from(&contents.medium);
         }
@@ -239,6 +242,7 @@ impl FaultyDevice {
         match file {
             DeviceFile::Heap => &self.heap,
             DeviceFile::Log => &self.log,
+            DeviceFile::Checksums => &self.checksums,
         }
     }
 

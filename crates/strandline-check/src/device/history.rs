@@ -69,6 +69,7 @@ impl History {
             memory_pages: one_of(&mut rng, [0, 2, 100]),
             // So that it fills up.
             staging_blocks: 1,
+            checksums: rng.bool(),
         };
         let direct = rng.bool();
         let workload = match case.workload {
@@ -79,12 +80,13 @@ impl History {
         let chunks = workload.map_or(0, |workload| workload.chunks(THREADS as u64)).max(MIX_CHUNKS);
         journal.note(|| {
             format!(
-                "a pool: {}, ring of {} to {} blocks, checkpoint at {} dirty pages, {}",
+                "a pool: {}, ring of {} to {} blocks, checkpoint at {} dirty pages, {}{}",
                 workload.map_or("mix", Workload::name),
                 parameters.initial_ring_blocks,
                 parameters.ring_blocks,
                 parameters.dirty_pages,
-                if direct { "direct input and output" } else { "through the page cache" }
+                if direct { "direct input and output" } else { "through the page cache" },
+                if parameters.checksums { ", checksums" } else { "" }
             )
         });
         let pool_seed = rng.u64(..);
@@ -151,6 +153,7 @@ impl History {
     /// What is wrong with what recovery made of the pool.
     pub fn recover(&mut self) -> Result<Rc<DeviceWorld>, String> {
         let mut attempt = 0;
+        self.pool.verify(true)?;
         loop {
             let faulty = attempt < 4 && self.rng.u8(..3) == 0;
             attempt += 1;
@@ -165,6 +168,7 @@ impl History {
                     self.journal.note(|| format!("recovered: {report:?}"));
                     self.counts.states += 1;
                     self.oracle.judge(&world, report.watermark)?;
+                    self.pool.verify(false)?;
                     self.check(&world)?;
                     if self.rng.u8(..4) == 0 {
                         self.read_only()?;

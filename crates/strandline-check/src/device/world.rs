@@ -11,7 +11,10 @@ use strandline_core::memory::hosted::Operation;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Device, DeviceFile};
 use strandline_core::memory::{Event, Hosted, Space, Step, World};
-use strandline_core::sync::{LogIdentity, SharedLog, SyncParameters, SyncRecoveryReport, create};
+use strandline_core::sync::{
+    Checksummed, LogIdentity, SharedLog, SyncParameters, SyncRecoveryReport, Verifier, create,
+    create_checksums,
+};
 use strandline_core::{Concurrency, Result};
 
 use super::faulty_device::FaultyDevice;
@@ -36,6 +39,8 @@ pub(super) type Committed = (u64, Vec<(u64, u64)>);
 pub(super) struct DeviceWorld {
     recorder: Recorder,
     device: Rc<FaultyDevice>,
+    /// The same, if the pool has checksums.
+    checksummed: Option<Checksummed<Rc<FaultyDevice>>>,
     /// Addresses of the words of transactions.
     data: Range<u64>,
     /// By thread, the number in `history` of the transaction whose stores go home.
@@ -139,7 +144,10 @@ impl World for DeviceWorld {
         self.recorder.size(space)
     }
     fn device(&self) -> Option<&dyn Device> {
-        Some(&*self.device)
+        match &self.checksummed {
+            Some(device) => Some(device),
+            None => Some(&*self.device),
+        }
     }
 }
 
@@ -152,6 +160,7 @@ pub(super) struct Pool {
     pub log: SharedLog,
     pub concurrency: Concurrency,
     omitted: Option<Step>,
+    has_checksums: bool,
     journal: Journal,
 }
 
@@ -176,10 +185,15 @@ impl Pool {
         let grown = device.grow(DeviceFile::Heap, layout.end_of(chunks.min(FIRST_CHUNKS)).offset());
         grown.map_err(|error| strandline_core::Error::io("grow the heap", error))?;
         create(&*device, IDENTITY, parameters, 0)?;
+        let has_checksums = parameters.checksums;
+        if has_checksums {
+            create_checksums(&*device, &IDENTITY.pool, &layout)
+                .map_err(|error| strandline_core::Error::io("make checksums", error))?;
+        }
         journal.take();
         let shared = SharedLayout::new(&layout, 6, SharedLog::volatile_bytes(&layout, parameters));
         let log = SharedLog::new(&layout, &shared, parameters, IDENTITY, 1);
-        Ok(Self { device, layout, shared, log, concurrency, omitted, journal })
+        Ok(Self { device, layout, shared, log, concurrency, omitted, has_checksums, journal })
     }
 
     /// The same pool on another device.
@@ -200,6 +214,7 @@ impl Pool {
         Rc::new(DeviceWorld {
             recorder,
             device: self.device.clone(),
+            checksummed: self.has_checksums.then(|| self.checksummed()),
             data: self.layout.data.offset()..self.layout.end().offset(),
             storing: RefCell::new(vec![None; THREADS + 1]),
             in_place: RefCell::new(vec![Vec::new(); THREADS + 1]),
@@ -208,6 +223,37 @@ impl Pool {
             acknowledged: Cell::new(0),
             journal: self.journal.clone(),
         })
+    }
+
+    fn checksummed(&self) -> Checksummed<Rc<FaultyDevice>> {
+        let device = Checksummed::new(self.device.clone(), &IDENTITY.pool, &self.layout);
+        device.without_flush(self.omitted == Some(Step::SyncChecksumFlush))
+    }
+
+    /// Compares the heap file with its checksums, but for the pages that recovery will write if it `is_unrecovered`. It is done past the device: no
+    /// fault is meant for it.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn verify(&self, is_unrecovered: bool) -> std::result::Result<(), String> {
+        if !self.has_checksums {
+            return Ok(());
+        }
+        let probe = self.on((*self.device).clone());
+        probe.device.clear_fault();
+        let left_out = if is_unrecovered {
+            let world = probe.open(1);
+            let pages = probe.log_as_found().logged_pages(&probe.main(&world));
+            pages.map_err(|error| format!("what the log has is not found: {error}"))?
+        } else {
+            HashSet::new()
+        };
+        let verifier = Verifier::new(&*probe.device, &IDENTITY.pool, &self.layout);
+        match verifier.and_then(|mut verifier| verifier.damaged_pages(&left_out)) {
+            Ok(damaged) if damaged.is_empty() => Ok(()),
+            Ok(damaged) => Err(format!("pages {damaged:?} are not what their checksums say")),
+            Err(error) => Err(format!("the checksums cannot be read: {error}")),
+        }
     }
 
     /// Recovers the pool.

@@ -167,6 +167,38 @@ fn a_pool_needs_no_size_and_its_log_gets_another() {
     assert_eq!(Pool::open(&path, &options).unwrap().usage().unwrap().objects, 1);
 }
 
+#[test]
+fn a_pool_with_checksums_notices_what_others_have_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = create(folder.path(), "sync");
+    let options = Options { domain: Domain::Sync, ..Options::default() };
+    let pool = Pool::open(&path, &options).unwrap();
+    let block = pool
+        .worker()
+        .unwrap()
+        .run(|tx| {
+            let block = tx.alloc(64)?;
+            tx.write(block, 7)?;
+            tx.write(tx.root(1), block.offset())?;
+            Ok(block)
+        })
+        .unwrap();
+    assert!(ends(&["checksum", &path], 1).contains("in use"));
+    pool.close().unwrap();
+    assert!(ends(&["checksum", &path], 0).contains("sync.sums"));
+    assert!(ends(&["check", &path], 0).contains("no damage found"));
+    damage(&path, block.offset(), &[8]);
+    let found = ends(&["check", &path], 1);
+    assert!(found.contains("are not what was written there"), "{found}");
+    let backup = folder.path().join("backup").display().to_string();
+    let refused = ends(&["backup", &path, &backup], 2);
+    assert!(refused.contains("no backup is made"), "{refused}");
+    damage(&path, block.offset(), &[7]);
+    ends(&["backup", &path, &backup], 0);
+    assert!(ends(&["check", &backup], 0).contains("no damage found"));
+    assert!(std::fs::exists(format!("{backup}.sums")).unwrap());
+}
+
 #[derive(strandline::Persist)]
 struct Person {
     name: String,

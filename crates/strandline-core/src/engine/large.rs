@@ -160,13 +160,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.release_token();
     }
 
-    /// Writes words where the usual way is closed: in a large transaction, or in one that only reads.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn write_special(&mut self, mut at: PersistentAddress, mut from: &[u64]) -> Result<(), Abort> {
-        if self.large.is_none() {
-            return Err(self.fail(Error::ReadOnly));
-        }
+    /// Writes words in a large transaction.
+    pub(super) fn write_large(&mut self, mut at: PersistentAddress, mut from: &[u64]) -> Result<(), Abort> {
         self.begin_tolerating()?;
         if !self.may_have(at, from.len() as u64) {
             self.look(at, from.len() as u64)?;
@@ -290,6 +285,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             }
             return Ok(());
         }
+    }
+
+    /// Whether what is written makes a chunk of the heap the journal's.
+    pub(super) fn is_extending_journal(&self) -> bool {
+        self.large.as_ref().is_some_and(|large| large.is_extending)
     }
 
     /// Takes another chunk for the journal.

@@ -9,6 +9,7 @@ use crate::scheme::{Full, SchemeObject};
 use crate::sync::SharedLog;
 
 use self::large::Large;
+use self::savepoint::Undo;
 use self::versions::Registration;
 use crate::transaction::write_set::LineEntry;
 use crate::transaction::{Abort, Concurrency, LockSet, Statistics, WriteSet};
@@ -16,6 +17,7 @@ use crate::transaction::{Abort, Concurrency, LockSet, Statistics, WriteSet};
 mod control;
 mod large;
 mod locks;
+mod savepoint;
 mod single_writer;
 mod snapshot;
 mod stm;
@@ -64,10 +66,12 @@ pub struct Engine<M: Memory, C: Control<M>> {
     doomed: Option<Abort>,
     pub(super) error: Option<Error>,
     pub(super) read_only: bool,
-    /// What is written goes another way than into the write set: it is refused, or this is a large transaction.
+    /// What is written goes another way than straight into the write set: it is refused, there are savepoints, or this is a large transaction.
     is_special: bool,
     /// The running transaction, if it is a large one.
     large: Option<Box<Large>>,
+    /// What goes back to its savepoints, if there are any.
+    undo: Option<Box<Undo>>,
     /// The next attempt is to be a large transaction.
     pub(super) wants_large: bool,
     /// Transactions that do not fit the log run as large ones.
@@ -116,6 +120,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             read_only: false,
             is_special: false,
             large: None,
+            undo: None,
             wants_large: false,
             takes_any_size: C::ANY_SIZE,
             durable_later: false,
@@ -144,6 +149,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.writes.clear();
         self.doomed = None;
         self.read_only = read_only;
+        self.undo = None;
         self.is_special = read_only;
         self.newest_seen = 0;
         self.scheme.begin(&self.view);
@@ -566,24 +572,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// Called on both paths: that costs little beside so many words.
     #[inline(never)]
-    fn write_range_called(&mut self, mut at: PersistentAddress, mut from: &[u64]) -> Result<(), Abort> {
+    fn write_range_called(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         if from.is_empty() {
             return Ok(());
         }
         if self.is_special {
             return self.write_special(at, from);
         }
-        if !self.may_have(at, from.len() as u64) {
-            self.look(at, from.len() as u64)?;
-        }
-        while !from.is_empty() {
-            let here = from.len().min(LINE_WORDS as usize - LineEntry::word_of(at));
-            let (now, rest) = from.split_at(here);
-            self.keep(at, now)?;
-            at = at.word_inside(here as u64);
-            from = rest;
-        }
-        Ok(())
+        self.write_usual(at, from)
     }
 }
 

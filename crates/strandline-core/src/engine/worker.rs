@@ -392,6 +392,7 @@ impl<M: Memory, C: Control<M>> Transaction for Tx<M, C> {
         if self.engine.concurrency() == Concurrency::Locks {
             self.engine.locks.add_fresh(block?, bytes);
         }
+        self.engine.note_allocation(block?);
         block
     }
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {

@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use super::checksums;
 use super::new_file::{NewFile, cannot, remove_leavings};
 use super::open::{OpenFiles, OpenLog, log_path, resolve};
 use super::options::Options;
@@ -28,7 +29,7 @@ use crate::memory::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::{Memory, Native, PersistentAddress, Space};
 use crate::scheme::BPPM;
 use crate::sync;
-use crate::sync::{BLOCK_BYTES, FileDevice, SharedLog};
+use crate::sync::{BLOCK_BYTES, FileDevice, SharedLog, Verifier};
 use crate::transaction::Concurrency;
 
 /// Bytes copied at a time.
@@ -67,7 +68,7 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     let to = resolve(to).map_err(cannot("create the backup", to))?;
     let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
     // A log that lies there already would be taken for the backup's.
-    if to.exists() || log_path(&to).exists() {
+    if to.exists() || log_path(&to).exists() || checksums::checksums_path(&to).exists() {
         return Err(exists());
     }
     remove_leavings(&to);
@@ -78,12 +79,17 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
         Kind::Sync(device, shared_log) => {
             // The copy holds everything without its log once it is closed, so that this one never gets its name.
             let log = NewFile::create(&log_path(&to), Some(&like))?;
-            let (heap_bytes, log_blocks) = copy_files(&source.view, device, shared_log, (&heap, &log))?;
-            (heap_bytes, log_blocks, settle(source, &heap, Some(&log))?)
+            let (heap_bytes, log_blocks, checksums) =
+                copy_files(source, device, shared_log, (&to, &heap, &log))?;
+            let replayed = settle(source, &heap, Some(&log), checksums.as_ref())?;
+            if let Some(checksums) = checksums {
+                checksums::publish(checksums, &to)?;
+            }
+            (heap_bytes, log_blocks, replayed)
         }
         Kind::Mapped(concurrency) => {
             let heap_bytes = copy_memory(&source.view, concurrency, heap.file())?;
-            (heap_bytes, 0, settle(source, &heap, None)?)
+            (heap_bytes, 0, settle(source, &heap, None, None)?)
         }
     };
     match heap.publish()? {
@@ -101,27 +107,43 @@ fn used_parts(view: &View<Native>, bytes: u64) -> [Range<u64>; 3] {
     [0..layout.logs.offset(), layout.data.offset()..table, layout.chunks.offset()..bytes]
 }
 
-/// Copies heap and log as they are; bytes and blocks copied.
+/// Copies heap, log and checksums as they are; bytes and blocks copied.
 #[inline]
 fn copy_files(
-    view: &View<Native>,
+    source: &Source<'_>,
     device: &FileDevice,
     shared_log: SharedLog,
-    (heap, log): (&NewFile, &NewFile),
-) -> Result<(u64, u64)> {
+    (name, heap, log): (&Path, &NewFile, &NewFile),
+) -> Result<(u64, u64, Option<NewFile>)> {
+    let (view, pool) = (&source.view, source.header.uuid.as_bytes());
     let (to, log_name) = (heap.path(), log.path());
     let (heap, log) = (heap.file(), log.file());
+    let read = |e| Error::io("read the pool's checksums for its backup", e);
     shared_log.hold_checkpoints(view, || {
         let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", to))?;
         heap.set_len(size).map_err(cannot("size", to))?;
         let mut piece = AlignedBuffer::new(PIECE);
         let mut copied = 0;
+        let mut verifier = match device.has_checksums() {
+            true => Some(Verifier::new(device, pool, &view.layout).map_err(read)?),
+            false => None,
+        };
         for part in used_parts(view, size) {
             for at in part.clone().step_by(PIECE) {
                 let piece = &mut piece[..PIECE.min((part.end - at) as usize)];
                 device
                     .read(DeviceFile::Heap, at, piece)
                     .map_err(|e| Error::io("read the pool for its backup", e))?;
+                if let Some(verifier) = &mut verifier {
+                    for (page, contents) in (at / PAGE_BYTES..).zip(piece.chunks_exact(PAGE_BYTES as usize)) {
+                        if verifier.is_damaged(page, contents).map_err(read)? {
+                            return Err(Error::Damaged(format!(
+                                "the page at {:#x} is not what was written there, so that no backup is made; `strandline pool check` lists all such pages",
+                                page * PAGE_BYTES
+                            )));
+                        }
+                    }
+                }
                 // What is not written stays a hole, which reads as zeros.
                 if piece.iter().any(|&byte| byte != 0) {
                     heap.write_all_at(piece, at).map_err(cannot("write", to))?;
@@ -129,6 +151,7 @@ fn copy_files(
                 }
             }
         }
+        let checksums = verifier.map(|_| checksums::copy(device, name, source.file)).transpose()?;
         let size = device.size(DeviceFile::Log).map_err(cannot("read the size of", log_name))?;
         log.set_len(size).map_err(cannot("size", log_name))?;
         let mut block = AlignedBuffer::new(BLOCK_BYTES as usize);
@@ -149,7 +172,7 @@ fn copy_files(
         heap.set_len(size).map_err(cannot("size", to))?;
         heap.sync_all().map_err(cannot("flush", to))?;
         log.sync_all().map_err(cannot("flush", log_name))?;
-        Ok((copied, blocks.end - blocks.start))
+        Ok((copied, blocks.end - blocks.start, checksums))
     })
 }
 
@@ -222,7 +245,12 @@ fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64
 
 /// Recovers the copy and closes it; transactions replayed.
 #[inline]
-fn settle(source: &Source<'_>, heap: &NewFile, log: Option<&NewFile>) -> Result<u64> {
+fn settle(
+    source: &Source<'_>,
+    heap: &NewFile,
+    log: Option<&NewFile>,
+    checksums: Option<&NewFile>,
+) -> Result<u64> {
     let options = Options {
         layout_name: source.header.layout_name.clone(),
         // A copy of memory is cleanly closed, and opens under any domain.
@@ -240,8 +268,13 @@ fn settle(source: &Source<'_>, heap: &NewFile, log: Option<&NewFile>) -> Result<
         }
         None => None,
     };
-    let files =
-        OpenFiles { path: heap.path().to_owned(), heap: keep(heap)?, header: source.header.clone(), log };
+    let files = OpenFiles {
+        path: heap.path().to_owned(),
+        heap: keep(heap)?,
+        header: source.header.clone(),
+        log,
+        checksums: checksums.map(keep).transpose()?,
+    };
     let pool = Pool::open_files(files, &options, Setup::from(Stm), Use::Writing)?;
     let replayed = pool.recovery().replayed();
     pool.close()?;

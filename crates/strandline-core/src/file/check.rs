@@ -1,14 +1,17 @@
 //! Looking a pool over for damage, and at what it holds. Nothing is changed.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
 
+use super::checksums;
 use super::inspect::{LogFile, PoolInfo, inspect, open_to_look};
 use super::new_file::cannot;
 use super::open::log_path;
+use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::heap::{self, ClassUsage};
-use crate::layout::ROOTS;
+use crate::layout::{PAGE_BYTES, ROOTS};
 use crate::memory::PersistentAddress;
 use crate::scheme;
 use crate::scheme::Schemes;
@@ -16,7 +19,7 @@ use crate::structures::header::KEY_VALUE_STORE;
 use crate::structures::root::RootDescription;
 use crate::structures::{self, KeyValueStore};
 use crate::sync;
-use crate::sync::FileDevice;
+use crate::sync::{FileDevice, Verifier};
 use crate::transaction::{Read, Runner, Transaction};
 
 /// What hangs from a root word.
@@ -57,9 +60,12 @@ pub struct CheckReport {
     pub damage: Vec<String>,
 }
 
+/// So many places whose checksums do not fit are listed.
+const MOST_RUNS: usize = 20;
+
 /// Checks the pool at `path`: header, log header, checkpoint slots, sizes and checksums; that its logs can be read and replayed (in a private copy);
 /// the heap's table and bitmaps; that every root leads to a block of the heap; the type of a store's root; keys, hashes
-/// and chains of a key-value store that hangs from a root.
+/// and chains of a key-value store that hangs from a root; that all pages are what was written there, where the pool has checksums.
 ///
 /// # Errors
 /// The file cannot be read, is not a pool, or is in use. Damage is in the report.
@@ -96,6 +102,12 @@ fn look(path: &Path, schemes: Schemes, report: &mut CheckReport) -> Result<()> {
         }
         LogFile::None | LogFile::Missing | LogFile::Unused => {}
     }
+    match checksums::find_own(pool.path(), &pool.file, &info.header, true) {
+        Ok(None) => {}
+        Ok(Some(file)) => report.damage.extend(compare(&pool, &checksums::device(&pool.file, &file)?)?),
+        Err(error @ Error::ChecksumFile { .. }) => report.damage.push(error.to_string()),
+        Err(error) => return Err(error),
+    }
     report.info = Some(info);
     // In the `Sync` domain nobody needs the directory; the next domain may.
     scheme::logs(&pool.native_view()?)?;
@@ -130,6 +142,28 @@ fn look(path: &Path, schemes: Schemes, report: &mut CheckReport) -> Result<()> {
         report.roots.push(RootReport { index, address: at.offset(), what, words });
     }
     Ok(())
+}
+
+/// What pages are not as they were written, by their checksums.
+fn compare(pool: &Pool, device: &FileDevice) -> Result<Vec<String>> {
+    let left_out = match pool.shared_log() {
+        Some(log) => log.logged_pages(&pool.native_view()?)?,
+        None => HashSet::new(),
+    };
+    let verifier = Verifier::new(device, pool.header().uuid.as_bytes(), pool.layout());
+    let damaged = verifier.and_then(|mut verifier| verifier.damaged_pages(&left_out));
+    let damaged = damaged.map_err(|e| Error::io("compare the pool with its checksums", e))?;
+    let runs = damaged.chunk_by(|page, next| page + 1 == *next);
+    let said = runs.clone().take(MOST_RUNS).map(|run| {
+        let bytes = run.len() as u64 * PAGE_BYTES;
+        format!(
+            "{bytes} bytes at {:#x} of the file are not what was written there, by their checksums",
+            run[0] * PAGE_BYTES
+        )
+    });
+    let more = runs.clone().count().saturating_sub(MOST_RUNS);
+    let rest = (more > 0).then(|| format!("and so are {more} other places"));
+    Ok(said.chain(rest).collect())
 }
 
 /// What a store's root in root word `index` is; `None` if there is none.

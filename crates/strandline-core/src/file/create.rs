@@ -16,6 +16,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::checksums;
 use super::new_file::{NewFile, cannot, remove_leavings, remove_locked};
 use super::open::{self, OpenFiles, OpenLog, log_path, resolve};
 use super::options::Options;
@@ -41,6 +42,7 @@ pub(super) struct NewPool {
     header: Header,
     heap: NewFile,
     log: Option<(NewFile, OpenLog)>,
+    checksums: Option<NewFile>,
 }
 
 impl NewPool {
@@ -66,7 +68,9 @@ impl NewPool {
         fill(heap.file(), &header, options.initial_size)?;
         let log =
             is_sync.then(|| new_log(heap.file(), &header, &log_path(&path), options.sync, 0)).transpose()?;
-        Ok(Self { path, header, heap, log })
+        let has_checksums = is_sync && options.sync.checksums;
+        let checksums = has_checksums.then(|| checksums::make(&path, heap.file(), &header)).transpose()?;
+        Ok(Self { path, header, heap, log, checksums })
     }
 
     /// The files, to be opened while nobody else can find them.
@@ -84,6 +88,7 @@ impl NewPool {
             heap: keep(self.heap.file())?,
             header: self.header.clone(),
             log,
+            checksums: self.checksums.as_ref().map(|file| keep(file.file())).transpose()?,
         })
     }
 
@@ -100,6 +105,11 @@ impl NewPool {
                 new = refused;
             }
             named_log = Some(log.file);
+        }
+        // Whoever has the log has no pool here; checksums that are here were another's.
+        match self.checksums {
+            Some(checksums) => checksums::publish(checksums, &self.path)?,
+            None => checksums::remove(&self.path)?,
         }
         let refused = self.heap.publish();
         if !matches!(refused, Ok(None))

@@ -124,7 +124,8 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
         logs += u64::from(read_word(&file, Layout::LOG_DIRECTORY.word(index).offset())? != 0);
     }
     let watermark = read_word(&file, Layout::WATERMARK.offset())?;
-    let files = OpenFiles { path: path.clone(), heap: file, header: header.clone(), log: None };
+    let files =
+        OpenFiles { path: path.clone(), heap: file, header: header.clone(), log: None, checksums: None };
     let uses_log = in_use.is_none_or(|domain| domain == Domain::Sync.name());
     let log = if uses_log { LogFile::beside(&files, in_use.is_none())? } else { LogFile::None };
     let mut info = PoolInfo {

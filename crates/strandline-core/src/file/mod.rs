@@ -7,6 +7,7 @@
 mod backup;
 mod check;
 mod checkpointer;
+mod checksums;
 mod compact;
 mod create;
 mod helper;
@@ -25,6 +26,7 @@ mod ticket;
 
 pub use backup::BackupReport;
 pub use check::{CheckReport, RootReport, check};
+pub use checksums::{checksums_path, make_checksums};
 pub use compact::{CompactReport, SpaceUsage};
 pub use inspect::{LogFile, PoolInfo, inspect};
 pub use leases::BoxedWorker;

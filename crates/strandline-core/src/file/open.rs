@@ -23,6 +23,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use super::checksums;
 use super::create;
 use super::lock::lock;
 use super::new_file::{cannot, folder_of, is_at, remove_leavings, remove_locked, synchronize_folder};
@@ -86,6 +87,8 @@ pub(super) struct OpenFiles {
     pub header: Header,
     /// In the `Sync` domain; none in a cleanly closed pool that is only read and has none.
     pub log: Option<OpenLog>,
+    /// Checksums of its pages, if it has them and is to be written.
+    pub checksums: Option<File>,
 }
 
 /// A log that belongs to the heap.
@@ -145,9 +148,12 @@ impl OpenFiles {
         layout.check_length(read_word(&heap, layout.reached().offset())?, length, &path)?;
         // Before a log is made that takes it over.
         check_transaction(read_word(&heap, Layout::WATERMARK.offset())?)?;
-        let mut files = Self { path, heap, header, log: None };
+        let mut files = Self { path, heap, header, log: None, checksums: None };
         if options.domain == Domain::Sync {
             files.log = files.find_log(state == 0, options, read_only)?;
+        }
+        if !read_only {
+            files.checksums = files.find_checksums(options)?;
         }
         Ok(files)
     }
@@ -173,6 +179,26 @@ impl OpenFiles {
                 remove_locked(&log, &name).map_err(cannot("remove the unused log", &name))?;
                 self.make_log(&name, had_log()?, options.sync).map(Some)
             }
+        }
+    }
+
+    /// The pool's checksums, made if they are asked for.
+    fn find_checksums(&self, options: &Options) -> Result<Option<File>> {
+        let (path, heap) = (&self.path, &self.heap);
+        if options.domain != Domain::Sync {
+            let name = checksums::checksums_path(path);
+            return if name.exists() {
+                Err(checksums::wrong(&name, "is kept by the Sync domain only, and would be wrong afterwards"))
+            } else {
+                Ok(None)
+            };
+        }
+        match checksums::find_own(path, heap, &self.header, false)? {
+            None if options.sync.checksums => {
+                checksums::publish(checksums::make(path, heap, &self.header)?, path)?;
+                checksums::find_own(path, heap, &self.header, false)
+            }
+            found => Ok(found),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::layout::{Layout, PoolState, SharedLayout, View};
 use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Space, Step};
 use crate::scheme::{self, BPPM, RecoveryStep, SchemeKind};
 use crate::sync::DeviceCounters;
-use crate::sync::{FileDevice, SharedLog};
+use crate::sync::{Checksummed, FileDevice, SharedLog};
 use crate::transaction::Concurrency;
 
 /// What files are opened for.
@@ -78,7 +78,9 @@ pub struct Pool<C: Control<Native> = Stm> {
 }
 
 struct SyncPool {
-    device: Arc<FileDevice>,
+    files: Arc<FileDevice>,
+    /// The same, with checksums if the pool has them.
+    device: Arc<dyn Device + Send + Sync>,
     log: SharedLog,
     /// None in a pool that is only read.
     checkpointer: Option<Checkpointer>,
@@ -223,7 +225,7 @@ impl<C: Control<Native>> Pool<C> {
         options.check()?;
         let read_only = usage == Use::Reading;
         let life = if usage == Use::Creation { 0 } else { random()? | 1 << 63 };
-        let OpenFiles { path, heap: file, header, log } = files;
+        let OpenFiles { path, heap: file, header, log, checksums } = files;
         let address_space = options.address_space.unwrap_or(u64::MAX).min(header.geometry.size);
         let layout = Layout::new(header.geometry)?.limited_to(address_space);
         let length = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?.len();
@@ -246,11 +248,21 @@ impl<C: Control<Native>> Pool<C> {
         let sync_bytes = if device.is_some() { SharedLog::volatile_bytes(&layout, parameters) } else { 0 };
         let shared =
             SharedLayout::new(&layout, options.lock_bits, sync_bytes).with_versions(options.snapshot_bytes);
-        let sync = device.map(|(device, identity, ring)| SyncPool {
-            device: Arc::new(device),
-            log: SharedLog::new(&layout, &shared, parameters, identity, life).with_ring(ring),
-            checkpointer: None,
-            flusher: Mutex::default(),
+        let sync = device.map(|(device, identity, ring)| {
+            let has_checksums = checksums.is_some();
+            let files = Arc::new(device.with_checksums(checksums));
+            let device: Arc<dyn Device + Send + Sync> = if has_checksums {
+                Arc::new(Checksummed::new(files.clone(), header.uuid.as_bytes(), &layout))
+            } else {
+                files.clone()
+            };
+            SyncPool {
+                files,
+                device,
+                log: SharedLog::new(&layout, &shared, parameters, identity, life).with_ring(ring),
+                checkpointer: None,
+                flusher: Mutex::default(),
+            }
         });
         let mapping = match options.domain {
             _ if read_only => MappingKind::Private,
@@ -373,7 +385,7 @@ impl<C: Control<Native>> Pool<C> {
     pub(super) fn native_view(&self) -> Result<View<Native>> {
         // A reader's own copy needs no durability.
         let domain = if self.read_only { Domain::Process } else { self.options.domain };
-        let device = self.sync.as_ref().map(|sync| sync.device.clone() as Arc<dyn Device + Send + Sync>);
+        let device = self.sync.as_ref().map(|sync| sync.device.clone());
         let memory = Native::new(
             self.persistent.clone(),
             self.volatile.clone(),
@@ -530,7 +542,7 @@ impl<C: Control<Native>> Pool<C> {
 
     /// What the device of a `Sync` pool has been asked to do since it was opened; `None` in other domains.
     pub fn device_counters(&self) -> Option<DeviceCounters> {
-        self.sync.as_ref().map(|sync| sync.device.counters())
+        self.sync.as_ref().map(|sync| sync.files.counters())
     }
 
     /// Waits until every committed transaction is durable and in the heap file, and frees the log. Transactions go on
@@ -573,7 +585,7 @@ impl<C: Control<Native>> Pool<C> {
             return Err(Error::Unsupported("a backup of a pool that is open for reading".into()));
         }
         let kind = match &self.sync {
-            Some(sync) => backup::Kind::Sync(&sync.device, sync.log),
+            Some(sync) => backup::Kind::Sync(&sync.files, sync.log),
             None => backup::Kind::Mapped(self.setup.control.concurrency()),
         };
         let view = self.native_view()?;
@@ -630,6 +642,7 @@ impl<C: Control<Native>> Pool<C> {
             let Some(SyncPool { device, log, .. }) = &self.sync else { return Ok(()) };
             let bytes = shrink::lower_synced(&view, &**device, log, compacted)?;
             write_state(&**device, 0, Some(report.watermark))?;
+            shrink::forget_end(&**device, bytes)?;
             return shrink::cut(&self.file, bytes);
         }
         memory.check_file()?;

@@ -19,6 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::check::check;
+use super::checksums::{self, checksums_path};
 use super::inspect::open_to_look;
 use super::new_file::{cannot, create_like, synchronize_folder};
 use super::open::{decode_state, log_path, open_locked, read_header, read_word, resolve, with_suffix};
@@ -30,9 +31,10 @@ use crate::error::{Error, Result};
 use crate::heap;
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES, PoolState};
+use crate::memory::Device;
 use crate::scheme::Schemes;
 use crate::sync;
-use crate::sync::{FileDevice, SyncParameters};
+use crate::sync::{Checksummed, FileDevice, SyncParameters};
 
 /// What a repair did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +82,8 @@ pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> 
     let file = open_locked(path, false)?;
     let copy = with_suffix(path, ".repair");
     let kept = with_suffix(path, ".damaged");
-    for taken in [&copy, &log_path(&copy), &kept, &log_path(&kept)] {
+    let beside = |path: &Path| [path.to_owned(), log_path(path), checksums_path(path)];
+    for taken in beside(&copy).iter().chain(&beside(&kept)) {
         if taken.exists() {
             return Err(Error::Parameter(format!(
                 "{} exists, perhaps from an earlier repair; move it away or delete it",
@@ -93,7 +96,7 @@ pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> 
         Ok(RepairReport { repaired, kept })
     });
     // After a success they are not there any more.
-    for left in [&copy, &log_path(&copy)] {
+    for left in &beside(&copy) {
         let _ = std::fs::remove_file(left);
     }
     done
@@ -106,6 +109,11 @@ fn mend_copy(path: &Path, file: &File, copy: &Path, schemes: Schemes) -> Result<
     let log = log_path(path);
     if log.exists() {
         copy_file(&File::open(&log).map_err(cannot("open", &log))?, &log, &log_path(copy))?;
+    }
+    let checksums = checksums_path(path);
+    if checksums.exists() {
+        let file = File::open(&checksums).map_err(cannot("open", &checksums))?;
+        copy_file(&file, &checksums, &checksums_path(copy))?;
     }
     let mut mended = Mended { path: copy, schemes, what: Vec::new(), ring: None };
     mended.header()?;
@@ -152,8 +160,11 @@ fn replace(path: &Path, copy: &Path, kept: &Path, was_clean: bool) -> Result<Vec
         if copy.exists() { std::fs::rename(copy, path).map_err(cannot("replace", path)) } else { Ok(()) }
     };
     let (log, new_log) = (log_path(path), log_path(copy));
+    keep(&checksums_path(path), checksums_path(kept))?;
     keep(&log, log_path(kept))?;
     keep(path, kept.to_owned())?;
+    // Beside the old pool they only know less.
+    put(&checksums_path(copy), &checksums_path(path))?;
     if was_clean {
         // The new log, of a later life or another one, fits the new pool only. Both pools are clean and do without one.
         synchronize()?;
@@ -255,6 +266,7 @@ impl Mended<'_> {
             match checked {
                 Ok(()) => return Ok(missing_from),
                 Err(Error::Truncated { expected, found, .. }) => {
+                    self.forget_checksums(&file, found, expected)?;
                     file.set_len(expected).map_err(cannot("extend", self.path))?;
                     self.what.push(format!("{} bytes at the file's end were missing", expected - found));
                     missing_from.get_or_insert(found);
@@ -262,6 +274,16 @@ impl Mended<'_> {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// What was known of a part of the file that was missing: it is zeros now.
+    fn forget_checksums(&self, heap: &File, from: u64, to: u64) -> Result<()> {
+        let header = read_header(heap, self.path)?;
+        let Some(file) = checksums::find_own(self.path, heap, &header, false)? else { return Ok(()) };
+        let device = checksums::device(heap, &file)?;
+        Checksummed::new(&device, header.uuid.as_bytes(), &Layout::new(header.geometry)?)
+            .forget_checksums(&mut (from / PAGE_BYTES..to.div_ceil(PAGE_BYTES)))
+            .map_err(cannot("write the checksums of", self.path))
     }
 
     /// The log's header, and the checkpoint slots. A pool that was closed cleanly gets a new log where its own is damaged;

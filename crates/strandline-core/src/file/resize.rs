@@ -41,7 +41,7 @@ pub fn resize_log(path: impl AsRef<Path>, blocks: u64) -> Result<()> {
             path.display()
         )));
     }
-    let files = OpenFiles { path, heap, header, log: None };
+    let files = OpenFiles { path, heap, header, log: None, checksums: None };
     let name = log_path(&files.path);
     if let Some(found) = find(&name, false)? {
         let (FoundLog::Own(super::open::OpenLog { file, .. }) | FoundLog::Unused(file)) =

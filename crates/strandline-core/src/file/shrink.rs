@@ -59,6 +59,21 @@ pub(super) fn lower_stored(view: &View<Native>, compacted: bool) -> u64 {
     view.layout.end_of(chunks).offset()
 }
 
+/// Forgets the checksums of what lies behind `bytes` bytes, which is about to be cut off.
+///
+/// # Errors
+/// The device fails.
+pub(super) fn forget_end(device: &dyn Device, bytes: u64) -> Result<()> {
+    let forget = || {
+        let end = device.size(DeviceFile::Heap)?;
+        if end <= bytes {
+            return Ok(());
+        }
+        device.forget_checksums(&mut (bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES)))
+    };
+    forget().map_err(|error| Error::io("write the pool's checksums", error))
+}
+
 /// Cuts the file off after `bytes` bytes, if it is longer.
 pub(super) fn cut(file: &std::fs::File, bytes: u64) -> Result<()> {
     let cut = || {

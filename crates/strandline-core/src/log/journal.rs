@@ -236,6 +236,11 @@ impl Journal {
         memory.fence(Step::JournalRollBackFence);
     }
 
+    /// The pages in which its granules lie.
+    pub fn pages<M: Memory>(&self, memory: &M) -> impl Iterator<Item = u64> {
+        (0..self.granules).map(|number| self.saved(memory, number).offset() / PAGE_BYTES)
+    }
+
     /// The numbers of its granules, in parts of so many.
     pub fn parts(&self, granules: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let all = self.granules;

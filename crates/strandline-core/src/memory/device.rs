@@ -1,4 +1,4 @@
-//! What the `Sync` domain stands on: a few operations on two files.
+//! What the `Sync` domain stands on: a few operations on two files, or three.
 //!
 //! A device keeps what was written in a cache that survives the process and not a power failure; only a
 //! flush, or a durable write, moves it to the medium. Every failure is an error: there are no short reads
@@ -9,13 +9,15 @@ use std::io;
 
 use super::PAGE_BYTES;
 
-/// Which of a pool's two files.
+/// Which of a pool's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeviceFile {
     /// The heap: what the checkpoint and recovery write.
     Heap,
     /// The ring of log blocks.
     Log,
+    /// Checksums of the heap's pages, in pools that have them.
+    Checksums,
 }
 
 impl DeviceFile {
@@ -24,11 +26,12 @@ impl DeviceFile {
         match self {
             Self::Heap => "heap",
             Self::Log => "log",
+            Self::Checksums => "checksum",
         }
     }
 }
 
-/// The two files of a `Sync` pool. Offsets and sizes are in bytes.
+/// The files of a `Sync` pool. Offsets and sizes are in bytes.
 ///
 /// Buffers whose address, length and offset are multiples of 4096 ([`AlignedBuffer`]) spare a copy.
 ///
@@ -110,6 +113,15 @@ pub trait Device {
     /// # Errors
     /// The system's; where it cannot do this, too.
     fn punch(&self, _file: DeviceFile, _offset: u64, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// These pages of the heap file are about to change in a way that the log does not tell of: what is known of their contents is
+    /// forgotten, durably. A device that keeps no checksums has nothing to do.
+    ///
+    /// # Errors
+    /// The system's.
+    fn forget_checksums(&self, _pages: &mut dyn Iterator<Item = u64>) -> io::Result<()> {
         Ok(())
     }
 

@@ -206,6 +206,10 @@ pub enum Step {
     SyncJournalFlush,
     /// `Sync`: recovery puts back what a large transaction has changed that was cut short.
     SyncJournalRollBack,
+    /// `Sync`: checksums of pages are flushed before a checkpoint slot says that the pages are there.
+    SyncChecksumFlush,
+    /// `Sync`: what checksums say of pages is forgotten before a large transaction writes them (an order).
+    SyncForgetChecksums,
     /// SCT: between `lockDS` and `prepareLogEntry` (PB1).
     SynchronousLockBarrier,
     /// SCT: between `prepareLogEntry` and `mutateDS` (PB2, SB1).
@@ -244,7 +248,7 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 18] = [
+    pub const SYNC: [Self; 20] = [
         Self::SyncRoom,
         Self::SyncLogFlush,
         Self::SyncReadWait,
@@ -263,6 +267,8 @@ impl Step {
         Self::SyncJournal,
         Self::SyncJournalFlush,
         Self::SyncJournalRollBack,
+        Self::SyncChecksumFlush,
+        Self::SyncForgetChecksums,
     ];
 }
 

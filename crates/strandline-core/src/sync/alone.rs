@@ -5,7 +5,8 @@
 //!
 //! 1. A checkpoint: nothing in the ring is needed, and the heap file has everything. G is the generation of its slot.
 //! 2. Whenever so many pages are dirty, and at the end: the journal's chunks are written and flushed; then its header, which says how
-//!    many granules it has and that it belongs to G, and is flushed; only then dirty pages are written to the heap file.
+//!    many granules it has and that it belongs to G, and is flushed; only then dirty pages are written to the heap file. (What
+//!    checksums say of them is forgotten before.)
 //! 3. The heap is flushed, and a slot of generation G + 1 says that the transaction is in it. That is the commit: no journal of G
 //!    counts any more.
 //!
@@ -69,6 +70,12 @@ impl SharedLog {
         let memory = &view.memory;
         let device = self.device(view)?;
         let active = memory.load(self.active_bitmap());
+        if !memory.omitted(Step::SyncForgetChecksums) {
+            let mut pages = self.pages_of(view, active);
+            device
+                .forget_checksums(&mut pages)
+                .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))?;
+        }
         let late = memory.omitted(Step::SyncJournal);
         if !late {
             self.write_journal(view, device, journal, durable)?;

@@ -188,6 +188,20 @@ impl SharedLog {
         }
     }
 
+    /// Behind this byte of the heap nothing is dirty.
+    fn dirty_end<M: Memory>(&self, view: &View<M>) -> u64 {
+        view.memory.size(Space::Persistent).min(view.layout.end().offset())
+    }
+
+    /// The pages of bitmap `bitmap`.
+    pub(super) fn pages_of<M: Memory>(&self, view: &View<M>, bitmap: u64) -> impl Iterator<Item = u64> {
+        let words = 0..Self::bitmap_words(self.dirty_end(view));
+        words.flat_map(move |index| {
+            let bits = view.memory.load(self.bitmap(bitmap, index));
+            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| 64 * index + bit)
+        })
+    }
+
     /// Writes the pages of bitmap `taken`, and clears it.
     pub(super) fn write_dirty_pages<M: Memory>(
         &self,
@@ -200,8 +214,7 @@ impl SharedLog {
         let mut copies = AlignedBuffer::new(BATCH_PAGES * PAGE_BYTES as usize);
         let mut batch = Vec::with_capacity(BATCH_PAGES);
         let mut written = 0;
-        let end = memory.size(Space::Persistent).min(view.layout.end().offset());
-        for index in 0..Self::bitmap_words(end) {
+        for index in 0..Self::bitmap_words(self.dirty_end(view)) {
             let word = self.bitmap(taken, index);
             let mut bits = memory.load(word);
             if bits == 0 {

@@ -33,7 +33,8 @@ use crate::memory::{allocate, extend, system};
 pub struct FileDevice {
     heap: OpenFile,
     log: OpenFile,
-    /// Bytes that the files have at least.
+    checksums: Option<OpenFile>,
+    /// Bytes that heap and log have at least.
     sizes: [AtomicU64; 2],
     /// From here on the heap file has no holes: it has grown since it was opened.
     solid: AtomicU64,
@@ -167,6 +168,11 @@ impl FileDevice {
         )
     }
 
+    /// Whether it has a file of checksums.
+    pub fn has_checksums(&self) -> bool {
+        self.checksums.is_some()
+    }
+
     /// The same through the page cache only, as where `O_DIRECT` is refused.
     pub fn buffered(heap: File, log: File) -> Self {
         let buffered = |buffered| OpenFile { buffered, direct: None, sector: ALIGNMENT as u64 };
@@ -177,7 +183,13 @@ impl FileDevice {
         // Of a file that cannot be looked at nothing is known, and the next access says why.
         let size = |file: &OpenFile| file.buffered.metadata().map_or(0, |about| about.len()).into();
         let sizes = [size(&heap), size(&log)];
-        Self { heap, log, sizes, solid: u64::MAX.into(), counts: Counts::default() }
+        Self { heap, log, checksums: None, sizes, solid: u64::MAX.into(), counts: Counts::default() }
+    }
+
+    /// With a file of checksums, too.
+    pub fn with_checksums(self, file: Option<File>) -> Self {
+        let file = file.map(|buffered| OpenFile { buffered, direct: None, sector: ALIGNMENT as u64 });
+        Self { checksums: file, ..self }
     }
 
     /// Fails if one of the files was deleted or cut short by somebody else: what is written to it would be lost.
@@ -207,15 +219,19 @@ impl FileDevice {
         let (writes, all) = match file {
             DeviceFile::Log => (&self.counts.log_writes, &self.counts.log_bytes),
             DeviceFile::Heap => (&self.counts.heap_writes, &self.counts.heap_bytes),
+            DeviceFile::Checksums => return,
         };
         count(writes, 1);
         count(all, bytes.len() as u64);
     }
 
+    /// # Panics
+    /// It has no checksums, and is asked for them.
     fn file(&self, file: DeviceFile) -> &OpenFile {
         match file {
             DeviceFile::Heap => &self.heap,
             DeviceFile::Log => &self.log,
+            DeviceFile::Checksums => self.checksums.as_ref().expect("the pool has checksums"),
         }
     }
 }
@@ -284,7 +300,7 @@ impl Device for FileDevice {
         let open = self.file(file);
         match (file, open.direct_for(offset, from.len())) {
             (DeviceFile::Log, Some(direct)) => write_direct(direct, offset, from),
-            (DeviceFile::Heap, Some(direct)) => {
+            (DeviceFile::Heap | DeviceFile::Checksums, Some(direct)) => {
                 write_direct(direct, offset, from)?;
                 open.buffered.sync_data()
             }
@@ -316,7 +332,9 @@ impl Device for FileDevice {
         if file == DeviceFile::Heap {
             self.solid.fetch_min(before, Ordering::Relaxed);
         }
-        self.sizes[file as usize].fetch_max(bytes, Ordering::Relaxed);
+        if let Some(size) = self.sizes.get(file as usize) {
+            size.fetch_max(bytes, Ordering::Relaxed);
+        }
         Ok(())
     }
 

@@ -17,6 +17,7 @@
 //! | `checkpoint.rs` | the checkpoint |
 //! | `alone.rs` | large transactions, which run alone and write the heap file themselves |
 //! | `pages.rs` | pages: dirty ones, those that are private copies, giving memory back |
+//! | `checksums.rs` | checksums of pages at rest, an option |
 //! | `recovery.rs` | recovery, and making a new log |
 //! | `repair.rs` | what is damaged in log header and slots, and what mends it |
 //!
@@ -26,6 +27,7 @@
 mod alone;
 mod block;
 mod checkpoint;
+mod checksums;
 mod file_device;
 mod pages;
 mod parameters;
@@ -39,6 +41,7 @@ mod tests;
 
 pub use block::{BLOCK_BYTES, LogIdentity, RECORDS_PER_BLOCK};
 pub use checkpoint::CheckpointReport;
+pub use checksums::{Checksummed, Verifier, check_checksums_header, create_checksums};
 pub use file_device::{DeviceCounters, FileDevice};
 pub use parameters::SyncParameters;
 pub use recovery::{LogHeader, SyncRecoveryReport, create, read_log_header};

@@ -32,10 +32,15 @@ pub struct SyncParameters {
     pub memory_pages: u64,
     /// 4 KB blocks of memory, beyond what the largest transaction takes, in which blocks wait to be written.
     pub staging_blocks: u64,
+    /// Keeps checksums of the heap's pages in a third file, `.sums` appended to the pool's name, which checks and backups
+    /// compare them with: so they notice what the disk, or another program, has changed. It costs 4 bytes for each page of 4 KB, and a
+    /// flush at each checkpoint. A pool that has checksums keeps them, whatever this says; one that has none gets them when it is opened so, from what
+    /// its file holds then.
+    pub checksums: bool,
 }
 
 impl Default for SyncParameters {
-    /// A ring of 4 MB that grows up to 64 MB; a checkpoint at 64 MB of dirty pages; 1 GB of the heap in memory.
+    /// A ring of 4 MB that grows up to 64 MB; a checkpoint at 64 MB of dirty pages; 1 GB of the heap in memory; no checksums.
     fn default() -> Self {
         Self {
             ring_blocks: 16384,
@@ -43,6 +48,7 @@ impl Default for SyncParameters {
             dirty_pages: 16384,
             memory_pages: 1 << 18,
             staging_blocks: 32,
+            checksums: false,
         }
     }
 }

@@ -26,6 +26,7 @@
 //!
 //! A reader does 1 and 2 and replays into its own mapping; it writes nothing.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
@@ -307,6 +308,19 @@ impl SharedLog {
         }
         self.begin_at(&view.memory, found.slot.start + self.ring, found.report.watermark);
         Ok(found.report)
+    }
+
+    /// The pages that recovery would write: until then they may be as a crash left them.
+    ///
+    /// # Errors
+    /// As [`SharedLog::recover`].
+    pub fn logged_pages<M: Memory>(&self, view: &View<M>) -> Result<HashSet<u64>> {
+        let found = self.find(view, self.device(view)?)?;
+        let mut pages: HashSet<u64> = found.writes.iter().map(page_of).collect();
+        if let Some(journal) = &found.journal {
+            pages.extend(journal.pages(&view.memory));
+        }
+        Ok(pages)
     }
 
     /// The life that begins, which is not the last one; but while a pool is made, there is one life only.

@@ -157,6 +157,7 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
             dirty_pages: 8,
             staging_blocks: 1,
             memory_pages: 4,
+            checksums: false,
         };
         let files = Files::create(SMALL, parameters, buffered);
         let (counter, others) = (files.layout.root(0), files.layout.chunks);

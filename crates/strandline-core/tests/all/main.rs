@@ -1,5 +1,6 @@
 //! One program, so that the engine is linked once.
 
+mod checksums;
 mod compact;
 mod directions;
 mod growth;

@@ -144,6 +144,11 @@ fn values_of_an_earlier_version_become_those_of_the_present_one() {
     }
     let numbers = db.table::<u64, u16>("numbers").unwrap();
     db.write(|tx| numbers.insert(tx, &1, &65535)).unwrap();
+    let waiting = db.queue::<Person>("waiting").unwrap();
+    for _ in 0..3 {
+        db.write(|tx| (0..400).try_for_each(|_| waiting.push(tx, &ann()))).unwrap();
+    }
+    db.write(|tx| waiting.push(tx, &Person { born: None, ..ann() })).unwrap();
     db.close().unwrap();
     // It cannot become what it is to be while it is only read.
     let db = Database::<SingleWriter>::open_read_only(&path, &Options::default()).unwrap();
@@ -157,6 +162,13 @@ fn values_of_an_earlier_version_become_those_of_the_present_one() {
     let all: Vec<_> = db.read(|tx| people.iter(tx)?.collect::<Result<_, _>>()).unwrap();
     assert_eq!(all.len(), 2000);
     assert!(all.iter().zip(0..).all(|((key, person), number)| *key == number && *person == expected));
+    let old_queue = db.queue::<Person>("waiting").unwrap();
+    let waiting = db.queue::<second::Person>("waiting").unwrap();
+    let items: Vec<_> = db.read(|tx| waiting.iter(tx)?.collect::<Result<_, _>>()).unwrap();
+    assert_eq!(items.len(), 1201);
+    assert!(items[..1200].iter().all(|person| *person == expected), "in their order");
+    assert_eq!(items[1200].born, None);
+    assert!(matches!(db.write(|tx| old_queue.pop(tx)), Err(Error::NoTable(_))));
     // What has no version does not say that it was meant to change.
     assert!(matches!(db.table::<u64, u32>("numbers"), Err(Error::TableTypes { .. })));
     let numbers =
@@ -165,6 +177,50 @@ fn values_of_an_earlier_version_become_those_of_the_present_one() {
     // Who had it open, and who is of the earlier version, cannot go on.
     assert!(matches!(db.read(|tx| old.get(tx, &1)), Err(Error::NoTable(_))));
     assert!(matches!(db.table::<u64, Person>("people"), Err(Error::TableTypes { .. })));
+    assert_eq!(db.check().unwrap(), [""; 0]);
+    assert_eq!(db.lost_memory().unwrap().blocks, 0);
+}
+
+#[test]
+fn multimaps_and_queues_are_migrated_too() {
+    let db = Database::in_memory().unwrap();
+    let (tags, jobs) = (db.multimap::<u64, u64>("tags").unwrap(), db.queue::<u64>("jobs").unwrap());
+    for some in 0..3 {
+        db.write(|tx| {
+            (1000 * some..1000 * (some + 1)).try_for_each(|n| {
+                tags.insert(tx, &(n / 10), &n)?;
+                jobs.push(tx, &n)
+            })
+        })
+        .unwrap();
+    }
+    let interrupted = |stop_after: u64| {
+        let migrate = || {
+            let convert = |job: u64| Ok((job % 3 != 0).then(|| job.to_string()));
+            db.migrate_queue("jobs", convert, |moved| assert!(moved < stop_after, "interrupted")).unwrap()
+        };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(migrate)).ok()
+    };
+    assert!(interrupted(1500).is_none());
+    let Err(Error::TableTypes { differences, .. }) = db.queue::<u64>("jobs") else {
+        panic!("it is being migrated")
+    };
+    assert!(differences.contains("a migration to String is under way, 1500 items so far"), "{differences}");
+    let jobs = interrupted(u64::MAX).unwrap();
+    let left: Vec<_> = db.read(|tx| jobs.iter(tx)?.collect::<Result<_, _>>()).unwrap();
+    let expected: Vec<_> = (0..3000).filter(|job| job % 3 != 0).map(|job: u64| job.to_string()).collect();
+    assert_eq!(left, expected);
+    // Of several pairs that become the same, one remains.
+    let halve = |key: u64, value: u64| Ok(Some((key.to_string(), (value % 5) as u32)));
+    let tags = db.migrate_multimap("tags", halve, |_| {}).unwrap();
+    let of_seven: Vec<u32> = db.read(|tx| tags.get(tx, "7")?.collect()).unwrap();
+    assert_eq!(of_seven, [0, 1, 2, 3, 4]);
+    assert_eq!(db.read(|tx| Ok(tags.iter(tx)?.count())).unwrap(), 1500);
+    // One kind does not become another.
+    assert!(matches!(
+        db.migrate::<u64, u64, u64, u64>("jobs", |key, value| Ok(Some((key, value))), |_| {}),
+        Err(Error::TableTypes { .. })
+    ));
     assert_eq!(db.check().unwrap(), [""; 0]);
     assert_eq!(db.lost_memory().unwrap().blocks, 0);
 }

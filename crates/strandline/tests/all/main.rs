@@ -10,5 +10,6 @@ mod leases;
 mod protection;
 mod repair;
 mod robustness;
+mod savepoints;
 mod snapshots;
 mod typed;

@@ -1,0 +1,128 @@
+//! The file of checksums beside a pool, if it has one.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::new_file::{NewFile, cannot, remove_leavings, remove_locked};
+use super::open::{find, open_locked, read_header, read_word, resolve, with_suffix};
+use crate::error::{Error, Result};
+use crate::layout::{Header, Layout, PAGE_BYTES};
+use crate::memory::{AlignedBuffer, Device, DeviceFile};
+use crate::sync::{FileDevice, check_checksums_header, create_checksums};
+
+/// Where the checksums of the pool at `path` are: beside it, `.sums` appended to its name.
+///
+/// ```
+/// use std::path::Path;
+///
+/// let sums = strandline_core::file::checksums_path(Path::new("/var/lib/shop/orders.pool"));
+/// assert_eq!(sums, Path::new("/var/lib/shop/orders.pool.sums"));
+/// ```
+pub fn checksums_path(path: &Path) -> PathBuf {
+    with_suffix(path, ".sums")
+}
+
+pub(super) fn wrong(name: &Path, problem: &str) -> Error {
+    Error::ChecksumFile { path: name.to_owned(), problem: problem.to_owned() }
+}
+
+/// The heap with its checksums, to look at.
+pub(super) fn device(heap: &File, checksums: &File) -> Result<FileDevice> {
+    let keep = |file: &File| file.try_clone().map_err(|e| Error::io("keep the pool's files open", e));
+    Ok(FileDevice::buffered(keep(heap)?, keep(heap)?).with_checksums(Some(keep(checksums)?)))
+}
+
+/// The checksums of the pool at `path`, locked, if it has any.
+///
+/// # Errors
+/// [`Error::ChecksumFile`]: they are another pool's, or damaged.
+pub(super) fn find_own(path: &Path, heap: &File, header: &Header, read_only: bool) -> Result<Option<File>> {
+    let name = checksums_path(path);
+    let Some(file) = find(&name, read_only)? else { return Ok(None) };
+    let checked = check_checksums_header(&device(heap, &file)?, header.uuid.as_bytes());
+    match checked.map_err(cannot("read", &name))? {
+        Ok(()) => Ok(Some(file)),
+        Err(problem) => Err(wrong(&name, problem)),
+    }
+}
+
+/// Checksums of what the heap holds, which will be those of the pool at `path`.
+pub(super) fn make(path: &Path, heap: &File, header: &Header) -> Result<NewFile> {
+    let name = checksums_path(path);
+    remove_leavings(&name);
+    let like = heap.metadata().map_err(cannot("look at the pool", path))?;
+    let new = NewFile::create(&name, Some(&like))?;
+    let layout = Layout::new(header.geometry)?;
+    create_checksums(&device(heap, new.file())?, header.uuid.as_bytes(), &layout)
+        .map_err(cannot("write", &name))?;
+    Ok(new)
+}
+
+/// A copy of a pool's checksums, which will be those of the pool at `path`.
+pub(super) fn copy(device: &FileDevice, path: &Path, like: &File) -> Result<NewFile> {
+    let name = checksums_path(path);
+    remove_leavings(&name);
+    let like = like.metadata().map_err(cannot("look at the pool of", path))?;
+    let new = NewFile::create(&name, Some(&like))?;
+    let copy = || {
+        let bytes = device.size(DeviceFile::Checksums)?;
+        let mut page = AlignedBuffer::new(PAGE_BYTES as usize);
+        for at in (0..bytes).step_by(PAGE_BYTES as usize) {
+            device.read(DeviceFile::Checksums, at, &mut page)?;
+            new.file().write_all_at(&page, at)?;
+        }
+        new.file().sync_all()
+    };
+    copy().map_err(cannot("write", &name))?;
+    Ok(new)
+}
+
+/// Gives checksums their name, in the place of any that are there.
+pub(super) fn publish(mut new: NewFile, path: &Path) -> Result<()> {
+    while let Some(refused) = new.publish()? {
+        remove(path)?;
+        new = refused;
+    }
+    Ok(())
+}
+
+/// Removes the checksums of the pool at `path`, if it has any.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    let name = checksums_path(path);
+    match find(&name, false)? {
+        Some(file) => remove_locked(&file, &name).map_err(cannot("remove", &name)),
+        None => Ok(()),
+    }
+}
+
+/// Gives the pool at `path`, which nobody has open and which was closed cleanly, checksums of what it holds, new ones if it has some already. From now on it
+/// keeps them: [`SyncParameters::checksums`](crate::sync::SyncParameters::checksums).
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (path, options) = durable_path_and_options();
+/// use strandline_core::file::{checksums_path, make_checksums};
+///
+/// Pool::create(&path, &options)?.close()?;
+/// make_checksums(&path)?;
+/// assert!(checksums_path(&path).exists());
+/// Pool::open(&path, &options)?;
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+///
+/// # Errors
+/// The pool was not closed, or somebody has it open; it cannot be read; the disk has no room.
+#[inline]
+pub fn make_checksums(path: impl AsRef<Path>) -> Result<()> {
+    let path = resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
+    let heap = open_locked(&path, false)?;
+    let header = read_header(&heap, &path)?;
+    if read_word(&heap, Layout::STATE.offset())? != 0 {
+        return Err(Error::Parameter(format!(
+            "the pool {} was not closed; open and close it first, or use `strandline pool recover`",
+            path.display()
+        )));
+    }
+    publish(make(&path, &heap, &header)?, &path)
+}

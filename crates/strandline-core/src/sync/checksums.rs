@@ -1,0 +1,346 @@
+//! Checksums of the heap file's pages at rest, as an option.
+//!
+//! A third file has one word of 32 bits for each page of the heap file: the checksum of what the last checkpoint, or recovery, wrote there;
+//! 0 where nothing is known. A page that the disk, or a stray program, has changed since is noticed by who compares the two: a check
+//! and a backup.
+//!
+//! ```text
+//! page 0     magic, version, the pool's UUID, CRC-32C of these
+//! from there a word of 4 bytes for page 0, 1, 2, … of the heap file
+//! ```
+//!
+//! # The protocol
+//!
+//! [`Checksummed`] is a [`Device`] over another one. It notes the checksum of each page that is written, and writes what it has noted whenever the
+//! heap is flushed, before that returns. So both files are durable before a checkpoint slot says so. After a crash in between, a page
+//! and its checksum may differ, but then the page is one that the log has records of: recovery writes it, and its checksum, again.
+//!
+//! That is so for every page that a checkpoint writes. It is not for those that a large transaction writes, whose old contents nobody
+//! needs where the chunk was free, nor for those that lose their disk space. What is known of them is forgotten, durably, before they
+//! change ([`Device::forget_checksums`]).
+//!
+//! The pages before the heap's data, header and slots and state, have checks of their own and are left out.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::layout::{Layout, PAGE_BYTES};
+use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
+
+use super::block::to_bytes;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"StrndSum");
+const VERSION: u64 = 1;
+const SUMS: DeviceFile = DeviceFile::Checksums;
+/// Checksums in a page of their file.
+const IN_PAGE: u64 = PAGE_BYTES / 4;
+/// Pages that the file is lengthened by: they speak of 64 MB.
+const GROWN_PAGES: u64 = 16;
+/// Pages of the heap that are read together.
+const BATCH_PAGES: u64 = 256;
+
+/// The file's first page.
+fn header(pool: &[u8; 16]) -> AlignedBuffer {
+    let mut page = AlignedBuffer::new(PAGE_BYTES as usize);
+    to_bytes(&[MAGIC, VERSION], &mut page);
+    page[16..32].copy_from_slice(pool);
+    let checksum = crc32c::crc32c(&page[..32]);
+    page[32..36].copy_from_slice(&checksum.to_le_bytes());
+    page
+}
+
+/// Where in the file the checksum of a page of the heap is: a page, and the bytes inside.
+fn place(page: u64) -> (u64, usize) {
+    (PAGE_BYTES * (1 + page / IN_PAGE), 4 * (page % IN_PAGE) as usize)
+}
+
+/// What checksums are computed from beside the contents.
+#[derive(Clone, Copy)]
+struct Pages {
+    seed: u32,
+    /// The first page that has one.
+    first: u64,
+}
+
+impl Pages {
+    fn new(pool: &[u8; 16], layout: &Layout) -> Self {
+        Self { seed: crc32c::crc32c(pool), first: layout.data.offset().div_ceil(PAGE_BYTES) }
+    }
+
+    /// The checksum of page `page` with these contents, which is not 0. Its number counts, so that what was written to a wrong place is noticed.
+    fn checksum(self, page: u64, contents: &[u8]) -> u32 {
+        let seed = crc32c::crc32c_append(self.seed, &page.to_le_bytes());
+        crc32c::crc32c_append(seed, contents).max(1)
+    }
+}
+
+/// A device that keeps checksums of what is written to the heap file.
+pub struct Checksummed<P> {
+    device: P,
+    pages: Pages,
+    /// What is not in the file yet, by page. Held while it is written.
+    noted: Mutex<BTreeMap<u64, u32>>,
+    /// For a mutant: what is written is not flushed.
+    leaves_out_flush: bool,
+}
+
+impl<P: Deref<Target: Device>> Checksummed<P> {
+    /// Over `device`, which has the file.
+    pub fn new(device: P, pool: &[u8; 16], layout: &Layout) -> Self {
+        Self { device, pages: Pages::new(pool, layout), noted: Mutex::default(), leaves_out_flush: false }
+    }
+
+    /// The same, wrong if `left_out`: for a mutant of the crash checker.
+    #[doc(hidden)]
+    pub fn without_flush(self, left_out: bool) -> Self {
+        Self { leaves_out_flush: left_out, ..self }
+    }
+
+    fn noted(&self) -> MutexGuard<'_, BTreeMap<u64, u32>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, first: u64, contents: &[u8]) {
+        let pages = (first..).zip(contents.chunks_exact(PAGE_BYTES as usize));
+        let pages = pages.filter(|&(page, _)| page >= self.pages.first);
+        self.noted().extend(pages.map(|(page, contents)| (page, self.pages.checksum(page, contents))));
+    }
+
+    /// Writes what is noted, durably.
+    fn write_noted(&self) -> io::Result<()> {
+        let mut noted = self.noted();
+        let Some((&last, _)) = noted.last_key_value() else { return Ok(()) };
+        let (last_page, _) = place(last);
+        if self.device.size(SUMS)? <= last_page {
+            self.device.grow(SUMS, (last_page + 1).next_multiple_of(GROWN_PAGES * PAGE_BYTES))?;
+        }
+        let mut table = AlignedBuffer::new(PAGE_BYTES as usize);
+        let mut open = None;
+        for (&page, checksum) in &*noted {
+            let (at, inside) = place(page);
+            if open != Some(at) {
+                if let Some(before) = open {
+                    self.device.write(SUMS, before, &table)?;
+                }
+                self.device.read(SUMS, at, &mut table)?;
+                open = Some(at);
+            }
+            table[inside..inside + 4].copy_from_slice(&checksum.to_le_bytes());
+        }
+        if let Some(at) = open {
+            self.device.write(SUMS, at, &table)?;
+        }
+        if !self.leaves_out_flush {
+            self.device.flush(SUMS)?;
+        }
+        noted.clear();
+        Ok(())
+    }
+}
+
+impl<P: Deref<Target: Device>> Device for Checksummed<P> {
+    fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.device.read(file, offset, into)
+    }
+
+    fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        if file == DeviceFile::Heap {
+            self.note(offset / PAGE_BYTES, from);
+        }
+        self.device.write(file, offset, from)
+    }
+
+    fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {
+        if file == DeviceFile::Heap {
+            let each = pages.iter().zip(contents.chunks_exact(PAGE_BYTES as usize));
+            each.for_each(|(&page, contents)| self.note(page, contents));
+        }
+        self.device.write_pages(file, pages, contents)
+    }
+
+    fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        if file == DeviceFile::Heap {
+            self.note(offset / PAGE_BYTES, from);
+            self.write_noted()?;
+        }
+        self.device.write_durable(file, offset, from)
+    }
+
+    fn flush(&self, file: DeviceFile) -> io::Result<()> {
+        if file == DeviceFile::Heap {
+            self.write_noted()?;
+        }
+        self.device.flush(file)
+    }
+
+    fn forget_checksums(&self, pages: &mut dyn Iterator<Item = u64>) -> io::Result<()> {
+        // Who names them may let other threads run.
+        let pages: Vec<u64> = pages.filter(|&page| page >= self.pages.first).collect();
+        self.noted().extend(pages.into_iter().map(|page| (page, 0)));
+        self.write_noted()
+    }
+
+    fn size(&self, file: DeviceFile) -> io::Result<u64> {
+        self.device.size(file)
+    }
+
+    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
+        self.device.grow(file, bytes)
+    }
+
+    fn allocate(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
+        self.device.allocate(file, offset, bytes)
+    }
+
+    fn punch(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
+        if file == DeviceFile::Heap {
+            self.forget_checksums(&mut (offset / PAGE_BYTES..(offset + bytes).div_ceil(PAGE_BYTES)))?;
+        }
+        self.device.punch(file, offset, bytes)
+    }
+
+    fn sector(&self, file: DeviceFile) -> u64 {
+        self.device.sector(file)
+    }
+
+    fn is_direct(&self, file: DeviceFile) -> bool {
+        self.device.is_direct(file)
+    }
+}
+
+/// Makes the file of checksums, which is empty, for a pool whose heap file nobody changes meanwhile: of all pages that are not zeros. Durable on return.
+///
+/// # Errors
+/// The device fails.
+pub fn create_checksums(device: &dyn Device, pool: &[u8; 16], layout: &Layout) -> io::Result<()> {
+    device.grow(SUMS, PAGE_BYTES)?;
+    device.write(SUMS, 0, &header(pool))?;
+    let made = Checksummed::new(device, pool, layout);
+    let end = device.size(DeviceFile::Heap)? / PAGE_BYTES;
+    let mut contents = AlignedBuffer::new((BATCH_PAGES * PAGE_BYTES) as usize);
+    let mut page = made.pages.first;
+    while page < end {
+        let pages = BATCH_PAGES.min(end - page);
+        let contents = &mut contents[..(pages * PAGE_BYTES) as usize];
+        device.read(DeviceFile::Heap, page * PAGE_BYTES, contents)?;
+        for (page, contents) in (page..).zip(contents.chunks_exact(PAGE_BYTES as usize)) {
+            if contents.iter().any(|&byte| byte != 0) {
+                made.note(page, contents);
+            }
+        }
+        page += pages;
+        if page.is_multiple_of(64 * IN_PAGE) {
+            made.write_noted()?;
+        }
+    }
+    made.write_noted()?;
+    device.flush(SUMS)
+}
+
+/// Whether the file is one of checksums of this pool; what is wrong with it otherwise.
+///
+/// # Errors
+/// The device fails.
+pub fn check_checksums_header(device: &dyn Device, pool: &[u8; 16]) -> io::Result<Result<(), &'static str>> {
+    let (mut found, expected) = (AlignedBuffer::new(PAGE_BYTES as usize), header(pool));
+    if device.size(SUMS)? < PAGE_BYTES {
+        return Ok(Err("is too short for a header"));
+    }
+    device.read(SUMS, 0, &mut found)?;
+    Ok(if found[..] == expected[..] {
+        Ok(())
+    } else if found[..16] == expected[..16] && found[16..32] != expected[16..32] {
+        Err("has the checksums of another pool")
+    } else if found[..8] == expected[..8] && found[8..16] != expected[8..16] {
+        Err("is of another version")
+    } else {
+        Err("has a damaged header")
+    })
+}
+
+/// Compares pages with their checksums, best in order.
+pub struct Verifier<'d> {
+    device: &'d dyn Device,
+    pages: Pages,
+    /// Pages of the heap that the file has checksums for.
+    known: u64,
+    table: AlignedBuffer,
+    /// Which page of the file `table` is.
+    open: Option<u64>,
+}
+
+impl<'d> Verifier<'d> {
+    /// For the pool on `device`, which has checksums.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn new(device: &'d dyn Device, pool: &[u8; 16], layout: &Layout) -> io::Result<Self> {
+        let known = (device.size(SUMS)? / PAGE_BYTES).saturating_sub(1) * IN_PAGE;
+        let table = AlignedBuffer::new(PAGE_BYTES as usize);
+        Ok(Self { device, pages: Pages::new(pool, layout), known, table, open: None })
+    }
+
+    /// What the file says of a page.
+    fn recorded(&mut self, page: u64) -> io::Result<u32> {
+        if !(self.pages.first..self.known).contains(&page) {
+            return Ok(0);
+        }
+        let (at, inside) = place(page);
+        if self.open != Some(at) {
+            self.open = None;
+            self.device.read(SUMS, at, &mut self.table)?;
+            self.open = Some(at);
+        }
+        let bytes = &self.table[inside..inside + 4];
+        Ok(bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte)))
+    }
+
+    /// Whether these contents are not what was written to the page.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn is_damaged(&mut self, page: u64, contents: &[u8]) -> io::Result<bool> {
+        let found = self.pages.checksum(page, contents);
+        if [0, found].contains(&self.recorded(page)?) {
+            return Ok(false);
+        }
+        // A page whose space was given back meanwhile is not known any more.
+        self.open = None;
+        Ok(![0, found].contains(&self.recorded(page)?))
+    }
+
+    /// All pages of the heap file that are not what was written there, but for those in `left_out`, which recovery will write again.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn damaged_pages(&mut self, left_out: &HashSet<u64>) -> io::Result<Vec<u64>> {
+        let end = self.device.size(DeviceFile::Heap)? / PAGE_BYTES;
+        let mut contents = AlignedBuffer::new((BATCH_PAGES * PAGE_BYTES) as usize);
+        let mut damaged = Vec::new();
+        for first in (self.pages.first..self.known).step_by(BATCH_PAGES as usize) {
+            let mut known = Vec::new();
+            for page in (first..self.known).take(BATCH_PAGES as usize) {
+                if self.recorded(page)? != 0 && !left_out.contains(&page) {
+                    known.push(page);
+                }
+            }
+            let Some(&last) = known.iter().rfind(|&&page| page < end) else {
+                damaged.extend(known);
+                continue;
+            };
+            let contents = &mut contents[..((last + 1 - first) * PAGE_BYTES) as usize];
+            self.device.read(DeviceFile::Heap, first * PAGE_BYTES, contents)?;
+            for page in known {
+                let at = ((page - first) * PAGE_BYTES) as usize;
+                let contents = contents.get(at..at + PAGE_BYTES as usize);
+                // Behind the end of the file there is none.
+                if contents.map_or(Ok(true), |contents| self.is_damaged(page, contents))? {
+                    damaged.push(page);
+                }
+            }
+        }
+        Ok(damaged)
+    }
+}
