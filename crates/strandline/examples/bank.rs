@@ -1,30 +1,21 @@
-//! A bank that survives being killed: accounts and a count of transfers in an ordinary file.
+//! A bank that survives being killed: accounts and a count of transfers, in tables of a database.
 //!
 //! ```text
-//! cargo run --release -p strandline --example bank -- /tmp/bank.pool
+//! cargo run --release -p strandline --example bank -- /tmp/bank.db
 //! ```
 //!
-//! Let it run, kill it with `kill -9`, and start it again: it checks that no money was lost or made, and that
-//! every transfer that it had acknowledged on its output is there.
+//! Let it run, kill it with `kill -9`, and start it again: it checks that no money has appeared or disappeared, and shows how many
+//! transfers it has found. These are all that it had acknowledged on its output, and perhaps one more.
 
+use std::ffi::OsString;
 use std::io::Write;
 
-use strandline::{HashMap, Persist, Ptr, Store, Tx};
-use strandline_core::{Error, Options};
+use strandline::{Database, Error, Table, Tx};
 
 const ACCOUNTS: u64 = 100;
 const OPENING_BALANCE: u64 = 1000;
-
-#[derive(Persist)]
-struct Bank<'p> {
-    accounts: HashMap<'p, u64, Account>,
-    transfers: u64,
-}
-
-#[derive(Clone, Copy, Persist)]
-struct Account {
-    balance: u64,
-}
+/// The count of transfers.
+const TRANSFERS: &str = "transfers";
 
 /// Why a transfer was not made.
 #[derive(Debug, thiserror::Error)]
@@ -34,31 +25,60 @@ enum Refusal {
     #[error("account {account} has only {balance}")]
     NotEnough { account: u64, balance: u64 },
     #[error(transparent)]
-    Store(#[from] Error),
+    Database(#[from] Error),
 }
 
-/// Moves `amount` and counts the transfer, or does nothing at all: an error ends the transaction.
-fn transfer<'p>(
-    tx: &Tx<'p>,
-    root: Ptr<'p, Bank<'p>>,
-    from: u64,
-    to: u64,
-    amount: u64,
-) -> Result<u64, Refusal> {
-    let accounts = root.get(tx)?.accounts;
-    let mut payer = accounts.get(tx, &from)?.ok_or(Refusal::NoAccount(from))?;
-    payer.balance = payer
-        .balance
-        .checked_sub(amount)
-        .ok_or(Refusal::NotEnough { account: from, balance: payer.balance })?;
-    accounts.insert(tx, &from, &payer)?;
-    let mut payee = accounts.get(tx, &to)?.ok_or(Refusal::NoAccount(to))?;
-    payee.balance += amount;
-    accounts.insert(tx, &to, &payee)?;
-    Ok(root.update(tx, |bank| {
-        bank.transfers += 1;
-        bank.transfers
-    })?)
+struct Bank {
+    db: Database,
+    /// Balances.
+    accounts: Table<u64, u64>,
+    counts: Table<String, u64>,
+}
+
+impl Bank {
+    fn open(path: OsString) -> Result<Self, Error> {
+        // The default domain, Sync: durable on any file system when `write` returns.
+        let db = Database::open(path)?;
+        let (accounts, counts) = (db.table::<u64, u64>("accounts")?, db.table("counts")?);
+        db.write(|tx| {
+            if accounts.is_empty(tx)? {
+                for account in 0..ACCOUNTS {
+                    accounts.insert(tx, &account, &OPENING_BALANCE)?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Self { db, accounts, counts })
+    }
+
+    /// The money in all accounts, and the transfers so far, at one moment.
+    fn look(&self) -> Result<(u64, u64), Error> {
+        self.db.read(|tx| {
+            let mut total = 0;
+            for account in self.accounts.iter(tx)? {
+                total += account?.1;
+            }
+            Ok((total, self.counts.get(tx, TRANSFERS)?.unwrap_or(0)))
+        })
+    }
+
+    fn balance(&self, tx: &Tx, account: u64) -> Result<u64, Refusal> {
+        self.accounts.get(tx, &account)?.ok_or(Refusal::NoAccount(account))
+    }
+
+    /// Moves `amount` and counts the transfer, or does nothing at all: an error rolls the transaction back.
+    fn transfer(&self, from: u64, to: u64, amount: u64) -> Result<u64, Refusal> {
+        self.db.try_write(|tx| {
+            let balance = self.balance(tx, from)?;
+            let left = balance.checked_sub(amount).ok_or(Refusal::NotEnough { account: from, balance })?;
+            self.accounts.insert(tx, &from, &left)?;
+            let balance = self.balance(tx, to)?;
+            self.accounts.insert(tx, &to, &(balance + amount))?;
+            let transfers = self.counts.get(tx, TRANSFERS)?.unwrap_or(0) + 1;
+            self.counts.insert(tx, TRANSFERS, &transfers)?;
+            Ok(transfers)
+        })
+    }
 }
 
 fn main() -> Result<(), Refusal> {
@@ -66,32 +86,16 @@ fn main() -> Result<(), Refusal> {
         eprintln!("usage: bank FILE");
         std::process::exit(2);
     };
-    // The default domain, Sync: durable on any file system when `update` returns.
-    let options = Options { layout_name: "bank".into(), ..Options::default() };
-    let bank = Store::<Bank>::open_or_create(path, &options, |tx| {
-        let accounts = HashMap::new(tx)?;
-        for account in 0..ACCOUNTS {
-            accounts.insert(tx, &account, &Account { balance: OPENING_BALANCE })?;
-        }
-        Ok(Bank { accounts, transfers: 0 })
-    })?;
-
-    let (total, transfers) = bank.view(|tx, root| {
-        let Bank { accounts, transfers } = root.get(tx)?;
-        let mut total = 0;
-        for account in accounts.iter(tx) {
-            total += account?.1.balance;
-        }
-        Ok((total, transfers))
-    })?;
+    let bank = Bank::open(path)?;
+    let (total, transfers) = bank.look()?;
     println!("found {transfers} transfers and {total} in all accounts");
-    assert_eq!(total, ACCOUNTS * OPENING_BALANCE, "money was lost or made");
+    assert_eq!(total, ACCOUNTS * OPENING_BALANCE, "money has appeared or disappeared");
 
     let mut random = fastrand::Rng::new();
     let mut output = std::io::stdout();
     loop {
         let (from, to) = (random.u64(..ACCOUNTS), random.u64(..ACCOUNTS));
-        match bank.try_update(|tx, root| transfer(tx, root, from, to, 10)) {
+        match bank.transfer(from, to, 10) {
             // Acknowledged: from here on this transfer survives a power failure.
             Ok(count) => {
                 if writeln!(output, "transfer {count}").and_then(|()| output.flush()).is_err() {

@@ -1,16 +1,15 @@
 //! A queue of jobs for several workers, none of which is lost when the program is killed.
 //!
 //! ```text
-//! cargo run --release -p strandline --example job_queue -- /tmp/jobs.pool add "resize photo.jpg" "send report"
-//! cargo run --release -p strandline --example job_queue -- /tmp/jobs.pool work
-//! cargo run --release -p strandline --example job_queue -- /tmp/jobs.pool status
+//! cargo run --release -p strandline --example job_queue -- /tmp/jobs.db add "resize photo.jpg" "send report"
+//! cargo run --release -p strandline --example job_queue -- /tmp/jobs.db work
+//! cargo run --release -p strandline --example job_queue -- /tmp/jobs.db status
 //! ```
 //!
 //! Taking a job moves it from the queue to the jobs under way, in one transaction. So a job is always in exactly one
 //! place, and what was under way when the program died goes back to the queue at the next start.
 
-use strandline::{HashMap, OrderedMap, Persist, Queue, Store};
-use strandline_core::{Options, Result};
+use strandline::{HashMap, Options, OrderedMap, Persist, Queue, Result, Store};
 
 #[derive(Persist)]
 struct Jobs<'p> {

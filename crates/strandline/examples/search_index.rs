@@ -1,8 +1,8 @@
 //! A search index over text files: an inverted index as a map of maps.
 //!
 //! ```text
-//! cargo run --release -p strandline --example search_index -- /tmp/index.pool add docs/*.md
-//! cargo run --release -p strandline --example search_index -- /tmp/index.pool find durable log
+//! cargo run --release -p strandline --example search_index -- /tmp/index.db add docs/*.md
+//! cargo run --release -p strandline --example search_index -- /tmp/index.db find durable log
 //! ```
 //!
 //! Each file is indexed by one transaction: a search sees all of a file or nothing of it, and an indexing run that was
@@ -10,8 +10,7 @@
 
 use std::collections::HashMap as Counts;
 
-use strandline::{HashMap, OrderedMap, Persist, Store, Text, Tx};
-use strandline_core::{Error, Options, Result};
+use strandline::{Error, HashMap, Options, OrderedMap, Persist, Result, Store, Text, Tx};
 
 #[derive(Persist)]
 struct Index<'p> {

@@ -1,7 +1,7 @@
 //! Sessions of a web service: looked up by token, and dropped when they have expired.
 //!
 //! ```text
-//! cargo run --release -p strandline --example session_store -- /tmp/sessions.pool
+//! cargo run --release -p strandline --example session_store -- /tmp/sessions.db
 //! ```
 //!
 //! Two maps are kept in step by transactions: sessions by token, and tokens by the time at which they expire. Requests
@@ -10,8 +10,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use strandline::{HashMap, OrderedMap, Persist, Ptr, Store, Tx};
-use strandline_core::{Options, Result};
+use strandline::{HashMap, Options, OrderedMap, Persist, Ptr, Result, Store, Tx};
 
 #[derive(Persist)]
 struct Sessions<'p> {
