@@ -23,11 +23,11 @@ pub fn refuse_volatile(ty: &[TokenTree]) -> Result<()> {
         [] => Ok(()),
         [first, ..] if is(first, '&') => refuse(
             "a reference cannot be kept in a pool: what it points to is gone when the program ends; \
-             keep the value itself, or a `Ptr<'p, T>` to a value in the pool",
+             keep the value itself, or in a `Store` a `Ptr<'p, T>` to a value in the pool",
         ),
         [first, ..] if is(first, '*') => refuse(
             "a raw pointer cannot be kept in a pool: the address means nothing to the next process; \
-             use a `Ptr<'p, T>` to a value in the pool",
+             keep the value itself, or in a `Store` a `Ptr<'p, T>` to a value in the pool",
         ),
         [first, ..] if ["fn", "unsafe", "extern", "for"].into_iter().any(|word| is_word(first, word)) => {
             refuse(
@@ -78,15 +78,16 @@ fn refuse_path(path: &[TokenTree], refuse: impl Fn(&str) -> Result<()>) -> Resul
     match name.as_str() {
         "Box" | "Rc" | "Arc" | "Weak" => refuse(
             "a pointer into volatile memory cannot be kept in a pool; \
-             use a `Ptr<'p, T>` to a value in the pool",
+             keep the value itself, or in a `Store` a `Ptr<'p, T>` to a value in the pool",
         ),
         "VecDeque" | "BinaryHeap" | "LinkedList" => refuse(
             "a volatile collection cannot be kept in a pool; \
-             use a `Vec<T>` where all of it is part of the value, else a `Vector<'p, T>` or a `Queue<'p, T>`",
+             use a `Vec<T>` where all of it is part of the value, else a table or queue of its own, \
+             or in a `Store` a `Vector<'p, T>` or a `Queue<'p, T>`",
         ),
         "HashMap" | "BTreeMap" | "HashSet" | "BTreeSet" if !branded => refuse(
             "a volatile collection cannot be kept in a pool; \
-             use strandline's `HashMap<'p, K, V>` or `OrderedMap<'p, K, V>`",
+             use a table of its own, or in a `Store` strandline's `HashMap<'p, K, V>` or `OrderedMap<'p, K, V>`",
         ),
         "Cell" | "RefCell" | "Mutex" | "RwLock" => refuse(
             "interior mutability has no place in a pool, where transactions isolate: \
