@@ -34,7 +34,7 @@ pub enum StrandlineStatus {
     STRANDLINE_INVALID = 2,
     /// The transaction was given up by its body, and has had no effect.
     STRANDLINE_ABORTED = 3,
-    /// It failed, and has had no effect; `strandline_message` says why.
+    /// It failed. It has had no effect, except when the device has failed: then its outcome is unknown. `strandline_message` says why.
     STRANDLINE_FAILED = 4,
     /// Returned by an operation whose transaction cannot go on: its body must return this.
     STRANDLINE_INTERRUPTED = 5,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Where the line between what survives a power failure and what does not runs.
+/// What kind of storage a pool is on, and so which failures a committed transaction survives.
 ///
 /// ```
 /// use strandline_core::{Domain, Options};

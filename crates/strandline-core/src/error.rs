@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The result of an operation of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation failed. None of these changes what is stored.
+/// Why an operation failed. A transaction that fails has changed nothing, except with [`Error::Poisoned`]: then its outcome is unknown.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -222,13 +222,14 @@ pub enum Error {
         differences: String,
     },
     /// What an operation of a transaction returns when the transaction cannot go on: after a conflict it will run
-    /// again, after an error its runner returns that error. Hand it up with `?`.
+    /// again, after an error its runner returns that error. Return it with `?`.
     Interrupted,
     /// A write in a read-only transaction.
     ReadOnly,
     /// The transaction's closure gave up; nothing happened.
     Aborted,
-    /// An earlier write or flush failed, so nothing can be promised any more.
+    /// A write or flush failed, now or earlier, so nothing can be promised any more: whether transactions that were not
+    /// acknowledged survive is unknown until the pool is opened again.
     Poisoned(String),
 }
 

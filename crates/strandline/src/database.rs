@@ -37,9 +37,8 @@ use strandline_core::memory::Native;
 /// ```
 ///
 /// Values are numbers, strings, tuples, vectors, options and what `#[derive(Persist)]` makes of your own types; keys the same with
-/// `#[derive(Key)]`. A database can be shared by threads (`&Database`, or in an `Arc`). Transactions run side by
-/// side, and see one another whole or not at all: one that met another runs again, so its closure must not do anything but work on the
-/// database.
+/// `#[derive(Key)]`. A database can be shared by threads (`&Database`, or in an `Arc`). Transactions run concurrently and are
+/// serializable: after a conflict one of them runs again, so its closure must have no side effects that cannot be repeated.
 ///
 /// It is a [`Store`] whose root is [`Tables`], and can be opened as one.
 pub struct Database<C: Control<Memory = Native> = Stm> {
@@ -152,9 +151,10 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// The table `name`, which is made if it is not there: an ordered map from `K` to `V`. It is for this database's
     /// transactions, and can be kept and cloned.
     ///
-    /// If its values are of an earlier version of `V`, or of a type in it, they become of the present one: fields that are gone are left
-    /// out, numbers may have become wider, and attributes say the rest. That takes a while for a large table; a crash in the middle does no harm. The
-    /// version must have been raised, so that no program of an earlier version takes it back.
+    /// If its values are of an earlier version of `V`, they are converted to the present one: fields that were removed are dropped,
+    /// numbers may have become wider, and attributes say the rest. The versions of all types that have changed must have been raised,
+    /// that of a type which contains a changed one too. The conversion rewrites the whole table before this returns, and cannot be
+    /// undone; handles that were opened before return [`Error::NoTable`] from then on. After a crash the next call resumes it.
     ///
     /// ```
     /// # mod before {
@@ -210,10 +210,11 @@ impl<C: Control<Memory = Native>> Database<C> {
         }
     }
 
-    /// The multimap `name`, which is made if it is not there: each key has any number of values, in order and each once.
+    /// The multimap `name`, which is made if it is not there: each key has a sorted set of values. Both are key types, which do not change by themselves:
+    /// [`Database::migrate_multimap`] is for that.
     ///
     /// # Errors
-    /// As [`Database::table`].
+    /// [`Error::TableTypes`]: it holds other types; else as [`Database::table`].
     pub fn multimap<K: Key, V: Key>(&self, name: &str) -> Result<MultimapTable<K, V>> {
         let handle = self.handle(
             name,
@@ -223,8 +224,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         Ok(MultimapTable::of(handle))
     }
 
-    /// The queue `name`, which is made if it is not there: first in, first out. Items of an earlier version of `T` become of the present one, as a
-    /// table's values.
+    /// The queue `name`, which is made if it is not there: first in, first out. Items of an earlier version of `T` are converted to the present one,
+    /// as a table's values are.
     ///
     /// # Errors
     /// As [`Database::table`].
@@ -293,8 +294,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     }
 
     /// Runs `body` as a transaction: all that it writes is there when this returns, for everybody and after a power failure
-    /// too, or nothing is. Where it met another transaction it runs again; only its last run has an effect. An error that it
-    /// returns takes everything back, and is returned.
+    /// too, or nothing is. After a conflict with another transaction it runs again; only its last run has an effect. An error that it
+    /// returns rolls back, and is returned; [`Error::Aborted`] is for rolling back on purpose.
     ///
     /// ```
     /// # use strandline::*;
@@ -316,8 +317,9 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// The error that `body` returned; what made the transaction fail: a full disk ([`Error::Full`], [`Error::Io`]), a device that failed
-    /// ([`Error::Poisoned`]), a transaction inside another one of the same thread ([`Error::Nested`]). Nothing has happened then.
+    /// The error that `body` returned; what made the transaction fail: a full disk ([`Error::Full`], [`Error::Io`]), a transaction
+    /// inside another one of the same thread ([`Error::Nested`]), and others. It has changed nothing then. After [`Error::Poisoned`]
+    /// alone, when the device has failed, the outcome is unknown until the database is opened again.
     pub fn write<T>(&self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<T> {
         self.try_write(body)
     }

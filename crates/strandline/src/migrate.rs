@@ -221,8 +221,9 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// gone need no migration ([`Database::table`]).
     ///
     /// The table is moved by many transactions, so that it can be of any size. A migration that was interrupted, by a power
-    /// failure too, goes on where it was when this is called again; until it has ended the table cannot be opened otherwise. `progress` is told how many keys
-    /// have been moved. As the closure of a transaction, `convert` may see a key more than once.
+    /// failure too, resumes when this is called again; until it has finished the table cannot be opened otherwise, and handles that were
+    /// opened before return [`Error::NoTable`] from then on. `progress` is told how many keys have been moved. As the closure of a
+    /// transaction, `convert` may see a key more than once.
     ///
     /// ```
     /// # use strandline::*;

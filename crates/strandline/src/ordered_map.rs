@@ -347,7 +347,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    /// What `read` makes of the value of `key`, which is a string or bytes and is not copied for that.
+    /// What `read` makes of the value of `key`, a string or bytes, for which nothing is allocated up to 4 KB.
     ///
     /// ```
     /// # use strandline::*;
@@ -361,6 +361,9 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`].
+    ///
+    /// # Panics
+    /// `read` uses the transaction.
     pub fn read_with<Q: KeyRef + ?Sized, R>(
         self,
         tx: &View<'p, impl Control>,

@@ -256,7 +256,7 @@ pub unsafe trait Fixed<'p>: Persist<'p> {
     const WORDS: usize = layout::size(Self::SIZE);
 }
 
-/// Values whose bytes can be read without a copy: `String` as a `str`, `Vec<u8>` as a slice.
+/// Values whose bytes can be lent to a closure: `String` as a `str`, `Vec<u8>` as a slice.
 pub trait Readable: sealed::Sealed {
     /// What is read.
     type Borrowed: ?Sized;

@@ -261,9 +261,10 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// The error that `body` returned; what made the transaction fail ([`Error::Full`], [`Error::Poisoned`], …);
+    /// The error that `body` returned; what made the transaction fail ([`Error::Full`], …);
     /// [`Error::Nested`]: the thread is in a transaction of this store; [`Error::Forked`]: another process opened it.
-    /// Nothing has happened then.
+    /// It has changed nothing then. After [`Error::Poisoned`] alone, when the device has failed, the outcome is unknown until the
+    /// store is opened again.
     pub fn update<T>(
         &self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -317,9 +318,10 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     }
 
     /// Transactions that do not wait until they are durable: each gives a ticket, which is for that. Others
-    /// see the transaction's effect at once, and what they commit is durable only after it.
+    /// see the transaction's effect at once; an [`update`](Store::update), [`view`](Store::view) or [`snapshot`](Store::snapshot) that has
+    /// seen it returns only when it is durable.
     ///
-    /// A crash before that takes the transaction back, whole, and with it all later ones: what can be lost is what was
+    /// A crash before that loses the transaction, whole, and with it all later ones: what can be lost is what was
     /// committed in the last [`flush_interval`](Options::flush_interval) (10 ms by default) and during one flush. Only
     /// the `Sync` domain makes a difference; in the others a transaction is durable when it has committed.
     ///

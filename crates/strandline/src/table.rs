@@ -247,7 +247,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.get(tx, key)
     }
 
-    /// What `read` makes of the value of `key`, without a copy: [`OrderedMap::read_with`].
+    /// What `read` makes of the value of `key`, for which no `String` or `Vec` is allocated: [`OrderedMap::read_with`].
     ///
     /// # Errors
     /// As [`Table::get`].

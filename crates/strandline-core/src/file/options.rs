@@ -29,9 +29,9 @@ use crate::sync::SyncParameters;
 pub struct Options {
     /// Sizes; for creating only, an existing pool has its own.
     pub geometry: Geometry,
-    /// Names what the program keeps in the pool; a pool of another name is refused.
+    /// Names what the program keeps in the pool, in at most 32 bytes; a pool of another name is refused.
     pub layout_name: String,
-    /// Where the line between what survives and what does not runs.
+    /// What the pool is stored on, and so what a commit waits for.
     pub domain: Domain,
     /// The instruction that writes lines back; `None` for the best there is.
     pub instruction: Option<WriteBackInstruction>,

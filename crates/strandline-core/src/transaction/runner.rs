@@ -32,7 +32,7 @@ pub trait Runner {
     ///
     /// # Errors
     /// [`Error::Aborted`](crate::Error::Aborted) where `body` returned [`Abort::User`]; what made the transaction fail otherwise.
-    /// The pool is unchanged then.
+    /// The pool is unchanged then. After [`Error::Poisoned`](crate::Error::Poisoned) alone the outcome is unknown.
     fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
     /// Runs `body` as a transaction whose lock set is known before it begins. Where isolation is by locks
