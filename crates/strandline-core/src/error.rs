@@ -379,7 +379,7 @@ impl fmt::Display for Error {
             Self::TableTypes { table, differences } => write!(
                 f,
                 "the table `{table}` holds other types than this program expects:{differences}\nopen it with the types that it has, or \
-                 under another name"
+                 under another name; `Database::migrate` makes them others"
             ),
             Self::Interrupted => {
                 f.write_str("the transaction was interrupted; return this error from its closure")
@@ -654,7 +654,7 @@ mod tests {
             (
                 Error::TableTypes { table: "notes".into(), differences: "\n  Note.text: String: new".into() },
                 "the table `notes` holds other types than this program expects:\n  Note.text: String: new\nopen it with the types that \
-                 it has, or under another name",
+                 it has, or under another name; `Database::migrate` makes them others",
             ),
             (Error::Interrupted, "the transaction was interrupted; return this error from its closure"),
             (Error::ReadOnly, "a read-only transaction cannot write"),

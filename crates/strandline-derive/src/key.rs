@@ -72,7 +72,8 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
     let bound = fill("::strandline::Key", &[]);
     Ok(fill(
         "#[automatically_derived]
-        impl $declarations ::strandline::KeyRef for $self $where {
+        // SAFETY: the bytes that the key type reads, by field and in order.
+        unsafe impl $declarations ::strandline::KeyRef for $self $where {
             fn write_key(&self, into: &mut ::strandline::KeyBytes) {
                 let _ = &into;
                 match self { $writes }

@@ -18,7 +18,8 @@ use strandline_core::structures::type_layout as layout;
 /// /// A name that is looked up in a map with `String` keys, whatever its case.
 /// struct Lowercase<'n>(&'n str);
 ///
-/// impl KeyRef for Lowercase<'_> {
+/// // SAFETY: the bytes of a `String`.
+/// unsafe impl KeyRef for Lowercase<'_> {
 ///     fn write_key(&self, into: &mut KeyBytes) {
 ///         self.0.to_lowercase().write_key(into);
 ///     }
@@ -110,7 +111,10 @@ impl KeyBytes {
     label = "not a key",
     note = "possible are integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays of them, and types with `#[derive(Key)]`"
 )]
-pub trait KeyRef {
+///
+/// # Safety
+/// What [`write_key`](KeyRef::write_key) writes is what the key type that it stands for writes of an equal key: a table stores it as that. `#[derive(Key)]` sees to it.
+pub unsafe trait KeyRef {
     /// Appends the key's bytes. Bytes of different keys are ordered as the keys are, and none begins with
     /// another's.
     fn write_key(&self, into: &mut KeyBytes);
@@ -156,7 +160,8 @@ pub unsafe trait Key: KeyRef + Sized {
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid>;
 }
 
-impl<T: KeyRef + ?Sized> KeyRef for &T {
+// SAFETY: as what it refers to.
+unsafe impl<T: KeyRef + ?Sized> KeyRef for &T {
     fn write_key(&self, into: &mut KeyBytes) {
         (**self).write_key(into);
     }
@@ -171,7 +176,8 @@ fn take<const N: usize>(from: &mut &[u8]) -> Result<[u8; N], Invalid> {
 
 macro_rules! key_integers {
     ($($type:ty: $unsigned:ty = $flip:expr),*) => {$(
-        impl KeyRef for $type {
+        // SAFETY: the bytes that this key type reads.
+        unsafe impl KeyRef for $type {
             #[inline(always)]
             fn write_key(&self, into: &mut KeyBytes) {
                 into.push(&(*self as $unsigned ^ $flip).to_be_bytes());
@@ -199,7 +205,8 @@ key_integers!(
     isize: u64 = 1 << 63
 );
 
-impl KeyRef for bool {
+// SAFETY: a byte.
+unsafe impl KeyRef for bool {
     fn write_key(&self, into: &mut KeyBytes) {
         into.push(&[u8::from(*self)]);
     }
@@ -221,7 +228,8 @@ unsafe impl Key for bool {
     }
 }
 
-impl KeyRef for char {
+// SAFETY: as its number.
+unsafe impl KeyRef for char {
     fn write_key(&self, into: &mut KeyBytes) {
         u32::from(*self).write_key(into);
     }
@@ -239,7 +247,8 @@ unsafe impl Key for char {
     }
 }
 
-impl KeyRef for () {
+// SAFETY: nothing.
+unsafe impl KeyRef for () {
     fn write_key(&self, _: &mut KeyBytes) {}
 }
 
@@ -277,7 +286,8 @@ fn read_string(from: &mut &[u8]) -> Result<Vec<u8>, Invalid> {
 
 macro_rules! key_strings {
     ($($type:ty),*) => {$(
-        impl KeyRef for $type {
+        // SAFETY: the bytes that this key type reads.
+        unsafe impl KeyRef for $type {
             fn write_key(&self, into: &mut KeyBytes) {
                 write_string(self.as_ref(), into);
             }
@@ -311,7 +321,8 @@ unsafe impl Key for Vec<u8> {
     }
 }
 
-impl<T: KeyRef> KeyRef for Option<T> {
+// SAFETY: as the key type of an option.
+unsafe impl<T: KeyRef> KeyRef for Option<T> {
     fn write_key(&self, into: &mut KeyBytes) {
         into.push(&[u8::from(self.is_some())]);
         if let Some(key) = self {
@@ -332,7 +343,8 @@ unsafe impl<T: Key> Key for Option<T> {
     }
 }
 
-impl<T: KeyRef, const N: usize> KeyRef for [T; N] {
+// SAFETY: those of its elements, in order.
+unsafe impl<T: KeyRef, const N: usize> KeyRef for [T; N] {
     fn write_key(&self, into: &mut KeyBytes) {
         self.iter().for_each(|part| part.write_key(into));
     }
@@ -356,7 +368,8 @@ unsafe impl<T: Key, const N: usize> Key for [T; N] {
 
 macro_rules! key_tuples {
     ($($($name:ident $index:tt),+;)*) => {$(
-        impl<$($name: KeyRef),+> KeyRef for ($($name,)+) {
+        // SAFETY: those of its parts, in order.
+        unsafe impl<$($name: KeyRef),+> KeyRef for ($($name,)+) {
             #[inline]
             fn write_key(&self, into: &mut KeyBytes) {
                 $(self.$index.write_key(into);)+

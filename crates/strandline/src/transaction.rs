@@ -174,14 +174,20 @@ impl<'p, C: Control> View<'p, C> {
         self.operations.get()
     }
 
-    /// Runs one operation, which must not call what it was given by a user: that may use the transaction too. Why it failed a
+    /// Runs one operation. What that calls of a user's finds the transaction in use. Why it failed a
     /// transaction's runner says in the end, and a snapshot at once.
     #[inline]
     pub(crate) fn words<R>(&self, body: impl FnOnce(&mut EngineTx<C>) -> Result<R, Abort>) -> Result<R> {
         self.operations.set(self.operations.get() + 1);
-        let tx = &mut **self.inner.borrow_mut();
+        let Ok(mut inner) = self.inner.try_borrow_mut() else { return Err(in_use()) };
+        let tx = &mut **inner;
         body(tx).map_err(|why| tx.snapshot_error(why).unwrap_or(Error::Interrupted))
     }
+}
+
+#[cold]
+fn in_use() -> Error {
+    Error::Parameter("a closure that reads a value in its place cannot use the transaction".into())
 }
 
 #[inline]

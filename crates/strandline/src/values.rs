@@ -497,7 +497,8 @@ unsafe impl<'p, const WORD: bool> Persist<'p> for Any<WORD> {
 #[derive(Clone, Debug)]
 pub(crate) struct RawKey<const WORD: bool>(pub Vec<u8>);
 
-impl<const WORD: bool> KeyRef for RawKey<WORD> {
+// SAFETY: the bytes that were read.
+unsafe impl<const WORD: bool> KeyRef for RawKey<WORD> {
     fn write_key(&self, into: &mut KeyBytes) {
         into.push(&self.0);
     }

@@ -659,3 +659,19 @@ fn what_is_too_deep_or_runs_in_a_circle_is_refused() {
     });
     assert!(matches!(deep, Err(Error::Parameter(what)) if what.contains("100 deep")));
 }
+
+#[test]
+fn who_reads_a_value_in_its_place_cannot_use_the_transaction_meanwhile() {
+    let db = Database::in_memory().unwrap();
+    let names = db.table::<u64, String>("names").unwrap();
+    let length = db.write(|tx| {
+        names.insert(tx, &1, "Ann")?;
+        let inside = names.read_with(tx, &1, |name| (name.len(), names.get(tx, &1)))?.unwrap();
+        assert!(matches!(inside.1, Err(Error::Parameter(_))), "{:?}", inside.1);
+        // It goes on.
+        names.insert(tx, &2, "Bob")?;
+        Ok(inside.0)
+    });
+    assert_eq!(length.unwrap(), 3);
+    assert_eq!(db.read(|tx| names.count(tx)).unwrap(), 2);
+}
