@@ -360,9 +360,10 @@ fn check_tables(path: &Path, report: &mut CheckReport) -> Result<Option<LostMemo
 /// Opens a pool under the domain that wrote it.
 fn open(path: &Path) -> Result<Pool<Concurrency>, Failure> {
     let info = inspect(path, strandline_schemes::ALL)?;
-    // One that is cleanly closed opens under any domain; this one makes no log file beside it.
+    // One that is cleanly closed opens under any domain; this one makes no log file beside it, but does not keep checksums.
     let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
-    let domain = used.map_or(Domain::Process, |name| name.domain(0));
+    let unused = if checksums_path(path).exists() { Domain::Sync } else { Domain::Process };
+    let domain = used.map_or(unused, |name| name.domain(0));
     let options = Options {
         layout_name: info.header.layout_name,
         domain,

@@ -364,7 +364,7 @@ impl Mended<'_> {
         let state = read_word(&file, Layout::STATE.offset())?;
         let domain = match state {
             // Both would do; the first one sees to log and checkpoint slots.
-            0 if self.ring.is_some() => Domain::Sync,
+            0 if self.ring.is_some() || checksums_path(self.path).exists() => Domain::Sync,
             0 => Domain::Process,
             state => decode_state(state, self.schemes).map_err(irreparable)?.0,
         };

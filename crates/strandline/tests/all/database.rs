@@ -196,7 +196,7 @@ fn multimaps_and_queues_are_migrated_too() {
     }
     let interrupted = |stop_after: u64| {
         let migrate = || {
-            let convert = |job: u64| Ok((job % 3 != 0).then(|| job.to_string()));
+            let convert = |job: u64| Ok((!job.is_multiple_of(3)).then(|| job.to_string()));
             db.migrate_queue("jobs", convert, |moved| assert!(moved < stop_after, "interrupted")).unwrap()
         };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(migrate)).ok()
@@ -208,7 +208,7 @@ fn multimaps_and_queues_are_migrated_too() {
     assert!(differences.contains("a migration to String is under way, 1500 items so far"), "{differences}");
     let jobs = interrupted(u64::MAX).unwrap();
     let left: Vec<_> = db.read(|tx| jobs.iter(tx)?.collect::<Result<_, _>>()).unwrap();
-    let expected: Vec<_> = (0..3000).filter(|job| job % 3 != 0).map(|job: u64| job.to_string()).collect();
+    let expected: Vec<_> = (0..3000).filter(|job: &u64| !job.is_multiple_of(3)).map(|job: u64| job.to_string()).collect();
     assert_eq!(left, expected);
     // Of several pairs that become the same, one remains.
     let halve = |key: u64, value: u64| Ok(Some((key.to_string(), (value % 5) as u32)));
