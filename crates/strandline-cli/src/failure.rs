@@ -43,6 +43,7 @@ impl Failure {
                 Error::Parameter(_)
                 | Error::Unsupported(_)
                 | Error::UnsupportedInstruction(_)
+                | Error::UnsupportedDomain(_)
                 | Error::NotPersistentMemory { .. }
                 | Error::TransactionTooLarge { .. }
                 | Error::NoFreeLog(_),

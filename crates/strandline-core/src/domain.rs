@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::{Error, Result};
+
 /// What kind of storage a pool is on, and so which failures a committed transaction survives.
 ///
 /// ```
@@ -41,6 +43,28 @@ impl Domain {
             Self::Process => "process",
             Self::Emulated { .. } => "emulated",
         }
+    }
+
+    /// Whether pools can be open under it on this kind of processor. Whether a machine has persistent memory, and instructions for it,
+    /// is found when a pool is opened.
+    ///
+    /// ```
+    /// use strandline_core::Domain;
+    ///
+    /// assert!(Domain::Sync.is_supported() && Domain::Process.is_supported());
+    /// // The crash checker knows in which order stores reach persistent memory on x86-64 alone.
+    /// assert_eq!(Domain::Flush.is_supported(), cfg!(target_arch = "x86_64"));
+    /// ```
+    pub fn is_supported(self) -> bool {
+        cfg!(target_arch = "x86_64") || matches!(self, Self::Sync | Self::Process)
+    }
+
+    /// Fails where it is not supported.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedDomain`].
+    pub(crate) fn check(self) -> Result<()> {
+        if self.is_supported() { Ok(()) } else { Err(Error::UnsupportedDomain(self.name())) }
     }
 
     /// The domain's number in a pool's state word.

@@ -156,6 +156,8 @@ pub enum Error {
     },
     /// The processor has no such instruction.
     UnsupportedInstruction(&'static str),
+    /// The domain is for persistent memory on x86-64; see [`Domain::is_supported`](crate::Domain::is_supported).
+    UnsupportedDomain(&'static str),
     /// [`Options::protect`](crate::Options::protect) needs a memory protection key.
     NoProtectionKey {
         /// What the operating system answered.
@@ -322,6 +324,11 @@ impl fmt::Display for Error {
             Self::UnsupportedInstruction(what) => write!(
                 f,
                 "this processor has no {what}; choose another write-back instruction or the Sync domain"
+            ),
+            Self::UnsupportedDomain(name) => write!(
+                f,
+                "the domain {name} is for x86-64 processors, on which alone its order of stores is checked; use the Sync domain, or \
+                 Process where a power failure may take everything"
             ),
             Self::NoProtectionKey { source } => write!(
                 f,
@@ -581,6 +588,11 @@ mod tests {
             (
                 Error::UnsupportedInstruction("clwb"),
                 "this processor has no clwb; choose another write-back instruction or the Sync domain",
+            ),
+            (
+                Error::UnsupportedDomain("flush"),
+                "the domain flush is for x86-64 processors, on which alone its order of stores is checked; use the Sync domain, \
+                 or Process where a power failure may take everything",
             ),
             (
                 Error::NoProtectionKey { source: system() },

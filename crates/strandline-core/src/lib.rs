@@ -35,9 +35,18 @@
 //! | [`scheme`] | the trait of schemes, BPPM, NP, and what all redo schemes share |
 //! | [`sync`] | the `Sync` domain: the shared log, checkpoints |
 //! | [`engine`] | the concurrency controls, and the workers that run transactions |
-//! | [`mod@file`] | pools as files |
-//! | [`structures`] | the structures that typed collections stand on |
 //! | [`mod@file`] | pools as files: create, lock, grow, back up, check, repair |
+//! | [`structures`] | the structures that typed collections stand on |
+
+#[cfg(not(all(
+    any(target_os = "linux", target_os = "macos"),
+    target_pointer_width = "64",
+    target_endian = "little"
+)))]
+compile_error!(
+    "Strandline runs on Linux and macOS, on 64-bit little-endian processors. On Windows, build and run it in the Windows Subsystem for \
+     Linux (`wsl --install`), or depend on it for the other systems alone: [target.'cfg(unix)'.dependencies]"
+);
 
 mod domain;
 pub mod engine;

@@ -1,7 +1,6 @@
 //! Locks on a pool's files, and who holds them.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -22,7 +21,16 @@ pub(super) fn lock(file: &File, path: &Path, read_only: bool) -> Result<()> {
 }
 
 /// The processes that hold a lock on `file`, in words; `None` where the system does not tell.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn holders(_: &File) -> Option<String> {
+    None
+}
+
+/// The processes that hold a lock on `file`, in words; `None` where the system does not tell.
+#[cfg(target_os = "linux")]
 pub(super) fn holders(file: &File) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+
     let about = file.metadata().ok()?;
     let (major, minor) = (libc::major(about.dev()), libc::minor(about.dev()));
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
@@ -44,6 +52,7 @@ pub(super) fn holders(file: &File) -> Option<String> {
 /// ```text
 /// 1: FLOCK  ADVISORY  WRITE 708 00:13:1234 0 EOF
 /// ```
+#[cfg(target_os = "linux")]
 fn holder(line: &str, file: (u32, u32, u64)) -> Option<u32> {
     let mut fields = line.split_whitespace().skip(1);
     let is_flock = fields.next()? == "FLOCK";
@@ -55,7 +64,7 @@ fn holder(line: &str, file: (u32, u32, u64)) -> Option<u32> {
     if is_flock && (major, minor, inode) == file { process.parse().ok() } else { None }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 

@@ -97,8 +97,9 @@ impl Options {
     /// Checks that a pool can be open so.
     ///
     /// # Errors
-    /// [`Error::Parameter`] says what is impossible.
+    /// [`Error::Parameter`] says what is impossible; [`Error::UnsupportedDomain`].
     pub(super) fn check(&self) -> Result<()> {
+        self.domain.check()?;
         if self.lock_bits > MAXIMAL_LOCK_BITS {
             return Err(Error::Parameter(format!(
                 "lock_bits is {}: the STM has at most 2^{MAXIMAL_LOCK_BITS} stripe locks",

@@ -63,6 +63,8 @@ pub struct Mapping {
     key: Option<AllocatedKey>,
     /// Who mapped it.
     process: Process,
+    /// Bytes of the pages whose memory is given back.
+    page_bytes: u64,
 }
 
 // SAFETY: the mapping is memory of the process, its words are only reached as atomics, and unmapping needs
@@ -118,6 +120,7 @@ impl Mapping {
             is_gone: AtomicBool::new(false),
             key: None,
             process: Process::current(),
+            page_bytes: system::page_bytes(),
         })
     }
 
@@ -144,7 +147,28 @@ impl Mapping {
             is_gone: AtomicBool::new(false),
             key: None,
             process: Process::current(),
+            page_bytes: system::page_bytes(),
         })
+    }
+
+    /// As if the system's pages were so large: a multiple of what they are.
+    #[cfg(test)]
+    pub fn with_page_bytes(mut self, page_bytes: u64) -> Self {
+        self.page_bytes = self.page_bytes.max(page_bytes);
+        self
+    }
+
+    /// Bytes of the system's pages, of which it gives back whole ones.
+    pub(super) fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// The whole pages of the system's in the `bytes` bytes at `offset`: the first one's offset, and the end of the last one. A system
+    /// that was asked for a part of one would give back all of it.
+    fn system_pages(&self, offset: u64, bytes: u64) -> (u64, u64) {
+        let first = offset.next_multiple_of(self.page_bytes);
+        let end = (offset + bytes) & !(self.page_bytes - 1);
+        (first, end.max(first))
     }
 
     /// Maps the pages of the first `bytes` bytes now, as far as the system can.
@@ -156,8 +180,9 @@ impl Mapping {
         unsafe { system::map_ahead(self.base.cast(), length, to_write) };
     }
 
-    /// Gives back the memory of the whole pages in the `bytes` bytes at `offset`, where the mapping is a private one of a file: stores
-    /// that went there since it was mapped are gone, and loads find what the file holds.
+    /// Gives back the memory of those of the system's pages that lie in the `bytes` bytes at `offset`, where the mapping is a private one
+    /// of a file: stores that went there since it was mapped are gone, and loads find what the file holds. Where the system refuses, they
+    /// stay, so that this is a matter of memory alone to whoever has the same bytes in the file.
     ///
     /// # Panics
     /// They are not whole pages of the mapping.
@@ -165,11 +190,12 @@ impl Mapping {
         let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.extent());
         let is_pages = offset.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
         assert!(is_inside && is_pages, "{bytes} bytes at {offset:#x} are not whole pages of the mapping");
-        if self.file.is_some() && !self.is_shared {
-            let first = self.base.wrapping_byte_add(offset as usize);
-            // SAFETY: whole pages inside this mapping, which is one of a file, and all access to it is by atomics.
-            unsafe { system::give_back(first.cast(), bytes as usize) };
-        }
+        let (first, end) = self.system_pages(offset, bytes);
+        let Some(file) = self.file.as_ref().filter(|_| !self.is_shared && first < end) else { return };
+        let base = self.base.wrapping_byte_add(first as usize);
+        // SAFETY: whole pages inside this mapping, which is a private one of the file from its first byte on, and all access to it is by
+        // atomics.
+        let _ = unsafe { system::give_back(base.cast(), (end - first) as usize, Some((file, first))) };
     }
 
     /// Has the words in the `bytes` bytes at `offset` of anonymous memory be zero, and gives back the memory of whole pages of them.
@@ -179,16 +205,13 @@ impl Mapping {
     pub fn clear(&self, offset: u64, bytes: u64) {
         assert!(self.file.is_none(), "what a file has is not cleared");
         let words = &self.words()[(offset / 8) as usize..((offset + bytes) / 8) as usize];
-        let (end, first) = (offset + bytes, offset.next_multiple_of(PAGE_BYTES));
-        let last = whole_pages(end).max(first);
-        if first < last {
-            // SAFETY: whole pages inside this mapping, which is anonymous, and all access to it is by atomics.
-            unsafe {
-                system::give_back(self.base.wrapping_byte_add(first as usize).cast(), (last - first) as usize)
-            };
-        }
+        let (first, end) = self.system_pages(offset, bytes);
+        let base = self.base.wrapping_byte_add(first as usize);
+        // SAFETY: whole pages inside this mapping, which is anonymous, and all access to it is by atomics.
+        let given_back =
+            first < end && unsafe { system::give_back(base.cast(), (end - first) as usize, None) }.is_ok();
         for (at, word) in (offset..).step_by(8).zip(words) {
-            if at < first || at >= last {
+            if !given_back || at < first || at >= end {
                 word.store(0, Ordering::Release);
             }
         }
@@ -331,8 +354,9 @@ impl Mapping {
     /// # Errors
     /// The device failed.
     pub fn synchronize(&self) -> Result<()> {
-        // SAFETY: the range is this mapping, or begins it.
-        unsafe { system::synchronize(self.base.cast(), self.extent() as usize) }
+        let Some(file) = &self.file else { return Ok(()) };
+        // SAFETY: the range is this mapping, or begins it, and the mapping is of this file.
+        unsafe { system::synchronize(self.base.cast(), self.extent() as usize, file) }
             .map_err(|e| Error::io("msync the pool", e))
     }
 }

@@ -279,6 +279,12 @@ pub trait Memory {
     /// private mapping has any to give back.
     fn give_back(&self, _at: PersistentAddress, _bytes: u64) {}
 
+    /// Bytes of the pages in which memory is given back: a power of two. What [`Memory::give_back`] is asked for beside whole ones stays.
+    #[inline(always)]
+    fn page_bytes(&self) -> u64 {
+        PAGE_BYTES
+    }
+
     /// Has the words in the `bytes` bytes at `at` be zero, and gives back the memory of whole pages of them. Nobody else reaches them
     /// meanwhile.
     fn clear(&self, at: VolatileAddress, bytes: u64) {
@@ -501,6 +507,9 @@ impl<M: Memory> Memory for &M {
     }
     fn give_back(&self, at: PersistentAddress, bytes: u64) {
         (**self).give_back(at, bytes);
+    }
+    fn page_bytes(&self) -> u64 {
+        (**self).page_bytes()
     }
     fn clear(&self, at: VolatileAddress, bytes: u64) {
         (**self).clear(at, bytes);

@@ -151,7 +151,8 @@ impl Native {
     /// (`None`: the best that the processor has).
     ///
     /// # Errors
-    /// The processor lacks the instruction, or any write-back instruction where the domain needs one; [`Error::Forked`].
+    /// The processor lacks the instruction, or any write-back instruction where the domain needs one;
+    /// [`Error::UnsupportedDomain`]; [`Error::Forked`].
     pub fn new(
         persistent: Arc<Mapping>,
         volatile: Arc<Mapping>,
@@ -159,6 +160,7 @@ impl Native {
         instruction: Option<WriteBackInstruction>,
         device: Option<Arc<dyn Device + Send + Sync>>,
     ) -> Result<Self> {
+        domain.check()?;
         if let Some(wanted) = instruction
             && !wanted.is_supported()
         {
@@ -440,6 +442,10 @@ impl Memory for Native {
         self.persistent.mapping.give_back(at.offset(), bytes);
     }
 
+    fn page_bytes(&self) -> u64 {
+        self.persistent.mapping.page_bytes()
+    }
+
     fn clear(&self, at: VolatileAddress, bytes: u64) {
         self.volatile.mapping.clear(at.offset(), bytes);
     }
@@ -583,24 +589,55 @@ mod tests {
     #[test]
     fn what_is_given_back_is_read_from_the_file() {
         use std::os::unix::fs::FileExt;
-        let page = PAGE_BYTES as usize;
-        let file = tempfile::tempfile().unwrap();
-        file.write_all_at(&vec![1; 4 * page], 0).unwrap();
-        let over =
-            |mapping| Native::new(Arc::new(mapping), words(1 << 12), Domain::Process, None, None).unwrap();
-        let private = over(Mapping::file(&file, 4 * PAGE_BYTES, MappingKind::Private).unwrap());
-        let shared = over(Mapping::file(&file, 4 * PAGE_BYTES, MappingKind::Shared).unwrap());
-        let anonymous = over(Mapping::anonymous(4 * PAGE_BYTES).unwrap());
-        let firsts = |memory: &Native| {
-            [0, 1, 2, 3].map(|number| memory.load(PersistentAddress::new(number * PAGE_BYTES)))
-        };
-        let in_file = u64::from_le_bytes([1; 8]);
-        for (memory, given_back) in [(private, in_file), (anonymous, 7), (shared, 7)] {
-            for number in 0..4 {
-                memory.store(PersistentAddress::new(number * PAGE_BYTES), 7);
+        for page in [system::page_bytes(), 4 * system::page_bytes()] {
+            let file = tempfile::tempfile().unwrap();
+            file.write_all_at(&vec![1; 4 * page as usize], 0).unwrap();
+            let over = |mapping: Mapping| {
+                let mapping = Arc::new(mapping.with_page_bytes(page));
+                Native::new(mapping, words(1 << 12), Domain::Process, None, None).unwrap()
+            };
+            let private = over(Mapping::file(&file, 4 * page, MappingKind::Private).unwrap());
+            let shared = over(Mapping::file(&file, 4 * page, MappingKind::Shared).unwrap());
+            let anonymous = over(Mapping::anonymous(4 * page).unwrap());
+            let at = |number| PersistentAddress::new(number * page);
+            let firsts = |memory: &Native| [0, 1, 2, 3].map(|number| memory.load(at(number)));
+            let in_file = u64::from_le_bytes([1; 8]);
+            for (memory, given_back) in [(private, in_file), (anonymous, 7), (shared, 7)] {
+                for number in 0..4 {
+                    memory.store(at(number), 7);
+                }
+                memory.give_back(at(1), 2 * page);
+                assert_eq!(firsts(&memory), [7, given_back, given_back, 7]);
+                // Of the first page a part, and of the last: these stay.
+                if page > PAGE_BYTES {
+                    memory.give_back(PersistentAddress::new(PAGE_BYTES), page - PAGE_BYTES);
+                    memory.give_back(at(3), PAGE_BYTES);
+                    assert_eq!(firsts(&memory), [7, given_back, given_back, 7]);
+                    memory.store(PersistentAddress::new(page - 8), 9);
+                    memory.give_back(PersistentAddress::new(0), page - PAGE_BYTES);
+                    assert_eq!(memory.load(PersistentAddress::new(page - 8)), 9);
+                }
             }
-            memory.give_back(PersistentAddress::new(PAGE_BYTES), 2 * PAGE_BYTES);
-            assert_eq!(firsts(&memory), [7, given_back, given_back, 7]);
+        }
+    }
+
+    #[test]
+    fn what_is_cleared_is_zeros_and_nothing_else_is() {
+        for page in [system::page_bytes(), 4 * system::page_bytes()] {
+            let volatile = Arc::new(Mapping::anonymous(4 * page).unwrap().with_page_bytes(page));
+            let memory = Native::new(words(1 << 12), volatile, Domain::Process, None, None).unwrap();
+            let word = |number: u64| VolatileAddress::new(number * WORD_BYTES);
+            let all = 4 * page / WORD_BYTES;
+            for (from, to) in
+                [(3, all - 3), (1, 2), (0, all), (page / 8, page / 4), (page / 8 - 1, page / 4 + 1)]
+            {
+                (0..all).for_each(|number| memory.store(word(number), 7));
+                memory.clear(word(from), (to - from) * WORD_BYTES);
+                for number in 0..all {
+                    let is_cleared = (from..to).contains(&number);
+                    assert_eq!(memory.load(word(number)) == 0, is_cleared, "{number} of {from}..{to}");
+                }
+            }
         }
     }
 

@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_child_is_another_process_with_a_page_and_without() {
-        assert!(page().is_some(), "Linux has MADV_WIPEONFORK since 4.14");
+        assert!(page().is_some() || !cfg!(target_os = "linux"), "Linux has MADV_WIPEONFORK since 4.14");
         for page in [page(), None] {
             let process = Process::numbered_by(page);
             assert!(process.is_current());

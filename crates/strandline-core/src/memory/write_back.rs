@@ -129,8 +129,8 @@ mod imp {
     }
 }
 
-/// Without inline assembly: other processors and tools. No write-back instruction is supported here, so
-/// the `Flush` and `Emulated` domains refuse to open.
+/// Without inline assembly: other processors and tools. No write-back instruction is supported here, and nothing here is reached but
+/// the fence and the hint: the domains that write back refuse to open.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod imp {
     use super::*;

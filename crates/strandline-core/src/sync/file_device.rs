@@ -7,13 +7,15 @@
 //! *The heap* is written with `O_DIRECT` where possible, so that a checkpoint does not fill the page cache
 //! with what the next flush then has to push out; it becomes durable by fdatasync.
 //!
-//! The unbuffered descriptors are opened beside the given ones, through `/proc/self/fd`, and tried at once:
+//! The unbuffered descriptors are opened beside the given ones and tried at once:
 //! whatever is refused then is never used. Transfers that are not aligned go through the page cache.
+//!
+//! On macOS both files are written through the page cache, and become durable by `F_FULLFSYNC`, which the standard library's
+//! `sync_data` is there.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::layout::PAGE_BYTES;
@@ -95,12 +97,8 @@ struct OpenFile {
 const SMALL_SECTOR: usize = 512;
 
 impl OpenFile {
-    fn with_direct(buffered: File, writable: bool, flags: i32) -> Self {
-        let direct = OpenOptions::new()
-            .read(true)
-            .write(writable)
-            .custom_flags(libc::O_DIRECT | flags)
-            .open(format!("/proc/self/fd/{}", buffered.as_raw_fd()))
+    fn with_direct(buffered: File, writable: bool, durable: bool) -> Self {
+        let direct = system::open_unbuffered(&buffered, writable, durable)
             .ok()
             // Some file systems accept the flag and refuse the transfer. An empty file reads as nothing.
             .filter(|file| file.read_at(&mut AlignedBuffer::new(ALIGNMENT), 0).is_ok());
@@ -162,10 +160,7 @@ impl FileDevice {
     /// The device of these two files, open for reading, and for writing where `writable`. The caller has
     /// locked them.
     pub fn new(heap: File, log: File, writable: bool) -> Self {
-        Self::over(
-            OpenFile::with_direct(heap, writable, 0),
-            OpenFile::with_direct(log, writable, libc::O_DSYNC),
-        )
+        Self::over(OpenFile::with_direct(heap, writable, false), OpenFile::with_direct(log, writable, true))
     }
 
     /// Whether it has a file of checksums.

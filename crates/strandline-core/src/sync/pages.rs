@@ -11,6 +11,9 @@
 //! a page that seems clean. A page that is in neither bitmap of dirty ones then has the contents that were last written to the file,
 //! and its memory can go: the next access reads it from there. A batch holds commits up for as long as this takes, some tens of
 //! microseconds. Whoever reads meanwhile finds the same words, there or here.
+//!
+//! The system may have larger pages than these, as many aarch64 machines do. It gives back whole ones of its own: those with a private
+//! page and without a dirty one, among the chunks, where nobody stores to a page that is not marked.
 
 use crate::layout::{PAGE_BYTES, View};
 use crate::memory::{Memory, PersistentAddress, Space, Step, VolatileAddress};
@@ -34,6 +37,21 @@ fn bits_of(at: PersistentAddress, bytes: u64) -> impl Iterator<Item = (u64, u64)
         let to = (pages.end - 64 * index).min(64);
         (index, u64::MAX >> (64 - to) & u64::MAX << from)
     })
+}
+
+/// All bits of those groups, of `group` bits each, that have one in `bits`.
+fn whole_groups(bits: u64, group: u64) -> u64 {
+    let mask = u64::MAX >> (64 - group.min(64));
+    let groups = (0..64).step_by(group.min(64) as usize).map(|at| mask << at);
+    groups.filter(|mask| bits & mask != 0).fold(0, |all, mask| all | mask)
+}
+
+#[test]
+fn groups_are_whole() {
+    assert_eq!(whole_groups(0b1000_0000_0001_0000, 4), 0xf0f0);
+    assert_eq!(whole_groups(1 << 63 | 1, 16), 0xffff_0000_0000_ffff);
+    assert_eq!([0, 1 << 40].map(|bits| whole_groups(bits, 64)), [0, u64::MAX]);
+    assert_eq!(whole_groups(0b1010, 2), 0b1111);
 }
 
 impl SharedLog {
@@ -117,7 +135,7 @@ impl SharedLog {
                 let index = memory.load(self.hand()) % all;
                 memory.store(self.hand(), (index + 1) % all);
                 looked += 1;
-                let clean = self.clean(memory, index);
+                let clean = self.clean(view, index);
                 if clean != 0 {
                     found += u64::from(clean.count_ones());
                     words.push(index);
@@ -130,13 +148,21 @@ impl SharedLog {
         given
     }
 
-    /// Bits of the private pages of bitmap word `index` that are not dirty.
-    fn clean<M: Memory>(&self, memory: &M, index: u64) -> u64 {
+    /// Bits of the private pages of bitmap word `index` that are not dirty, nor is any page that goes with them.
+    fn clean<M: Memory>(&self, view: &View<M>, index: u64) -> u64 {
+        let memory = &view.memory;
         let private = memory.load(self.bitmap(PRIVATE, index));
         if private == 0 || memory.omitted(Step::SyncGiveBackClean) {
             return private;
         }
-        private & !(memory.load(self.bitmap(0, index)) | memory.load(self.bitmap(1, index)))
+        let dirty = memory.load(self.bitmap(0, index)) | memory.load(self.bitmap(1, index));
+        let group = memory.page_bytes() / PAGE_BYTES;
+        if group == 1 {
+            return private & !dirty;
+        }
+        let first = view.layout.chunks.offset().next_multiple_of(memory.page_bytes()) / PAGE_BYTES;
+        let among_chunks = u64::MAX.checked_shl(first.saturating_sub(64 * index) as u32).unwrap_or(0);
+        private & among_chunks & !whole_groups(dirty, group)
     }
 
     /// Gives back the clean pages of these bitmap words.
@@ -158,12 +184,15 @@ impl SharedLog {
         let (mut given, mut run) = (0, 0..0);
         let give_back = |run: std::ops::Range<u64>| {
             if !run.is_empty() {
-                let bytes = (run.end - run.start) * PAGE_BYTES;
-                memory.give_back(PersistentAddress::new(run.start * PAGE_BYTES), bytes);
+                // With the pages that go with them.
+                let first = run.start * PAGE_BYTES & !(memory.page_bytes() - 1);
+                let end = (run.end * PAGE_BYTES).next_multiple_of(memory.page_bytes());
+                let end = end.min(memory.size(Space::Persistent));
+                memory.give_back(PersistentAddress::new(first), end - first);
             }
         };
         for (index, mask) in words {
-            let mut bits = self.clean(memory, index) & mask;
+            let mut bits = self.clean(view, index) & mask;
             if bits == 0 {
                 continue;
             }

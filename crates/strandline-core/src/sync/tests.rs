@@ -22,6 +22,8 @@ struct Files {
     buffered: bool,
     /// The log file cannot become longer.
     full: bool,
+    /// Of the pages in which memory is given back, if they are larger than the system's.
+    page_bytes: u64,
 }
 
 /// A device whose log file cannot become longer than it is.
@@ -67,7 +69,7 @@ impl Files {
         let shared = SharedLayout::new(&layout, 12, SharedLog::volatile_bytes(&layout, parameters));
         let log = SharedLog::new(&layout, &shared, parameters, IDENTITY, 1);
         let folder = tempfile::tempdir().unwrap();
-        let files = Self { folder, layout, shared, log, buffered, full: false };
+        let files = Self { folder, layout, shared, log, buffered, full: false, page_bytes: 0 };
         let device = files.device();
         device.grow(DeviceFile::Heap, geometry.size).unwrap();
         super::create(&device, IDENTITY, parameters, 0).unwrap();
@@ -81,6 +83,7 @@ impl Files {
     fn open_on(&self, device: Arc<FileDevice>) -> (View<Native>, SyncRecoveryReport) {
         let size = self.layout.geometry.size;
         let heap = Mapping::file(&self.file("heap"), size, MappingKind::Private).unwrap();
+        let heap = heap.with_page_bytes(self.page_bytes);
         let volatile = Mapping::anonymous(self.shared.bytes()).unwrap();
         let device: Arc<dyn Device + Send + Sync> =
             if self.full { Arc::new(Full(self.device())) } else { device };
@@ -286,7 +289,7 @@ fn anonymous_bytes(path: &std::path::Path) -> u64 {
 #[test]
 fn memory_over_the_bound_is_given_back() {
     let geometry = Geometry { size: 8 << 20, ..SMALL };
-    for buffered in [false, true] {
+    for (buffered, page_bytes) in [(false, 4096), (true, 4096), (false, 16384), (false, 65536)] {
         let parameters = SyncParameters {
             ring_blocks: 256,
             initial_ring_blocks: 256,
@@ -294,7 +297,7 @@ fn memory_over_the_bound_is_given_back() {
             memory_pages: 100,
             staging_blocks: 1,
         };
-        let files = Files::create(geometry, parameters, buffered);
+        let files = Files { page_bytes, ..Files::create(geometry, parameters, buffered) };
         let (heap, chunks) = (files.folder.path().join("heap"), files.layout.chunks);
         let words = |page: u64| chunks.byte(page * 4096 + page * 8 % 4096);
         {
@@ -329,6 +332,41 @@ fn memory_over_the_bound_is_given_back() {
         for page in 0..1000 {
             assert_eq!(view.memory.load(words(page)), page + 2);
         }
+    }
+}
+
+/// Memory is given back around pages that commits make dirty meanwhile.
+#[test]
+fn nothing_is_lost_where_the_system_has_larger_pages() {
+    const PAGES: u64 = 256;
+    let geometry = Geometry { size: 4 << 20, ..SMALL };
+    for page_bytes in [16384, 65536] {
+        let parameters = SyncParameters {
+            ring_blocks: 256,
+            initial_ring_blocks: 256,
+            dirty_pages: 16,
+            memory_pages: 8,
+            staging_blocks: 1,
+        };
+        let files = Files { page_bytes, ..Files::create(geometry, parameters, false) };
+        let word = |page: u64| files.layout.chunks.byte(page * 4096);
+        let sum = |view: &View<Native>| (0..PAGES).map(|page| view.memory.load(word(page))).sum::<u64>();
+        let (view, _) = files.open();
+        let checkpoints = files.run(&view, 2, Concurrency::Stm, |number, worker| {
+            let mut random = fastrand::Rng::with_seed(number);
+            for _ in 0..2000 {
+                let page = random.u64(..PAGES);
+                let count = |tx: &mut Tx<_, _>| {
+                    let value = tx.read(word(page))?;
+                    tx.write(word(page), value + 1)
+                };
+                worker.run(count).unwrap();
+            }
+        });
+        assert!(checkpoints > 10);
+        assert_eq!(sum(&view), 4000, "pages of {page_bytes} bytes");
+        drop(view);
+        assert_eq!(sum(&files.open().0), 4000);
     }
 }
 

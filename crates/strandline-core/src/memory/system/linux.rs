@@ -1,80 +1,19 @@
-//! The system calls that the standard library has no names for.
-//!
-//! Each function makes one call, or one with what stands in for it on systems that do not know it, and is safe where nothing that a
-//! caller passes can do harm. None tries again after a signal, unless it says so.
+//! What Linux has for it.
 
-use std::ffi::{CString, c_int, c_long, c_void};
-use std::fs::File;
+use std::ffi::{c_int, c_void};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// What a call that returns 0 for success has returned.
-fn succeeded(returned: impl Into<c_long>) -> io::Result<()> {
-    if returned.into() == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// The error with this number, one of `libc`'s.
-pub fn error(number: c_int) -> io::Error {
-    io::Error::from_raw_os_error(number)
-}
-
-/// Whether the system, or the file system, does not know the call.
-pub fn is_unsupported(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS))
-}
-
-/// An offset or a length as the system counts them.
-fn offset(bytes: u64) -> io::Result<libc::off64_t> {
-    bytes.try_into().map_err(|_| error(libc::EINVAL))
-}
-
-// ---- memory ----
-
-/// Maps `bytes` bytes of `file`, from its first on, or of anonymous memory, for reading and writing, where the system likes. Nothing
-/// is set aside for pages that are never touched.
-fn map(file: Option<&File>, bytes: usize, flags: c_int) -> io::Result<*mut c_void> {
-    let flags = flags | libc::MAP_NORESERVE;
-    let (both, descriptor) = (libc::PROT_READ | libc::PROT_WRITE, file.map_or(-1, AsRawFd::as_raw_fd));
-    // `MAP_FIXED`, which would replace what is mapped already, is for none of the callers.
-    // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours, and nothing is done with it here.
-    match unsafe { libc::mmap64(std::ptr::null_mut(), bytes, both, flags, descriptor, 0) } {
-        libc::MAP_FAILED => Err(io::Error::last_os_error()),
-        base => Ok(base),
-    }
-}
-
-/// Maps `bytes` bytes of `file`, which may be shorter, shared with whoever else maps it.
-pub fn map_shared(file: &File, bytes: usize) -> io::Result<*mut c_void> {
-    map(Some(file), bytes, libc::MAP_SHARED)
-}
+use super::{c_string, map, offset, succeeded};
 
 /// The same, and only if stores then reach persistent memory itself.
 pub fn map_synchronous(file: &File, bytes: usize) -> io::Result<*mut c_void> {
     map(Some(file), bytes, libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC)
-}
-
-/// Maps `bytes` bytes of `file`, which may be shorter; stores stay in this process.
-pub fn map_private(file: &File, bytes: usize) -> io::Result<*mut c_void> {
-    map(Some(file), bytes, libc::MAP_PRIVATE)
-}
-
-/// Maps `bytes` bytes of zeros that belong to this process alone.
-pub fn map_anonymous(bytes: usize) -> io::Result<*mut c_void> {
-    map(None, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)
-}
-
-/// Removes a mapping.
-///
-/// # Safety
-/// The range is a mapping of the caller's, into which nothing points any more.
-pub unsafe fn unmap(base: *mut c_void, bytes: usize) {
-    // A whole mapping can always be removed.
-    // SAFETY: the caller's promise.
-    let _ = unsafe { libc::munmap(base, bytes) };
 }
 
 /// Asks for large pages. That is a matter of speed alone, so that it does not matter whether the system has any.
@@ -97,15 +36,18 @@ pub unsafe fn map_ahead(base: *mut c_void, bytes: usize, to_write: bool) {
     let _ = unsafe { libc::madvise(base, bytes, advice) };
 }
 
-/// Drops the pages of a mapping of a file from this process: what was stored to a private one is gone, and they are read from the file
-/// when they are next touched. Where the system does not do it they stay, so that this is a matter of memory alone to whoever has
-/// the same bytes in the file.
+/// Drops pages of a mapping from this process. Those of a private mapping of a file, given as the file and where in it they begin, are
+/// read from it when they are next touched, and what was stored to them is gone; those of an anonymous one become zeros.
+///
+/// # Errors
+/// The system cannot, as with locked memory; they stay as they were.
 ///
 /// # Safety
-/// The range is a mapping of the caller's, or whole pages of one, of a file; whoever reads it reads atomics, or nobody does.
-pub unsafe fn give_back(base: *mut c_void, bytes: usize) {
+/// The range is whole pages of the system's in a private mapping of the caller's, of that part of that file or anonymous; whoever reads
+/// it reads atomics, or nobody does.
+pub unsafe fn give_back(base: *mut c_void, bytes: usize, _: Option<(&File, u64)>) -> io::Result<()> {
     // SAFETY: the caller's promise; to readers the pages change as if somebody had stored.
-    let _ = unsafe { libc::madvise(base, bytes, libc::MADV_DONTNEED) };
+    succeeded(unsafe { libc::madvise(base, bytes, libc::MADV_DONTNEED) })
 }
 
 /// Has a mapping's bytes be zeros in every child that is forked from now on.
@@ -117,16 +59,14 @@ pub unsafe fn clear_in_children(base: *mut c_void, bytes: usize) -> io::Result<(
     succeeded(unsafe { libc::madvise(base, bytes, libc::MADV_WIPEONFORK) })
 }
 
-/// Waits until every changed page of a shared mapping is in the file.
+/// Waits until every changed page of a shared mapping is in its file, durably.
 ///
 /// # Safety
-/// The range is a mapping of the caller's.
-pub unsafe fn synchronize(base: *mut c_void, bytes: usize) -> io::Result<()> {
+/// The range is a mapping of the caller's, of that file.
+pub unsafe fn synchronize(base: *mut c_void, bytes: usize, _: &File) -> io::Result<()> {
     // SAFETY: the call changes no memory; the range is the caller's promise.
     succeeded(unsafe { libc::msync(base, bytes, libc::MS_SYNC) })
 }
-
-// ---- waiting ----
 
 /// Sleeps while `word` holds `value`, until somebody wakes who waits at it, until a signal, or for no reason at all; for `most` at
 /// most. Whether so much time has passed.
@@ -150,13 +90,11 @@ pub fn wake(word: &AtomicU32, most: c_int) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, most) };
 }
 
-// ---- files ----
-
 /// Takes disk space for the `bytes` bytes of `file` at `at`, and makes it as long as that if it is shorter.
 pub fn allocate(file: &File, at: u64, bytes: u64) -> io::Result<()> {
     let (at, bytes) = (offset(at)?, offset(bytes)?);
     // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed.
-    succeeded(unsafe { libc::fallocate64(file.as_raw_fd(), 0, at, bytes) })
+    succeeded(unsafe { libc::fallocate(file.as_raw_fd(), 0, at, bytes) })
 }
 
 /// Gives the disk space of the `bytes` bytes of `file` at `at` back; they read as zeros, and the file is as long as before.
@@ -164,7 +102,14 @@ pub fn punch(file: &File, at: u64, bytes: u64) -> io::Result<()> {
     let (at, bytes) = (offset(at)?, offset(bytes)?);
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed.
-    succeeded(unsafe { libc::fallocate64(file.as_raw_fd(), mode, at, bytes) })
+    succeeded(unsafe { libc::fallocate(file.as_raw_fd(), mode, at, bytes) })
+}
+
+/// Opens `file` a second time, past the page cache. `durable`: each write is durable when it returns.
+pub fn open_unbuffered(file: &File, writable: bool, durable: bool) -> io::Result<File> {
+    let flags = libc::O_DIRECT | if durable { libc::O_DSYNC } else { 0 };
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    OpenOptions::new().read(true).write(writable).custom_flags(flags).open(name)
 }
 
 /// Writes some of `from` to `file` at `at`, durably; how many bytes.
@@ -195,25 +140,19 @@ pub fn links_and_bytes(file: &File) -> io::Result<(u32, u64)> {
 
 /// Gives the file that is named `from` the name `to`, unless something has that name already.
 pub fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
-    let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(|_| error(libc::EINVAL));
     let (old, new) = (c_string(from)?, c_string(to)?);
     let (here, flags) = (libc::AT_FDCWD, libc::RENAME_NOREPLACE);
     // SAFETY: both strings end in zeros and live for the whole call, which reads them.
     let renamed =
         unsafe { libc::syscall(libc::SYS_renameat2, here, old.as_ptr(), here, new.as_ptr(), flags) };
     match succeeded(renamed) {
-        // The system, or the file system, does not know the flag. A link does not replace anything either.
+        // The system, or the file system, does not know the flag.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) => {
-            std::fs::hard_link(from, to)?;
-            // It has its name; that it has another as well is no reason to say that it has not.
-            let _ = std::fs::remove_file(from);
-            Ok(())
+            super::link_and_remove(from, to)
         }
         renamed => renamed,
     }
 }
-
-// ---- chance ----
 
 /// Random bytes that nobody can tell beforehand.
 pub fn random<const BYTES: usize>() -> io::Result<[u8; BYTES]> {

@@ -1,0 +1,200 @@
+//! The system calls that the standard library has no names for: all that differs between systems is here.
+//!
+//! Each function makes one call, or one with what stands in for it on systems that do not know it, and is safe where nothing that a
+//! caller passes can do harm. None tries again after a signal, unless it says so. What a system cannot do is an error that
+//! [`is_unsupported`] knows, or is left undone where that is a matter of speed or memory alone.
+
+use std::ffi::{CString, c_int, c_long, c_void};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
+
+#[cfg(any(target_os = "macos", test))]
+mod portable;
+
+#[cfg(target_os = "linux")]
+pub use linux::*;
+#[cfg(target_os = "macos")]
+pub use macos::*;
+
+/// What a call that returns 0 for success has returned.
+fn succeeded(returned: impl Into<c_long>) -> io::Result<()> {
+    if returned.into() == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The error with this number, one of `libc`'s.
+pub fn error(number: c_int) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+/// Whether the system, or the file system, does not know the call.
+pub fn is_unsupported(error: &io::Error) -> bool {
+    // Two names of one number on Linux.
+    [libc::EOPNOTSUPP, libc::ENOTSUP, libc::ENOSYS].map(Some).contains(&error.raw_os_error())
+}
+
+/// An offset or a length as the system counts them.
+fn offset(bytes: u64) -> io::Result<libc::off_t> {
+    bytes.try_into().map_err(|_| error(libc::EINVAL))
+}
+
+/// A path as the system takes it.
+fn c_string(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| error(libc::EINVAL))
+}
+
+/// Bytes of the system's pages: a power of two, and a multiple of [`PAGE_BYTES`](super::PAGE_BYTES).
+pub fn page_bytes() -> u64 {
+    // SAFETY: the call takes a number and touches no memory.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).map_or(super::PAGE_BYTES, |bytes| bytes.max(super::PAGE_BYTES))
+}
+
+/// Maps `bytes` bytes of `file`, from its first on, or of anonymous memory, for reading and writing, where the system likes. Nothing
+/// is set aside for pages that are never touched.
+fn map(file: Option<&File>, bytes: usize, flags: c_int) -> io::Result<*mut c_void> {
+    let flags = flags | libc::MAP_NORESERVE;
+    let (both, descriptor) = (libc::PROT_READ | libc::PROT_WRITE, file.map_or(-1, AsRawFd::as_raw_fd));
+    // `MAP_FIXED`, which would replace what is mapped already, is for none of the callers.
+    // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours, and nothing is done with it here.
+    match unsafe { libc::mmap(std::ptr::null_mut(), bytes, both, flags, descriptor, 0) } {
+        libc::MAP_FAILED => Err(io::Error::last_os_error()),
+        base => Ok(base),
+    }
+}
+
+/// Maps `bytes` bytes of `file`, which may be shorter, shared with whoever else maps it.
+pub fn map_shared(file: &File, bytes: usize) -> io::Result<*mut c_void> {
+    map(Some(file), bytes, libc::MAP_SHARED)
+}
+
+/// Maps `bytes` bytes of `file`, which may be shorter; stores stay in this process.
+pub fn map_private(file: &File, bytes: usize) -> io::Result<*mut c_void> {
+    map(Some(file), bytes, libc::MAP_PRIVATE)
+}
+
+/// Maps `bytes` bytes of zeros that belong to this process alone.
+pub fn map_anonymous(bytes: usize) -> io::Result<*mut c_void> {
+    map(None, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)
+}
+
+/// Removes a mapping.
+///
+/// # Safety
+/// The range is a mapping of the caller's, into which nothing points any more.
+pub unsafe fn unmap(base: *mut c_void, bytes: usize) {
+    // A whole mapping can always be removed.
+    // SAFETY: the caller's promise.
+    let _ = unsafe { libc::munmap(base, bytes) };
+}
+
+/// Renames by a link, which does not replace anything either.
+fn link_and_remove(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::hard_link(from, to)?;
+    // It has its name; that it has another as well is no reason to say that it has not.
+    let _ = std::fs::remove_file(from);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    type Wait = fn(&AtomicU32, u32, Option<Duration>) -> bool;
+    type Wake = fn(&AtomicU32, c_int);
+    type GiveBack = unsafe fn(*mut c_void, usize, Option<(&File, u64)>) -> io::Result<()>;
+
+    #[test]
+    fn nobody_sleeps_for_ever() {
+        const TURNS: u32 = 2000;
+        for (wait, wake) in [(wait as Wait, wake as Wake), (portable::wait, portable::wake)] {
+            // Threads whose turn comes round; each wakes all, or one at a time of two.
+            for (threads, most) in [(4, c_int::MAX), (2, 1)] {
+                let turn = &AtomicU32::new(0);
+                std::thread::scope(|scope| {
+                    for own in 0..threads {
+                        scope.spawn(move || {
+                            for next in (own..TURNS).step_by(threads as usize) {
+                                let mut now = turn.load(Ordering::SeqCst);
+                                while now != next {
+                                    assert!(!wait(turn, now, None), "time passed that was not asked for");
+                                    now = turn.load(Ordering::SeqCst);
+                                }
+                                turn.store(next + 1, Ordering::SeqCst);
+                                wake(turn, most);
+                            }
+                        });
+                    }
+                });
+                assert_eq!(turn.load(Ordering::SeqCst), TURNS);
+            }
+        }
+    }
+
+    #[test]
+    fn waiting_ends_with_its_time_or_at_once() {
+        for wait in [wait as Wait, portable::wait] {
+            let word = AtomicU32::new(5);
+            assert!(!wait(&word, 4, None), "the word has another value");
+            // A signal or nothing at all may end it early.
+            while !wait(&word, 5, Some(Duration::from_millis(1))) {}
+        }
+    }
+
+    #[test]
+    fn pages_that_are_given_back_are_the_files_or_zeros() {
+        use std::os::unix::fs::FileExt;
+        let page = page_bytes() as usize;
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&vec![1; 4 * page], 0).unwrap();
+        for give_back in [give_back as GiveBack, portable::give_back] {
+            for (of, given_back) in [(Some(&file), 1), (None, 0)] {
+                let mapped = match of {
+                    Some(file) => map_private(file, 4 * page),
+                    None => map_anonymous(4 * page),
+                };
+                let (base, given) = (mapped.unwrap(), of.map(|file| (file, page as u64)));
+                let bytes = base.cast::<u8>();
+                // SAFETY: a mapping of four pages, of the file from its first byte on or anonymous, that nobody else has.
+                unsafe {
+                    bytes.write_bytes(7, 4 * page);
+                    give_back(base.byte_add(page), 2 * page, given).unwrap();
+                    let firsts = [0, 1, 2, 3].map(|number| bytes.add(number * page).read());
+                    assert_eq!(firsts, [7, given_back, given_back, 7]);
+                    // It can still be stored to, and the file has nothing of it.
+                    bytes.add(page).write(8);
+                    assert_eq!(bytes.add(page).read(), 8);
+                    unmap(base, 4 * page);
+                }
+                let mut first = [0];
+                file.read_exact_at(&mut first, page as u64).unwrap();
+                assert_eq!(first, [1]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_something_has_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let [from, to, free] = ["from", "to", "free"].map(|name| folder.path().join(name));
+        for rename in [rename_without_replacing, link_and_remove] {
+            std::fs::write(&from, "from").unwrap();
+            std::fs::write(&to, "to").unwrap();
+            assert_eq!(rename(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            rename(&from, &free).unwrap();
+            let read = |path| std::fs::read_to_string(path).unwrap();
+            assert_eq!((from.exists(), read(&to), read(&free)), (false, "to".into(), "from".into()));
+            std::fs::remove_file(&free).unwrap();
+        }
+    }
+}
