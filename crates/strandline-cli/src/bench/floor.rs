@@ -2,14 +2,10 @@
 //! can share that. No durable transaction can be faster than what stands here.
 
 use std::fs::{File, OpenOptions};
-use std::io::IoSlice;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use rustix::fs::OFlags;
-use rustix::io::ReadWriteFlags;
 
 use crate::failure::Failure;
 
@@ -27,6 +23,42 @@ enum Method {
     Direct,
     WriteSynchronously,
     Flush,
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::fs::{File, OpenOptions};
+    use std::io::{IoSlice, Result};
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::Path;
+
+    use rustix::fs::OFlags;
+    use rustix::io::{ReadWriteFlags, pwritev2};
+
+    pub fn open_direct(path: &Path) -> Result<File> {
+        let flags = (OFlags::DIRECT | OFlags::DSYNC).bits() as i32;
+        OpenOptions::new().write(true).custom_flags(flags).open(path)
+    }
+
+    pub fn write_synchronously(file: &File, block: &[u8], at: u64) -> Result<usize> {
+        Ok(pwritev2(file, &[IoSlice::new(block)], at, ReadWriteFlags::DSYNC)?)
+    }
+}
+
+/// Elsewhere a write and a flush is the only way.
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::fs::File;
+    use std::io::{ErrorKind, Result};
+    use std::path::Path;
+
+    pub fn open_direct(_: &Path) -> Result<File> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    pub fn write_synchronously(_: &File, _: &[u8], _: u64) -> Result<usize> {
+        Err(ErrorKind::Unsupported.into())
+    }
 }
 
 /// The file that is appended to, and the fastest way.
@@ -53,8 +85,7 @@ impl Floor {
             Ok(file)
         };
         let buffered = create().map_err(Failure::io(format!("create {}", path.display())))?;
-        let flags = (OFlags::DIRECT | OFlags::DSYNC).bits() as i32;
-        let direct = OpenOptions::new().write(true).custom_flags(flags).open(&path).ok();
+        let direct = system::open_direct(&path).ok();
         // Twice the size, so that it holds an aligned block, as O_DIRECT wants.
         let mut floor =
             Self { direct, buffered, method: Method::Flush, next: 0, buffer: vec![0x5a; 2 * BLOCK] };
@@ -91,8 +122,7 @@ impl Floor {
             (Method::Direct, None) => Err(std::io::ErrorKind::Unsupported.into()),
             (Method::Direct, Some(file)) => file.write_all_at(block, at),
             (Method::WriteSynchronously, _) => {
-                let slices = [IoSlice::new(block)];
-                let written = rustix::io::pwritev2(&self.buffered, &slices, at, ReadWriteFlags::DSYNC)?;
+                let written = system::write_synchronously(&self.buffered, block, at)?;
                 if written == BLOCK { Ok(()) } else { Err(std::io::ErrorKind::WriteZero.into()) }
             }
             (Method::Flush, _) => {

@@ -58,12 +58,16 @@ mod imp {
     use super::*;
     use std::arch::x86_64::{__cpuid, __cpuid_count};
 
+    // Later versions of Rust than the oldest that is supported have it safe.
+    #[allow(unused_unsafe)]
     pub fn supported(instruction: WriteBackInstruction) -> bool {
-        let leaf7 = if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 };
+        // SAFETY: every x86-64 processor has `cpuid`, and leaf 0, which says whether it has leaf 7, and leaf 1.
+        let (leaf1, leaf7) =
+            unsafe { (__cpuid(1).edx, if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 }) };
         match instruction {
             WriteBackInstruction::Clwb => leaf7 & (1 << 24) != 0,
             WriteBackInstruction::Clflushopt => leaf7 & (1 << 23) != 0,
-            WriteBackInstruction::Clflush => __cpuid(1).edx & (1 << 19) != 0,
+            WriteBackInstruction::Clflush => leaf1 & (1 << 19) != 0,
         }
     }
 

@@ -185,7 +185,7 @@ impl SharedLog {
         let give_back = |run: std::ops::Range<u64>| {
             if !run.is_empty() {
                 // With the pages that go with them.
-                let first = run.start * PAGE_BYTES & !(memory.page_bytes() - 1);
+                let first = (run.start * PAGE_BYTES) & !(memory.page_bytes() - 1);
                 let end = (run.end * PAGE_BYTES).next_multiple_of(memory.page_bytes());
                 let end = end.min(memory.size(Space::Persistent));
                 memory.give_back(PersistentAddress::new(first), end - first);
