@@ -13,6 +13,7 @@ mod bench;
 mod check;
 mod failure;
 mod list;
+mod manual;
 mod pool;
 mod reproduce;
 mod rows;
@@ -40,7 +41,9 @@ enum What {
     #[command(hide = true, name = bench::CHILD)]
     BenchChild(bench::ChildArguments),
     Check(check::Arguments),
+    Completions(manual::CompletionsArguments),
     List(list::Arguments),
+    Manual(manual::ManualArguments),
     Pool(pool::Arguments),
     Reproduce(reproduce::Arguments),
     Simulate(simulate::Arguments),
@@ -55,7 +58,9 @@ pub fn run(workloads: Workloads) -> ExitCode {
         What::Bench(arguments) => bench::run(&arguments, workloads),
         What::BenchChild(arguments) => bench::run_child(&arguments, workloads),
         What::Check(arguments) => check::run(&arguments),
+        What::Completions(arguments) => manual::complete(&arguments),
         What::List(arguments) => list::run(&arguments, workloads),
+        What::Manual(arguments) => manual::write(&arguments),
         What::Pool(arguments) => pool::run(&arguments),
         What::Reproduce(arguments) => reproduce::run(&arguments),
         What::Simulate(arguments) => simulate::run(&arguments, workloads),

@@ -1,6 +1,7 @@
 //! The command as a user runs it: one program, which starts it.
 
 mod check;
+mod manual;
 mod pool;
 mod reproduce;
 mod simulate;
