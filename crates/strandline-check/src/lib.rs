@@ -2,7 +2,15 @@
 //!
 //! [`check`] tears programs of your own apart, [`litmus`] small tests in a file. The rest checks Strandline itself: its
 //! schemes ([`explore`]), under persistency models ([`persist_order`]), on simulated machines ([`machine`]) and on faulty
-//! disks ([`device`]); it is built with the feature `schemes`, which is on by default:
+//! disks ([`device`]).
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `schemes` | yes | the checks of Strandline itself, and with them the crates that these need |
+//!
+//! To check a program of your own, do without:
 //!
 //! ```toml
 //! strandline-check = { version = "0.1", default-features = false }

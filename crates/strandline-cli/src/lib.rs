@@ -1,4 +1,10 @@
 //! The `strandline` command, for a `main` that may have workloads of its own.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `sqlite` | yes | the workload `sqlite`, which compiles SQLite: needs a C compiler |
 
 /// Prints a line. A reader that has gone away (`| head`) is no reason to panic.
 macro_rules! say {

@@ -21,6 +21,13 @@
 //! survives. Applications use the crate `strandline`, which stands on this one and has types; this one is for who builds
 //! structures on words, schemes or worlds.
 //!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `worlds` | no | hosted memory, the recorder and coroutines, for checkers, simulators and tests; the pools that examples begin with |
+//! | `calibration` | no | nothing: native addresses wrap as C's pointers do, to count the instructions of plain programs |
+//!
 //! # The parts
 //!
 //! Each uses only those above it; `tests/all/directions.rs` says so.

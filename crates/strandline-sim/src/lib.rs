@@ -2,6 +2,12 @@
 //! Strandline's schemes and workloads run unchanged.
 //!
 //! `docs/simulator.md` says what is modelled and what is not.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `calibration` | no | the example `instructions`, which counts the instructions of the workloads anew; compiles for minutes |
 
 pub mod cache;
 pub mod controller;

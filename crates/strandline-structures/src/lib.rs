@@ -1,4 +1,10 @@
 //! The papers' structures on words, beside those that `strandline-core` has for the typed collections.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `typed` | no | models of the typed collections of `strandline`, for property tests |
 
 mod array;
 mod b_tree;

@@ -4,6 +4,13 @@
 //! [`ALL`] and everything else knows it. It is generic over whoever runs its transactions, so that the same source runs under every
 //! scheme on every memory; it is compiled for two of them: for [`AnyRunner`], and inlined with the product's path, which
 //! `bench` shows beside the schemes. A program of your own may have another list: [`Workloads`] is a value.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `sqlite` | no | the workload `sqlite`, which compiles SQLite: needs a C compiler |
+//! | `calibration` | no | the plain programs of all workloads, compiled to count their instructions |
 
 mod any;
 mod descriptor;

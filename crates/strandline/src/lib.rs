@@ -22,6 +22,12 @@
 //! # Ok::<(), strandline::Error>(())
 //! ```
 //!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `example` | no | the small pools with which examples in this documentation begin, for its tests |
+//!
 //! # Structures of your own
 //!
 //! A [`Store`] has a root of a type of your own in place of tables. It leads to collections ([`OrderedMap`], [`HashMap`], [`Vector`], [`Queue`]),
